@@ -9,6 +9,8 @@ STAMP := .venv/installed-$(shell cat requirements.txt requirements-dev.txt | cks
 SOURCES := annotator cli cluster console descheduler extender kube kube_scheduler policy promql runtime simulator
 PYTEST := $(BIN)/python -m pytest
 REAL := $(PYTEST) -n 6 --dist loadfile
+COMPAT := $(addprefix tests/,$(addprefix contract/test_,kube_door.py kube_reflector.py extender_rbac.py extender_scheduler.py \
+	scheduler_config.py descheduler_evicting.py descheduler_markers.py guard.py) e2e/test_relief.py e2e/test_rights.py)
 .DEFAULT_GOAL := help
 # The suites start the services hundreds of times. Containers often forbid Python to keep what it compiled, and then
 # each start compiles everything again, which takes twice as long as starting.
@@ -62,7 +64,7 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom krew pictures release
+.PHONY: venv binaries format lock clean bench sbom krew pictures release compat
 sbom: $(STAMP) ## build/sbom.cdx.json: everything that is pinned, as CycloneDX
 	$(BIN)/python -m deploy.sbom build/sbom.cdx.json
 krew: $(STAMP) ## dist/: the plugin `kubectl evenload`, archive and manifest, as krew installs it
@@ -72,6 +74,9 @@ pictures: binaries ## make the pictures of the pages anew, from the demos: two i
 	$(BIN)/python -m deploy.monitoring.picture
 release: $(STAMP) ## dist/: every file of a release, nothing is published (RELEASE="--dry-run")
 	$(BIN)/python -m deploy.release build $(RELEASE)
+# Not part of `test`: the first run of a minor compiles its servers, for five minutes and more.
+compat: binaries ## the doors, the scheduler, the guard and the whole loop on another minor of Kubernetes (MINOR=1.30)
+	EVENLOAD_KUBERNETES=$(or $(MINOR),1.30) $(REAL) $(COMPAT)
 bench: binaries ## measure the extender beside a Go extender in the same run (BENCH="answers --rounds 5")
 	$(BIN)/python -m bench $(BENCH)
 venv: $(STAMP) ## make the virtual environment, with the command .venv/bin/evenload

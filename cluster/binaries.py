@@ -2,9 +2,7 @@
 
 `control_plane` asks `find_or_build` for its own before it starts anything, `python -m cluster build` does only this.
 The three Go modules beside this file (tools/, prometheus/, victoriametrics/) name the commands and pin every
-dependency. What is missing of a module is built in one go, so that commands share packages and one is linked while the
-next is compiled; it is renamed into place when whole, and an interrupted build goes on where it stopped (Go's own build
-cache holds the packages).
+dependency. `compiling` builds what is missing of a module, `minors` the servers of another minor of Kubernetes.
 """
 
 import collections.abc
@@ -13,21 +11,15 @@ import pathlib
 import re
 import shutil
 import subprocess
-import tempfile
-import threading
-import time
 import types
 import typing
 
-from cluster import cache, errors, golang
+from cluster import cache, compiling, golang, minors
 
 HERE = pathlib.Path(__file__).parent
 KUBERNETES = "v1.36.3"
-PROGRESS_SECONDS = 15.0
-_STAMP = "k8s.io/component-base/version"
 _VICTORIA_METRICS_STAMP = "github.com/VictoriaMetrics/VictoriaMetrics/lib/buildinfo.Version"
 _PROMETHEUS_STAMP = "github.com/prometheus/common/version.Version"
-_MAJOR = re.compile(r"v\d+")
 _VERSION = re.compile(r"(?<![\w.])v?(\d+)\.(\d+)\.(\d+)")
 
 
@@ -43,16 +35,9 @@ class Tool(typing.NamedTuple):
     stamps: collections.abc.Mapping[str, str] = types.MappingProxyType({})
     asks_version: tuple[str, ...] = ("--version",)
 
-    @property
-    def file_name(self) -> str:
-        """The name that Go gives the command: the last part of its package that is no major version."""
-        return next(part for part in reversed(self.package.split("/")) if not _MAJOR.fullmatch(part))
-
 
 def _kubernetes(name: str) -> Tool:
-    major, minor, _ = KUBERNETES.removeprefix("v").split(".")
-    stamps = {f"{_STAMP}.gitVersion": KUBERNETES, f"{_STAMP}.gitMajor": major, f"{_STAMP}.gitMinor": minor}
-    return Tool(name, "tools", f"k8s.io/kubernetes/cmd/{name}", (1, 34), stamps)
+    return Tool(name, "tools", minors.package(name), (1, 34), minors.stamps(KUBERNETES))
 
 
 def _prometheus(name: str) -> Tool:
@@ -90,9 +75,11 @@ TOOLS = (
 def find_or_build(tools: collections.abc.Sequence[Tool] = TOOLS) -> dict[str, pathlib.Path]:
     """The path of every command by name; builds what neither the machine nor the cache has.
 
-    Errors: BuildError with the end of the compiler's output and the next step.
+    Kubernetes' servers are of another minor where EVENLOAD_KUBERNETES names one (`minors`). Errors: BuildError with the
+    end of the compiler's output and the next step.
     """
-    found = {tool.name: path for tool in tools if (path := _on_machine(tool))}
+    found = minors.find_or_build([tool.name for tool in tools])
+    found |= {tool.name: path for tool in tools if tool.name not in found and (path := _on_machine(tool))}
     for module in dict.fromkeys(tool.module for tool in tools):
         wanted = [tool for tool in tools if tool.module == module and tool.name not in found]
         if wanted:
@@ -157,47 +144,5 @@ def _from_cache(module: str, wanted: collections.abc.Sequence[Tool]) -> dict[str
 
 def _build(module: str, missing: collections.abc.Sequence[Tool], home: pathlib.Path) -> None:
     go = golang.find(golang.needed_by((HERE / module / "go.mod").read_text(encoding="utf-8")))
-    names, log, commands = ", ".join(tool.name for tool in missing), home / "build.log", home / "bin"
-    commands.mkdir(exist_ok=True)
-    cache.say(f"{module}: building {names} with {go}")
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory(dir=home, prefix="unfinished-") as unfinished:
-        packages = [tool.package for tool in missing]
-        command = [str(go), "build", "-C", str(HERE / module), "-v", *_flags(module), "-o", f"{unfinished}/", *packages]
-        if _run(module, command, log, golang.environment(go)):
-            raise errors.BuildError(_failure(names, module, command, log))
-        for tool in missing:
-            (pathlib.Path(unfinished) / tool.file_name).rename(commands / tool.name)
-    cache.say(f"{module}: built in {time.monotonic() - started:.0f} s")
-
-
-def _run(name: str, command: list[str], log: pathlib.Path, environment: dict[str, str]) -> int:
-    """Runs a build with its output in the log and a line of progress now and then; the exit code."""
-    started = time.monotonic()
-    never = threading.Event()
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=environment) as process:
-        try:
-            next_line = PROGRESS_SECONDS
-            while process.poll() is None:
-                never.wait(0.1)
-                if time.monotonic() - started >= next_line:
-                    next_line += PROGRESS_SECONDS
-                    cache.say(f"{name}: {time.monotonic() - started:.0f} s, {_done(log)}")
-        finally:
-            process.terminate()  # Ctrl-C or a full disk: no compiler stays behind; a finished one does not notice
-        return process.wait()
-
-
-def _done(log: pathlib.Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    fetched = sum(line.startswith("go: downloading") for line in lines)
-    return f"{len(lines) - fetched} packages compiled" + (f", {fetched} modules downloaded" if fetched else "")
-
-
-def _failure(names: str, module: str, command: list[str], log: pathlib.Path) -> str:
-    return (
-        f"{names} did not build ({' '.join(command[:2])} in {HERE / module}); the end of {log}:\n"
-        f"{errors.log_tail(log)}\n"
-        "Modules come from GOPROXY (see `go env GOPROXY`): check the network and the free space, then run it again; "
-        "it goes on where it stopped. Or put a fitting command on PATH or into KUBEBUILDER_ASSETS."
-    )
+    packages = {tool.name: tool.package for tool in missing}
+    compiling.build(go, HERE / module, packages, home, flags=_flags(module), environment=golang.environment(go))

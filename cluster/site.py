@@ -14,7 +14,7 @@ import time
 
 import requests
 
-from cluster import api, cache, components, kubeconfigs, monitoring, ports, processes
+from cluster import api, cache, components, kubeconfigs, minors, monitoring, ports, processes
 from runtime import certificates
 
 STAGES = pathlib.Path(__file__).parent / "stages"
@@ -34,6 +34,7 @@ _PLAIN_PROBES = {
     "load-exporter": "/readyz",
 }
 _TLS_PROBES = {"kube-apiserver": "/readyz", "kube-controller-manager": "/healthz", "kube-scheduler": "/readyz"}
+_TLS_PROBES_OF_1_30 = {**_TLS_PROBES, "kube-scheduler": "/healthz"}  # it has /readyz from 1.31 on
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,7 +162,8 @@ class Site:
         return [*command, "--listen", f"{self.layout.listen}:{port}", *self.settings.exporter_arguments]
 
     def _answers(self, name: str) -> bool:
-        probe = _PLAIN_PROBES.get(name) or _TLS_PROBES[name]
+        tls_probes = _TLS_PROBES_OF_1_30 if minors.chosen() == "1.30" else _TLS_PROBES
+        probe = _PLAIN_PROBES.get(name) or tls_probes[name]
         ca = self.layout.pki("ca.crt")
         with requests.Session() as session:
             session.trust_env = False

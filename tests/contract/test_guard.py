@@ -416,8 +416,12 @@ def test_the_descheduler_gives_a_pod_no_other_size(
     resizable = [one | {"resources": {}} for one in statuses]  # a kubelet that can resize says so by this
     control_plane.api.patch(f"{path}/status", {"status": {"containerStatuses": resizable}})
     answer = refusal(descheduler, Call("PATCH", f"{path}/resize", {"spec": {}}))
-    assert answer.startswith("403 "), answer
-    assert OTHER_WRITE + ": UPDATE of pods/resize" in answer
+    served = {resource["name"] for resource in control_plane.api.get("api/v1")["resources"]}
+    if "pods/resize" in served:
+        assert answer.startswith("403 "), answer
+        assert OTHER_WRITE + ": UPDATE of pods/resize" in answer
+    else:  # an older Kubernetes, by `make compat`
+        assert answer.startswith("404 "), answer
 
 
 def eviction(pod: objects.Pod, **changes: Any) -> Call:
