@@ -4,12 +4,12 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import tomllib
 from typing import Final
 
 import click
 
 from deploy.krew import archive
+from runtime import version
 
 ROOT: Final = pathlib.Path(__file__).parents[2]
 HERE: Final = pathlib.Path(__file__).parent
@@ -20,15 +20,14 @@ HERE: Final = pathlib.Path(__file__).parent
 @click.option("--uri", default="", help="Where the archive will be fetched from; its file name where none is given.")
 def main(directory: pathlib.Path, uri: str) -> None:
     """Write the archive and evenload.yaml into DIRECTORY; prints the command that installs them."""
-    version = str(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
     with tempfile.TemporaryDirectory() as scratch:
         wheel = built(pathlib.Path(scratch))
         packed = archive.packed([wheel, ROOT / "requirements.txt", ROOT / "LICENSE", HERE / archive.COMMAND])
-    target = directory / f"{archive.COMMAND}-{version}.tar.gz"
+    target = directory / f"{archive.COMMAND}-{version.VERSION}.tar.gz"
     directory.mkdir(parents=True, exist_ok=True)
     target.write_bytes(packed)
     described = directory / f"{archive.PLUGIN}.yaml"
-    described.write_text(archive.manifest(version, packed, uri or target.name), encoding="utf-8")
+    described.write_text(archive.manifest(version.VERSION, packed, uri or target.name), encoding="utf-8")
     click.echo(f"kubectl krew install --manifest={described} --archive={target}")
 
 
