@@ -2,8 +2,8 @@
 # Everything lives in .venv and in a user cache (~/.cache/evenload); no root, nothing by hand.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-# Most of what is installed is never imported, and Python compiles the rest when it is.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+# The pins are complete, without what nothing imports. Most of the rest is imported rarely, and Python compiles it then.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps
 RUNTIME := .venv/runtime-$(shell cksum < requirements.txt | cut -d' ' -f1)
 STAMP := .venv/installed-$(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' ' -f1)
 SOURCES := annotator cli cluster console descheduler extender kube kube_scheduler policy promql runtime simulator
@@ -64,7 +64,9 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom krew pictures release compat
+.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image
+image: $(STAMP) ## build the image as root on Debian, without Docker, into dist/, and print its size, contents and start times
+	$(BIN)/python -m deploy.image $(IMAGE)
 sbom: $(STAMP) ## build/sbom.cdx.json: everything that is pinned, as CycloneDX
 	$(BIN)/python -m deploy.sbom build/sbom.cdx.json
 krew: $(STAMP) ## dist/: the plugin `kubectl evenload`, archive and manifest, as krew installs it
@@ -80,24 +82,24 @@ compat: binaries ## the doors, the scheduler, the guard and the whole loop on an
 bench: binaries ## measure the extender beside a Go extender in the same run (BENCH="answers --rounds 5")
 	$(BIN)/python -m bench $(BENCH)
 venv: $(STAMP) ## make the virtual environment, with the command .venv/bin/evenload
-# What runs, first and alone: `make demo` has a minute. The pins are complete.
+# What runs, first and alone: `make demo` has a minute.
 $(RUNTIME): requirements.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) --no-deps --no-compile -r requirements.txt
+	$(PIP) -r requirements.txt
 	@rm -f .venv/runtime-* && touch $@
 # The command over this tree, from any directory.
 $(BIN)/evenload: $(RUNTIME)
 	@printf '#!%s\nimport sys\n\nsys.path.insert(0, "%s")\nimport cli\n\ncli.main()\n' $(CURDIR)/.venv/bin/python $(CURDIR) > $@
 	@chmod +x $@
 $(STAMP): $(RUNTIME) requirements-dev.txt | $(BIN)/evenload
-	$(PIP) --no-compile -r requirements.txt -r requirements-dev.txt
+	$(PIP) -r requirements.txt -r requirements-dev.txt
 	@rm -f .venv/installed-* && touch $@
 binaries: $(STAMP) ## build etcd, apiserver, scheduler, Prometheus ... into the user cache
 	$(BIN)/python -m cluster build
 format: $(STAMP) ## let ruff format and sort
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 lock: $(STAMP) ## pin what pyproject.toml and requirements*.in name, with hashes
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes pyproject.toml -o requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --excludes requirements-unused.in pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-dev.in -o requirements-dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-build.in -o requirements-build.txt
 clean: ## forget the virtual environment and caches of tools (the built control plane stays)

@@ -58,6 +58,7 @@ LONGEST_FIRST = (
     "test_extender_connections",
     "test_helm",
     "fleet",
+    "test_image",
     "test_guide",
     "test_helm_doctor",
     "test_placing",

@@ -26,8 +26,11 @@ _URL: Final = "https://pypi.org/project/{}/{}/"
 _OURS: Final = uuid.UUID("0b1f4f5e-6a55-5c0a-9a1c-6f2f6b0f3f10")  # of this project's documents
 
 
-def of_tree(root: pathlib.Path, now_seconds: float) -> str:
-    """Returns the JSON of the document for a tree; equal pins give an equal serial number. PinError as in `pins`."""
+def of_tree(root: pathlib.Path, now_seconds: float, system: collections.abc.Iterable[tuple[str, str]] = ()) -> str:
+    """Returns the JSON of the document for a tree; equal pins give an equal serial number. PinError as in `pins`.
+
+    `system` are names and versions of the Debian packages of which an image of the tree has files.
+    """
     runtime = pins.packages((root / "requirements.txt").read_text(encoding="utf-8"))
     both = pins.packages((root / "requirements-dev.txt").read_text(encoding="utf-8"))
     names = {one.name for one in runtime}
@@ -37,6 +40,9 @@ def of_tree(root: pathlib.Path, now_seconds: float) -> str:
     made.metadata.timestamp = datetime.datetime.fromtimestamp(int(now_seconds), datetime.UTC)
     _add_packages(made, runtime, components.ComponentScope.REQUIRED)
     _add_packages(made, [one for one in both if one.name not in names], components.ComponentScope.EXCLUDED)
+    for name, number in system:
+        scope = components.ComponentScope.REQUIRED
+        made.components.add(_component(f"debian/{name}", number, scope=scope, registry="deb"))
     _add_modules(made, root)
     made.serial_number = uuid.uuid5(_OURS, "\n".join(sorted(str(one.bom_ref.value) for one in made.components)))
     return output.JsonV1Dot6(made).output_as_string(indent=1) + "\n"

@@ -1,8 +1,11 @@
 """What we are made of is pinned to the byte, the lists agree with each other, and the bill of materials says so."""
 
+import importlib.metadata
 import json
 import pathlib
 import re
+import subprocess
+import sys
 import tomllib
 from typing import Any
 
@@ -71,6 +74,38 @@ def test_both_lists_pin_the_same_version_of_what_they_share() -> None:
     shared = [one for one in packages("requirements-dev.txt") if one.name in runtime]
     assert shared
     assert not [one.name for one in shared if (one.version, one.hashes) not in runtime[one.name]]
+
+
+UNUSED = (ROOT / "requirements-unused.in").read_text(encoding="utf-8")
+NOT_IMPORTED = {"tzdata": "zoneinfo reads its files, where the machine has none"}
+
+
+def test_every_package_that_runs_is_imported_by_a_module_of_ours_or_what_it_imports() -> None:
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
+    command = [sys.executable, str(ROOT / "deploy" / "image" / "imports.py"), *ours["wheel"]["packages"]]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
+    loaded = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120).stdout
+    modules = {line.partition("\t")[0].partition(".")[0] for line in loaded.splitlines()}
+    used = {
+        canonical(name)
+        for module, names in importlib.metadata.packages_distributions().items()
+        if module in modules
+        for name in names
+    }
+    assert {one.name for one in packages("requirements.txt")} - used == set(NOT_IMPORTED)
+
+
+def test_what_is_left_out_is_asked_for_by_something_that_is_pinned() -> None:
+    """A name in requirements-unused.in that nobody asks for any more is a mistake; so is one that is pinned."""
+    left_out = {line.partition("#")[0].strip() for line in UNUSED.splitlines() if not line.startswith("#")}
+    asked = {
+        canonical(requirements.Requirement(line).name)
+        for one in packages("requirements.txt")
+        for line in importlib.metadata.requires(one.name) or ()
+    }
+    assert left_out
+    assert left_out <= asked
+    assert not left_out & {one.name for one in packages("requirements.txt")}
 
 
 def test_markers_are_ones_that_pip_reads() -> None:
@@ -159,6 +194,12 @@ def test_it_carries_the_hashes_and_who_needs_whom(bill: Any) -> None:
     needs = {one["ref"]: one.get("dependsOn", []) for one in bill["dependencies"]}
     assert any(ref.startswith("pkg:pypi/werkzeug@") for ref in needs[shown["bom-ref"]])
     assert shown["bom-ref"] in needs[bill["metadata"]["component"]["bom-ref"]]
+
+
+def test_an_image_has_packages_of_its_base_too() -> None:
+    bill = json.loads(document.of_tree(ROOT, NOW, [("libc6", "2.36-9+deb12u10")]))
+    (base,) = [one for one in bill["components"] if one["purl"].startswith("pkg:deb/")]
+    assert (base["purl"], base["scope"]) == ("pkg:deb/debian/libc6@2.36-9%2Bdeb12u10", "required")
 
 
 def test_equal_pins_make_an_equal_bill(text: str) -> None:

@@ -1,0 +1,67 @@
+"""Import every module of the given packages and each module that they name inside functions; print what that loads.
+
+    python - annotator cli … < deploy/image/imports.py
+
+`root` runs it within the finished root file system, where a module or a shared library that was left out ends the
+build; a unit test runs it in the tree's environment to learn which distributions are used. One line a loaded module:
+its name, a tab, its file (empty for what is built in).
+"""
+
+import ast
+import collections.abc
+import importlib
+import pathlib
+import pkgutil
+import sys
+
+
+class _Imports(ast.NodeVisitor):
+    """The names of modules in all import statements of a module, but for those that only type checkers follow."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def visit_If(self, node: ast.If) -> None:
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return
+        self.generic_visit(node)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.names += [alias.name for alias in node.names]
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.module and not node.level:
+            self.names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+
+
+def import_all(package: str) -> None:
+    """Import a package, every module below it, and what their functions import; ImportError names the first missing."""
+    root = importlib.import_module(package)
+    found = pkgutil.walk_packages(root.__path__, f"{package}.")
+    modules = [root, *(importlib.import_module(info.name) for info in found)]
+    for module in modules:
+        if module.__file__ and module.__file__.endswith(".py"):
+            visitor = _Imports()
+            visitor.visit(ast.parse(pathlib.Path(module.__file__).read_text(encoding="utf-8")))
+            for name in visitor.names:
+                import_named(name)
+
+
+def import_named(name: str) -> None:
+    """Import a module; a name that is an attribute of its module, as in `from os import path`, is one already."""
+    parent, _, attribute = name.rpartition(".")
+    if parent and hasattr(importlib.import_module(parent), attribute):
+        return
+    importlib.import_module(name)
+
+
+def main(packages: collections.abc.Sequence[str]) -> None:
+    """Import and print."""
+    for package in packages:
+        import_all(package)
+    for name, module in sorted(sys.modules.items()):
+        sys.stdout.write(f"{name}\t{getattr(module, '__file__', None) or ''}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
