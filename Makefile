@@ -64,9 +64,13 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image
+.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences
 image: $(STAMP) ## build the image as root on Debian, without Docker, into dist/, and print its size, contents and start times
 	$(BIN)/python -m deploy.image $(IMAGE)
+audit: $(STAMP) ## known vulnerabilities of what is pinned, where a network answers
+	$(BIN)/python -m deploy.audit
+licences: $(STAMP) ## write docs/reference/licences.md from what is installed
+	$(BIN)/python -m deploy.licences docs/reference/licences.md
 sbom: $(STAMP) ## build/sbom.cdx.json: everything that is pinned, as CycloneDX
 	$(BIN)/python -m deploy.sbom build/sbom.cdx.json
 krew: $(STAMP) ## dist/: the plugin `kubectl evenload`, archive and manifest, as krew installs it
