@@ -15,7 +15,8 @@ from runtime import clock
 LATE_PERIODS = 3  # two syncs may be late by a slow Prometheus; staleAfter is where it hurts
 SLACK_SECONDS = 10.0  # a first sync after a start, or one that waited for a slow answer
 GRACE_SECONDS = 30.0  # between a decision and its binding, with clocks of whole seconds
-SCHEDULER = "default-scheduler"
+SCHEDULER, SECOND_SCHEDULER = "default-scheduler", "evenload-scheduler"
+SECOND_SCHEDULER_LABELS = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/component": "scheduler"}
 _LOGS = "kubectl -n {namespace} logs deployment/evenload-{name}"
 _STANZA = (
     "give kube-scheduler the stanza of `evenload scheduler-config --policy FILE --url "
@@ -158,6 +159,9 @@ def _leader(lease: Lease | Finding) -> str:
 
 
 def _last_bound_seconds(pods: Iterable[Pod]) -> float | None:
-    """When kube-scheduler last bound a pod, Unix seconds."""
-    times = (pod.scheduled_at_seconds for pod in pods if pod.node_name and pod.scheduler_name == SCHEDULER)
+    """When the scheduler that should ask last bound a pod, Unix seconds: the second one where that runs."""
+    every = tuple(pods)
+    second = any(SECOND_SCHEDULER_LABELS.items() <= pod.labels.items() for pod in every)
+    name = SECOND_SCHEDULER if second else SCHEDULER
+    times = (pod.scheduled_at_seconds for pod in every if pod.node_name and pod.scheduler_name == name)
     return max((seconds for seconds in times if seconds is not None), default=None)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cli.doctor import checks, facts, findings
+from cli.doctor import checks, facts, findings, services
 from kube import access, objects
 from policy import metrics
 from tests import builders
@@ -579,6 +579,14 @@ def test_metrics_say_where_each_comes_from() -> None:
     assert "by built-in queries: cpu_avg_5m" in seen
     assert "by recording rules: cpu_max_1d" in seen
     assert "by queries of the policy: gpu" in seen
+
+
+def test_where_the_second_scheduler_runs_its_pods_say_whether_the_extender_is_asked() -> None:
+    second = worlds.scheduled_pod(NOW - 3600, labels=services.SECOND_SCHEDULER_LABELS)
+    of_the_other = worlds.scheduled_pod(NOW - 10)
+    assert judged("extender asked", pods=(second, of_the_other)).verdict == "ok"
+    unasked = worlds.scheduled_pod(NOW - 10, scheduler=services.SECOND_SCHEDULER)
+    assert judged("extender asked", pods=(second, unasked)).verdict == "fail"
 
 
 def test_queries_that_read_little_and_wait_on_a_busy_machine_are_no_finding() -> None:

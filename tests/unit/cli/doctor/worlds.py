@@ -94,11 +94,12 @@ def rights(**allowed: bool) -> dict[str, tuple[facts.Held, ...]]:
     return {name: (facts.Held(first, True), facts.Held(second, whole)) for name, whole in allowed.items()}
 
 
-def scheduled_pod(at_seconds: float, **fields: Any) -> objects.Pod:
-    """A pod that kube-scheduler bound at that time."""
+def scheduled_pod(at_seconds: float, scheduler: str = "default-scheduler", **fields: Any) -> objects.Pod:
+    """A pod that a scheduler bound at that time."""
     at = clock.to_rfc3339(at_seconds)
 
     def bound(body: builders.Body) -> None:
+        body["spec"]["schedulerName"] = scheduler
         for condition in body["status"]["conditions"]:
             condition["lastTransitionTime"] = at
 
