@@ -68,9 +68,9 @@ def test_a_past_is_in_one_place(stored_past: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("whatif", "--save", "/nonexistent/past.npz", "--prometheus", "http://127.0.0.1:9"), "there is no directory"),
-        (("tune", "--out", "/nonexistent/tuned.yaml", "--generated"), "there is no directory"),
-        (("demo", "--html", "/nonexistent/demo.html"), "there is no directory"),
+        (("whatif", "--save", "/dev/null/past.npz", "--prometheus", "http://127.0.0.1:9"), "there is no directory"),
+        (("tune", "--out", "/dev/null/tuned.yaml", "--generated"), "there is no directory"),
+        (("demo", "--html", "/dev/null/demo.html"), "there is no directory"),
         (("tune", "--generated", "--prometheus", "http://127.0.0.1:9"), "--generated with --history or --prometheus"),
         (("tune", "--nodes", "20", "--prometheus", "http://127.0.0.1:9"), "are of a generated workload"),
     ],

@@ -37,7 +37,7 @@ def run(
     link.symlink_to(unpacked / archive.COMMAND)
     answer = subprocess.run(
         [str(link), *arguments],
-        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "XDG_CACHE_HOME": str(cache), **environment},
+        env={"PATH": os.environ["PATH"], "HOME": str(unpacked.parent), "XDG_CACHE_HOME": str(cache), **environment},
         capture_output=True,
         text=True,
         timeout=120,
