@@ -11,24 +11,12 @@ import pathlib
 import re
 import stat
 import tarfile
+import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-OURS: Final = frozenset(
-    (
-        "annotator",
-        "cli",
-        "console",
-        "descheduler",
-        "extender",
-        "kube",
-        "kube_scheduler",
-        "policy",
-        "promql",
-        "runtime",
-        "simulator",
-    )
-)
+_PYPROJECT: Final = tomllib.loads((pathlib.Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+OURS: Final = frozenset(_PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
 _FIELD: Final = re.compile(r"^(Package|Version): (.*)$", re.MULTILINE)
 
 

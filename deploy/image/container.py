@@ -88,7 +88,7 @@ class Container:
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
     def ended(self) -> bool:
-        """Whether it does not run any more."""
+        """Whether its process has ended."""
         return self._process.poll() is not None
 
     def wait(self, timeout_seconds: float) -> int:

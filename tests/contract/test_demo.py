@@ -173,7 +173,7 @@ def test_a_kept_cluster_is_sound_and_its_services_are_found_by_kubeconfig(kept_d
 
 
 def test_every_query_of_the_dashboard_has_answers(kept_demo: KeptDemo) -> None:
-    """As Grafana sends them: each panel once for every metric of the policy, each query with its variables replaced."""
+    """Grafana repeats a panel for every metric of the policy and replaces variables of its queries; so does this."""
     page = json.loads((ROOT / "deploy" / "monitoring" / "dashboard.json").read_text(encoding="utf-8"))
     with contextlib.closing(client.connect(kept_demo.prometheus_url, timeout_seconds=60.0)) as door:
         values = panels.values_query(page, "metric")

@@ -58,7 +58,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 def printed(built: Built, directory: pathlib.Path, *arguments: str, **mounts: pathlib.Path) -> str:
-    """What a command prints in a container of its own, once it has ended with 0."""
+    """Runs a command in a container of its own; returns its stdout. The exit code must be 0."""
     at = {f"/mnt/{name}": path for name, path in mounts.items()}
     config = container.bundle(built.image, built.root, arguments, at)
     with container.running(directory, config) as one:
@@ -134,7 +134,7 @@ class Stack(NamedTuple):
     ports: Mapping[str, int]
 
     def get(self, service: str, path: str) -> tuple[int, str]:
-        """Status and text of GET; 0 where nobody listens yet."""
+        """Status and text of GET; status 0 while the connection is refused."""
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.ports[service], timeout=30)) as connection:
             try:
                 connection.request("GET", path)

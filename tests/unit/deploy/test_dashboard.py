@@ -1,7 +1,7 @@
 """The dashboard as Grafana shows it: repeated panels side by side, variables replaced; and the picture of it.
 
-What its queries answer on a real Prometheus is in tests/contract/test_demo.py, what Grafana's schema says of the JSON
-in tests/contract/test_dashboard_schema.py.
+tests/contract/test_demo.py sends its queries to a real Prometheus, and tests/contract/test_dashboard_schema.py decodes
+the JSON by Grafana's own types.
 """
 
 import json

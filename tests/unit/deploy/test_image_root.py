@@ -71,7 +71,7 @@ def test_bytecode_is_never_compared_with_its_source(base: pathlib.Path) -> None:
 
 
 def loaded(tmp_path: pathlib.Path, text: str) -> subprocess.CompletedProcess[str]:
-    """What `imports` says of a package whose only module has this text."""
+    """Runs `imports` over a package whose only module has this text."""
     (tmp_path / "package").mkdir(exist_ok=True)
     (tmp_path / "package" / "__init__.py").write_text("")
     (tmp_path / "package" / "module.py").write_text(text)
