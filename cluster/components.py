@@ -163,13 +163,15 @@ def scheduler_configuration(
     return yaml.safe_dump(json.loads(json.dumps(document)), sort_keys=False)
 
 
-def kwok(layout: Layout, *, port: int, stages: collections.abc.Sequence[pathlib.Path]) -> Arguments:
+def kwok(
+    layout: Layout, *, port: int, stages: collections.abc.Sequence[pathlib.Path], pod_cidr: str = POD_CIDR
+) -> Arguments:
     """Fake kubelets for every node, following the stages of cluster/stages."""
     return [
         layout.binary("kwok"),
         f"--kubeconfig={layout.kubeconfig('kwok.kubeconfig')}",
         "--manage-all-nodes=true",
-        f"--cidr={POD_CIDR}",
+        f"--cidr={pod_cidr}",
         f"--node-lease-duration-seconds={NODE_LEASE_SECONDS}",
         f"--server-address={LOOPBACK}:{port}",
         f"--config={layout.configuration('kwok.yaml')}",

@@ -37,9 +37,9 @@ class Cluster:
     nodes: how many fake nodes, or their shapes. directory: where all state goes (a temporary one, removed at the end,
     by default). scheduler, prometheus, node_exporter, exporter: False leaves that component out; `exporter` may also
     be extra arguments of `python -m cluster.exporter`. kubernetes: False leaves out all but Prometheus and the
-    node_exporter; then there are no nodes and no `api`. scheduler_gates: kube-scheduler's feature gates. detached: the
-    processes outlive this one (`python -m cluster down` ends them). Errors: errors.ClusterError from `start` and
-    `__enter__`; what had been started is ended, the logs stay.
+    node_exporter; then there are no nodes and no `api`. scheduler_gates: kube-scheduler's feature gates. pod_cidr:
+    addresses of the fake pods. detached: the processes outlive this one (`python -m cluster down` ends them). Errors:
+    errors.ClusterError from `start` and `__enter__`; what had been started is ended, the logs stay.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Cluster:
         node_exporter: bool = True,
         audit: bool = False,
         detached: bool = False,
+        pod_cidr: str = components.POD_CIDR,
     ) -> None:
         self._shapes = _shapes(nodes)
         self._wanted_directory = directory
@@ -64,6 +65,7 @@ class Cluster:
             scrape_seconds=scrape_seconds,
             exporter_arguments=tuple(exporter or ()),
             scheduler_gates=scheduler_gates or {},
+            pod_cidr=pod_cidr,
         )
         left_out = {"kube-scheduler": scheduler, "prometheus": prometheus, "node-exporter": node_exporter}
         left_out["load-exporter"] = exporter is not False

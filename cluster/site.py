@@ -46,6 +46,7 @@ class Settings:
     exporter_arguments: tuple[str, ...] = ()
     scheduler_gates: collections.abc.Mapping[str, bool] = dataclasses.field(default_factory=dict)
     stages: pathlib.Path = STAGES  # where kwok finds them
+    pod_cidr: str = components.POD_CIDR
 
 
 class Site:
@@ -132,7 +133,7 @@ class Site:
         if name == "kube-apiserver":
             return components.apiserver(layout, port=port, etcd_port=self.ports.of("etcd"), audit=self.settings.audit)
         if name == "kwok":
-            return components.kwok(layout, port=port, stages=self._stages())
+            return components.kwok(layout, port=port, stages=self._stages(), pod_cidr=self.settings.pod_cidr)
         if name == "kube-scheduler":
             return components.scheduler(layout, port=port, gates=self.settings.scheduler_gates)
         if name == "load-exporter":

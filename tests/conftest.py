@@ -59,6 +59,7 @@ LONGEST_FIRST = (
     "test_helm",
     "fleet",
     "test_image",
+    "test_fifteen_minutes",
     "test_guide",
     "test_helm_doctor",
     "test_placing",

@@ -14,13 +14,15 @@ _CHUNK_BYTES: Final = 65536
 
 
 class Forwarder:
-    """Listens on `port` of the loopback while the `with` block runs; `connections` counts by target."""
+    """Listens on `port`, one of the loopback's unless another address is given, while the `with` block runs;
+    `connections` counts by target.
+    """
 
-    def __init__(self, *targets: int) -> None:
+    def __init__(self, *targets: int, address: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         self._targets = itertools.cycle(targets)
         self._flowing = threading.Event()
         self._flowing.set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(address)
         self._sockets: list[socket.socket] = []
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self.port: int = self._listener.getsockname()[1]

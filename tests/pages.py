@@ -227,6 +227,13 @@ class Directory:
         self._ended_with = answer.returncode
         return answer
 
+    def start(self, text: str) -> "subprocess.Popen[bytes]":
+        """A command that goes on until it is ended; it prints nowhere."""
+        nowhere = subprocess.DEVNULL
+        return subprocess.Popen(
+            ["bash", "-c", text], cwd=self.path, env=self._environment, stdin=nowhere, stdout=nowhere, stderr=nowhere
+        )
+
 
 def policy_hash(content: bytes) -> str:
     """What the services and the command line call a policy file."""

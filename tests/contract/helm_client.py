@@ -25,7 +25,7 @@ class Helm:
     """A built Helm with a home of its own; without a kubeconfig it can render, lint and package."""
 
     def __init__(self, major: str, home: pathlib.Path, kubeconfig: pathlib.Path | None = None) -> None:
-        self._program = _built(major)
+        self._program = program(major)
         self._home = home
         self._environment = {
             **os.environ,
@@ -67,7 +67,8 @@ class Helm:
 
 
 @functools.cache
-def _built(major: str) -> pathlib.Path:
+def program(major: str) -> pathlib.Path:
+    """The built Helm of a major."""
     return programs.built(pathlib.Path(__file__).with_name(major))
 
 

@@ -9,7 +9,6 @@ import errno
 import functools
 import http.client
 import json
-import os
 import pathlib
 import shutil
 from collections.abc import Iterator, Mapping
@@ -22,39 +21,22 @@ from cluster.demo import permissions
 from deploy.image import __main__ as make_image
 from deploy.image import archive, container, engine, provenance
 from policy.contract import load_annotation
+from tests.contract import built_image
+from tests.contract.built_image import Built
 from tests.e2e import policies, services, waiting
 
 pytestmark = pytest.mark.cluster
-ROOT = pathlib.Path(__file__).parents[2]
 NODES = ("node-0", "node-1")
 SERVICES = ("annotator", "extender", "descheduler")
 MOST_BYTES = 200_000_000
 PYTHON = "/opt/evenload/bin/python"
-TIMESTAMP = 1_790_000_000
 POD = {"metadata": {"name": "web", "namespace": "default", "uid": "1"}, "spec": {"containers": [{"name": "main"}]}}
-
-
-class Built(NamedTuple):
-    """The image, its archive and its files."""
-
-    image: archive.Image
-    path: pathlib.Path
-    root: pathlib.Path
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The image of this tree, with the steps that an earlier build has made."""
-    if reason := engine.obstacle():
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    directory = tmp_path_factory.mktemp("image")
-    made = engine.Engine()
-    made.build(ROOT, timestamp=TIMESTAMP)
-    made.export(directory / "evenload.tar")
-    archive.unpack(directory / "evenload.tar", directory / "root")
-    return Built(archive.read(directory / "evenload.tar"), directory / "evenload.tar", directory / "root")
+    """The image of this tree."""
+    return built_image.build(tmp_path_factory.mktemp("image"))
 
 
 def printed(built: Built, directory: pathlib.Path, *arguments: str, **mounts: pathlib.Path) -> str:
@@ -68,7 +50,7 @@ def printed(built: Built, directory: pathlib.Path, *arguments: str, **mounts: pa
 
 def test_a_build_without_any_earlier_step_makes_the_same_image(built: Built, tmp_path: pathlib.Path) -> None:
     again = engine.Engine()
-    again.build(ROOT, timestamp=TIMESTAMP, fresh=True)
+    again.build(built_image.ROOT, timestamp=built_image.TIMESTAMP, fresh=True)
     again.export(tmp_path / "again.tar")
     assert archive.read(tmp_path / "again.tar").digest == built.image.digest
 
@@ -102,7 +84,7 @@ def test_scanners_find_its_packages_and_readers_their_licences(built: Built) -> 
 
 
 def test_the_statement_beside_it_names_image_base_and_locks(built: Built) -> None:
-    statement = provenance.statement(built.image, "evenload.tar", ROOT, "c" * 40, TIMESTAMP)
+    statement = provenance.statement(built.image, "evenload.tar", built_image.ROOT, "c" * 40, built_image.TIMESTAMP)
     assert f"sha256:{statement['subject'][0]['digest']['sha256']}" == built.image.digest
     materials = {one["uri"]: one["digest"] for one in statement["predicate"]["buildDefinition"]["resolvedDependencies"]}
     assert {"git+evenload", "file:Dockerfile", "file:requirements.txt", "file:requirements-build.txt"} < set(materials)
@@ -123,7 +105,7 @@ def test_a_process_in_it_can_do_nothing_special(built: Built, tmp_path: pathlib.
 
 def test_it_has_what_the_steps_of_the_compose_file_import(built: Built, tmp_path: pathlib.Path) -> None:
     program = "import sys; sys.path.insert(0, '/mnt/tree'); import cluster.containers, cluster.exporter; print('yes')"
-    assert printed(built, tmp_path, PYTHON, "-c", program, tree=ROOT) == "yes\n"
+    assert printed(built, tmp_path, PYTHON, "-c", program, tree=built_image.ROOT) == "yes\n"
 
 
 class Stack(NamedTuple):
