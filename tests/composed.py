@@ -1,180 +1,205 @@
-"""docker-compose.yml without an engine: its commands, unaltered, in a network and a view of the files of their own.
+"""docker-compose.yml in a real engine, by the commands of docs/start/compose.md: `make compose`, as root on Debian.
 
-    sudo unshare --net --mount .venv/bin/python -m tests.composed
-
-Every service becomes a process of this machine's binaries (those of cluster/) and of this interpreter: names resolve to
-loopback, volumes are mounted where the file says, services start in the order of `depends_on`. What an engine adds is
-not shown: images, users, capabilities, health checks. Prints what the loop did and ends with 1 where it did nothing.
-Not a part of `make test`, because it needs rights that not every machine gives.
+dockerd, containerd and Compose are built once from tests/container_engine; Debian's runc runs the containers.
+The engine has directories and a socket of its own, and ends with this program. No registry is asked: Evenload's image
+is the one that `make image` builds, and each of the others holds the program of cluster/ that its name means, so that
+only the pull of the public images is not shown. Prints what the commands print, and ends with 1 where one of them, or
+the loop, does not do what the page says.
 """
 
 import contextlib
-import fcntl
+import http.client
+import io
 import os
 import pathlib
-import signal
+import re
 import socket
-import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
+import threading
 import time
-import urllib.request
-from collections.abc import Callable
-from typing import Any
+import urllib.parse
+from collections.abc import Callable, Iterator
 
 import yaml
 
-from cluster import binaries, containers, errors
+from cluster import binaries, cache, errors, programs
+from deploy.image import engine
+from tests import pages
+from tests.contract import built_image
 
 ROOT = pathlib.Path(__file__).parents[1]
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+MODULES = sorted(path.parent for path in (ROOT / "tests" / "container_engine").glob("*/go.mod"))
+PAGE = ROOT / "docs" / "start" / "compose.md"
+COMPOSE = ROOT / "docker-compose.yml"
+SERVICES = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]
+OURS = SERVICES["extender"]["image"]
 LIMIT_SECONDS = 240.0
-FOUND: dict[str, pathlib.Path] = {}
-_IFF_UP, _SIOCSIFFLAGS = 0x1, 0x8914
+REPLICAS, NODES = 40, 20  # of the page
+_NEVER = threading.Event()
 
 
 def main() -> int:
-    """Run everything until pods are placed and nodes annotated, then end it."""
-    own_world()
-    with contextlib.ExitStack() as undo:
-        logs = pathlib.Path(undo.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm")))
-        running: dict[str, subprocess.Popen[bytes]] = {}
-        undo.callback(end, running)
-        for name in in_order():
-            running[name] = start(name, logs)
-            if name in ("files", "objects"):
-                code = running[name].wait(LIMIT_SECONDS)
-                say(f"{name} ended with {code}: {errors.log_tail(logs / name)}")
-                if code:
-                    return 1
-        return judged(running, logs)
-
-
-def own_world() -> None:
-    """Loopback up; names of services for it; empty /var/lib and /srv; an /etc to which files can be added."""
-    with socket.socket() as any_socket:
-        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh", b"lo", _IFF_UP))
-    kept = {
-        name: pathlib.Path("/etc", name) for name in ("passwd", "group", "nsswitch.conf", "ld.so.cache", "localtime")
-    }
-    contents = {name: path.read_bytes() for name, path in kept.items() if path.exists()}
-    run("mount", "-t", "tmpfs", "tmpfs", "/etc")
-    for name, content in contents.items():
-        pathlib.Path("/etc", name).write_bytes(content)
-    pathlib.Path("/etc/hosts").write_text(f"127.0.0.1 localhost {' '.join(COMPOSE['services'])}\n", encoding="utf-8")
-    run("mount", "-t", "tmpfs", "tmpfs", "/var/lib")
-    containers.VOLUME.mkdir()
-
-
-def in_order() -> list[str]:
-    """The services without a profile, each after those it depends on."""
-    waiting = {n: set(s.get("depends_on", {})) for n, s in COMPOSE["services"].items() if not s.get("profiles")}
-    ordered: list[str] = []
-    while waiting:
-        name = next(name for name, needs in waiting.items() if needs <= set(ordered))
-        ordered.append(name)
-        del waiting[name]
-    return ordered
-
-
-def start(name: str, logs: pathlib.Path) -> subprocess.Popen[bytes]:
-    """A service in a view of the files of its own; started again while its server is not there yet."""
-    service = COMPOSE["services"][name]
-    mounts = " && ".join(mount(volume) for volume in service.get("volumes", []) if mount(volume)) or "true"
-    command = [*service.get("entrypoint", ["evenload"]), *service.get("command", [])]
-    found = {name: str(path) for name, path in FOUND.items()}
-    found |= {"python": sys.executable, "evenload": f"{sys.executable} -m cli"}
-    program = " ".join([found[command[0]], *(f"'{word}'" for word in command[1:])])
-    once = "exec " if name in ("files", "objects") else "while :; do "
-    script = f"{mounts} && {once}{program}" + ("" if once == "exec " else "; sleep 1; done")
-    log = (logs / name).open("wb")
-    environment = {**os.environ, "HOME": "/", "PYTHONDONTWRITEBYTECODE": "1"}
-    with log:
-        return subprocess.Popen(
-            ["unshare", "--mount", "sh", "-c", script],
-            cwd=ROOT, stdout=log, stderr=log, env=environment, start_new_session=True,
-        )  # fmt: skip
-
-
-def mount(volume: str | dict[str, Any]) -> str:
-    """The command that makes a volume of a service appear; the tree itself is the working directory anyway."""
-    if isinstance(volume, dict):
-        return f"mount --bind {containers.VOLUME}/{volume['volume']['subpath']} {volume['target']}"
-    source, target, *_ = volume.split(":")
-    if not source.startswith("./"):
-        return ""  # the named volume, which is there
-    return f"mkdir -p {target} && mount --bind {ROOT / source} {target}"
-
-
-def judged(running: dict[str, subprocess.Popen[bytes]], logs: pathlib.Path) -> int:
-    """Create a workload through kubectl as the file runs it, and wait until the loop has gone round once."""
-    kubectl = [str(FOUND["kubectl"]), "--cache-dir=/dev/shm/kubectl"]
-    kubectl += [f"--kubeconfig={containers.VOLUME / containers.HOST_KUBECONFIG}"]
-    for name in running:
-        if check := COMPOSE["services"][name].get("healthcheck"):
-            until(lambda test=check["test"][1:]: healthy(test), f"{name} to be healthy")  # type: ignore[misc]
-    run(*kubectl, "create", "deployment", "web", "--image=pause", "--replicas=40")
-    limit = time.monotonic() + LIMIT_SECONDS
-    jsonpath = "-o=jsonpath={range .items[*]}{.status.phase}{'\\n'}{end}"
-    while time.monotonic() < limit:
-        phases = subprocess.check_output([*kubectl, "get", "pods", jsonpath], text=True).split()
-        written = subprocess.check_output([*kubectl, "get", "nodes", "-o", "yaml"], text=True).count(
-            "evenload.io/load:"
-        )
-        asked = metric("http://127.0.0.1:8900/metrics", "evenload_extender_request_duration_seconds_count")
-        say(f"{phases.count('Running')} of 40 pods run, {written} nodes annotated, extender asked {asked:g} times")
-        if phases.count("Running") == 40 and written == 20 and asked >= 40:
-            return 0
-        time.sleep(2)
-    for name in running:
-        say(f"--- {name}\n{errors.log_tail(logs / name)}")
-    return 1
-
-
-def healthy(test: list[str]) -> bool:
-    """Whether a health check of the file says so."""
-    return subprocess.run([sys.executable, *test[1:]], capture_output=True, check=False).returncode == 0
-
-
-def until(probe: Callable[[], bool], what: str) -> None:
-    """Wait for it; TimeoutError names it."""
-    limit = time.monotonic() + LIMIT_SECONDS
-    while not probe():
-        if time.monotonic() > limit:
-            raise TimeoutError(f"waited {LIMIT_SECONDS:g} s for {what}")
-        time.sleep(1)
-    say(what)
-
-
-def metric(url: str, name: str) -> float:
-    """The sum of a metric over its labels; 0 while nobody answers."""
-    with contextlib.suppress(OSError):
-        text = urllib.request.urlopen(url, timeout=10).read().decode()
-        return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
+    """Type the page's commands until the loop has gone round once."""
+    if reason := engine.obstacle():
+        cache.say(reason)
+        return 1 if os.environ.get("CI") else 0
+    with tempfile.TemporaryDirectory() as place, running(pathlib.Path(place)) as daemon:
+        daemon.load_ours()
+        tools = binaries.find_or_build()
+        for name, service in SERVICES.items():
+            if service["image"] != OURS:
+                daemon.make(service["image"], tools[program(name)])
+        commands = [one.text for block in pages.blocks(PAGE) for one in block.commands() if " compose " in one.text]
+        down = next(one for one in commands if " down " in one)
+        try:
+            for command in commands:
+                if command != down:
+                    follow(daemon, command)
+            look_from_outside(tools["kubectl"], daemon.directory / "kubeconfig")
+        finally:
+            daemon.compose(down)
     return 0
 
 
-def run(*command: str) -> None:
-    """A command that must succeed."""
-    subprocess.run(command, check=True)
+def follow(daemon: "Daemon", command: str) -> None:
+    """Type a command, and what must have come of it."""
+    text = daemon.compose(command)
+    sys.stdout.write(text)
+    if " create deployment " in command:
+        until(lambda: daemon.compose(GET_PODS).count("Running") == REPLICAS, f"{REPLICAS} pods to run")
+        until(lambda: daemon.compose(GET_LOADS).count("evenload.io/load:") == NODES, f"{NODES} nodes with their load")
+    if command.endswith("evenload nodes"):
+        names = set(re.findall(r"^node-\d+", text, re.MULTILINE))
+        if len(names) != NODES:
+            raise errors.ComponentError(f"$ {command}\n{text}\nnames {len(names)} nodes, expected {NODES}")
 
 
-def end(running: dict[str, subprocess.Popen[bytes]]) -> None:
-    """The sessions of all services, the last one first."""
-    for process in reversed(running.values()):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-            time.sleep(0.2)
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+def look_from_outside(kubectl: pathlib.Path, kubeconfig: pathlib.Path) -> None:
+    """List the nodes by the kubeconfig that a command of the page has written."""
+    command = [str(kubectl), f"--kubeconfig={kubeconfig}", "get", "nodes", "--no-headers"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if len(done.stdout.splitlines()) != NODES:
+        raise errors.ComponentError(f"kubectl get nodes: {done.stdout}{done.stderr}\nexpected {NODES} nodes")
 
 
-def say(text: str) -> None:
-    """A line of progress."""
-    sys.stderr.write(f"{text}\n")
+GET_PODS = "docker compose run --rm kubectl get pods --no-headers"
+GET_LOADS = "docker compose run --rm kubectl get nodes -o yaml"
+
+
+def program(service: str) -> str:
+    """The command of cluster/ that a service of the file runs."""
+    return str(SERVICES[service]["entrypoint"][0])
+
+
+def built(directory: pathlib.Path) -> pathlib.Path:
+    """A directory with the programs of the engine: each looks for the next on the PATH."""
+    for module in MODULES:
+        (directory / module.name).symlink_to(programs.built(module))
+    return directory
+
+
+class Engine(http.client.HTTPConnection):
+    """The engine's API on its socket."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        super().__init__("localhost", timeout=LIMIT_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        """Open the socket."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.connect(str(self._path))
+
+
+class Daemon:
+    """A dockerd that answers, and Compose with it; commands run beside its socket."""
+
+    def __init__(self, path: pathlib.Path, compose: pathlib.Path) -> None:
+        self._path, self._compose, self.directory = path, compose, path.parent
+
+    def answers(self) -> bool:
+        """Whether it can be asked."""
+        with contextlib.suppress(OSError):
+            return self._post("GET", "/_ping", b"") == b"OK"
+        return False
+
+    def make(self, name: str, binary: pathlib.Path) -> None:
+        """Make an image of one program, which finds itself on the PATH."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            archive.add(binary, f"bin/{binary.name}")
+        repository, _, tag = name.rpartition(":")
+        query = urllib.parse.urlencode({"fromSrc": "-", "repo": repository, "tag": tag, "changes": "ENV PATH=/bin"})
+        self._post("POST", f"/images/create?{query}", packed.getvalue())
+        cache.say(f"{name}: {binary.name} of this machine")
+
+    def load_ours(self) -> None:
+        """Load the image of this tree under the file's name."""
+        builder = engine.Engine()
+        builder.build(ROOT, timestamp=built_image.TIMESTAMP)
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "evenload.tar"
+            builder.export(path, as_docker=OURS)
+            self._post("POST", "/images/load", path.read_bytes())
+
+    def compose(self, command: str) -> str:
+        """Run a command of the page by this engine, without building or pulling; returns its stdout."""
+        text = command.replace("docker compose", str(self._compose)).replace("--build", "--no-build --pull never")
+        done = subprocess.run(
+            ["bash", "-c", text],
+            cwd=self.directory,
+            env={**os.environ, "DOCKER_HOST": f"unix://{self._path}", "COMPOSE_FILE": str(COMPOSE)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise errors.ComponentError(f"$ {command}\n{done.stdout}{done.stderr}\nended with {done.returncode}")
+        return done.stdout
+
+    def _post(self, method: str, path: str, body: bytes) -> bytes:
+        with contextlib.closing(Engine(self._path)) as connection:
+            connection.request(method, path, body, {"Content-Type": "application/x-tar"})
+            answer = connection.getresponse()
+            text = answer.read()
+            if answer.status != http.HTTPStatus.OK:
+                raise errors.ComponentError(f"dockerd: {method} {path}: {answer.status} {text.decode()}")
+            return text
+
+
+@contextlib.contextmanager
+def running(directory: pathlib.Path) -> Iterator[Daemon]:
+    """The engine while the body runs."""
+    (directory / "bin").mkdir()
+    commands = built(directory / "bin")
+    socket_path, log = directory / "docker.sock", directory / "dockerd.log"
+    options = {"data-root": "data", "exec-root": "run", "pidfile": "pid"}
+    command = [str(commands / "dockerd"), f"--host=unix://{socket_path}", "--userland-proxy=false"]
+    command += [f"--{option}={directory / name}" for option, name in options.items()]
+    environment = {**os.environ, "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"}
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=environment) as process:
+        try:
+            made = Daemon(socket_path, commands / "compose")
+            until(lambda: process.poll() is not None or made.answers(), "dockerd to answer")
+            if process.poll() is not None:
+                raise errors.ComponentError(f"dockerd ended with {process.returncode}:\n{errors.log_tail(log)}")
+            yield made
+        finally:
+            process.terminate()
+
+
+def until(probe: Callable[[], bool], what: str) -> None:
+    """Wait for it; ComponentError names it."""
+    limit = time.monotonic() + LIMIT_SECONDS
+    while not probe():
+        if time.monotonic() > limit:
+            raise errors.ComponentError(f"waited {LIMIT_SECONDS:g} s for {what}")
+        _NEVER.wait(0.5)
 
 
 if __name__ == "__main__":
-    FOUND.update(binaries.find_or_build())  # before /etc and /var/lib are others
     sys.exit(main())

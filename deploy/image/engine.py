@@ -87,11 +87,14 @@ class Engine:
                 *("--tag", TAG, "--file", str(tree / "Dockerfile"), str(tree)),
             )
 
-    def export(self, archive: pathlib.Path) -> None:
-        """Write `TAG` as an OCI archive, over one that is there."""
+    def export(self, archive: pathlib.Path, *, as_docker: str = "") -> None:
+        """Write `TAG` as an OCI archive, over one that is there; or, under the name given, as Docker loads it."""
         archive.parent.mkdir(parents=True, exist_ok=True)
         archive.unlink(missing_ok=True)
-        self._buildah("push", "--quiet", "--format", "oci", TAG, f"oci-archive:{archive}:{TAG}")
+        if as_docker:
+            self._buildah("push", "--quiet", TAG, f"docker-archive:{archive}:{as_docker}")
+        else:
+            self._buildah("push", "--quiet", "--format", "oci", TAG, f"oci-archive:{archive}:{TAG}")
 
     def _stand_in(self) -> list[str]:
         """Options that replace the Dockerfile's base, in FROM and in the labels."""

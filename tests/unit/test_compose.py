@@ -1,6 +1,6 @@
 """docker-compose.yml runs what cluster/ runs, reads what is written for it, and gives our services no more than needed.
 
-No engine is here: the file is held to our code and to the tree. `python -m tests.composed` runs its commands.
+No engine is here: the file is held to our code and to the tree. `make compose` runs it in one.
 """
 
 import importlib
