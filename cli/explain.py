@@ -152,6 +152,7 @@ def merged(decisions: collections.abc.Sequence[answers.Decision]) -> explain_tex
         steps=tuple(map(_step, reversed(newest.values()))),
         estimate=last.estimate,
         means=last.means,
+        shadow=last.shadow,
     )
 
 
@@ -173,6 +174,7 @@ def explained(replicas: collections.abc.Sequence[services.Service], request: Exp
         bound_to=found.node_name,
         estimate=answer.estimate,
         means=answer.means,
+        shadow=answer.shadow,
     )
 
 

@@ -34,6 +34,7 @@ class Story(msgspec.Struct, frozen=True):
     bound_to: str = ""
     estimate: answers.Estimate | None = None
     means: tuple[tuple[str, ...], ...] = ()
+    shadow: bool = False
 
 
 def ranked(nodes: collections.abc.Iterable[answers.Node]) -> tuple[answers.Node, ...]:
@@ -76,9 +77,11 @@ def _head(story: Story, weight: int) -> list[str]:
     when = "was decided" if story.source == "decision" else "would be decided"
     bound = f"; it is on {story.bound_to}" if story.bound_to else ""
     exempt = [f"not filtered: {story.exempt}"] if story.exempt else []
+    shadow = ["shadow mode: kube-scheduler is told that every node passes and scores the same"] if story.shadow else []
     return [
         f"pod {story.pod}: what {when} at {story.at}, policy {story.policy}{bound}",
         *story.steps,
+        *shadow,
         *exempt,
         *([_expected_of(story.estimate, story)] if story.estimate else []),
         f"terms: {_means(story)}; base - hot = score, rounded",

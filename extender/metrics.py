@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 import prometheus_client
 from prometheus_client import core, registry
 
+from policy.rules import scoring
+
 VERBS: Final = ("filter", "prioritize", "preempt")
 DROPPED: Final = ("connections", "bytes", "late")  # over a limit of connections or of memory; too slow
 FORM, BODY, UNKNOWN_NODE, NODES_CHANGED, RELIEF_HINT, EXEMPT, LATE, BUG = SLOW_PATH_REASONS = (
@@ -22,6 +24,9 @@ FORM, BODY, UNKNOWN_NODE, NODES_CHANGED, RELIEF_HINT, EXEMPT, LATE, BUG = SLOW_P
     "late",
     "bug",
 )
+# The node that kube-scheduler chose in shadow mode: one of the best scores; a lower one; one that would have been
+# rejected; one that it did not ask about; one where load decided nothing, because no candidate had a usable reading.
+BEST, LOWER, REJECTED, NOT_ASKED, UNJUDGED = SHADOW_VERDICTS = ("best", "lower", "rejected", "not_asked", "unjudged")
 DURATION_BUCKETS_SECONDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
 
 
@@ -36,16 +41,18 @@ class Metrics:
             buckets=DURATION_BUCKETS_SECONDS,
             registry=into,
         )
-        self.rejected = _counter(
-            into, "nodes_rejected", "Nodes rejected in filter answers by reason; a rise means hot nodes.", "reason"
-        )
+        text = "Nodes rejected in filter answers by reason (in shadow mode: by decision); a rise means hot nodes."
+        self.rejected = _counter(into, "nodes_rejected", text, "reason")
         self.degraded = _counter(
             into,
             "degraded",
             "Decisions made on less than whole data by cause; a rise means that load is being guessed.",
             "cause",
         )
-        text = "Nodes in filter answers by verdict; where most are rejected, pods stay Pending."
+        text = (
+            "Nodes that the filter was asked about by verdict; where most are rejected, pods stay Pending. "
+            "In shadow mode kube-scheduler gets all of them, and none stays Pending for it."
+        )
         judged = _counter(into, "filtered_nodes", text, "verdict", ("passed", "rejected"))
         self.nodes_passed, self.nodes_rejected = judged.labels("passed"), judged.labels("rejected")
         text = "Cycles of background work that failed; a rise is a bug or an unreadable file."
@@ -54,6 +61,17 @@ class Metrics:
         self.fast_path_failures = _counter(into, "fast_path_failures", text, "exception")
         text = "Filter and prioritize requests that the fast path left to the slower one, by reason."
         self.slow_path = _counter(into, "slow_path", text, "reason", SLOW_PATH_REASONS)
+        text = (
+            "Pods bound in shadow mode by the verdict on the node that kube-scheduler chose; "
+            "the share of rejected and lower is what Evenload would change."
+        )
+        self.shadow_placements = _counter(into, "shadow_placements", text, "verdict", SHADOW_VERDICTS)
+        self.shadow_missed_points = prometheus_client.Histogram(
+            "evenload_extender_shadow_missed_points",
+            "Points by which the node chosen in shadow mode scores below the best, for verdicts best and lower.",
+            buckets=range(scoring.MAX_SCORE),
+            registry=into,
+        )
         text = "Connections ended before an answer by reason; a rise is a client that is slow, or means harm."
         self.dropped = _counter(into, "connections_dropped", text, "reason", DROPPED)
         for verb in VERBS:  # there from the start, at 0: a scheduler that never asks is told by it
@@ -79,6 +97,7 @@ class ReplicaState(NamedTuple):
     nodes_by_thresholds: dict[str, int]
     owners_estimated: int
     heartbeat_matches: bool
+    shadow: bool
 
 
 class ReplicaStateCollector(registry.Collector):
@@ -89,13 +108,13 @@ class ReplicaStateCollector(registry.Collector):
 
     def describe(self) -> Iterable[core.Metric]:
         """The families without samples, so that registering reads nothing."""
-        return [family() for family in (_assumed, _awaited, _nodes, _thresholds, _owners, _heartbeat)]
+        return [family() for family in (_assumed, _awaited, _nodes, _thresholds, _owners, _heartbeat, _shadow)]
 
     def collect(self) -> Iterable[core.Metric]:
         """One reading of everything."""
         now = self._read()
         assumed, nodes, thresholds, heartbeat = _assumed(), _nodes(), _thresholds(), _heartbeat()
-        owners, awaited = _owners(), _awaited()
+        owners, awaited, shadow = _owners(), _awaited(), _shadow()
         owners.add_metric([], now.owners_estimated)
         awaited.add_metric([], now.awaited_pods)
         assumed.add_metric([], now.assumed_placements)
@@ -104,7 +123,8 @@ class ReplicaStateCollector(registry.Collector):
         for state, count in now.nodes_by_thresholds.items():
             thresholds.add_metric([state], count)
         heartbeat.add_metric([], now.heartbeat_matches)
-        return [assumed, awaited, nodes, thresholds, owners, heartbeat]
+        shadow.add_metric([], now.shadow)
+        return [assumed, awaited, nodes, thresholds, owners, heartbeat, shadow]
 
 
 def _assumed() -> core.GaugeMetricFamily:
@@ -138,3 +158,8 @@ def _owners() -> core.GaugeMetricFamily:
 def _heartbeat() -> core.GaugeMetricFamily:
     text = "1 while the view of the annotations is the annotator's; 0 for long means that readings only age."
     return core.GaugeMetricFamily("evenload_extender_heartbeat_matches", text, labels=[])
+
+
+def _shadow() -> core.GaugeMetricFamily:
+    text = "1 while the policy's extender.mode is Shadow: decisions are recorded, and no node is rejected or preferred."
+    return core.GaugeMetricFamily("evenload_extender_shadow_mode", text, labels=[])

@@ -18,7 +18,7 @@ import prometheus_client
 from extender import deadline, metrics
 from extender.http import app, fast_path, tls
 from extender.state import cluster_view, digests, node_cache, placements
-from extender.verbs import decision_log, explain
+from extender.verbs import decision_log, explain, shadow_log
 from kube import door, errors, kinds, objects, policy_events
 from kube.cache import reflector, watch_status
 from kube.http import client_metrics, undecodable
@@ -66,6 +66,7 @@ class Service:
         self._security = security
         self._registry = prometheus_client.CollectorRegistry()
         self._metrics = metrics.Metrics(self._registry)
+        self._shadow = shadow_log.ShadowLog(self._metrics)
         if security is not None:
             self._registry.register(tls.ReloadCollector(security))
         self._registry.register(metrics.ReplicaStateCollector(self._standing))
@@ -111,7 +112,7 @@ class Service:
             registry=self._registry,
             configz=self._configz,
         )
-        parts = app.Parts(self.view, self._clock, self._metrics, decision_log.DecisionLog())
+        parts = app.Parts(self.view, self._clock, self._metrics, decision_log.DecisionLog(), self._shadow)
         application = app.create_app(parts, plain_routes)
         self._quick = fast_path.FastPath(parts, application.wsgi_app)
         application.wsgi_app = deadline.Limited(  # type: ignore[method-assign]
@@ -219,6 +220,8 @@ class Service:
         self._pods_left_out.changed(old, new)
         if old is None or new is None or not compact.counts_alike(old, new):
             self.view.pod_changed(old, new, self._clock.now())
+            if self.view.in_force.shadow or self._shadow:  # the latter: pods of answers before the mode changed
+                self._shadow.pod_changed(old, new, self._clock.now())
 
     def _heartbeat_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
         self.view.nodes.heartbeat_changed(None if new is None else new.data, self._clock.now())
@@ -240,6 +243,7 @@ class Service:
             nodes_by_thresholds=explain.thresholds(self.view),
             owners_estimated=self.view.placements.estimates.owners(now_seconds),
             heartbeat_matches=self.view.nodes.heartbeat_state().matches,
+            shadow=self.view.in_force.shadow,
         )
 
     def _configz(self) -> object:

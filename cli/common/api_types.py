@@ -88,6 +88,7 @@ class Decision(msgspec.Struct, frozen=True):
     rejected: dict[str, int] = {}
     degraded: tuple[str, ...] = ()
     assumed: str = ""
+    shadow: bool = False
     nodes: tuple[Node, ...] | None = None
     omitted: int = 0
     estimate: Estimate | None = None
@@ -106,6 +107,7 @@ class ExplainAnswer(msgspec.Struct, frozen=True):
     policy: str
     at: str
     nodes: tuple[Node, ...]
+    shadow: bool = False
     exempt: str | None = None
     degraded: tuple[str, ...] = ()
     estimate: Estimate | None = None

@@ -21,7 +21,7 @@ from werkzeug import exceptions
 
 from extender import deadline, metrics, protocol
 from extender.state import cluster_view
-from extender.verbs import decision_log, explain, neutral_answers, verbs
+from extender.verbs import decision_log, explain, neutral_answers, shadow_log, verbs
 from runtime import clock, logs
 
 log = logs.get(__name__)
@@ -47,6 +47,7 @@ class Parts:
     clock: clock.Clock
     metrics: metrics.Metrics
     decisions: decision_log.DecisionLog
+    shadow: shadow_log.ShadowLog
 
 
 class Share:
@@ -151,6 +152,8 @@ def _respond(parts: Parts, verb: str, answer: Answer) -> flask.Response:
         took_seconds = parts.clock.monotonic() - started_seconds
         parts.metrics.duration_seconds.labels(verb, result).observe(took_seconds)
     note(parts, outcome.decision)
+    if outcome.shadow is not None:
+        parts.shadow.remember(outcome.shadow)
     return _json(outcome.body)
 
 

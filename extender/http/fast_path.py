@@ -26,7 +26,7 @@ from extender.state import cluster_view, name_table, node_cache, score_cache
 from extender.verbs import decision_log, verbs
 from kube import objects
 from policy.contract import owner_usage
-from policy.rules import scoring
+from policy.rules import expected_load, scoring
 from runtime import loop
 
 _JSON: Final = frozenset({"", "application/json"})
@@ -177,11 +177,12 @@ class FastPath:
         if not allowed.any():
             verdicts = candidates.as_candidates().verdicts()
             allowed, causes = verdicts.allowed, (*causes, "all_rejected") if verdicts.kept_coolest else causes
-        passed = candidates.rows[allowed]
-        text = _names_text(asked, passed)
-        self._orders.keep(text, labels, passed)
+        passed, shadow = candidates.rows[allowed], asked.standing.in_force.shadow
+        answered = candidates.rows if shadow else passed
+        text = _names_text(asked, answered)
+        self._orders.keep(text, labels, answered)
         parts, reasons = candidates.refused(allowed)
-        reply = protocol.joined_filter(text, parts)
+        reply = protocol.joined_filter(text, () if shadow else parts)
         rejected = candidates.rows[~allowed], reasons
         return Reply(reply, bool(causes), functools.partial(self._filtered, asked, passed, rejected, causes))
 
@@ -192,14 +193,17 @@ class FastPath:
         rejected: tuple[node_cache.Rows, list[str]],
         causes: tuple[str, ...],
     ) -> None:
-        name_of = request.standing.loads.names.__getitem__
-        winner = name_of(int(passed[0])) if len(passed) == 1 else ""
+        name_of, shadow = request.standing.loads.names.__getitem__, request.standing.in_force.shadow
+        winner = name_of(int(passed[0])) if len(passed) == 1 and not shadow else ""
         self._assume(request, winner)
 
         def note() -> None:
             rows, reasons = rejected
             judged = verbs.Judgement(dict(zip(map(name_of, rows.tolist()), reasons, strict=True)), None, causes)
-            self._note("filter", request, judged, assumed=winner)
+            self._note("filter", request.candidates, request, judged, assumed=winner)
+            if shadow and len(request.candidates.rows) == 1:
+                rows_asked = request.candidates.as_candidates()
+                self._parts.shadow.remember(verbs.shadow_verdicts(rows_asked, request.pod, passed))
 
         deferred.do(note)
 
@@ -207,8 +211,11 @@ class FastPath:
         asked = self._question(body, now_seconds)
         table, rows = asked.candidates.table, asked.candidates.rows
         every, causes = table.standing, table.causes(rows)
-        load = every.estimate(asked.pod, asked.mean).load if every.in_force.weighing.incoming_pod else None
-        ranking = asked.candidates.ranking(load)
+        if every.in_force.shadow:
+            scores = np.full(len(rows), verbs.SHADOW_SCORE)
+            reply = protocol.joined_scores(table.labels.openings[rows].tolist(), scores)
+            return Reply(reply, bool(causes), functools.partial(self._shadowed, asked, causes))
+        ranking = asked.candidates.ranking(_incoming(asked))
         reply = protocol.joined_scores(table.labels.openings[rows].tolist(), ranking.scores)
         return Reply(reply, bool(causes), functools.partial(self._prioritized, asked, ranking, causes))
 
@@ -220,22 +227,35 @@ class FastPath:
         def note() -> None:
             best = verbs.ranked(lambda at: names[rows[at]], ranking)
             judged = verbs.Judgement({}, None, causes)
-            self._note("prioritize", request, judged, best=best, assumed=winner)
+            self._note("prioritize", request.candidates, request, judged, best=best, assumed=winner)
+
+        deferred.do(note)
+
+    def _shadowed(self, request: ParsedRequest, causes: tuple[str, ...]) -> None:
+        """Note the ranking that kube-scheduler was not told: of the nodes that pass."""
+
+        def note() -> None:
+            passed = request.candidates.only(_allowed(request))
+            names, ranking = request.standing.loads.names, passed.ranking(_incoming(request))
+            best = verbs.ranked(lambda at: names[passed.rows[at]], ranking)
+            self._note("prioritize", passed, request, verbs.Judgement({}, None, causes), best=best, assumed="")
+            asked = request.candidates.as_candidates()
+            self._parts.shadow.remember(verbs.shadow_verdicts(asked, request.pod, passed.rows, ranking))
 
         deferred.do(note)
 
     def _note(
         self,
         verb: str,
+        candidates: score_cache.CandidateScores,
         request: ParsedRequest,
         judged: verbs.Judgement,
         *,
         best: tuple[decision_log.Ranked, ...] = (),
         assumed: str,
     ) -> None:
-        found = verbs.decision(
-            verb, request.candidates.as_candidates(), request.pod, judged, best=best, assumed=assumed, mean=request.mean
-        )
+        rows = candidates.as_candidates()
+        found = verbs.decision(verb, rows, request.pod, judged, best=best, assumed=assumed, mean=request.mean)
         app.note(self._parts, found)
 
     def _assume(self, request: ParsedRequest, winner: str) -> None:
@@ -313,6 +333,25 @@ def _check_judged_by_load(request: ParsedRequest) -> None:
         raise Declined(metrics.RELIEF_HINT)
     if verbs.exemption(every, pod) is not None or verbs.opted_out(every, pod) is not None:
         raise Declined(metrics.EXEMPT)
+
+
+def _allowed(request: ParsedRequest) -> cluster_view.Mask:
+    """The filter's verdict on the candidates of a prioritize request, as `verbs.judge` gives it."""
+    try:
+        _check_judged_by_load(request)
+    except Declined:
+        rows = request.candidates.as_candidates()
+        every = rows if isinstance(rows, cluster_view.Candidates) else rows.candidates()
+        left, _ = verbs.judge(every, request.pod)
+        return np.isin(every.rows, left.rows)
+    allowed = request.candidates.allowed()
+    return allowed if allowed.any() else request.candidates.as_candidates().verdicts().allowed
+
+
+def _incoming(request: ParsedRequest) -> expected_load.Load | None:
+    """The load that the pod brings, if the policy adds it to the score."""
+    every = request.standing
+    return every.estimate(request.pod, request.mean).load if every.in_force.weighing.incoming_pod else None
 
 
 class _SentReply:

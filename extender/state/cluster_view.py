@@ -41,6 +41,7 @@ class CompiledPolicy(NamedTuple):
     weighing: scoring.Weighing
     pricing: hotspots.Pricing
     resources: node_cache.Rows  # by metric the place of its resource in a `recent.Load`
+    shadow: bool  # every node passes and scores the same in answers, whatever is decided
 
     def incoming(self, load: expected_load.Load, per_allocatable: node_cache.Floats) -> list[node_cache.Floats]:
         """Returns the rise of each metric by a load, by metric [nodes]; `per_allocatable` is [nodes, cpu|memory] as in
@@ -63,6 +64,7 @@ def compiled(policy: load_policy.LoadPolicy, content_hash: str) -> CompiledPolic
         scoring.weighing(policy.score, in_force),
         hotspots.pricing(policy.hot_spots),
         np.array([metrics.RESOURCES.index(metric.resource) for metric in in_force], dtype=np.intp),
+        policy.extender.mode == "Shadow",
     )
 
 

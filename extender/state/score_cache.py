@@ -146,6 +146,14 @@ class CandidateScores(NamedTuple):
             scores[self.own.place] = self.own.numbers.scores[0]
         return scoring.Ranking(base, none, none, penalty, self._column(table.raw, "raw"), scores)
 
+    def only(self, keep: cluster_view.Mask) -> "CandidateScores":
+        """Returns the marked candidates."""
+        own = self.own
+        if own is not None:
+            place = int(np.count_nonzero(keep[: own.place]))
+            own = OwnNode(place, own.without) if keep[own.place] else None
+        return CandidateScores(self.table, self.rows[keep], own)
+
     def as_candidates(self) -> cluster_view.Candidates | cluster_view.CandidateRows:
         """Returns the candidates as they stood, with arrays of their own only where `own` differs from the table."""
         seen = cluster_view.CandidateRows(self.table.standing, self.rows)

@@ -135,7 +135,8 @@ class Decision(msgspec.Struct, frozen=True):
     """One answer: for which pod, over how many nodes, who was best, why others were rejected, and under which policy.
 
     `exempt` is why the filter did not judge the pod by load, if so. `degraded` lists the causes that made it less than
-    whole: a missing or stale reading, nodes unknown here, all rejected.
+    whole: a missing or stale reading, nodes unknown here, all rejected. `shadow`: the answer was that every node passes
+    and scores the same.
     """
 
     verb: str
@@ -151,6 +152,7 @@ class Decision(msgspec.Struct, frozen=True):
     degraded: tuple[str, ...] = ()
     best: tuple[Ranked, ...] = ()
     assumed: str = ""
+    shadow: bool = False
     inputs: Inputs | None = None
 
     def size_bytes(self) -> int:

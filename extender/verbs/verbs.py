@@ -5,23 +5,26 @@ shows the same judgement with all its factors. Nothing here reads a clock or wai
 """
 
 import collections.abc
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from extender import protocol
-from extender.state import cluster_view
-from extender.verbs import decision_log
+from extender.state import cluster_view, node_cache
+from extender.verbs import decision_log, shadow_log
 from kube import objects
 from policy.contract import filter_opt_out, owner_usage, relief_hint
 from policy.rules import filtering, scoring
 
+SHADOW_SCORE: Final = 0  # of every node: kube-scheduler's own scores decide
+
 
 class Outcome(NamedTuple):
-    """The body of the reply, and the decision to remember."""
+    """The body of the reply and the decision to remember; in shadow mode the verdicts, if this is the last question."""
 
     body: bytes
     decision: decision_log.Decision
+    shadow: shadow_log.PodVerdicts | None = None
 
 
 class Judgement(NamedTuple):
@@ -38,11 +41,15 @@ def filter_nodes(view: cluster_view.ClusterView, args: protocol.Args, now_second
     """POST /filter. A single node that passes is the winner: the scheduler ranks no single node."""
     candidates = view.candidates(args.names, now_seconds, besides=args.pod.uid)
     left, judged = judge(candidates, args.pod)
+    mean = view.mean(args.pod, now_seconds)
+    if candidates.in_force.shadow:
+        body = protocol.encode_filter(args, args.names, {})
+        verdicts = shadow_verdicts(candidates, args.pod, left.rows) if len(args.names) == 1 else None
+        return Outcome(body, decision("filter", candidates, args.pod, judged, mean=mean), verdicts)
     winner = left.names[0] if len(left.names) == 1 else ""
     if winner:
         view.assume(args.pod, winner, now_seconds)
     body = protocol.encode_filter(args, left.names, judged.rejected)
-    mean = view.mean(args.pod, now_seconds)
     return Outcome(body, decision("filter", candidates, args.pod, judged, assumed=winner, mean=mean))
 
 
@@ -50,6 +57,8 @@ def prioritize(view: cluster_view.ClusterView, args: protocol.Args, now_seconds:
     """POST /prioritize. The best node is assumed to win, so that the next pod of a burst sees it there."""
     candidates = view.candidates(args.names, now_seconds, besides=args.pod.uid)
     mean = view.mean(args.pod, now_seconds)
+    if candidates.in_force.shadow:
+        return _shadow_prioritize(candidates, args, mean)
     ranking = rank(candidates, args.pod, mean)
     best = ranked(candidates.names.__getitem__, ranking)
     winner = best[0].node if best and not ranking.neutral.all() else ""
@@ -60,13 +69,26 @@ def prioritize(view: cluster_view.ClusterView, args: protocol.Args, now_seconds:
     return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
 
 
+def _shadow_prioritize(
+    candidates: cluster_view.Candidates, args: protocol.Args, mean: owner_usage.Mean | None
+) -> Outcome:
+    """In shadow mode the nodes that the filter rejected are asked about, too: they are left out before ranking."""
+    left, _ = judge(candidates, args.pod)
+    ranking = rank(left, args.pod, mean)
+    best = ranked(left.names.__getitem__, ranking)
+    body = protocol.encode_scores(args.names, [SHADOW_SCORE] * len(args.names))
+    found = decision("prioritize", left, args.pod, Judgement({}, None, candidates.degradations()), best=best, mean=mean)
+    return Outcome(body, found, shadow_verdicts(candidates, args.pod, left.rows, ranking))
+
+
 def preempt(view: cluster_view.ClusterView, args: protocol.PreemptionArgs, now_seconds: float) -> Outcome:
     """POST /preempt: nodes that filter would reject leave the map, because a dead victim does not cool a 5-minute
     average.
     """
     candidates = view.candidates(tuple(args.victims), now_seconds, besides=args.pod.uid)
     left, judged = judge(candidates, args.pod)
-    body = protocol.encode_preemption({node: args.victims[node] for node in left.names})
+    passed = candidates.names if candidates.in_force.shadow else left.names
+    body = protocol.encode_preemption({node: args.victims[node] for node in passed})
     return Outcome(body, decision("preempt", candidates, args.pod, judged, mean=view.mean(args.pod, now_seconds)))
 
 
@@ -164,6 +186,17 @@ def ranked(name_of: collections.abc.Callable[[int], str], ranking: scoring.Ranki
     )
 
 
+def shadow_verdicts(
+    rows: cluster_view.Candidates | cluster_view.CandidateRows,
+    pod: objects.Pod,
+    passed: node_cache.Rows,
+    ranking: scoring.Ranking | None = None,
+) -> shadow_log.PodVerdicts:
+    """Returns the verdicts on all candidates, of which the rows `passed` were not rejected."""
+    every = rows if isinstance(rows, cluster_view.Candidates) else rows.standing
+    return shadow_log.PodVerdicts.of(pod.uid, every.now_seconds, every.loads, rows.rows, passed, ranking)
+
+
 def decision(
     verb: str,
     rows: cluster_view.Candidates | cluster_view.CandidateRows,
@@ -190,5 +223,6 @@ def decision(
         degraded=judged.degraded,
         best=best,
         assumed=assumed,
+        shadow=every.in_force.shadow,
         inputs=decision_log.Inputs.of(rows, pod, judged.rejected, mean),
     )

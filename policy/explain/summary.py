@@ -5,7 +5,7 @@ says so. The descheduler's section is in `policy.explain.descheduler_summary`.
 """
 
 import collections.abc
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from policy import metrics
 from policy.contract import filter_opt_out
@@ -13,6 +13,10 @@ from policy.explain import descheduler_summary, wording
 from policy.schema import load_policy, sections
 
 Sentences = collections.abc.Iterator[str]
+_MODES: Final = {
+    "Shadow": "it shadows: it decides and records, and tells kube-scheduler that every node passes and scores the same",
+    "Enforce": "it enforces: kube-scheduler gets its verdicts and scores",
+}
 
 
 class Section(NamedTuple):
@@ -31,6 +35,7 @@ def read_back(policy: load_policy.LoadPolicy) -> tuple[Section, ...]:
         Section("score", tuple(_score(policy))),
         Section("hotSpots", tuple(_hot_spots(policy))),
         Section("recentPods", tuple(_recent_pods(policy.recent_pods))),
+        Section("extender", (_MODES[policy.extender.mode],)),
         Section("descheduler", tuple(descheduler_summary.read_back(policy))),
     )
 

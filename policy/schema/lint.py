@@ -86,4 +86,10 @@ def _weights(policy: load_policy.LoadPolicy) -> Findings:
         yield Finding(("score", "weights"), f"{message}; write combine: mean to weigh them, or combine: worst")
 
 
-_CHECKS: Final = (_period, _windows, _rests, _weights)
+def _shadow(policy: load_policy.LoadPolicy) -> Findings:
+    if policy.extender.mode == "Shadow" and policy.descheduler.mode == "Enforce":
+        message = "is Shadow while descheduler.mode is Enforce: evicted pods may go back to the node that they left"
+        yield Finding(("extender", "mode"), f"{message}; let the descheduler observe until the extender enforces")
+
+
+_CHECKS: Final = (_period, _windows, _rests, _weights, _shadow)

@@ -188,6 +188,15 @@ class RecentPods(sections.Section):
     )
 
 
+class Extender(sections.Section):
+    """Whether the extender's decisions reach kube-scheduler."""
+
+    mode: Literal["Shadow", "Enforce"] = pydantic.Field(
+        default="Enforce",
+        description="Shadow: decide and record, answer that every node passes and scores the same; Enforce: answer so.",
+    )
+
+
 def _default_hot_spots() -> tuple[HotSpot, ...]:
     rows = (("1m", 2), ("5m", 5), ("30m", 20))
     return tuple(HotSpot.model_validate({"window": window, "pods": pods, "penalty": 1.0}) for window, pods in rows)
@@ -211,6 +220,9 @@ class LoadPolicy(sections.Section):
     )
     recent_pods: RecentPods = pydantic.Field(
         default_factory=RecentPods, alias="recentPods", description="Load of pods the windows cannot show yet."
+    )
+    extender: Extender = pydantic.Field(
+        default_factory=Extender, description="Whether the extender's decisions reach kube-scheduler."
     )
     descheduler: descheduler_section.Descheduler = pydantic.Field(
         default_factory=descheduler_section.Descheduler, description="Relief of nodes that are overloaded all the same."

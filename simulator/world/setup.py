@@ -71,7 +71,9 @@ class Setup:
 
 
 def in_force(setup: Setup, step_seconds: float) -> LoadPolicy:
-    """The policy that the services get: periods no shorter than a step, and Enforce where that is asked for."""
+    """The policy that the services get: periods no shorter than a step, an extender that enforces, and a descheduler
+    that does where that is asked for.
+    """
     given = setup.policy or load_policy.defaults()
     sync, descheduler = given.sync, given.descheduler
     period_seconds = max(sync.period_seconds, step_seconds)
@@ -84,7 +86,10 @@ def in_force(setup: Setup, step_seconds: float) -> LoadPolicy:
     changes: dict[str, object] = {"interval_seconds": max(descheduler.interval_seconds, step_seconds)}
     if setup.enforce:
         changes["mode"] = "Enforce"
-    return given.model_copy(update={"sync": stretched, "descheduler": descheduler.model_copy(update=changes)})
+    updated: dict[str, object] = {"sync": stretched, "descheduler": descheduler.model_copy(update=changes)}
+    if given.extender.mode != "Enforce":  # a run shows what the policy would do
+        updated["extender"] = load_policy.Extender()
+    return given.model_copy(update=updated)
 
 
 def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
@@ -103,6 +108,8 @@ def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
         said += unanswered(setup.policy)
     if setup.policy is not None and found.descheduler.mode != given.descheduler.mode:
         said.append(f"The policy's descheduler.mode is {given.descheduler.mode}; the run is as if it were Enforce.")
+    if found.extender.mode != given.extender.mode:
+        said.append(f"The policy's extender.mode is {given.extender.mode}; the run is as if it were Enforce.")
     return tuple(said)
 
 

@@ -13,7 +13,7 @@ import cli.__main__
 from extender import metrics
 from extender.http import app
 from extender.state import cluster_view
-from extender.verbs import decision_log, verbs
+from extender.verbs import decision_log, shadow_log, verbs
 from kube import objects
 from runtime import ops_server
 from tests import builders, clocks, scripted_http
@@ -28,7 +28,8 @@ class Extender:
         self.ring = decision_log.DecisionLog()
         self.clock = clocks.ManualClock()
         registry = prometheus_client.CollectorRegistry()
-        parts = app.Parts(self.view, self.clock, metrics.Metrics(registry), self.ring)
+        counted = metrics.Metrics(registry)
+        parts = app.Parts(self.view, self.clock, counted, self.ring, shadow_log.ShadowLog(counted))
         plain = ops_server.ops_blueprint(livez=[], readyz=[], registry=registry, configz=dict)
         self.client = app.create_app(parts, plain).test_client()
         self.asked: list[str] = []

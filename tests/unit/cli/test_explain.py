@@ -149,6 +149,23 @@ def test_json_and_yaml_are_data_alone_and_carry_the_share(extender: extenders.Ex
     }
 
 
+@pytest.mark.parametrize("now", [False, True])
+def test_shadow_mode_is_said_beside_what_would_have_been_decided(tmp_path: pathlib.Path, now: bool) -> None:
+    view = worlds.view_of(
+        {"hot": worlds.HOT, "cool": worlds.IDLE, "half": HALF}, worlds.policy(extender={"mode": "Shadow"})
+    )
+    with extenders.serving({}, view) as served, extenders.apiserver(tmp_path, builders.pod_body("web"), NAMES) as file:
+        served.decide(NAMES)
+        words = ["explain", "pod", "web", "--extender", served.url, "--kubeconfig", str(file), *["--now"] * now]
+        result = extenders.run(*words)
+        story = json.loads(extenders.run(*words, "-o", "json").stdout)
+    assert "shadow mode: kube-scheduler is told that every node passes and scores the same\n" in result.stdout
+    assert ("prioritize: 2 of 2 nodes\n" in result.stdout) is not now
+    assert "rejected: cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
+    assert row(result.stdout, "cool").startswith("cool 9 8.78 0 passes: ")
+    assert story["shadow"] is True
+
+
 def test_an_exempt_pod_is_not_filtered_and_the_reason_is_there(
     extender: extenders.Extender, tmp_path: pathlib.Path
 ) -> None:

@@ -191,7 +191,16 @@ def test_show_reads_every_section_back(file: pathlib.Path) -> None:
     assert result.exit_code == 0
     assert "  - a node is skipped for new pods while its 5-minute memory average is over 65 %\n" in result.stdout
     sections = [line for line in result.stdout.splitlines() if not line.startswith(" ")]
-    assert sections == ["sync:", "metrics:", "filter:", "score:", "hotSpots:", "recentPods:", "descheduler:"]
+    assert sections == [
+        "sync:",
+        "metrics:",
+        "filter:",
+        "score:",
+        "hotSpots:",
+        "recentPods:",
+        "extender:",
+        "descheduler:",
+    ]
     assert result.stderr.startswith(f"{file}, hash ")
 
 

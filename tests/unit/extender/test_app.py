@@ -13,7 +13,7 @@ import pytest
 from extender import metrics
 from extender.http import app
 from extender.state import cluster_view
-from extender.verbs import decision_log
+from extender.verbs import decision_log, shadow_log
 from runtime import ops_server
 from tests import builders, clocks
 from tests.unit.extender import worlds
@@ -30,7 +30,8 @@ class World:
         self.registry = prometheus_client.CollectorRegistry()
         self.view: cluster_view.ClusterView = worlds.view_of(loads)
         self.ring = decision_log.DecisionLog()
-        parts = app.Parts(self.view, self.clock, metrics.Metrics(self.registry), self.ring)
+        counted = metrics.Metrics(self.registry)
+        parts = app.Parts(self.view, self.clock, counted, self.ring, shadow_log.ShadowLog(counted))
         plain = ops_server.ops_blueprint(livez=[], readyz=[], registry=self.registry, configz=dict)
         self.flask: flask.Flask = app.create_app(parts, plain)
         self.client: flask.testing.FlaskClient = self.flask.test_client()

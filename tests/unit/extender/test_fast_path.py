@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from extender import deadline, metrics
 from extender.http import app, fast_path
 from extender.state import cluster_view, expected_load_table, node_cache, score_cache
-from extender.verbs import decision_log, explain
+from extender.verbs import decision_log, explain, shadow_log
 from kube import objects
 from policy.contract import owner_usage
 from policy.schema import load_policy
@@ -38,17 +38,19 @@ class Side:
         self.clock = clocks.ManualClock()
         self.registry = prometheus_client.CollectorRegistry()
         self.view = cluster_view.ClusterView(worlds.policy(), "0", worlds.NOW)
-        parts = app.Parts(self.view, self.clock, metrics.Metrics(self.registry), decision_log.DecisionLog())
+        counted = metrics.Metrics(self.registry)
+        self.shadow = shadow_log.ShadowLog(counted)
+        parts = app.Parts(self.view, self.clock, counted, decision_log.DecisionLog(), self.shadow)
         self.ring = parts.decisions
         plain = ops_server.ops_blueprint(livez=[], readyz=[], registry=self.registry, configz=dict)
         slow = app.create_app(parts, plain).wsgi_app
         self.declined = 0
 
-        def counted(environ: Any, start_response: Any) -> Any:
+        def passed_on(environ: Any, start_response: Any) -> Any:
             self.declined += 1
             return slow(environ, start_response)
 
-        self.application = fast_path.FastPath(parts, counted) if with_lean else slow
+        self.application = fast_path.FastPath(parts, passed_on) if with_lean else slow
 
     def post(self, verb: str, body: bytes, content_type: str = "application/json") -> tuple[str, bytes]:
         """Status and body, after the server closed the reply."""
@@ -157,6 +159,7 @@ class Pair:
         new = worlds.bound(pod, node, self.now() - age_seconds, cpu="500m", owner=OWNERS[int(pod[1:]) % len(OWNERS)])
         for side in self.both:
             side.view.pod_changed(self.pods.get(pod), new, self.now())
+            side.shadow.pod_changed(self.pods.get(pod), new, self.now())
         self.pods[pod] = new
 
     def wait(self, pod: str, **fields: Any) -> None:
@@ -195,6 +198,7 @@ class Pair:
         assert self.fast.decided() == self.slow.decided()
         assert self.fast.state_of() == self.slow.state_of()
         assert self.fast.counters() == self.slow.counters()
+        assert len(self.fast.shadow) == len(self.slow.shadow)
         assert self.fast.view.placements.bindings(self.now()) == self.slow.view.placements.bindings(self.now())
 
 
@@ -226,6 +230,7 @@ POLICIES = st.builds(
         [[], *2 * ([{"window": "1m", "pods": 1, "penalty": 1}, {"window": "5m", "pods": 2, "penalty": 2}],)]
     ),
     recentPods=st.fixed_dictionaries({"enabled": st.sampled_from([True, True, False]), "ownerUsage": st.booleans()}),
+    extender=st.sampled_from([{}, {"mode": "Shadow"}]),
 )
 OWN = st.none() | st.dictionaries(st.sampled_from(METRICS), st.sampled_from([0.0, 0.05, 0.333, 0.9]), max_size=3)
 MEANS = st.dictionaries(
@@ -287,6 +292,8 @@ def test_both_paths_say_and_remember_the_same(
     ask_as_the_scheduler_does(pair, NAMES, len(NAMES), 9, known_only=True)
     pair.usage(means, 0)  # after a board of the same second
     ask_as_the_scheduler_does(pair, NAMES, len(NAMES), 10, known_only=True)
+    for at, node in enumerate(NAMES):
+        pair.bind(f"p{at}", node, 0)
     pair.compare()
 
 

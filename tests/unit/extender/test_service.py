@@ -107,6 +107,21 @@ def test_it_answers_neutrally_before_it_knows_any_node(world: World) -> None:
     assert scores[0]["Score"] == scores[1]["Score"]
 
 
+def test_an_edit_of_the_mode_begins_and_ends_shadow_mode_and_the_watch_counts_pods(world: World) -> None:
+    for name, load in (("hot", worlds.HOT), ("idle", worlds.IDLE)):
+        world.service.view.nodes.node_changed(None, worlds.node(name, load))
+    world.rewrite(HEAD + "extender: {mode: Shadow}\n")
+    assert "evenload_extender_shadow_mode 1.0" in world.text("/metrics")
+    for verb in ("filter", "prioritize"):
+        world.client.post(f"/{verb}", data=worlds.body(["hot", "idle"], "web"))
+    world.service._pod_changed(builders.lean_pod("web"), worlds.watch_sees("web", "hot"))
+    assert 'evenload_extender_shadow_placements_total{verdict="rejected"} 1.0' in world.text("/metrics")
+    world.rewrite(HEAD)
+    assert "evenload_extender_shadow_mode 0.0" in world.text("/metrics")
+    reply = world.client.post("/filter", data=worlds.body(["hot", "idle"])).get_json()
+    assert reply["NodeNames"] == ["idle"]
+
+
 def test_an_edited_policy_is_in_force_after_the_next_poll(world: World) -> None:
     world.service.view.nodes.node_changed(None, worlds.node("n", {**worlds.IDLE, "cpu_avg_5m": 0.5}))
     before = world.service.view.in_force.content_hash

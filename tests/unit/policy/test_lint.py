@@ -43,6 +43,11 @@ def average(window: str, name: str = "cpu_avg_5m") -> dict[str, str]:
             "score.weights",
             "cpu 0.1 and memory 0.8 in all say nothing: combine is worst, its default",
         ),
+        (
+            {"extender": {"mode": "Shadow"}, "descheduler": {"mode": "Enforce"}},
+            "extender.mode",
+            "evicted pods may go back to the node that they left",
+        ),
     ],
 )
 def test_a_doubtful_setting_is_named_with_its_reason_and_not_refused(
@@ -59,6 +64,7 @@ def test_a_doubtful_setting_is_named_with_its_reason_and_not_refused(
     "sections",
     [
         pytest.param({}, id="the defaults"),
+        pytest.param({"extender": {"mode": "Shadow"}, "descheduler": {"mode": "DryRun"}}, id="nothing acts"),
         pytest.param({"score": {"weights": {"cpu_avg_5m": 1}}}, id="weights of one resource alone"),
         pytest.param({"score": {"weights": {"cpu_avg_5m": 2, "memory_max_1h": 2}}}, id="resources of equal weight"),
         pytest.param(

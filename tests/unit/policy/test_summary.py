@@ -49,6 +49,7 @@ where its owner has 3 measured replicas, or 1 that has been Ready for an hour, i
 on average, and at least half of what it requests
 what it does not request is taken as 250m of CPU and 200Mi of memory
 """,
+    "extender": "it enforces: kube-scheduler gets its verdicts and scores",
     "descheduler": """
 it observes: every 2 minutes it plans and reports, and evicts nothing
 a node is overloaded once its 5-minute memory average has been over 80 % for 3 minutes; \
@@ -153,6 +154,11 @@ CHANGES = [
         "hotSpots",
         {"hotSpots": [{"window": "90s", "pods": 1, "penalty": 0.5}]},
         "a node loses 0.5 points for every pod placed on it in the last 90 seconds",
+    ),
+    (
+        "extender",
+        {"extender": {"mode": "Shadow"}},
+        "it shadows: it decides and records, and tells kube-scheduler that every node passes and scores the same",
     ),
     (
         "recentPods",

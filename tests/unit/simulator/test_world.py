@@ -17,6 +17,7 @@ from simulator import scenario, world
 from simulator.apiserver import storage
 from simulator.contention import Load
 from simulator.results import outcome
+from simulator.world import setup
 from tests.unit.simulator import worlds
 
 POLICY = load_policy.defaults()
@@ -225,6 +226,12 @@ def test_assumptions_say_what_a_run_in_steps_changes(crowded: outcome.Outcome) -
         "The descheduler runs every 5m.",
         "The policy's descheduler.mode is Observe; the run is as if it were Enforce.",
     )
+
+
+def test_a_policy_in_shadow_mode_runs_as_if_it_enforced_and_says_so() -> None:
+    played = world.Setup(POLICY.model_copy(update={"extender": load_policy.Extender(mode="Shadow")}))
+    assert setup.in_force(played, 300.0) == setup.in_force(world.Setup(POLICY), 300.0)
+    assert setup.notes(played, 300.0)[-1] == "The policy's extender.mode is Shadow; the run is as if it were Enforce."
 
 
 def test_who_was_there_when_a_recorded_past_began_starts_where_it_was_and_its_successor_anywhere() -> None:
