@@ -1,7 +1,8 @@
 """`evenload effectiveness`: how good placements were over a span, by the five figures and what had to be left out.
 
 The console script loads this module when `effectiveness` is asked for. It asks Prometheus for what the annotators
-counted (`cli.effectiveness_figures`) and prints a table or JSON, and a picture on request (`cli.effectiveness_plot`).
+counted (`cli.effectiveness_figures`), or extenders in shadow mode (`cli.effectiveness_shadow`), and prints a table or
+JSON, and a picture on request (`cli.effectiveness_plot`).
 """
 
 import functools
@@ -12,6 +13,7 @@ import click
 
 from cli import effectiveness_figures as figures
 from cli import effectiveness_plot, prometheus_finding
+from cli import effectiveness_shadow as shadow_figures
 from cli.common import durations, output, plotting
 from kube import errors as kube_errors
 from promql import door as promql_door
@@ -43,6 +45,22 @@ class Report(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
+class ShadowReport(NamedTuple):
+    """The figures of shadow mode over a span that ends at `until_seconds`.
+
+    `known`: Prometheus has some extender's mode; `began_seconds`: when it was Shadow first; from `points` below the
+    best on a node counts as worse.
+    """
+
+    span_seconds: float
+    until_seconds: float
+    known: bool
+    began_seconds: float | None
+    points: int
+    figures: shadow_figures.ShadowFigures
+    warnings: tuple[str, ...] = ()
+
+
 @click.command("effectiveness", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--since", type=durations.Span(), default="7d", show_default=True, metavar="SPAN", help="How far to look back."
@@ -53,9 +71,26 @@ class Report(NamedTuple):
 @click.option("--kubeconfig", metavar="FILE", help="To find Prometheus by. Default: as kubectl.")
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
 @click.option("--png", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw them over time.")
+@click.option("--shadow", is_flag=True, help="What Evenload would have changed, by extenders in shadow mode.")
+@click.option(
+    "--points",
+    type=click.IntRange(1, shadow_figures.MOST_POINTS),
+    default=1,
+    show_default=True,
+    help="With --shadow: from how many points below the best on a node counts as worse.",
+)
 @click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
 @output.option("table", "json", "yaml")
-def main(since: float, selector: str, png: Path | None, no_headers: bool, output_format: str, **options: Any) -> None:
+def main(
+    since: float,
+    selector: str,
+    png: Path | None,
+    shadow: bool,
+    points: int,
+    no_headers: bool,
+    output_format: str,
+    **options: Any,
+) -> None:
     """Say how good placements were over a span of time.
 
     Exit code 4: there is no data, or not for the whole span; stderr says which.
@@ -65,9 +100,17 @@ def main(since: float, selector: str, png: Path | None, no_headers: bool, output
       evenload effectiveness --since 7d
       evenload effectiveness --since 24h -o json | jq .figures.effective_schedule_ratio
       evenload effectiveness --since 30d --png effectiveness.png
+      evenload effectiveness --since 7d --shadow --points 2
     """
+    if shadow and png is not None:
+        raise click.UsageError("--png draws the figures of placements, not those of --shadow: give one of the two")
     with exit_codes.reported(kube_errors.KubeError, errors.PromqlError, plotting.NotInstalled, OSError):
         door = prometheus_finding.connect(**options)
+        if shadow:
+            found = _shadow_report(door, since, selector, points)
+            _print_shadow(found, output_format, no_headers=no_headers)
+            _shadow_remarks(found)
+            return
         report = _report(door, since, selector)
         _print(report, output_format, no_headers=no_headers)
         if png is not None:
@@ -87,6 +130,64 @@ def _report(door: client.Client, span_seconds: float, selector: str) -> Report:
     oldest_seconds = _first(ask(figures.oldest(span_seconds, selector)))
     covered_seconds = 0.0 if oldest_seconds is None else min(span_seconds, now_seconds - oldest_seconds)
     return Report(span_seconds, now_seconds, covered_seconds, figures.of(sums), tuple(dict.fromkeys(warnings)))
+
+
+def _shadow_report(door: client.Client, span_seconds: float, selector: str, points: int) -> ShadowReport:
+    """The figures of shadow mode; all queries end at the same moment of the server's clock."""
+    now_seconds = _first(_samples(door, "vector(time())", None, [])) or 0.0
+    warnings: list[str] = []
+    ask = functools.partial(_samples, door, at_seconds=now_seconds, warnings=warnings)
+    began_seconds = _first(ask(shadow_figures.began(span_seconds, selector)))
+    return ShadowReport(
+        span_seconds,
+        now_seconds,
+        bool(ask(shadow_figures.known(span_seconds, selector))),
+        None if began_seconds is None else max(began_seconds, now_seconds - span_seconds),
+        points,
+        shadow_figures.of(ask(shadow_figures.increases(span_seconds, selector)), points),
+        tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _print_shadow(report: ShadowReport, output_format: str, *, no_headers: bool) -> None:
+    values = report.figures._asdict()
+    if output_format == "table":
+        said = shadow_figures.meanings(report.points)
+        rows = [(name, _formatted(name, value), said[name]) for name, value in values.items()]
+        output.data(output.table(("figure", "value", "meaning"), rows, no_headers=no_headers))
+        return
+    began_seconds = report.began_seconds
+    document = {
+        "from": clock.to_rfc3339(report.until_seconds - report.span_seconds),
+        "to": clock.to_rfc3339(report.until_seconds),
+        "shadowSince": None if began_seconds is None else clock.to_rfc3339(began_seconds),
+        "points": report.points,
+        "figures": values,
+    }
+    output.data(output.structured(document, output_format))
+
+
+def _shadow_remarks(report: ShadowReport) -> None:
+    """Reports missing figures on stderr; exits with code 4 if there are any."""
+    for warning in report.warnings:
+        output.say(f"warning: the answer may not be whole: {warning}")
+    covered_seconds = 0.0 if report.began_seconds is None else report.until_seconds - report.began_seconds
+    whole = covered_seconds >= WHOLE_RATIO * report.span_seconds
+    if not report.known:
+        output.say(
+            f"no data: Prometheus knows no {shadow_figures.MODE} within the span; let it scrape the extenders' "
+            "/metrics (port 8900)"
+        )
+    elif report.began_seconds is None:
+        output.say(
+            "no extender was in shadow mode within the span: write extender: {mode: Shadow} into the policy, and see "
+            "docs/reference/extender.md, shadow mode"
+        )
+    elif not whole:
+        reach, asked = (seconds / durations.DAY_SECONDS for seconds in (covered_seconds, report.span_seconds))
+        output.say(f"shadow mode began {reach:.2f} days ago, within a span of {asked:.2f}")
+    if report.warnings or not whole:
+        raise SystemExit(int(exit_codes.Exit.PARTIAL))
 
 
 def _samples(
@@ -140,9 +241,9 @@ def _document(report: Report) -> dict[str, object]:
 def _formatted(name: str, value: float | None) -> str:
     if value is None:
         return "-"
-    if name.endswith("_avg"):
+    if name.endswith("utilization_total_avg"):
         return f"{100 * value:.1f}%"
-    return f"{value:.2f}" if name.endswith("_ratio") else f"{value:,g}"
+    return f"{value:.2f}" if name.endswith(("_ratio", "_avg")) else f"{value:,g}"
 
 
 def _remarks(report: Report) -> None:

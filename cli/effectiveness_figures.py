@@ -68,10 +68,14 @@ def increases(span_seconds: float, selector: str = "") -> str:
 
 def oldest(span_seconds: float, selector: str = "") -> str:
     """The PromQL for when the oldest sample within the span is from, to about a two-hundredth of it (Unix seconds)."""
-    braces = f"{{{selector}}}" if selector else ""
+    return first(f"{SERIES['total']}{{{selector}}}" if selector else SERIES["total"], span_seconds)
+
+
+def first(expression: str, span_seconds: float) -> str:
+    """The PromQL for when an expression first has a value within the span, as `oldest`."""
     step = node_queries.duration(max(1.0, span_seconds / COVERAGE_POINTS))
     span = node_queries.duration(span_seconds)
-    now = f"timestamp({SERIES['total']}{braces})"
+    now = f"timestamp({expression})"
     return f"min(min_over_time({now}[{span}:{step}])) or min({now})"  # the latter for one younger than a step
 
 

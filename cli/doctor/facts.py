@@ -106,7 +106,7 @@ class GuardFacts(NamedTuple):
 
 class Replica(NamedTuple):
     """An extender as it answered. `asked` counts kube-scheduler's requests since `since_seconds` at least (Unix);
-    `watch_ages` are the seconds for which each of its watches has heard nothing.
+    `watch_ages` are the seconds for which each of its watches has heard nothing; `shadow`: it is in shadow mode.
     """
 
     name: str
@@ -117,6 +117,7 @@ class Replica(NamedTuple):
     since_seconds: float
     last_decision_seconds: float | None = None
     watch_ages: Mapping[str, float] = {}
+    shadow: bool = False
 
 
 class BlockedRelief(NamedTuple):

@@ -22,6 +22,7 @@ ROUNDS: Final = 4
 PAUSE_SECONDS: Final = 1.0
 _REQUESTS: Final = "evenload_extender_request_duration_seconds_count"
 _WATCH_AGE: Final = "evenload_kube_watch_age_seconds"
+_SHADOW_MODE: Final = "evenload_extender_shadow_mode"
 _SINCE: Final = "evenload_config_last_reload_success_timestamp_seconds"
 
 
@@ -95,24 +96,25 @@ def _facts(item: services.Service) -> Replica | Finding:
     except ValueError as error:
         return findings.fail(f"{item.name}/metrics is not an extender's: {error}", "check --extender and versions")
     last_seconds = max((decision.at_seconds for decision in decisions), default=None)
-    asked, since_seconds, ages = counted
+    asked, since_seconds, ages, shadow = counted
     seen = nodes.policy, nodes.heartbeat.matches, nodes.view.view
-    return Replica(item.name, *seen, asked, since_seconds, last_seconds, ages)
+    return Replica(item.name, *seen, asked, since_seconds, last_seconds, ages, shadow)
 
 
-def _counted(exposition: str) -> tuple[float, float, dict[str, float]]:
-    """Requests of kube-scheduler answered, since when at least (Unix seconds: the policy's last load), and the age of
-    each watch.
+def _counted(exposition: str) -> tuple[float, float, dict[str, float], bool]:
+    """Requests of kube-scheduler answered, since when at least (Unix seconds: the policy's last load), the age of each
+    watch, and whether it is in shadow mode.
     """
-    asked = since_seconds = 0.0
+    asked = since_seconds = shadow = 0.0
     ages: dict[str, float] = {}
     for family in parser.text_string_to_metric_families(exposition):
         for sample in family.samples:
             asked += sample.value if sample.name == _REQUESTS else 0.0
             since_seconds = sample.value if sample.name == _SINCE else since_seconds
+            shadow = sample.value if sample.name == _SHADOW_MODE else shadow
             if sample.name == _WATCH_AGE:
                 ages[sample.labels.get("watch", "")] = sample.value
-    return asked, since_seconds, ages
+    return asked, since_seconds, ages, shadow == 1
 
 
 def _settled(answers: Sequence[Replica | Finding]) -> bool:

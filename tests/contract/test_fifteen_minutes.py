@@ -13,7 +13,7 @@ import pathlib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -51,6 +51,7 @@ NODES: Final = 3
 PODS_ONLY_HERE: Final = "10.192.0.0/16"  # other clusters of this machine have fake pods elsewhere
 PODS: Final = {"annotator": 1, "extender": 2, "descheduler": 1}
 PORTS: Final = {"annotator": 8901, "extender": 8900, "descheduler": 8902}
+UPGRADE: Final = "helm upgrade evenload deploy/helm/evenload -n evenload-system --reuse-values"
 COMMANDS: Final = [one.text for block in pages.blocks(PAGE) for one in block.commands()]
 
 
@@ -138,6 +139,12 @@ def answered(pod: pod_containers.Document, path: str) -> bool:
     return fetched(address(pod) + path)[0] == 200
 
 
+def policy(pod: pod_containers.Document) -> dict[str, Any]:
+    """The policy that the service in a pod obeys."""
+    found: dict[str, Any] = json.loads(fetched(address(pod) + "/configz")[1])["policy"]
+    return found
+
+
 @pytest.fixture
 def reader(tmp_path: pathlib.Path) -> Iterator[Reader]:
     """A cluster with kube-prometheus-stack's objects and a disk for the ledger."""
@@ -171,7 +178,8 @@ def test_a_reader_installs_looks_lets_kube_scheduler_ask_and_enforces(
     install(reader, kubelet)
     look(reader)
     let_kube_scheduler_ask(reader)
-    enforce(reader, kubelet)
+    decide(reader, kubelet)
+    evict(reader, kubelet)
 
 
 def install(reader: Reader, kubelet: pod_containers.Kubelet) -> None:
@@ -205,7 +213,7 @@ def look(reader: Reader) -> None:
 
 
 def let_kube_scheduler_ask(reader: Reader) -> None:
-    """Step 4: kube-scheduler asks an extender's pod, by the stanza that the command prints."""
+    """Step 4: kube-scheduler asks an extender's pod, by the stanza that the command prints, and is told of no node."""
     reader.type("kubectl -n evenload-system get configmap")
     (stanza,) = yaml.safe_load(reader.type("evenload scheduler-config", only_stdout=True))["extenders"]
     (first, _) = [one for one in reader.pods() if component(one) == "extender"]
@@ -214,19 +222,39 @@ def let_kube_scheduler_ask(reader: Reader) -> None:
     waiting.eventually(
         lambda: reader.doctor()["extender asked"]["verdict"] == "ok", waiting.LIMIT_SECONDS, "doctor", reader.doctor
     )
-    assert "expected to win" in reader.type("evenload explain pod", codes=(0, 4))  # 4 while a maximum is missing
+    assert "in shadow mode" in reader.doctor()["extender asked"]["seen"]
+    explained = reader.type("evenload explain pod", codes=(0, 4))  # 4 while a maximum is missing
+    assert "shadow mode: " in explained
+    assert "expected to win" not in explained
     reader.type("kubectl delete pod web")
 
 
-def enforce(reader: Reader, kubelet: pod_containers.Kubelet) -> None:
-    """Step 5: the descheduler takes the policy over, and no pod was replaced for it."""
+def decide(reader: Reader, kubelet: pod_containers.Kubelet) -> None:
+    """Step 5: the extenders take the policy over, and no pod was replaced for it."""
     before = {one["metadata"]["name"]: one for one in reader.pods()}
-    reader.type("helm upgrade evenload")
+    reader.type(f"{UPGRADE} --set policy.extender.mode=Enforce")
+    kubelet.refresh()
+    extenders = [one for one in before.values() if component(one) == "extender"]
+    waiting.eventually(
+        lambda: {policy(one)["extender"]["mode"] for one in extenders} == {"Enforce"}, waiting.LIMIT_SECONDS, "Enforce"
+    )
+    assert {one["metadata"]["name"] for one in reader.pods()} == set(before)
+    reader.type("kubectl run web")
+    waiting.eventually(
+        lambda: "expected to win" in reader.type("evenload explain pod", codes=(0, 4)), waiting.LIMIT_SECONDS, "explain"
+    )
+    reader.type("kubectl delete pod web")
+
+
+def evict(reader: Reader, kubelet: pod_containers.Kubelet) -> None:
+    """Step 6: the descheduler takes the policy over, and no pod was replaced for it."""
+    before = {one["metadata"]["name"]: one for one in reader.pods()}
+    reader.type(f"{UPGRADE} \\\n  --set policy.descheduler.mode=Enforce")
     kubelet.refresh()
     (descheduler,) = [one for one in before.values() if component(one) == "descheduler"]
 
     def enforces() -> bool:
-        section = json.loads(fetched(address(descheduler) + "/configz")[1])["policy"]["descheduler"]
+        section = policy(descheduler)["descheduler"]
         return bool(section["mode"] == "Enforce" and section["protect"]["optIn"])
 
     waiting.eventually(enforces, waiting.LIMIT_SECONDS, "the descheduler to enforce")

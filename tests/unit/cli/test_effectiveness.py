@@ -26,10 +26,21 @@ SUMS = {
 }
 
 
+SHADOW: dict[str, dict[str, float]] = {
+    "verdict": {"best": 50.0, "lower": 30.1, "rejected": 20.0, "not_asked": 3.0, "unjudged": 2.0},
+    "le": {"0.0": 50.0, "1.0": 60.0, "2.0": 72.0, "9.0": 80.1, "+Inf": 80.1},
+}
+
+
 class Prometheus:
-    """Answers the queries of a span; `sums` and `oldest_seconds` may be changed, None means no series."""
+    """Answers the queries of a span; `sums` and `oldest_seconds` may be changed, None means no series.
+
+    So may `shadow_seconds`, when the extenders' mode became Shadow, and `shadow_known`.
+    """
 
     def __init__(self) -> None:
+        self.shadow_seconds: float | None = NOW_SECONDS - 8 * DAY_SECONDS
+        self.shadow_known = True
         self.sums: dict[str, float] = dict(SUMS)
         self.oldest_seconds: float | None = NOW_SECONDS - 8 * DAY_SECONDS
         self.warnings: list[str] = []
@@ -51,9 +62,19 @@ class Prometheus:
     def _values(self, query: str) -> list[tuple[dict[str, str], float]]:
         if query == "vector(time())":
             return [({}, NOW_SECONDS)]
+        if "shadow" in query:
+            return self._shadow_values(query)
         if query.startswith("min(min_over_time("):
             return [] if self.oldest_seconds is None else [({}, self.oldest_seconds)]
         return [({"part": part}, value) for part, value in self.sums.items() if f'"part", "{part}"' in query]
+
+    def _shadow_values(self, query: str) -> list[tuple[dict[str, str], float]]:
+        if query.startswith("count("):
+            return [({}, 2.0)] * self.shadow_known
+        if query.startswith("min(min_over_time("):
+            return [] if self.shadow_seconds is None else [({}, self.shadow_seconds)]
+        counted = [({label: value}, count) for label, each in SHADOW.items() for value, count in each.items()]
+        return [] if self.shadow_seconds is None else [*counted, ({"part": "missed"}, 60.2)]
 
 
 @pytest.fixture
@@ -169,3 +190,77 @@ def test_a_picture_without_matplotlib_says_how_to_install_it(
     result = run(prometheus, "--png", str(tmp_path / "out.png"))
     assert result.exit_code == 2
     assert "pip install 'evenload[report]'" in result.stderr
+
+
+def test_the_table_of_shadow_mode_says_what_would_have_changed(prometheus: Prometheus) -> None:
+    result = run(prometheus, "--shadow", "--since", "7d", "--points", "2")
+    rows = {line.split()[0]: line.split()[1] for line in result.stdout.splitlines()}
+    assert rows == {
+        "FIGURE": "VALUE",
+        "pods": "100",
+        "rejected": "20",
+        "rejected_ratio": "0.20",
+        "worse": "20",
+        "worse_ratio": "0.20",
+        "lower_points_avg": "2.00",
+        "best": "50",
+        "left_out": "5",
+    }
+    assert "on a node that scores 2 points or more below the best" in result.stdout
+    assert (result.stderr, result.exit_code) == ("", 0)
+
+
+@pytest.mark.parametrize(("points", "worse"), [(1, 30), (2, 20), (3, 8), (10, 0)])
+def test_a_node_is_worse_from_so_many_points_on(prometheus: Prometheus, points: int, worse: int) -> None:
+    document = json.loads(run(prometheus, "--shadow", "--points", str(points), "-o", "json").stdout)
+    assert (document["points"], document["figures"]["worse"]) == (points, worse)
+
+
+def test_json_of_shadow_mode_is_pure_and_whole(prometheus: Prometheus) -> None:
+    prometheus.shadow_seconds = NOW_SECONDS - 86000
+    result = run(prometheus, "--shadow", "--since", "24h", "-o", "json")
+    document = json.loads(result.stdout)
+    assert (document["from"], document["to"]) == ("2026-11-20T04:00:00Z", "2026-11-21T04:00:00Z")
+    assert (document["shadowSince"], result.exit_code) == ("2026-11-20T04:06:40Z", 0)
+    assert document["figures"]["rejected_ratio"] == pytest.approx(20 / 100.1)
+    assert document["figures"]["lower_points_avg"] == pytest.approx(2.0)
+
+
+def test_the_queries_of_shadow_mode_are_of_one_moment_and_get_the_matchers(prometheus: Prometheus) -> None:
+    run(prometheus, "--shadow", "--since", "2h", "--selector", 'cluster="a"')
+    _, *asked = prometheus.asked
+    assert {exchange.query["time"] for exchange in asked} == {f"{NOW_SECONDS:.3f}"}
+    assert sorted(exchange.query["query"].count('{cluster="a"}') for exchange in asked) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("known", "remark"),
+    [
+        (False, "let it scrape the extenders' /metrics (port 8900)"),
+        (True, "no extender was in shadow mode within the span: write extender: {mode: Shadow} into the policy"),
+    ],
+)
+def test_without_shadow_mode_it_says_how_to_begin(prometheus: Prometheus, known: bool, remark: str) -> None:
+    prometheus.shadow_known, prometheus.shadow_seconds = known, None
+    result = run(prometheus, "--shadow")
+    assert (result.exit_code, result.stderr.count(remark)) == (4, 1)
+    assert "pods               0" in result.stdout
+    assert "rejected_ratio     -" in result.stdout
+
+
+def test_a_mode_that_began_within_the_span_is_partial(prometheus: Prometheus) -> None:
+    prometheus.shadow_seconds = NOW_SECONDS - 2 * DAY_SECONDS
+    result = run(prometheus, "--shadow", "--since", "7d")
+    assert (result.exit_code, result.stderr) == (4, "shadow mode began 2.00 days ago, within a span of 7.00\n")
+
+
+def test_a_partial_answer_about_shadow_mode_is_partial(prometheus: Prometheus) -> None:
+    prometheus.warnings = ["store 3 is down"]
+    result = run(prometheus, "--shadow")
+    assert (result.exit_code, result.stderr.count("store 3 is down")) == (4, 1)
+
+
+def test_shadow_mode_has_no_picture(prometheus: Prometheus) -> None:
+    result = run(prometheus, "--shadow", "--png", "out.png")
+    assert result.exit_code == 2
+    assert "--png draws the figures of placements, not those of --shadow" in result.stderr

@@ -23,6 +23,8 @@ evenload_extender_request_duration_seconds_count{{verb="filter",result="ok"}} 7
 evenload_extender_request_duration_seconds_count{{verb="prioritize",result="ok"}} 5
 # TYPE evenload_config_last_reload_success_timestamp_seconds gauge
 evenload_config_last_reload_success_timestamp_seconds {since}
+# TYPE evenload_extender_shadow_mode gauge
+evenload_extender_shadow_mode {shadow}
 """
 NAMES = ("node-1", "node-2")
 
@@ -69,6 +71,7 @@ class Cluster:
         self.values = dict.fromkeys(("10.0.0.1:9100", "10.0.0.2:9100"), "0.4")
         self.views = {"extender-0": ["sha256:aaaaaaaaaa"], "extender-1": ["sha256:aaaaaaaaaa"]}
         self.since_seconds = now_seconds - 100
+        self.shadow: set[str] = set()
 
     def answer(self, exchange: scripted_http.Exchange) -> None:
         """One request."""
@@ -116,7 +119,7 @@ class Cluster:
         if path == "plan":
             return {"summary": "0 evicted", "nodes": []}
         if path == "metrics":
-            return EXPOSITION.format(since=self.since_seconds)
+            return EXPOSITION.format(since=self.since_seconds, shadow=float(pod in self.shadow))
         return {"decisions": [{"at_seconds": self.since_seconds + 50}]}
 
 

@@ -45,6 +45,18 @@ def test_prometheus_and_extenders_are_found_and_asked_through_the_apiserver(tmp_
     assert result.stderr.endswith("19 checks: 18 ok, 1 unknown\n")
 
 
+@pytest.mark.parametrize(
+    ("pods", "which"),
+    [({"extender-0", "extender-1"}, "the extender is"), ({"extender-1"}, "1 of 2 replicas are")],
+)
+def test_shadow_mode_is_said_and_no_finding(tmp_path: pathlib.Path, pods: set[str], which: str) -> None:
+    cluster = clusters.Cluster()
+    cluster.shadow = pods
+    asked = findings_by_name(run(tmp_path, cluster, "-o", "json"))["extender asked"]
+    assert asked["seen"].endswith(f"; {which} in shadow mode: every node passes and scores the same")
+    assert asked["verdict"] == "ok"
+
+
 def test_the_policy_of_the_deployed_config_map_is_judged_by(tmp_path: pathlib.Path) -> None:
     cluster = clusters.Cluster()
     path = f"{clusters.PREFIX}/evenload-system/configmaps/evenload-policy"
