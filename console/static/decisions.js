@@ -103,6 +103,7 @@ function drawOne() {
     el('h3', {}, `${any.namespace}/${any.pod}`),
     el('p', { class: 'dim' }, `${time(any.at_seconds, now())}, policy ${any.policy_hash}`,
       estimate ? `; expected to use ${millicores(estimate.cpu_millicores)} (${estimate.cpu_by}) and ${mebibytes(estimate.memory_bytes)} (${estimate.memory_by})` : ''),
+    any.shadow ? el('p', {}, 'Shadow mode: kube-scheduler was told that every node passes and scores the same.') : null,
     any.exempt ? el('p', {}, `Not judged by load: ${any.exempt}`) : null,
     any.degraded.length ? el('p', { class: 'warn' }, `Decided with less than whole data: ${any.degraded.join(', ')}`) : null,
     ...[ranked ? ranking(ranked) : null, filter ? refused(filter) : null].flat())

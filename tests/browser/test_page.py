@@ -115,6 +115,18 @@ def test_a_decision_says_why_and_what_the_others_lacked(console: serving.Console
     assert tab.page.evaluate("document.activeElement.dataset.key") == "decision shop/web-1/uid-web-1", "focus is kept"
 
 
+def test_a_decision_of_shadow_mode_says_that_it_was_not_sent(tab: Tab) -> None:
+    shadow = serving.decision("web-1") | {"shadow": True, "assumed": ""}
+    explained = shadow | {"nodes": [], "means": [], "omitted": 0, "estimate": None}
+    doors = pages.doors(extenders=lambda: (pages.Replica({"/decisions": {"decisions": [explained]}}),))
+    with serving.Console(doors).served() as console:
+        console.show(nodes=serving.nodes(LOADS), decisions=[shadow])
+        tab.page.goto(console.url)
+        expect(tab.page.locator("#decision-list")).to_contain_text("cool")
+        tab.page.locator("#decision-list button").click()
+        expect(tab.page.locator("#decision")).to_contain_text("Shadow mode: kube-scheduler was told that every node")
+
+
 def test_an_eviction_has_its_predicted_and_its_measured_load(console: serving.Console, tab: Tab) -> None:
     console.show(evictions=[serving.eviction(2, "api-1"), serving.eviction(1)])
     tab.page.goto(console.url)
