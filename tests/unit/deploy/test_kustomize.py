@@ -15,7 +15,6 @@ from cli.common import services
 from cli.doctor import command as doctor
 from policy.loading import loader
 from runtime import options as service_options
-from runtime import version
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
 BASE = DEPLOY / "kustomize" / "base"
@@ -221,19 +220,6 @@ def test_enforce_differs_from_the_default_policy_in_the_mode_alone() -> None:
     assert (default["descheduler"]["mode"], enforce["descheduler"]["mode"]) == ("Observe", "Enforce")  # type: ignore[index]
     default["descheduler"]["mode"] = "Enforce"  # type: ignore[index]
     assert default == enforce
-
-
-def test_every_place_that_names_the_version_names_this_one() -> None:
-    found = [load(path)[0] for path in sorted(DEPLOY.rglob("kustomization.yaml"))]
-    labelled = [pairs["pairs"] for one in found for pairs in one.get("labels", [])]
-    assert labelled
-    assert {pairs["app.kubernetes.io/version"] for pairs in labelled} == {version.VERSION}
-    tags = [image["newTag"] for one in found for image in one.get("images", []) if image["name"] == "evenload"]
-    assert set(tags) == {version.VERSION}
-    assert (
-        load(DEPLOY / "namespace/namespace.yaml")[0]["metadata"]["labels"]["app.kubernetes.io/version"]
-        == version.VERSION
-    )
 
 
 def test_every_file_that_a_kustomization_names_exists_and_none_is_forgotten() -> None:
