@@ -20,15 +20,17 @@ from bench import (
     descheduler,
     footprint,
     growth,
+    relief,
     scale,
     scoring,
     simulator,
     table,
     throughput,
 )
+from simulator.peer_comparison import PARTS as PARTS_OF_A_TRACE
 
 PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler", "simulator")
-BY_NAME_ONLY = ("scoring", "growth", "scale", "console")  # by a trace; compared with nothing; needs Chromium
+BY_NAME_ONLY = ("scoring", "relief", "growth", "scale", "console")  # by a trace, twice; no reference, twice; Chromium
 
 
 @click.command()
@@ -55,21 +57,28 @@ BY_NAME_ONLY = ("scoring", "growth", "scale", "console")  # by a trace; compared
 @click.option("--simulated-nodes", default=100, show_default=True, help="Nodes for `simulator`.")
 @click.option("--simulated-days", default=7.0, show_default=True, help="Virtual days for `simulator`.")
 @click.option("--simulated-pods", default=10_000, show_default=True, help="Pods for `simulator`.")
-@click.option("--trace", type=click.Path(path_type=pathlib.Path, exists=True), help="For `annotator`, `scoring`: .npz.")
+@click.option(
+    "--trace", type=click.Path(path_type=pathlib.Path, exists=True), help="For `annotator`, `scoring`, `relief`."
+)
 @click.option("--arrivals", default=50.0, show_default=True, help="For `scale`: pods per second.")
 @click.option("--picture", type=click.Path(path_type=pathlib.Path), help="For `growth`: draw it into this .svg.")
-@click.option("--seeds", default=8, show_default=True, help="For `scoring`: how many, from --seed on.")
-@click.option("--workers", default=1, show_default=True, help="For `scoring`: how many runs at a time.")
+@click.option("--seeds", default=8, show_default=True, help="For `scoring`, `relief`: how many, from --seed on.")
+@click.option("--workers", default=1, show_default=True, help="For `scoring`, `relief`: how many runs at a time.")
+@click.option("--part", type=click.Choice(PARTS_OF_A_TRACE), help="For `scoring`, `relief`: only it.")
 @click.option(
-    "--days", default=1.0, show_default=True, type=click.FloatRange(0.05, 6.0), help="For `scoring`: of a run."
+    "--days",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0.05, 7.0),
+    help="For `scoring`, `relief`.",
 )
 def main(parts: tuple[str, ...], seed: int, trace: pathlib.Path | None, **options: Any) -> None:
     """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler.
 
-    `scoring` compares the score with others' on a trace: it runs only if it is named.
+    `scoring` compares the score with others' on a trace, `relief` the descheduler's lines: they run only if named.
     """
-    if trace is None and "scoring" in parts:
-        raise click.UsageError("scoring plays a trace: give its .npz by --trace")
+    if trace is None and (named := {"scoring", "relief"}.intersection(parts)):
+        raise click.UsageError(f"{' and '.join(sorted(named))} plays a trace: give its .npz by --trace")
     runs = _runs(_Sizes(**options), seed, trace)
     heading = table.machine(seed, datetime.datetime.now(datetime.UTC))
     rows: list[table.Row] = []
@@ -107,6 +116,7 @@ class _Sizes:
     seeds: int
     workers: int
     days: float
+    part: str | None
 
 
 def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Callable[[], list[table.Row]]]:
@@ -128,6 +138,8 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
     simulated = simulator.Settings(sizes.simulated_nodes, sizes.simulated_days, sizes.simulated_pods, seed)
     recipe = dataclasses.replace(scoring.RECIPE, days=sizes.days)
     compared = scoring.Settings(trace or pathlib.Path(), sizes.seeds, seed, sizes.workers, recipe)
+    if sizes.part is not None:
+        compared = compared._replace(parts=(sizes.part,))
     return {
         "answers": lambda: answers.measure(asked),
         "throughput": lambda: throughput.measure(placed),
@@ -139,6 +151,7 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
         "scale": lambda: scale.measure(scale.Settings(sizes.nodes, sizes.pods, sizes.arrivals, sizes.minutes, seed)),
         "console": lambda: console.measure(console.Settings(sizes.nodes, sizes.repeats, seed)),
         "scoring": lambda: scoring.measure(compared),
+        "relief": lambda: relief.measure(compared._replace(contestants=relief.CONTESTANTS)),
     }
 
 

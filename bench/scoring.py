@@ -30,7 +30,7 @@ Results = Mapping[str, tuple[Outcome, ...]]
 
 
 class Settings(NamedTuple):
-    """Which trace, how many seeds from which on, by how many processes, and which contestants."""
+    """Which trace, how many seeds from which on, by how many processes, which contestants, and which parts."""
 
     trace: pathlib.Path
     seeds: int = 8
@@ -38,6 +38,7 @@ class Settings(NamedTuple):
     workers: int = 1
     recipe: trace_files.Recipe = RECIPE
     contestants: tuple[Contestant, ...] = peer_comparison.ALL
+    parts: tuple[str, ...] = peer_comparison.PARTS
 
 
 class Column(NamedTuple):
@@ -65,12 +66,12 @@ GAINS = ("of the oracle's gain in minutes over 65 %", "seeds", "of its gain in s
 def measure(settings: Settings) -> list[Row]:
     """Prints every table; a row each: node-minutes over 65 % CPU beside the best of the peers'."""
     rows = []
-    for part, name in enumerate(peer_comparison.PARTS):
+    for name in settings.parts:
         for rule in RULES:
-            source = TraceSource(settings.trace, rule, settings.recipe, part)
+            source = TraceSource(settings.trace, rule, settings.recipe, peer_comparison.PARTS.index(name))
             seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
             found = peer_comparison.held(
-                source, settings.contestants, seeds, workers=settings.workers, watch=_report_progress
+                source, settings.contestants, seeds, workers=settings.workers, watch=report_progress
             )
             title = f"{settings.trace.stem}, part {name}, {rule} owners"
             print(f"\n### {title}\n\n{table(found)}", flush=True)
@@ -78,7 +79,8 @@ def measure(settings: Settings) -> list[Row]:
     return rows
 
 
-def _report_progress(variant: str, seed: int, progress: Progress) -> None:
+def report_progress(variant: str, seed: int, progress: Progress) -> None:
+    """Says on stderr which run is over."""
     if progress.steps_done == progress.steps:
         print(f"seed {seed}: {variant}", file=sys.stderr, flush=True)
 
@@ -86,20 +88,25 @@ def _report_progress(variant: str, seed: int, progress: Progress) -> None:
 def table(results: Results) -> str:
     """A line a contestant: each figure's median and range over the seeds, pods, and how near it comes to the oracle."""
     headings = ["", *(column.heading for column in COLUMNS), "pods bound", "no node", *GAINS]
-    lines = [[name, *_cells(name, results)] for name in results]
+    return markdown(headings, [[name, *_cells(name, results)] for name in results])
+
+
+def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table whose columns are numbers but for the first."""
     rule = ["---", *("---:" for _ in headings[1:])]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [headings, rule, *lines])
 
 
 def _cells(name: str, results: Results) -> list[str]:
     outcomes = results[name]
-    figures = [_span([column.read(one.figures) for one in outcomes], column.unit) for column in COLUMNS]
+    figures = [span([column.read(one.figures) for one in outcomes], column.unit) for column in COLUMNS]
     bound = [float(one.figures.pods_bound) for one in outcomes]
     left = [float(len(one.unplaced) + one.figures.pods_pending) for one in outcomes]
-    return [*figures, _span(bound, "count"), _span(left, "count"), *_beside(name, results)]
+    return [*figures, span(bound, "count"), span(left, "count"), *_beside(name, results)]
 
 
-def _span(values: Sequence[float], unit: str) -> str:
+def span(values: Sequence[float], unit: str) -> str:
+    """The median with the range: `54 (50-58)`."""
     low, middle, high = (written(value, unit).removesuffix(" %") for value in _three(values))
     return middle if low == high else f"{middle} ({low}-{high})"
 

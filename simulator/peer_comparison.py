@@ -1,7 +1,8 @@
 """Evenload's score beside others': the contestants, their load, and the runs of all of them.
 
 `bench.scoring` calls `held` and prints what came of it. A contestant is plain kube-scheduler, a peer's formula beside
-it (`peers`), or Evenload's extender with a policy; the descheduler never runs, so that placements alone are compared.
+it (`peers`), or Evenload's extender with a policy; the descheduler does not run, so that placements alone are compared.
+`bench.relief` brings contestants of its own, with the descheduler.
 All contestants of a seed get the same arrivals. Variants of Evenload's policy are chosen on one part of a trace and
 judged on the other: other jobs and other days.
 """
@@ -33,12 +34,15 @@ STRETCH: Final = {"spread": "stretch"}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Contestant:
-    """One way to place pods: a peer by its name, or sections of a policy (None: none is used), and the weight."""
+    """One way to place pods: a peer by its name, or sections of a policy (None: none is used), and the weight; with
+    `relieves` the descheduler runs, too.
+    """
 
     name: str
     peer: str = ""
     sections: Sections | None = None
     weight: int = setup.EXTENDER_WEIGHT
+    relieves: bool = False
 
     @property
     def variant(self) -> Variant:
@@ -51,7 +55,7 @@ class Contestant:
             policy=self.variant.policy,
             seed=seed,
             variant=self.name,
-            descheduler=False,
+            descheduler=self.relieves,
             extender_weight=self.weight,
             explained=0,
             peer=catalogue.PEERS[self.peer] if self.peer else None,
