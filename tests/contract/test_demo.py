@@ -32,6 +32,7 @@ MAY_BE_SILENT = {
     "Trouble with answers: failed per second, {{metric}}": _ALL_WELL,
     "Trouble with answers: refused values per second, {{reason}}": _ALL_WELL,
     "View: fast path {{exception}} {{instance}}": _ALL_WELL,
+    "Placements in shadow mode, over the last hour: points below the best, on average": "no extender shadows",
     "Ledger set aside: ago": "no ledger was corrupt",
     "Rejections per second by reason: {{reason}}": "no node may have been over a line of the filter",
     "Evictions by result: {{mode}} {{result}}": _NO_EVICTION,

@@ -23,6 +23,7 @@ from cluster import binaries
 from cluster.demo import permissions
 from deploy.helm import __main__
 from policy.loading import loader
+from runtime import version
 from tests.contract import helm_client, test_kustomize, test_scheduler_config
 from tests.contract.helm_client import Document, Helm
 from tests.e2e import waiting
@@ -266,7 +267,7 @@ def test_the_values_of_the_page_are_valid_and_arrive(helm: Helm) -> None:
     assert found["PersistentVolumeClaim", "evenload-ledger"]["spec"]["storageClassName"] == "ssd"
     pod = found["Deployment", "evenload-descheduler"]["spec"]["template"]["spec"]
     assert pod["tolerations"] == values["descheduler"]["tolerations"]
-    assert pod["containers"][0]["image"] == "registry.example.com/evenload:0.1.0"
+    assert pod["containers"][0]["image"] == f"registry.example.com/evenload:{version.VERSION}"
     policy = loader.load(found["ConfigMap", "evenload-policy"]["data"]["policy.yaml"], "policy.yaml").as_file()
     assert policy["filter"]["thresholds"] == values["policy"]["filter"]["thresholds"]  # type: ignore[index]
 
@@ -366,7 +367,7 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_but_for_the_
     assert "in mode DryRun" in notes
     many = {"evenload-annotator": (2, 2), "evenload-descheduler": (2, 2), "evenload-extender": (3, 3)}
     waiting.eventually(lambda: site.ready() == many, waiting.LIMIT_SECONDS, "all replicas", site.ready)
-    assert versions(site) == {"0.1.0"}
+    assert versions(site) == {version.VERSION}
     assert mode(site) == "DryRun"
     helm.succeed("rollback", helm_client.RELEASE, "1", *where)
     waiting.eventually(lambda: site.ready() == few, waiting.LIMIT_SECONDS, "the first release again", site.ready)
