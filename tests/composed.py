@@ -38,6 +38,8 @@ SERVICES = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]
 OURS = SERVICES["extender"]["image"]
 LIMIT_SECONDS = 240.0
 REPLICAS, NODES = 40, 20  # of the page
+GET_PODS = "docker compose run --rm kubectl get pods --no-headers"
+GET_LOADS = "docker compose run --rm kubectl get nodes -o yaml"
 _NEVER = threading.Event()
 
 
@@ -65,7 +67,7 @@ def main() -> int:
 
 
 def follow(daemon: "Daemon", command: str) -> None:
-    """Type a command, and what must have come of it."""
+    """Type a command and wait for its effect; ComponentError where it has none."""
     text = daemon.compose(command)
     sys.stdout.write(text)
     if " create deployment " in command:
@@ -83,10 +85,6 @@ def look_from_outside(kubectl: pathlib.Path, kubeconfig: pathlib.Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if len(done.stdout.splitlines()) != NODES:
         raise errors.ComponentError(f"kubectl get nodes: {done.stdout}{done.stderr}\nexpected {NODES} nodes")
-
-
-GET_PODS = "docker compose run --rm kubectl get pods --no-headers"
-GET_LOADS = "docker compose run --rm kubectl get nodes -o yaml"
 
 
 def program(service: str) -> str:
@@ -123,7 +121,7 @@ class Daemon:
     def answers(self) -> bool:
         """Whether it can be asked."""
         with contextlib.suppress(OSError):
-            return self._post("GET", "/_ping", b"") == b"OK"
+            return self._ask("GET", "/_ping", b"") == b"OK"
         return False
 
     def make(self, name: str, binary: pathlib.Path) -> None:
@@ -133,7 +131,7 @@ class Daemon:
             archive.add(binary, f"bin/{binary.name}")
         repository, _, tag = name.rpartition(":")
         query = urllib.parse.urlencode({"fromSrc": "-", "repo": repository, "tag": tag, "changes": "ENV PATH=/bin"})
-        self._post("POST", f"/images/create?{query}", packed.getvalue())
+        self._ask("POST", f"/images/create?{query}", packed.getvalue())
         cache.say(f"{name}: {binary.name} of this machine")
 
     def load_ours(self) -> None:
@@ -143,7 +141,7 @@ class Daemon:
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory) / "evenload.tar"
             builder.export(path, as_docker=OURS)
-            self._post("POST", "/images/load", path.read_bytes())
+            self._ask("POST", "/images/load", path.read_bytes())
 
     def compose(self, command: str) -> str:
         """Run a command of the page by this engine, without building or pulling; returns its stdout."""
@@ -161,7 +159,7 @@ class Daemon:
             raise errors.ComponentError(f"$ {command}\n{done.stdout}{done.stderr}\nended with {done.returncode}")
         return done.stdout
 
-    def _post(self, method: str, path: str, body: bytes) -> bytes:
+    def _ask(self, method: str, path: str, body: bytes) -> bytes:
         with contextlib.closing(Engine(self._path)) as connection:
             connection.request(method, path, body, {"Content-Type": "application/x-tar"})
             answer = connection.getresponse()
