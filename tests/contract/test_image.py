@@ -25,7 +25,7 @@ from tests.contract import built_image
 from tests.contract.built_image import Built
 from tests.e2e import policies, services, waiting
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]  # pip downloads everything again in one of them
 NODES = ("node-0", "node-1")
 SERVICES = ("annotator", "extender", "descheduler")
 MOST_BYTES = 200_000_000
