@@ -156,7 +156,7 @@ class Difference(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """Whether it is more than `SURE_ERRORS` from none."""
+        """Whether the difference is more than `SURE_ERRORS` standard errors from 0."""
         return abs(self.mean) > SURE_ERRORS * self.error
 
     def __str__(self) -> str:

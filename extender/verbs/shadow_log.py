@@ -5,7 +5,7 @@ the node of the binding is counted by its verdict (`metrics.SHADOW_VERDICTS`). A
 the binding that follows it (`http.deferred`), so bindings are remembered for a while, too.
 
 A pod has a byte for each node of the cluster. What never binds is forgotten after KEPT_SECONDS, or when LIMIT_BYTES are
-reached, the oldest first: requests name pods, and whoever sends them may make up names.
+reached, the oldest first: requests may name pods that do not exist.
 """
 
 import collections.abc

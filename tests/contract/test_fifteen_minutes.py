@@ -56,7 +56,7 @@ COMMANDS: Final = [one.text for block in pages.blocks(PAGE) for one in block.com
 
 
 class Reader:
-    """Somebody with a clone, the page's values.yaml and the programs that the page names."""
+    """A reader with a clone, the page's values.yaml and the programs that the page names."""
 
     def __init__(self, running: cluster.Cluster, clone: pathlib.Path) -> None:
         self.cluster = running

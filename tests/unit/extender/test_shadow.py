@@ -46,13 +46,13 @@ class World:
         return json.loads(outcome.body)
 
     def schedule(self, names: list[str], pod: str = "p", at_seconds: float = NOW, **fields: Any) -> None:
-        """What kube-scheduler asks of a pod."""
+        """Asks about a pod as kube-scheduler does."""
         passed = self.ask("filter", names, pod, at_seconds, **fields)["NodeNames"]
         if len(passed) > 1:
             self.ask("prioritize", passed, pod, at_seconds, **fields)
 
     def bind(self, node: str, pod: str = "p", at_seconds: float = NOW) -> None:
-        """What the Pod watch says after it."""
+        """Brings the pod's binding by the Pod watch."""
         self.log.pod_changed(builders.pod(pod), worlds.bound(pod, node), at_seconds)
 
     def counted(self) -> dict[str, float]:
