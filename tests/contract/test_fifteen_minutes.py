@@ -24,7 +24,7 @@ from tests import forwarding, pages
 from tests.contract import built_image, helm_client, pod_containers, test_kustomize
 from tests.e2e import services, waiting
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]  # it may wait until another process has built the image
 PAGE = pages.ROOT / "docs" / "start" / "fifteen-minutes.md"
 FILES = {block.file: yaml.safe_load("\n".join(block.lines)) for block in pages.blocks(PAGE) if block.file}
 OWN = FILES["values.yaml"]
