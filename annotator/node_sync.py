@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from annotator import change_logger, node_index, usage_sync
+from annotator import change_logger, forecast_sync, node_index, usage_sync
 from annotator.collect import collector
 from annotator.collect.last_good_values import EMPTY, LastGoodValues, NodeSet
 from annotator.diagnostics import matching, scrapes, spread, staleness
@@ -108,6 +108,7 @@ class Annotator:
         )
         self._complaints = change_logger.ChangeLogger()
         self._usage = usage_sync.OwnerUsage(self._ask_pods, self._publish_usage, telemetry, clock.now)
+        self._forecasts = forecast_sync.Forecasts(self._ask_hour, telemetry, clock.now)
         self.pods = PodIndex()
         self.scrapes = scrapes.Scrapes(prometheus, selector=settings.labels.node_selector)
         self.levels: effectiveness.Levels | None = None
@@ -132,6 +133,8 @@ class Annotator:
 
     def _look_aside(self, policy: LoadPolicy) -> None:
         """After the heartbeat, what may wait: what owners use, or the windows; never both in one sync."""
+        if any(metric.is_forecast for metric in policy.metrics_in_force):
+            self._forecasts.read_an_hour(self.pods)
         if not self._usage.sync(self.pods, policy):
             self.scrapes.look(policy, now_seconds=self._clock.now())
             self._complaints.update("windows are not full", self.scrapes.sentence)
@@ -158,12 +161,13 @@ class Annotator:
         self._telemetry.contested_addresses.set(len(known.contested))
         self._resume(fleet, rules.policy)
         asked_seconds = self._clock.now()  # before the answers, which may be long on their way
-        asked = collector.doubted(self._ask(metrics, known), self._book)
+        asked = collector.doubted(self._ask(load_metrics.measured(metrics), known), self._book)
         self._failed = {one.metric.name for one in asked if one.error is not None}
         self._report(asked)
         failures = tuple(one.error for one in asked if one.error is not None)
         if len(failures) == len(asked):
             return Outcome(len(nodes), (), failures, 0, {})
+        asked = self._with_forecasts(asked, metrics, fleet)
         self._hold(asked, fleet, rules.policy, asked_seconds)
         published = self._publish(fleet, rules, self._clock.now())
         without = tuple(sorted(self._book.silent()))
@@ -177,6 +181,26 @@ class Annotator:
     def _ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collector.MetricAnswer, ...]:
         return collector.ask(self._query, metrics, known, self._settings.labels, failed_before=self._failed)
 
+    def _with_forecasts(
+        self, answers: Sequence[collector.MetricAnswer], metrics: Sequence[Metric], fleet: NodeSet
+    ) -> tuple[collector.MetricAnswer, ...]:
+        """The answers with the forecasts among them, in the order of the metrics."""
+        wanted = [metric for metric in metrics if metric.is_forecast]
+        if not wanted:
+            return tuple(answers)
+        averages = [one for one in answers if one.metric.statistic == load_metrics.AVERAGE]
+        measured: dict[str, collector.MetricAnswer] = {one.metric.resource: one for one in reversed(averages)}
+        forecasts = self._forecasts.of_nodes(wanted, measured, self.pods, self._usage.means, fleet)
+        found = {one.metric.name: one for one in (*answers, *forecasts)}
+        return tuple(found[metric.name] for metric in metrics)
+
+    def _ask_hour(self, resource: str, window_seconds: float, at_seconds: float) -> Mapping[str, float]:
+        """Queries the use of pods over a window that ended at a moment; raises PromqlError."""
+        query = functools.partial(self._timed, f"hours_{resource}", at_seconds=at_seconds)
+        return usage_sync.ask(
+            query, resource, window_seconds, selector=self._settings.labels.pod_selector
+        ).amounts.by_name
+
     def _ask_pods(self, resource: str, window_seconds: float) -> usage_sync.UsageAnswer:
         """Queries the use of pods; raises PromqlError."""
         query, selector = functools.partial(self._timed, f"pods_{resource}"), self._settings.labels.pod_selector
@@ -185,9 +209,9 @@ class Annotator:
     def _query(self, metric: Metric, expression: str) -> Answer:
         return self._timed(metric.name, expression)
 
-    def _timed(self, name: str, expression: str) -> Answer:
+    def _timed(self, name: str, expression: str, at_seconds: float | None = None) -> Answer:
         with self._telemetry.query_seconds.labels(name).time():
-            return self._prometheus.query(expression)
+            return self._prometheus.query(expression, at_seconds=at_seconds)
 
     def _hold(
         self, answers: Sequence[collector.MetricAnswer], fleet: NodeSet, policy: LoadPolicy, asked_seconds: float
@@ -219,7 +243,9 @@ class Annotator:
         """Brings the values to the nodes, with the placements on them."""
         hot, worth = self._hot_counts(rules.policy, now_seconds), self.fleets.rules(rules.policy)
         published = self._publisher.publish(
-            node_publisher.Publication(self._book, fleet, hot, worth, rules.content_hash, now_seconds)
+            node_publisher.Publication(
+                self._book, fleet, hot, worth, rules.content_hash, now_seconds, self._forecasts.peaks
+            )
         )
         if published.counted.get(write_plan.WRITTEN):
             self._telemetry.wakeups.inc(hot_counts.waiting(self.pods.unbound))

@@ -39,7 +39,7 @@ class UsageAnswer(NamedTuple):
     believed and why.
     """
 
-    amounts: owner_means.Amounts
+    amounts: owner_means.Named
     empty: bool
     refused: Mapping[str, str] = {}
 
@@ -90,6 +90,7 @@ class OwnerUsage:
         self._looked_seconds = -math.inf
         self.problem = ""
         self.read: owner_means.PodUsage | None = None  # what every pod uses, if the last sync asked
+        self.means: owner_usage.Means = {}  # as measured last, published or not
 
     def sync(self, pods: PodIndex, policy: LoadPolicy) -> bool:
         """Look and publish when it is time; whether it was. `problem` says what went wrong the last time."""
@@ -113,7 +114,7 @@ class OwnerUsage:
         if isinstance(usage, str):
             return usage
         self.read = usage
-        found = owner_means.means(pods, usage, now_seconds=now_seconds)
+        self.means = found = owner_means.means(pods, usage, now_seconds=now_seconds)
         kept = owner_usage.fitting(found, pods.owners_placed_since(now_seconds - RECENT_SECONDS))
         self._telemetry.owners.labels("published").set(len(kept))
         self._telemetry.owners.labels("left_out").set(len(found) - len(kept))

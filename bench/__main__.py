@@ -19,6 +19,7 @@ from bench import (
     console,
     descheduler,
     footprint,
+    forecast,
     growth,
     relief,
     scale,
@@ -30,7 +31,14 @@ from bench import (
 from simulator.peer_comparison import PARTS as PARTS_OF_A_TRACE
 
 PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler", "simulator")
-BY_NAME_ONLY = ("scoring", "relief", "growth", "scale", "console")  # by a trace, twice; no reference, twice; Chromium
+BY_NAME_ONLY = (
+    "scoring",
+    "relief",
+    "forecast",
+    "growth",
+    "scale",
+    "console",
+)  # by a trace, thrice; no reference, twice; Chromium
 
 
 @click.command()
@@ -58,13 +66,17 @@ BY_NAME_ONLY = ("scoring", "relief", "growth", "scale", "console")  # by a trace
 @click.option("--simulated-days", default=7.0, show_default=True, help="Virtual days for `simulator`.")
 @click.option("--simulated-pods", default=10_000, show_default=True, help="Pods for `simulator`.")
 @click.option(
-    "--trace", type=click.Path(path_type=pathlib.Path, exists=True), help="For `annotator`, `scoring`, `relief`."
+    "--trace",
+    type=click.Path(path_type=pathlib.Path, exists=True),
+    help="For `annotator`, `scoring`, `relief`, `forecast`.",
 )
 @click.option("--arrivals", default=50.0, show_default=True, help="For `scale`: pods per second.")
 @click.option("--picture", type=click.Path(path_type=pathlib.Path), help="For `growth`: draw it into this .svg.")
-@click.option("--seeds", default=8, show_default=True, help="For `scoring`, `relief`: how many, from --seed on.")
-@click.option("--workers", default=1, show_default=True, help="For `scoring`, `relief`: how many runs at a time.")
-@click.option("--part", type=click.Choice(PARTS_OF_A_TRACE), help="For `scoring`, `relief`: only it.")
+@click.option(
+    "--seeds", default=8, show_default=True, help="For `scoring`, `relief`, `forecast`: how many, from --seed on."
+)
+@click.option("--workers", default=1, show_default=True, help="For the same: how many runs at a time.")
+@click.option("--part", type=click.Choice(PARTS_OF_A_TRACE), help="For the same: only it.")
 @click.option(
     "--days",
     default=1.0,
@@ -75,9 +87,10 @@ BY_NAME_ONLY = ("scoring", "relief", "growth", "scale", "console")  # by a trace
 def main(parts: tuple[str, ...], seed: int, trace: pathlib.Path | None, **options: Any) -> None:
     """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler.
 
-    `scoring` compares the score with others' on a trace, `relief` the descheduler's lines: they run only if named.
+    `scoring` compares the score with others' on a trace, `relief` the descheduler's lines, `forecast` weights of a
+    forecast: they run only if named.
     """
-    if trace is None and (named := {"scoring", "relief"}.intersection(parts)):
+    if trace is None and (named := {"scoring", "relief", "forecast"}.intersection(parts)):
         raise click.UsageError(f"{' and '.join(sorted(named))} plays a trace: give its .npz by --trace")
     runs = _runs(_Sizes(**options), seed, trace)
     heading = table.machine(seed, datetime.datetime.now(datetime.UTC))
@@ -151,6 +164,7 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
         "scale": lambda: scale.measure(scale.Settings(sizes.nodes, sizes.pods, sizes.arrivals, sizes.minutes, seed)),
         "console": lambda: console.measure(console.Settings(sizes.nodes, sizes.repeats, seed)),
         "scoring": lambda: scoring.measure(compared),
+        "forecast": lambda: forecast.measure(compared._replace(contestants=forecast.CONTESTANTS)),
         "relief": lambda: relief.measure(compared._replace(contestants=relief.CONTESTANTS)),
     }
 

@@ -134,15 +134,15 @@ def table(results: Results) -> str:
     return scoring.markdown(["", *(column.heading for column in COLUMNS)], lines)
 
 
-def differences(results: Results) -> str:
+def differences(results: Results, columns: Sequence[Column] = PAIRED) -> str:
     """A line a contestant: sums over the runs, and the mean difference of a run to the default with its error."""
-    headings = ["", *(cell for column in PAIRED for cell in (f"{column.heading}, all runs", "a run, to the default"))]
-    return scoring.markdown(headings, [[name, *_compared(name, results)] for name in results])
+    headings = ["", *(cell for column in columns for cell in (f"{column.heading}, all runs", "a run, to the default"))]
+    return scoring.markdown(headings, [[name, *_compared(name, results, columns)] for name in results])
 
 
-def _compared(name: str, results: Results) -> list[str]:
+def _compared(name: str, results: Results, columns: Sequence[Column]) -> list[str]:
     cells = []
-    for column in PAIRED:
+    for column in columns:
         own, default = ([column.read(one) for one in results[each]] for each in (name, DEFAULT))
         cells += [f"{sum(own):.0f}", "" if name == DEFAULT else str(paired(default, own))]
     return cells

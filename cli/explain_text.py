@@ -110,8 +110,9 @@ def _row(node: answers.Node, story: Story, *, alone: bool) -> list[str | output.
     """With the terms below the verdict, but for scripts, which count on one line for a node."""
     score = answers.MISSING if node.score is None else str(node.score)
     said = verdict(node)
-    terms = () if alone else tuple(filter(None, (_sum(node, mean) for mean in story.means or (tuple(node.terms),))))
-    return [node.name, score, answers.base(node), f"{node.penalty:g}", said._replace(below=terms)]
+    sums = (_sum(node, mean) for mean in story.means or (tuple(node.terms),))
+    below = () if alone else (*filter(None, sums), *map(str, node.forecasts.values()))
+    return [node.name, score, answers.base(node), f"{node.penalty:g}", said._replace(below=below)]
 
 
 def _sum(node: answers.Node, names: collections.abc.Iterable[str]) -> str:

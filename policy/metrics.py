@@ -16,6 +16,7 @@ MEMORY: Final = "memory"
 RESOURCES: Final[tuple[Resource, ...]] = (CPU, MEMORY)
 AVERAGE: Final = "avg"
 MAXIMUM: Final = "max"
+FORECAST: Final = "forecast"
 
 CPU_AVG_5M: Final = "cpu_avg_5m"
 CPU_MAX_1H: Final = "cpu_max_1h"
@@ -43,6 +44,11 @@ class Metric:
     window_seconds: float
     averaging_seconds: float
     query: str | None = None
+
+    @property
+    def is_forecast(self) -> bool:
+        """Whether the annotator computes it instead of asking for it; `window_seconds` then looks ahead."""
+        return self.statistic == FORECAST
 
 
 BUILT_IN: Final[tuple[Metric, ...]] = (
@@ -77,6 +83,16 @@ def _averaging(metric: Metric, behind: collections.abc.Mapping[Resource, float])
     if metric.statistic == AVERAGE:
         return metric.window_seconds
     return behind.get(metric.resource, metric.window_seconds)
+
+
+def measured(metrics: collections.abc.Iterable[Metric]) -> tuple[Metric, ...]:
+    """Those that Prometheus is asked for: all but forecasts, which the annotator computes."""
+    return tuple(metric for metric in metrics if not metric.is_forecast)
+
+
+def filtered(metrics: collections.abc.Iterable[Metric]) -> frozenset[str]:
+    """The names of those that a threshold of filter or descheduler may be about: forecasts are for the score."""
+    return frozenset(names(measured(metrics)))
 
 
 def names(metrics: collections.abc.Iterable[Metric]) -> tuple[str, ...]:

@@ -9,13 +9,13 @@ played instead of the generator.
 """
 
 import contextlib
+import dataclasses
 import functools
 import math
 import pathlib
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,10 +40,15 @@ CPU_DEVIATION_PERCENT, CPU_DEVIATION_SPREAD = 4.3, 0.75
 MEMORY_DEVIATION_PERCENT, MEMORY_DEVIATION_SPREAD = 0.7, 1.0
 CPU_MEMORY_CORRELATION = 0.45
 DAILY_SWING_RATIO = 0.16  # peak to trough of the fleet, as a share of its mean; half of it is the amplitude
+# A clock's wave: the amplitude of its day and of its half day, and the least of it; peak to trough 12 to 1. The peaks
+# are apart: half of the owners work by day, a quarter each in the evening and at night.
+DAY_WAVE, HALF_DAY_WAVE, LEAST_WAVE = 0.7, 0.2, 0.15
+PEAK_SHIFTS_DAYS, PEAK_SHARES, PEAK_SPREAD_DAYS = (0.0, 0.33, 0.66), (0.5, 0.25, 0.25), 0.04
+MEMORY_WAVE_RATIO = 0.3  # memory follows so much of the wave
 FLOOR_RATIO = 0.05  # no job falls under this share of its mean
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Mixture:
     """Shares of variance that remember for days, for an hour or two, and not at all: they give the autocorrelation.
 
@@ -60,7 +65,7 @@ CPU_MIXTURE = Mixture(slow=0.60, slow_steps=5.0 * DAY_STEPS, middle=0.32, middle
 MEMORY_MIXTURE = Mixture(slow=0.58, slow_steps=5.0 * DAY_STEPS, middle=0.36, middle_steps=25.0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Means:
     """An owner's average use, as shares of one whole machine."""
 
@@ -68,7 +73,7 @@ class Means:
     memory_ratio: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Curve:
     """Load of one owner relative to its mean: `cpu[i]`, `memory[i]` hold during step i; after its end it repeats.
 
@@ -122,6 +127,18 @@ def generate(seed: int, steps: int = 2 * DAY_STEPS) -> Curve:
     )
 
 
+def by_the_clock(curve: Curve, rng: np.random.Generator) -> Curve:
+    """The curve with a daily wave on it, mean 1 as before."""
+    shift = rng.choice(PEAK_SHIFTS_DAYS, p=PEAK_SHARES) + rng.normal(0.0, PEAK_SPREAD_DAYS)
+    angle = 2 * np.pi * (np.arange(len(curve.cpu)) * curve.step_seconds / (DAY_STEPS * STEP_SECONDS) - shift)
+    wave = np.maximum(1.0 + DAY_WAVE * np.sin(angle) + HALF_DAY_WAVE * np.sin(2 * angle), LEAST_WAVE)
+    wave /= wave.mean()
+    memory = curve.memory * (1.0 + MEMORY_WAVE_RATIO * (wave - 1.0))
+    return dataclasses.replace(
+        curve, cpu=np.asarray(curve.cpu * wave, np.float32), memory=np.asarray(memory, np.float32)
+    )
+
+
 def owner_means(seed: int) -> Means:
     """The means that belong to the curve of `seed`."""
     return draw_means(np.random.default_rng((seed, 0)))
@@ -165,7 +182,7 @@ class TraceError(ValueError):
     """A trace file that cannot be played; the message names the file, what is wrong and what is expected."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Samples:
     """The samples of a trace file: percent of a machine [jobs, steps], NaN where there is no sample.
 

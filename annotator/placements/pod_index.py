@@ -96,6 +96,23 @@ class PodIndex:
         numbers = self.owner[self._scheduled_seconds > seconds]
         return frozenset([self.owners[number] for number in set(numbers.tolist()) if number != NOBODY])
 
+    def row(self, name: str) -> int | None:
+        """The row of a pod ("namespace/name"), None for one that is not there."""
+        return self._rows.get(name)
+
+    def owner_of(self, row: int) -> str:
+        """The key of the owner of the pod in a row, "" for none."""
+        number = int(self.owner[row])
+        return "" if number == NOBODY else self.owners[number]
+
+    def nodes_of(self, rows: Numbers) -> list[str]:
+        """The node of the pod in each row, "" for none."""
+        return [self._nodes[row] for row in rows.tolist()]
+
+    def scheduled_seconds_of(self, rows: Numbers) -> npt.NDArray[np.float64]:
+        """When the pod in each row was scheduled (Unix seconds), -inf where that is not known."""
+        return self._scheduled_seconds[rows]
+
     def at_work_since(self, seconds: float) -> Numbers:
         """The rows of those that have been Ready since then at the latest, have an owner and do not end."""
         return np.flatnonzero(self._ready_since_seconds <= seconds)

@@ -30,7 +30,7 @@ class Published(NamedTuple):
 
 class Publication(NamedTuple):
     """Values to publish: those held of these nodes, the placements on them, when a change is worth a write, the
-    content hash of the policy, and the time (Unix seconds).
+    content hash of the policy, the time (Unix seconds), and the peaks of the forecasts by metric.
     """
 
     book: LastGoodValues
@@ -39,6 +39,7 @@ class Publication(NamedTuple):
     rules: write_plan.Rules
     content_hash: str
     now_seconds: float
+    peaks: Mapping[str, write_plan.PeakOf] = write_plan.NO_PEAKS
 
 
 class Publisher(Protocol):
@@ -72,10 +73,10 @@ class NodePublisher:
 
     def publish(self, publication: Publication) -> Published:
         """See Publisher."""
-        book, fleet, hot, rules, _, now_seconds = publication
+        book, fleet, hot, rules, _, now_seconds, peaks = publication
         carried = self._standing.carried(fleet, book.metrics, now_seconds=now_seconds)
         patches, self._cooled = write_plan.plan(
-            fleet, book, hot, carried=carried, rules=rules, now_seconds=now_seconds, again=self._cooled
+            fleet, book, hot, carried=carried, rules=rules, now_seconds=now_seconds, again=self._cooled, peaks=peaks
         )
         results = write_plan.write(self._kube, patches, writers=self._writers)
         for node, uid, row, _ in patches:

@@ -13,7 +13,7 @@ of what is left. `write` carries a plan out in parallel. How nothing is presente
 import concurrent.futures
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -27,12 +27,17 @@ from kube import errors, kinds
 from kube.door import KubeWriter
 from kube.objects import Node
 from policy.contract import freshness, heartbeat, load_annotation, node_thresholds
-from policy.contract.load_annotation import Reading
+from policy.contract.load_annotation import Peak, Reading
 from policy.schema.load_policy import LoadPolicy
 
 WRITERS: Final = 8  # enough to write 5,000 nodes in seconds, few enough not to crowd out other clients' fair share
 STOPPING: Final = (errors.Unreachable, errors.Unauthorized, errors.TooManyRequests, node_writer.NotAllowedError)
 WRITTEN, GONE, FAILED, SKIPPED = "written", "gone", "failed", "skipped"
+
+
+PeakOf = Callable[[int], Peak]
+"""The peak of a forecast for the node at this place."""
+NO_PEAKS: Final[Mapping[str, PeakOf]] = {}
 
 
 class Patch(NamedTuple):
@@ -115,16 +120,18 @@ def plan(
     rules: Rules,
     now_seconds: float,
     again: str = "",
+    peaks: Mapping[str, PeakOf] = NO_PEAKS,
 ) -> Plan:
     """The patches that bring what the nodes carry to what is held (`book`, of the same nodes), and no more than that;
-    each takes the `hot` counts along. Other parameters as of `weigh`.
+    each takes the `hot` counts along, and the `peaks` of forecasts. Other parameters as of `weigh`.
     """
     readings, worth, cooled = weigh(fleet, book, carried=carried, rules=rules, now_seconds=now_seconds, again=again)
     patches = []
     for place in np.flatnonzero(worth).tolist():
         name = fleet.names[place]
         extra = readings.cranes(place) if rules.crane else {}
-        patches.append(Patch(name, fleet.uids[place], readings.row(place, hot.of(name)), extra))
+        ahead = {metric: peaks_of(place) for metric, peaks_of in peaks.items()}
+        patches.append(Patch(name, fleet.uids[place], readings.row(place, hot.of(name), ahead), extra))
     return Plan(tuple(patches), cooled)
 
 
@@ -173,11 +180,11 @@ class Readings(NamedTuple):
         at_seconds = np.where(np.isnan(oldest_seconds), now_seconds, oldest_seconds)
         return cls(book, load_annotation.written(book.ratios), at_seconds)
 
-    def row(self, place: int, hot: Mapping[str, int]) -> Row:
-        """The text of one node with these hot counts, and what it says."""
+    def row(self, place: int, hot: Mapping[str, int], peaks: Mapping[str, Peak]) -> Row:
+        """The text of one node with these hot counts and peaks, and what it says."""
         ratios, at_seconds = self.ratios[place].tolist(), float(self.at_seconds[place])
         values = {name: ratio for name, ratio in zip(self.book.metrics, ratios, strict=True) if ratio == ratio}
-        text = load_annotation.text(at_seconds, values, hot)
+        text = load_annotation.text(at_seconds, values, hot, peaks)
         return Row(text, math.floor(at_seconds), tuple(ratios), True)
 
     def cranes(self, place: int) -> dict[str, str | None]:

@@ -5,7 +5,9 @@ qualifies if it is open (`placement.open_nodes`), kube-scheduler's rules hold in
 (`placement.planned_cluster`), the extender's filter agrees (`placement.load_filter`), and for every metric with a
 descheduler line
 
-    max(u_m, u_max_1h of the resource) + committed + expected of recent pods + pod / allocatable  <=  evictUntil_m
+    max(u_m, u_peak) + committed + expected of recent pods + pod / allocatable  <=  evictUntil_m
+
+with u_peak the hourly maximum and the forecasts of the resource.
 
 Coolest first, so that the load spreads as the scheduler would spread it. A node without a fresh reading of every such
 metric never qualifies, and none does for a pod with device claims, which only kube-scheduler can check.
@@ -69,7 +71,7 @@ class Destinations:
         self._cluster = PlannedCluster(taken)
         peaks = peaks_of(policy)
         every = {node.metadata.name: node for node in taken.nodes}
-        valid = {name: _valid(taken, name, policy) for name in every}
+        valid = {name: _valid(taken, node, policy) for name, node in every.items()}
         judged = {name: _judged(ratios, policy, peaks) for name, ratios in valid.items()}
         closed = {name: self._closed(node, judged[name], excluded) for name, node in every.items()}
         self._out = {name: why for name, why in closed.items() if why}
@@ -154,31 +156,37 @@ class Destinations:
         )
 
 
-def peaks_of(policy: LoadPolicy) -> dict[str, str]:
-    """For every metric with a line its resource's hourly maximum, where that is in force."""
+def peaks_of(policy: LoadPolicy) -> dict[str, tuple[str, ...]]:
+    """For every metric with a line its resource's hourly maximum and forecasts, those that are in force."""
     resources = usage.resources_of(policy)
-    found = {metric: usage.peak_metric(policy, resources[metric]) for metric in policy.descheduler.thresholds}
-    return {metric: peak for metric, peak in found.items() if peak is not None}
+    found: dict[str, tuple[str, ...]] = {}
+    for metric in policy.descheduler.thresholds:
+        peak = usage.peak_metric(policy, resources[metric])
+        found[metric] = (*filter(None, [peak]), *usage.forecast_metrics(policy, resources[metric]))
+    return found
 
 
 def judged_ratios(taken: Snapshot, node: str, policy: LoadPolicy) -> dict[str, float]:
-    """The ratios a destination is judged by: for every metric with a line the higher of it and its resource's hourly
-    maximum (`peaks_of`).
+    """The ratios a destination is judged by: for every metric with a line the highest of it and its resource's hourly
+    maximum and forecasts (`peaks_of`).
 
     Metrics without a fresh, valid reading are absent.
     """
-    return _judged(_valid(taken, node, policy), policy, peaks_of(policy))
+    found = next((one for one in taken.nodes if one.metadata.name == node), None)
+    return {} if found is None else _judged(_valid(taken, found, policy), policy, peaks_of(policy))
 
 
-def _valid(taken: Snapshot, node: str, policy: LoadPolicy) -> dict[str, float]:
-    return usage.fresh_ratios(taken.node_usage.get(node), taken.at_seconds, policy)
+def _valid(taken: Snapshot, node: Node, policy: LoadPolicy) -> dict[str, float]:
+    """The fresh readings of a node, and its forecasts if it has any."""
+    found = usage.fresh_ratios(taken.node_usage.get(node.metadata.name), taken.at_seconds, policy)
+    return found | usage.forecasts(node, taken.at_seconds, policy) if found else found
 
 
 def _judged(
-    valid: collections.abc.Mapping[str, float], policy: LoadPolicy, peaks: collections.abc.Mapping[str, str]
+    valid: collections.abc.Mapping[str, float], policy: LoadPolicy, peaks: collections.abc.Mapping[str, tuple[str, ...]]
 ) -> dict[str, float]:
     return {
-        metric: max(valid[metric], valid.get(peaks.get(metric, ""), 0.0))
+        metric: max([valid[metric], *(valid.get(peak, 0.0) for peak in peaks[metric])])
         for metric in policy.descheduler.thresholds
         if metric in valid
     }

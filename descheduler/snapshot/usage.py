@@ -93,6 +93,27 @@ def fresh_ratios(reading: NodeUsage | None, now_seconds: float, policy: LoadPoli
     return {name: value for name, value in reading.ratios.items() if 0 <= value <= limit}  # as `usable_ratio` has it
 
 
+def forecasts(node: Node, now_seconds: float, policy: LoadPolicy) -> dict[str, float]:
+    """The forecasts that a node's load annotation holds, by metric: the annotator computes them, Prometheus has none.
+
+    Each while the annotation is no older than the forecast looks ahead: a quiet node's stays as it was written.
+    """
+    ahead = [metric for metric in policy.metrics_in_force if metric.is_forecast]
+    text = node.metadata.annotations.get(load_annotation.KEY) if ahead else None
+    if text is None:
+        return {}
+    try:
+        reading = load_annotation.decode(text)
+    except load_annotation.AnnotationError:
+        return {}
+    written = {metric.name: metric for metric in ahead if metric.name in reading.values}
+    return {
+        name: reading.values[name]
+        for name, metric in written.items()
+        if freshness.usable(reading.at_seconds, now_seconds, metric.window_seconds) == "usable"
+    }
+
+
 def resources_of(policy: LoadPolicy) -> dict[str, Resource]:
     """The resource behind every metric in force."""
     return {metric.name: _RESOURCES[metric.resource] for metric in policy.metrics_in_force}
@@ -124,6 +145,11 @@ def peak_metric(policy: LoadPolicy, resource: Resource) -> str | None:
     return name if any(metric.name == name for metric in policy.metrics_in_force) else None
 
 
+def forecast_metrics(policy: LoadPolicy, resource: Resource) -> list[str]:
+    """The names of the resource's forecasts in force, by which destinations are judged, too."""
+    return [metric.name for metric in policy.metrics_in_force if metric.is_forecast and metric.resource == resource]
+
+
 def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ()) -> tuple[metrics.Metric, ...]:
     """The metrics that a run asks Prometheus for: those with a descheduler line, the hourly maxima of their resources,
     and what the extender filters by (the policy's thresholds and the nodes' own), which destinations must pass.
@@ -136,8 +162,8 @@ def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ())
     written = {node.metadata.annotations[key] for node in nodes if key in node.metadata.annotations}
     own = {name for text in written if (given := node_thresholds.decode(text)) is not None for name in given.limits}
     named = dict.fromkeys((*lines, *peaks, *filtered, *sorted(own)))
-    in_force = {metric.name: metric for metric in policy.metrics_in_force}
-    return tuple(in_force[name] for name in named if name in in_force)
+    asked = {metric.name: metric for metric in metrics.measured(policy.metrics_in_force)}
+    return tuple(asked[name] for name in named if name in asked)
 
 
 def amount(usage: PodUsage, resource: Resource) -> float:

@@ -6,10 +6,11 @@ of those; the extender decodes them into its load columns. A metric without a va
 """
 
 import collections.abc
+import contextlib
 import dataclasses
 import json
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,8 @@ _NOISE: Final = 1e-9
 _SCALE: Final = 10.0**DECIMALS
 _HALFWAY: Final = 1e-6  # far more than the error of a product up to 15,000, far less than what ratios differ by
 
+_HOUR_SECONDS: Final = 3600.0
+
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 _DECODER: Final = json.JSONDecoder()
 
@@ -46,17 +49,36 @@ class AnnotationError(ValueError):
         self.reason = reason
 
 
+class Peak(NamedTuple):
+    """The hour that a forecast of a node is about, by its begin (Unix seconds), and the error of the forecast (ratio),
+    None where it is not known.
+    """
+
+    at_seconds: float
+    error_ratio: float | None
+
+    @property
+    def until_seconds(self) -> float:
+        """When the hour ends."""
+        return self.at_seconds + _HOUR_SECONDS
+
+
+NO_PEAKS: Final[collections.abc.Mapping[str, Peak]] = {}
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reading:
     """The windows of a node at one moment: ratios by metric name, hot counts by window text.
 
-    `invalid` names the metrics whose written value cannot be used and why; only `decode` fills it.
+    `peaks` says of forecasts by metric name which hour they are about. `invalid` names the metrics whose written value
+    cannot be used and why; only `decode` fills it.
     """
 
     at_seconds: float
     values: collections.abc.Mapping[str, float]
     hot: collections.abc.Mapping[str, int] = dataclasses.field(default_factory=dict)
     invalid: collections.abc.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    peaks: collections.abc.Mapping[str, Peak] = dataclasses.field(default_factory=dict)
 
 
 def invalid_reason(value: float) -> str | None:
@@ -86,20 +108,32 @@ def encode(reading: Reading) -> str:
     """Compact JSON in the order of the mappings given, ratios with 4 decimals; invalid values are left out."""
     ratios = written(np.array(list(reading.values.values()), dtype=np.float64)).tolist()
     values = {name: ratio for name, ratio in zip(reading.values, ratios, strict=True) if ratio == ratio}
-    return text(reading.at_seconds, values, reading.hot)
+    return text(reading.at_seconds, values, reading.hot, reading.peaks)
 
 
-def text(at_seconds: float, values: collections.abc.Mapping[str, float], hot: collections.abc.Mapping[str, int]) -> str:
-    """Returns the annotation from ratios that are rounded already (`written`)."""
+def text(
+    at_seconds: float,
+    values: collections.abc.Mapping[str, float],
+    hot: collections.abc.Mapping[str, int],
+    peaks: collections.abc.Mapping[str, Peak] = NO_PEAKS,
+) -> str:
+    """Returns the annotation from ratios that are rounded already (`written`); `next` is there with a forecast only."""
     body = {"v": VERSION, "at": timestamps.encode(at_seconds), "m": dict(values), "hot": dict(hot)}
+    if peaks:
+        body["next"] = {name: _peak_body(peak) for name, peak in peaks.items()}
     return _ENCODER.encode(body)
+
+
+def _peak_body(peak: Peak) -> dict[str, object]:
+    error = {} if peak.error_ratio is None else {"error": round(peak.error_ratio, DECIMALS)}
+    return {"at": timestamps.encode(peak.at_seconds), **error}
 
 
 def decode(text: str) -> Reading:
     """The reading in an annotation's text; AnnotationError when it is unusable as a whole.
 
     One bad value makes that metric unusable (listed in `Reading.invalid`), not the rest. Metrics unknown here are
-    kept: another policy may name them. `hot` is information only, so what is wrong in it is dropped.
+    kept: another policy may name them. `hot` and `next` are information only, so what is wrong in them is dropped.
     """
     body = _object(text)
     version = body.get("v")
@@ -112,7 +146,7 @@ def decode(text: str) -> Reading:
         at_seconds = timestamps.decode(body.get("at"))
     except ValueError as error:
         raise AnnotationError("no_time", text) from error
-    return _reading(at_seconds, measured, body.get("hot"))
+    return _reading(at_seconds, measured, body.get("hot"), body.get("next"))
 
 
 def _object(text: str) -> dict[str, object]:
@@ -127,7 +161,7 @@ def _object(text: str) -> dict[str, object]:
     return body
 
 
-def _reading(at_seconds: float, measured: dict[str, object], hot: object) -> Reading:
+def _reading(at_seconds: float, measured: dict[str, object], hot: object, ahead: object) -> Reading:
     values: dict[str, float] = {}
     invalid: dict[str, str] = {}
     for name, value in measured.items():
@@ -138,7 +172,20 @@ def _reading(at_seconds: float, measured: dict[str, object], hot: object) -> Rea
         else:
             invalid[name] = invalid_reason(value) or ""
     counts = hot.items() if isinstance(hot, dict) else ()
-    return Reading(at_seconds, values, {key: n for key, n in counts if type(n) is int and n >= 0}, invalid)
+    spots = {key: n for key, n in counts if type(n) is int and n >= 0}
+    return Reading(at_seconds, values, spots, invalid, _peaks(ahead))
+
+
+def _peaks(ahead: object) -> dict[str, Peak]:
+    """The peaks that can be read."""
+    peaks: dict[str, Peak] = {}
+    for name, body in ahead.items() if isinstance(ahead, dict) else ():
+        if isinstance(body, dict):
+            with contextlib.suppress(ValueError):
+                error = body.get("error")
+                known = type(error) is float and 0 <= error <= MAX_RATIO
+                peaks[name] = Peak(timestamps.decode(body.get("at")), error if known else None)
+    return peaks
 
 
 def limits(crossings: Crossings, metrics: collections.abc.Sequence[str]) -> Floats:

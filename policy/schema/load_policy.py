@@ -65,9 +65,14 @@ class MetricEntry(sections.Section):
     name: MetricName = pydantic.Field(description="How thresholds, weights and annotations call it.")
     resource: metrics.Resource = pydantic.Field(description="What it is a ratio of: cpu or memory of the node.")
     statistic: Statistic = pydantic.Field(
-        description="avg, or max or a percentile (p1 to p99.9 written p999) of the averages; free with a query."
+        description=(
+            "avg, or max or a percentile (p1 to p99.9 written p999) of the averages, or forecast: the highest load "
+            "expected; free with a query."
+        )
     )
-    window_seconds: units.Duration = pydantic.Field(alias="window", description="How far the statistic looks back.")
+    window_seconds: units.Duration = pydantic.Field(
+        alias="window", description="How far the statistic looks back; a forecast ahead, 1h to 24h."
+    )
     query: units.Text | None = pydantic.Field(
         default=None, description="PromQL of your own: one series per node, ratios; without it the query is built in."
     )

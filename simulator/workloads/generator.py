@@ -32,7 +32,7 @@ class Shape:
     `cpu_fill_ratio` and `memory_fill_ratio` of the nodes in the busiest twentieth of the steps; requests never add up
     to more than `request_fill_ratio`, and those of one pod stay under `pod_ceiling_ratio` of a node, so that a
     scheduler that looks at requests alone can place every pod. A job's replica is `job_size_ratio` as big as a
-    service's. `pods` are all that come, agents not counted.
+    service's. `pods` are all that come, agents not counted. `daily_ratio` of the owners work by the clock.
     """
 
     nodes: int = 40
@@ -48,6 +48,7 @@ class Shape:
     pod_ceiling_ratio: float = 0.40
     job_size_ratio: float = 0.5
     agents: bool = True
+    daily_ratio: float = 0.0
 
 
 DEMO = Shape()
@@ -80,6 +81,10 @@ def _draft(
     used, curve = _source(
         curve_seed, max(2, days) * load_curves.DAY_STEPS, shape.node, shape.job_size_ratio if job else 1.0
     )
+    clock = np.random.default_rng((seed, number, 6))
+    if clock.random() < shape.daily_ratio:
+        curve = load_curves.by_the_clock(curve, clock)
+        used = owner_profiles.use(used.mean, curve)
     guessing = bool(rng.random() < owner_profiles.guessing_ratio(shape.rule))
     levels, lags = scenario_builder.levels_and_lags(life.slots, frame, rng)
     return scenario_builder.Draft(

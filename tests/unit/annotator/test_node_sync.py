@@ -575,10 +575,10 @@ def test_readings_are_as_old_as_the_question_however_late_the_last_answer_comes(
     bench.load(node_1=0.3, node_2=0.7)
     began_seconds, query = bench.clock.now(), bench.prometheus.query
 
-    def frozen_before_the_last(expression: str) -> door.Answer:
+    def frozen_before_the_last(expression: str, *, at_seconds: float | None = None) -> door.Answer:
         if len(bench.prometheus.asked) == len(EXPRESSIONS) - 1:
             bench.clock.advance(600)
-        return query(expression)
+        return query(expression, at_seconds=at_seconds)
 
     monkeypatch.setattr(bench.prometheus, "query", frozen_before_the_last)
     bench.sync()

@@ -4,6 +4,7 @@ import pytest
 
 from policy.schema import checks, load_policy, problems
 
+_FORECAST = {"name": "cpu_forecast_4h", "resource": "cpu", "statistic": "forecast", "window": "4h"}
 _EXPRESSION = {"key": "app", "operator": "In"}
 
 
@@ -64,7 +65,37 @@ _EXPRESSION = {"key": "app", "operator": "In"}
         (
             {"metrics": [{"name": "a", "resource": "cpu", "statistic": "maxx", "window": "1h"}]},
             "metrics[0].statistic",
-            'known only with a query of your own; built in are avg, max and p1 to p999; did you mean "max"',
+            'known only with a query of your own; built in are avg, max, p1 to p999 and forecast; did you mean "max"',
+        ),
+        (
+            {"metrics": [{**_FORECAST, "query": "up"}]},
+            "metrics[0].query",
+            "a forecast is computed from the hours of owners' use",
+        ),
+        ({"metrics": [{**_FORECAST, "window": "90m"}]}, "metrics[0].window", "whole hours, 1h to 24h"),
+        ({"metrics": [{**_FORECAST, "window": "48h"}]}, "metrics[0].window", "whole hours, 1h to 24h"),
+        (
+            {"metrics": [{**_FORECAST, "name": "cpu_max_1h"}]},
+            "metrics[0].name",
+            "cpu_max_1h is built in and looks back",
+        ),
+        (
+            {"metrics": [_FORECAST], "filter": {"thresholds": {"cpu_forecast_4h": 0.7}}},
+            "filter.thresholds.cpu_forecast_4h",
+            "a forecast has no threshold: give it a weight of the score",
+        ),
+        (
+            {
+                "metrics": [_FORECAST],
+                "descheduler": {"thresholds": {"cpu_forecast_4h": {"evictAbove": 0.8, "evictUntil": 0.6}}},
+            },
+            "descheduler.thresholds.cpu_forecast_4h",
+            "a forecast has no threshold",
+        ),
+        (
+            {"metrics": [_FORECAST], "recentPods": {"ownerUsage": False}},
+            "recentPods.ownerUsage",
+            "must be true while a metric is a forecast",
         ),
         (
             {"metrics": [{"name": "cpu_avg_5m", "resource": "memory", "statistic": "avg", "window": "1h"}]},

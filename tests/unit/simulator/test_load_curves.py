@@ -188,3 +188,22 @@ def test_a_wrong_file_is_refused_in_words_of_ours(kind: str, tmp_path: pathlib.P
         with pytest.raises((load_curves.TraceError, past_file.HistoryError), match=r"wrong\.npz: not a ") as said:
             refused()
         assert not [word for word in ("pickle", "unsafe", "numpy", "context manager") if word in str(said.value)]
+
+
+def test_a_curve_by_the_clock_keeps_its_mean_and_swings_over_a_day() -> None:
+    flat = load_curves.Curve(
+        np.ones(2 * load_curves.DAY_STEPS, np.float32), np.ones(2 * load_curves.DAY_STEPS, np.float32)
+    )
+    daily = load_curves.by_the_clock(flat, np.random.default_rng(1))
+    first, second = daily.cpu[: load_curves.DAY_STEPS], daily.cpu[load_curves.DAY_STEPS :]
+    assert first == pytest.approx(second, abs=1e-5)
+    assert daily.cpu.mean() == pytest.approx(1.0, abs=1e-5)
+    assert daily.memory.mean() == pytest.approx(1.0, abs=1e-3)
+    assert daily.cpu.max() / daily.cpu.min() > 5
+    assert daily.memory.max() / daily.memory.min() < 3
+
+
+def test_owners_by_the_clock_peak_at_different_hours() -> None:
+    flat = load_curves.Curve(np.ones(load_curves.DAY_STEPS, np.float32), np.ones(load_curves.DAY_STEPS, np.float32))
+    peaks = {int(load_curves.by_the_clock(flat, np.random.default_rng(seed)).cpu.argmax()) // 96 for seed in range(20)}
+    assert peaks == {0, 1, 2}
