@@ -64,13 +64,13 @@ def verdict(node: answers.Node) -> output.Cell:
         return output.Cell(f"passes unjudged: {node.state}")
     broken = [rule for rule in node.rules if rule.broken]
     if not node.allowed:
-        reasons = ", ".join(_comparison(rule) for rule in broken) or node.rejected or ""
+        reasons = ", ".join(_comparison(rule, node) for rule in broken) or node.rejected or ""
         return output.Cell(f"rejected: {reasons}", "red")
     if broken:
-        return output.Cell(f"passes in spite of {', '.join(_comparison(rule) for rule in broken)}", "yellow")
+        return output.Cell(f"passes in spite of {', '.join(_comparison(rule, node) for rule in broken)}", "yellow")
     known = [rule for rule in node.rules if rule.value is not None]
     nearest = max(known, key=lambda rule: (rule.value or 0.0) - rule.limit, default=None)
-    return output.Cell(f"passes: {_comparison(nearest)}" if nearest is not None else "passes")
+    return output.Cell(f"passes: {_comparison(nearest, node)}" if nearest is not None else "passes")
 
 
 def _head(story: Story, weight: int) -> list[str]:
@@ -136,18 +136,27 @@ def _metric_rows(node: answers.Node) -> list[list[str]]:
     for name in node.terms:
         rule = rules.get(name)
         reading = answers.percent(node.values.get(name)) if name in node.values else node.unusable.get(name)
-        limit = f"{answers.percent(rule.limit)}{' (own)' if rule.own else ''}" if rule is not None else answers.MISSING
-        limit = "off (own)" if name in node.rules_off else limit
         said = answers.MISSING if rule is None else "over" if rule.broken else "under" if rule.value is not None else ""
         added = [f"+{100 * part.get(name, 0.0):.1f}%" for part in (node.expected, node.incoming)]
         term, age = answers.points(node.terms[name]), answers.age(node.age_seconds)
+        limit = _limit(node, name, rule)
         rows.append([node.name, name, reading or answers.MISSING, *added, limit, term, age, said or "not judged"])
     return rows
 
 
-def _comparison(rule: answers.Rule) -> str:
+def _limit(node: answers.Node, metric: str, rule: answers.Rule | None) -> str:
+    """`65%`, `90% (own)`, `80% (pool spot)`, `off (own)`."""
+    if metric in (*node.rules_off, *node.pool_rules_off):
+        return "off (own)" if metric in node.rules_off else f"off (pool {node.pool})"
+    if rule is None:
+        return answers.MISSING
+    return answers.percent(rule.limit) + (" (own)" if rule.own else f" (pool {node.pool})" if rule.pool else "")
+
+
+def _comparison(rule: answers.Rule, node: answers.Node) -> str:
     """`cpu_avg_5m 97.0% > 65% (90.0% read 12s ago, 7.0% expected)`."""
-    limit = f"{100 * rule.limit:g}%{' of its own' if rule.own else ''}"
+    whose = " of its own" if rule.own else f" of pool {node.pool}" if rule.pool else ""
+    limit = f"{100 * rule.limit:g}%{whose}"
     if rule.value is None:
         return f"{rule.metric} missing, limit {limit}"
     read = f"{100 * (rule.reading or 0.0):.1f}% read {answers.age(rule.age_seconds)} ago"

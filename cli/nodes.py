@@ -19,6 +19,7 @@ from runtime import exit_codes
 CPU: Final = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d")
 MEMORY: Final = ("memory_avg_5m", "memory_max_1h", "memory_max_1d")
 HEADERS: Final = ("node", "cpu 5m/1h/1d", "mem 5m/1h/1d", "hot", "score", "age", "filter")
+POOL: Final = "pool"  # a column where the policy has pools
 WHOLE_CLUSTER: Final = "*"
 
 Order = collections.abc.Callable[[answers.Node], Any]
@@ -42,8 +43,9 @@ def main(sort_by: str, selector: str, no_headers: bool, output_format: str, **wh
     """Show the load that scheduling goes by, per node.
 
     HOT is the hot-spot penalty in points, SCORE what a pod would find (0 to 10), FILTER the rule that keeps new pods
-    away, AGE that of the reading. The row * is the cluster: means of the loads. -o wide adds further metrics, the
-    placements per window, the base, and why a reading is unusable. Exit code 4: some node has no usable reading.
+    away, AGE that of the reading, POOL the policy's pool, where it has some. The row * is the cluster: means of the
+    loads. -o wide adds further metrics, the placements per window, the base, and why a reading is unusable. Exit code
+    4: some node has no usable reading.
 
     \b
     Examples:
@@ -86,9 +88,16 @@ def text(
     """The table, the cluster's row first."""
     more = _Wide.of(nodes) if wide else _Wide((), ())
     rows = [*([_cluster(nodes, more)] if nodes else []), *(_row(node, more) for node in nodes)]
+    headers = [*HEADERS, *more.headers]
+    if any(node.pool for node in nodes):
+        headers.append(POOL)
+        rows = [
+            [*row, pool or answers.MISSING]
+            for row, pool in zip(rows, [None, *(node.pool for node in nodes)], strict=True)
+        ]
     if as_csv:
-        return output.csv_table([*HEADERS, *more.headers], rows, no_headers=no_headers)
-    return output.table([*HEADERS, *more.headers], rows, names={"node"}, no_headers=no_headers)
+        return output.csv_table(headers, rows, no_headers=no_headers)
+    return output.table(headers, rows, names={"node", POOL}, no_headers=no_headers)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,9 +9,8 @@ import dataclasses
 
 import click
 
-from cli import policy_diff, policy_import, policy_presets, policy_reports
+from cli import policy_diff, policy_import, policy_presets, policy_reports, policy_show
 from cli.common import output, policy_files
-from policy.explain import summary
 from policy.loading import loader
 from policy.schema import problems
 from runtime import exit_codes
@@ -32,6 +31,7 @@ def main() -> None:
 
 main.add_command(policy_presets.main)
 main.add_command(policy_import.main)
+main.add_command(policy_show.main)
 
 
 @main.command()
@@ -90,29 +90,6 @@ def _report(
         "warnings": [dataclasses.asdict(warning) for warning in (accepted.warnings if accepted else ())],
         "inForce": accepted and loader.in_force(accepted.policy),
     }
-
-
-@main.command()
-@click.argument("file", type=policy_files.FILE)
-@output.option("text", "json", "yaml")
-def show(file: str, output_format: str) -> None:
-    """Read a policy back in sentences: every rule in force, defaults included.
-
-    With -o yaml or json, the full policy in force: all keys, in the form of the file.
-
-    \b
-    Examples:
-      evenload policy show policy.yaml
-      evenload policy show policy.yaml -o yaml > full.yaml
-    """
-    found = policy_files.load(file)
-    if output_format != "text":
-        output.data(output.structured(found.policy.as_file(), output_format))
-        return
-    for section in summary.read_back(found.policy):
-        output.data(output.coloured(f"{section.key}:", "cyan"))
-        output.data("\n".join(f"  - {sentence}" for sentence in section.sentences))
-    output.say(f"{found.source}, hash {found.content_hash}")
 
 
 @main.command()

@@ -1,8 +1,9 @@
 """Differences between two policies in their behaviour, by path: `evenload policy diff` prints them.
 
 Not the text is compared but the policies in force: defaults filled in, `5m` equal to `300s`, a threshold or weight of
-0 equal to none, rows of lists found by what identifies them (a metric's name, a hot spot's window). The order counts
-only where it decides: descheduler.thresholds, flow rules.
+0 equal to none (but in a pool, where 0 turns the policy's off), rows of lists found by what identifies them (a metric's
+name, a hot spot's window, a pool's name). The order counts only where it decides: descheduler.thresholds, flow rules,
+pools.
 """
 
 import collections.abc
@@ -63,9 +64,15 @@ def _policy(policy: LoadPolicy) -> Leaves:
                 path = f"hotSpots[{units.duration_text(spot.window_seconds)}]"
                 yield f"{path}.pods", spot.pods
                 yield f"{path}.penalty", spot.penalty
+        elif key == "pools":
+            for pool in policy.pools:
+                yield from _leaves(
+                    (f"pools[{pool.name}]",), pool.model_dump(mode="json", by_alias=True, exclude={"name"})
+                )
         else:
             yield from _leaves((key,), section)
     yield "descheduler.thresholds (order)", list(policy.descheduler.thresholds)
+    yield "pools (order)", [pool.name for pool in policy.pools]
 
 
 def _metric(metric: metrics.Metric) -> dict[str, object]:

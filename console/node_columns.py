@@ -20,6 +20,7 @@ class Rule(msgspec.Struct, frozen=True):
     limit: float
     broken: bool = False
     own: bool = False
+    pool: bool = False
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -69,11 +70,11 @@ def columns(answer: Nodes, pools: collections.abc.Mapping[str, str]) -> Json:
     windows = list(dict.fromkeys(window for node in nodes for window in node.hot))
     reasons = _Places()
     states = _Places()
-    limits = {rule.metric: rule.limit for node in nodes for rule in node.rules if not rule.own}
+    limits = {rule.metric: rule.limit for node in nodes for rule in node.rules if not (rule.own or rule.pool)}
     own = {
-        node.name: {rule.metric: rule.limit for rule in node.rules if rule.own}
+        node.name: {rule.metric: rule.limit for rule in node.rules if rule.own or rule.pool}
         for node in nodes
-        if any(rule.own for rule in node.rules)
+        if any(rule.own or rule.pool for rule in node.rules)
     }
     return {
         "at": answer.at,

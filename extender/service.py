@@ -9,7 +9,6 @@ import functools
 import gc
 import random
 import threading
-from collections.abc import Callable
 from typing import Final
 
 import flask
@@ -55,7 +54,7 @@ class Service:
         security: tls.Security | None = None,
         news: policy_events.PolicyEventPublisher | None = None,
         deadline_seconds: float = deadline.DEFAULT_SECONDS,
-        table: Callable[[tuple[str, ...]], node_cache.NodeSource] = node_cache.NodeTable,
+        table: node_cache.NodeSourceFactory = node_cache.NodeTable,
         left_out: undecodable.UndecodableObjects | None = None,
     ) -> None:
         self._deadline_seconds = deadline_seconds

@@ -28,6 +28,7 @@ from kube.door import KubeWriter
 from kube.objects import Node
 from policy.contract import freshness, heartbeat, load_annotation, node_thresholds
 from policy.contract.load_annotation import Peak, Reading
+from policy.schema import node_pools
 from policy.schema.load_policy import LoadPolicy
 
 WRITERS: Final = 8  # enough to write 5,000 nodes in seconds, few enough not to crowd out other clients' fair share
@@ -59,8 +60,8 @@ class Rules:
     """When a change is worth a write: minChange, the limits whose crossing always is, and crane's keys or not.
 
     `limits` are those of filter and descheduler, `hot_above` ([metrics]) the filter's alone: pods are refused by nodes
-    over one of them. NaN where there is none. Both have one more axis in front, the nodes, where some have filter
-    thresholds of their own (`policy.contract.node_thresholds`).
+    over one of them. NaN where there is none. Both have one more axis in front, the nodes, where some have values of a
+    pool, or filter thresholds of their own (`policy.contract.node_thresholds`).
     """
 
     min_change_ratio: float
@@ -73,12 +74,16 @@ class Rules:
         """The rules of a policy for these nodes."""
         limits, hot_above = _lines(policy, {})
         marked = [row for row, node in enumerate(nodes) if node_thresholds.KEY in node.metadata.annotations]
-        if marked:
+        if marked or policy.pools:
             limits, hot_above = (np.repeat(each[None], len(nodes), axis=0) for each in (limits, hot_above))
+        if policy.pools:
+            places = np.array([node_pools.place(policy.pools, node.labels) for node in nodes], dtype=np.intp)
+            for place, of_pool in enumerate(policy.of_pools):
+                limits[places == place], hot_above[places == place] = _lines(of_pool, {})
         for row in marked:
             own = node_thresholds.decode(nodes[row].annotations[node_thresholds.KEY])
             if own is not None and own.limits:
-                limits[row], hot_above[row] = _lines(policy, own.limits)
+                limits[row], hot_above[row] = _lines(policy.on_node(nodes[row].labels), own.limits)
         return cls(policy.sync.min_change_ratio, limits, hot_above, crane)
 
 

@@ -28,6 +28,7 @@ class Rule(msgspec.Struct, frozen=True):
     age_seconds: float | None = None
     broken: bool = False
     own: bool = False
+    pool: bool = False
 
 
 class Forecast(msgspec.Struct, frozen=True):
@@ -52,6 +53,7 @@ class Node(msgspec.Struct, frozen=True):
     name: str
     usable: bool
     state: str
+    pool: str | None = None
     age_seconds: float | None = None
     values: dict[str, float] = {}
     unusable: dict[str, str] = {}
@@ -69,6 +71,7 @@ class Node(msgspec.Struct, frozen=True):
     rejected: str | None = None
     rules: tuple[Rule, ...] = ()
     rules_off: tuple[str, ...] = ()
+    pool_rules_off: tuple[str, ...] = ()
     thresholds_ignored: str | None = None
     forecasts: dict[str, Forecast] = {}
 

@@ -2,9 +2,9 @@
 Pending.
 
 `placement.destinations` asks for every node that it considers. The rule is `policy.rules.filtering`'s own, over the
-readings of the run's snapshot, the expected load of recent pods, and what the plan has committed so far; a node's own
-thresholds and a pod's exemptions count as they do in the extender. With the default policy `evictUntil` is the stricter
-line, and this rule keeps no pod.
+readings of the run's snapshot, the expected load of recent pods, and what the plan has committed so far; thresholds of
+a node and of its pool, and a pod's exemptions, count as they do in the extender. With the default policy `evictUntil`
+is the stricter line, and this rule keeps no pod.
 """
 
 import collections.abc
@@ -43,13 +43,13 @@ class LoadFilter:
         self._nodes = nodes
         self._values = self._readings(valid)
         self._expected = expected.copy()
-        self._own = self._own_limits()
+        self._limits = self._differing_limits(policy)
         self._reasons: tuple[str, ...] | None = None
 
     def why_not(self, node: str, pod: Pod) -> str:
         """The filter's reason against the node ("cpu_avg_5m over 0.65"), "" if it would let the pod pass."""
         if self._reasons is None:
-            self._reasons = filtering.verdicts(self._values, self._expected, self._rules, self._own).reasons
+            self._reasons = filtering.verdicts(self._values, self._expected, self._rules, self._limits).reasons
         reason = self._reasons[self._rows[node]]
         return "" if not reason or self._is_exempt(pod) else f"filter: {reason}"
 
@@ -75,11 +75,15 @@ class LoadFilter:
         values = [[ratios.get(name, nan) for name in names] for ratios in found]
         return np.array(values, dtype=np.float64).reshape(len(found), len(names))
 
-    def _own_limits(self) -> Floats | None:
-        """[nodes, metrics] thresholds of the nodes' own, NaN where a node has none; None where no node has any."""
+    def _differing_limits(self, policy: LoadPolicy) -> Floats | None:
+        """[nodes, metrics] thresholds of a node's own, else of its pool, NaN where it has the policy's; None where no
+        node differs.
+        """
         limits = np.full(self._values.shape, np.nan)
         for row, node in enumerate(self._nodes):
-            if node_thresholds.KEY in node.metadata.annotations:
-                own = node_thresholds.decode(node.metadata.annotations[node_thresholds.KEY])
-                limits[row] = [own.limits.get(metric.name, np.nan) if own else np.nan for metric in self._metrics]
+            own = node_thresholds.decode(node.metadata.annotations.get(node_thresholds.KEY))
+            pool = policy.pool_of(node.metadata.labels)
+            if own is not None or pool is not None:
+                known = {**(pool.filter.thresholds if pool else {}), **(own.limits if own else {})}
+                limits[row] = [known.get(metric.name, np.nan) for metric in self._metrics]
         return None if np.isnan(limits).all() else limits

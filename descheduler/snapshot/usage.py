@@ -152,12 +152,13 @@ def forecast_metrics(policy: LoadPolicy, resource: Resource) -> list[str]:
 
 def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ()) -> tuple[metrics.Metric, ...]:
     """The metrics that a run asks Prometheus for: those with a descheduler line, the hourly maxima of their resources,
-    and what the extender filters by (the policy's thresholds and the nodes' own), which destinations must pass.
+    and what the extender filters by (thresholds of the policy, its pools and the nodes), which destinations must pass.
     """
     lines = tuple(policy.descheduler.thresholds)
     resources = resources_of(policy)
     peaks = [peak for name in lines if (peak := peak_metric(policy, resources[name])) is not None]
-    filtered = [name for name, limit in policy.filter.thresholds.items() if limit > 0]
+    of_all = (policy.filter.thresholds, *(pool.filter.thresholds for pool in policy.pools))
+    filtered = [name for thresholds in of_all for name, limit in thresholds.items() if limit > 0]
     key = node_thresholds.KEY
     written = {node.metadata.annotations[key] for node in nodes if key in node.metadata.annotations}
     own = {name for text in written if (given := node_thresholds.decode(text)) is not None for name in given.limits}

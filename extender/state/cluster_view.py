@@ -19,53 +19,15 @@ import numpy.typing as npt
 
 from extender import deadline
 from extender.state import expected_load_table, node_cache, pending_pods, placements, usage_estimates
+from extender.state.compiled_policy import CompiledPolicy, compiled
 from kube import objects
 from kube.pods import pod_view
 from kube.pods.pod_view import PodView
-from policy import metrics
 from policy.contract import freshness, owner_usage
-from policy.rules import expected_load, filtering, hotspots, scoring
+from policy.rules import expected_load, filtering, hotspots
 from policy.schema import load_policy
 
 Mask = npt.NDArray[np.bool_]
-
-
-class CompiledPolicy(NamedTuple):
-    """A policy with what is compiled from it once: rules and weights by column."""
-
-    policy: load_policy.LoadPolicy
-    content_hash: str
-    metric_names: tuple[str, ...]
-    rules: filtering.Rules
-    rules_alone: filtering.Rules  # the same as if no other node was asked about: `coolest` keeps no node
-    weighing: scoring.Weighing
-    pricing: hotspots.Pricing
-    resources: node_cache.Rows  # by metric the place of its resource in a `recent.Load`
-    shadow: bool  # every node passes and scores the same in answers, whatever is decided
-
-    def incoming(self, load: expected_load.Load, per_allocatable: node_cache.Floats) -> list[node_cache.Floats]:
-        """Returns the rise of each metric by a load, by metric [nodes]; `per_allocatable` is [nodes, cpu|memory] as in
-        `node_cache.NodeLoads`.
-        """
-        ratios = [per_allocatable[:, resource] * amount for resource, amount in enumerate(load)]
-        return [ratios[resource] for resource in self.resources]
-
-
-def compiled(policy: load_policy.LoadPolicy, content_hash: str) -> CompiledPolicy:
-    """Compile a policy for the columns of its metrics."""
-    in_force = policy.metrics_in_force
-    rules = filtering.rules(policy.filter, in_force)
-    return CompiledPolicy(
-        policy,
-        content_hash,
-        metrics.names(in_force),
-        rules,
-        rules._replace(keep_coolest=False),
-        scoring.weighing(policy.score, in_force),
-        hotspots.pricing(policy.hot_spots),
-        np.array([metrics.RESOURCES.index(metric.resource) for metric in in_force], dtype=np.intp),
-        policy.extender.mode == "Shadow",
-    )
 
 
 class Candidates(NamedTuple):
@@ -107,16 +69,18 @@ class Candidates(NamedTuple):
         return Candidates(self.in_force, changed.now_seconds, *kept, expected, counts, changed.stale_watches)
 
     @property
-    def own_limits(self) -> node_cache.Floats | None:
-        """The nodes' own filter thresholds [nodes, metrics], NaN where a node has none; None when no node has any."""
-        return None if self.loads.own_limits is None else self.loads.own_limits[self.rows]
+    def limits(self) -> node_cache.Floats | None:
+        """The filter thresholds that nodes have instead of the policy's [nodes, metrics], NaN for none; None when no
+        node has any.
+        """
+        return _limits(self.in_force, self.loads, self.rows)
 
     def verdicts(self, *, each_alone: bool = False) -> filtering.Verdicts:
         """Returns the filter's verdict of each node for any pod; `each_alone`: as if no other node was asked about, so
         that `coolest` keeps none.
         """
         rules = self.in_force.rules_alone if each_alone else self.in_force.rules
-        return filtering.verdicts(self.values, self.expected, rules, self.own_limits)
+        return filtering.verdicts(self.values, self.expected, rules, self.limits)
 
     @property
     def penalty(self) -> node_cache.Floats:
@@ -157,9 +121,9 @@ class Candidates(NamedTuple):
         """The metrics that have a weight or a threshold: [metrics], or [nodes, metrics] with thresholds of nodes."""
         ruled = np.zeros(len(self.in_force.metric_names), dtype=np.bool_)
         ruled[[rule.column for rule in self.in_force.rules.rules]] = True
-        own_limits = self.own_limits
-        if own_limits is not None:
-            ruled = np.where(np.isnan(own_limits), ruled, own_limits > 0)
+        limits = self.limits
+        if limits is not None:
+            ruled = np.where(np.isnan(limits), ruled, limits > 0)
         needed: Mask = ruled | (self.in_force.weighing.weights > 0)
         return needed
 
@@ -173,8 +137,8 @@ class CandidateRows(NamedTuple):
     def verdicts(self) -> filtering.Verdicts:
         """Returns the filter's verdicts, as `Candidates.verdicts`."""
         every, rows = self.standing, self.rows
-        own = None if every.loads.own_limits is None else every.loads.own_limits[rows]
-        return filtering.verdicts(every.values[rows], every.expected[rows], every.in_force.rules, own)
+        limits = _limits(every.in_force, every.loads, rows)
+        return filtering.verdicts(every.values[rows], every.expected[rows], every.in_force.rules, limits)
 
     def candidates(self) -> Candidates:
         """Returns the candidates with arrays and names of their own."""
@@ -197,12 +161,12 @@ class ClusterView:
         content_hash: str,
         now_seconds: float,
         *,
-        table: collections.abc.Callable[[tuple[str, ...]], node_cache.NodeSource] = node_cache.NodeTable,
+        table: node_cache.NodeSourceFactory = node_cache.NodeTable,
     ) -> None:
         self._lock = deadline.Lock()
         self._in_force = compiled(policy, content_hash)
         self._coming: placements.PlacementTable | None = None
-        self.nodes = table(self._in_force.metric_names)
+        self.nodes = table(self._in_force.metric_names, policy.pools)
         self._usage = owner_usage.NOTHING
         self.placements = placements.PlacementTable(policy, moment(now_seconds))
         self._unbound = pending_pods.UnboundPods()
@@ -231,7 +195,7 @@ class ClusterView:
             coming = placements.PlacementTable(policy, at_seconds, published=self._usage, aside=True)
             self._coming = coming
         coming.count_anew(pods(), at_seconds)
-        layout = self.nodes.laid_out(in_force.metric_names)
+        layout = self.nodes.laid_out(in_force.metric_names, policy.pools)
         with self._lock:
             self.nodes.use(layout)
             coming.succeed(self.placements, at_seconds)
@@ -386,6 +350,15 @@ def _joined(
         values[~fresh] = np.nan
     expected = crowded.amounts * _shares(in_force, loads, rows)
     return Candidates(in_force, at_seconds, names, loads, rows, fresh, values, expected, crowded.counts, stale_watches)
+
+
+def _limits(in_force: CompiledPolicy, loads: node_cache.NodeLoads, rows: node_cache.Rows) -> node_cache.Floats | None:
+    """Returns the node's own threshold, else its pool's, else NaN [nodes, metrics]; None when no node has either."""
+    own = None if loads.own_limits is None else loads.own_limits[rows]
+    if loads.pools is None:
+        return own
+    of_pool = in_force.pool_limits[loads.pools[rows]]
+    return of_pool if own is None else np.where(np.isnan(own), of_pool, own)
 
 
 def _shares(in_force: CompiledPolicy, loads: node_cache.NodeLoads, rows: node_cache.Rows) -> node_cache.Floats:

@@ -18,8 +18,8 @@ _PREFIX: Final = "sha256:"
 
 
 class Digests(NamedTuple):
-    """`view` covers policy, nodes, readings, effective times, allocatable, own thresholds, relief hints and which
-    state of owners' usage is known.
+    """`view` covers policy, nodes, readings, effective times, allocatable, own thresholds, pools, relief hints and
+    which state of owners' usage is known.
 
     `placements` covers the confirmed ones that still count in some window. Both are `sha256:` + hex.
     """
@@ -37,8 +37,9 @@ def digests(view: cluster_view.ClusterView, now_seconds: float) -> Digests:
 
 
 def of_view(policy_hash: str, loads: node_cache.NodeLoads, usage: owner_usage.Published = owner_usage.NOTHING) -> str:
-    """Over the policy's hash, then by name and not by row: names, columns bit by bit, hints, own thresholds; then
-    the time and number of the owners' means: the annotator writes no two states of one second.
+    """Over the policy's hash, then by name and not by row: names, columns bit by bit, hints, own thresholds, pools
+    where the policy has some; then the time and number of the owners' means: the annotator writes no two states of one
+    second.
     """
     names = sorted(loads.index)
     rows = loads.rows(names)
@@ -48,6 +49,8 @@ def of_view(policy_hash: str, loads: node_cache.NodeLoads, usage: owner_usage.Pu
     columns = [loads.values[rows], loads.effective_seconds[rows], loads.per_allocatable[rows]]
     if loads.own_limits is not None and not np.isnan(loads.own_limits[rows]).all():
         columns.append(loads.own_limits[rows])
+    if loads.pools is not None:
+        columns.append(loads.pools[rows].astype(np.float64))
     text = "".join(f"{name}\n" for name in names), "".join(hints), f"{usage.at_seconds!r} {len(usage.means)}"
     return _sha256(policy_hash.encode(), *(part.encode(errors="surrogatepass") for part in text), *map(_bits, columns))
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from extender import deadline
 from kube import objects
 from policy.contract import freshness, heartbeat, load_annotation, node_thresholds, relief_hint
+from policy.schema import node_pools
 from runtime import logs
 
 log = logs.get(__name__)
@@ -34,8 +35,8 @@ _UNWRITTEN_MOST: Final = 256  # rows that a request may have to write before it 
 
 
 class NodeFacts(NamedTuple):
-    """One node as its object says it: the reading or why there is none, allocatable resources, the relief hint and the
-    thresholds of its own.
+    """One node as its object says it: the reading or why there is none, allocatable resources, the relief hint, the
+    thresholds of its own, and its labels.
     """
 
     reading: load_annotation.Reading | None
@@ -44,6 +45,7 @@ class NodeFacts(NamedTuple):
     memory_bytes: float
     relief: relief_hint.Relief | None
     own: node_thresholds.Own | None = None
+    labels: collections.abc.Mapping[str, str] = {}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class NodeLoads:
 
     `values[rows, metrics]` are ratios, NaN where the metric is absent or invalid; `effective_seconds[rows]` is NaN
     without a reading; `per_allocatable[rows, cpu|memory]` is 1 / allocatable, 0 where that is unknown;
-    `own_limits[rows, metrics]` are nodes' own filter thresholds, NaN where a node has none (None: no node has any).
+    `own_limits[rows, metrics]` are nodes' own filter thresholds, NaN where a node has none (None: no node has any);
+    `pools[rows]` the place of each node's pool in the policy, `NO_POOL` for none (None: the policy has no pools).
     `index` and `names` are the same objects in two views unless a node came or went between them.
     """
 
@@ -63,6 +66,7 @@ class NodeLoads:
     per_allocatable: Floats
     reliefs: collections.abc.Mapping[int, relief_hint.Relief]
     own_limits: Floats | None = None
+    pools: Rows | None = None
 
     def rows(self, names: collections.abc.Sequence[str]) -> Rows:
         """The row of each name, in the order given."""
@@ -71,11 +75,13 @@ class NodeLoads:
 
 
 class Layout(NamedTuple):
-    """Columns for other metrics, filled aside: `NodeTable.use` puts them in force and adds what came meanwhile."""
+    """Columns for another policy, filled aside: `NodeTable.use` puts them in force and adds what came meanwhile."""
 
     columns: dict[str, int]
+    pools: tuple[node_pools.Pool, ...]
     values: Floats
     own_limits: Floats
+    places: Rows
     facts: dict[str, NodeFacts]
 
 
@@ -97,7 +103,9 @@ class HeartbeatState:
 class NodeSource(Protocol):
     """Source of the nodes' columns; any thread may call any method. `NodeTable` is the one that follows the watches."""
 
-    def laid_out(self, metric_names: collections.abc.Sequence[str]) -> Layout: ...
+    def laid_out(
+        self, metric_names: collections.abc.Sequence[str], pools: tuple[node_pools.Pool, ...] = ()
+    ) -> Layout: ...
     def use(self, layout: Layout) -> None: ...
     def node_changed(self, old: objects.Node | None, new: objects.Node | None) -> None: ...
     def heartbeat_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None: ...
@@ -106,11 +114,18 @@ class NodeSource(Protocol):
     def heartbeat_state(self) -> HeartbeatState: ...
 
 
+class NodeSourceFactory(Protocol):
+    """Makes a source for these metrics and pools."""
+
+    def __call__(self, metric_names: tuple[str, ...], pools: tuple[node_pools.Pool, ...], /) -> NodeSource: ...
+
+
 class NodeTable:
     """Keeps the columns in step with the Node and ConfigMap watches. Every method may be called from any thread."""
 
-    def __init__(self, metric_names: collections.abc.Sequence[str]) -> None:
+    def __init__(self, metric_names: collections.abc.Sequence[str], pools: tuple[node_pools.Pool, ...] = ()) -> None:
         self._lock = deadline.Lock()
+        self._pools = pools
         self._columns = {name: column for column, name in enumerate(metric_names)}
         self._facts: dict[str, NodeFacts] = {}
         self._unwritten: set[str] = set()  # nodes whose facts are newer than their rows
@@ -121,25 +136,33 @@ class NodeTable:
         self._free: list[int] = []
         self._values, self._effective, self._per_allocatable = _empty(_ROWS_AT_FIRST, len(self._columns))
         self._own_limits = np.full(self._values.shape, math.nan)
+        self._places = np.full(_ROWS_AT_FIRST, node_pools.NO_POOL)
         self._reliefs: dict[int, relief_hint.Relief] = {}
         self._members: tuple[tuple[str, ...], dict[str, int]] | None = None
         self._loads: NodeLoads | None = None
 
-    def laid_out(self, metric_names: collections.abc.Sequence[str]) -> Layout:
-        """Columns for the metrics of another policy, made from what the nodes said; requests and watch go on."""
+    def laid_out(self, metric_names: collections.abc.Sequence[str], pools: tuple[node_pools.Pool, ...] = ()) -> Layout:
+        """Columns for another policy's metrics and pools, made from what the nodes said; requests and watch go on."""
         columns = {name: column for column, name in enumerate(metric_names)}
         with self._lock:
             facts, rows, size = dict(self._facts), dict(self._index), len(self._values)
         values, own_limits = np.full((2, size, len(columns)), math.nan)
-        _write([rows[name] for name in facts], list(facts.values()), columns, values=values, own_limits=own_limits)
-        return Layout(columns, values, own_limits, facts)
+        places = np.full(size, node_pools.NO_POOL)
+        written, said = [rows[name] for name in facts], list(facts.values())
+        _write(written, said, columns, values=values, own_limits=own_limits)
+        places[written] = _places(said, pools)
+        return Layout(columns, pools, values, own_limits, places, facts)
 
     def use(self, layout: Layout) -> None:
         """Put a layout in force. Nodes that changed since it was made are written again, they alone."""
         with self._lock:
-            if layout.columns == self._columns:
+            if (layout.columns, layout.pools) == (self._columns, self._pools):
                 return
-            self._columns, self._loads = layout.columns, None
+            self._columns, self._pools, self._loads = layout.columns, layout.pools, None
+            places = np.full(len(self._effective), node_pools.NO_POOL)
+            places[: len(layout.places)] = layout.places
+            places[self._free] = node_pools.NO_POOL
+            self._places = places
             both = np.full((2, len(self._effective), len(layout.columns)), math.nan)
             both[:, : len(layout.values)] = layout.values, layout.own_limits
             both[:, self._free] = math.nan
@@ -222,6 +245,7 @@ class NodeTable:
                 new[:row] = old
             self._values, self._effective, self._per_allocatable = grown
             self._own_limits = np.concatenate((self._own_limits, np.full(self._own_limits.shape, math.nan)))
+            self._places = np.concatenate((self._places, np.full(row, node_pools.NO_POOL)))
         self._index[name], self._members = row, None
 
     def _leave(self, name: str) -> None:
@@ -231,6 +255,7 @@ class NodeTable:
         self._unwritten.discard(name)
         self._values[row] = self._own_limits[row] = self._effective[row] = math.nan
         self._per_allocatable[row] = 0.0
+        self._places[row] = node_pools.NO_POOL
         self._reliefs.pop(row, None)
         self._free.append(row)
         self._members = None
@@ -263,6 +288,8 @@ class NodeTable:
         names = list(self._unwritten)
         rows, facts = [self._index[name] for name in names], [self._facts[name] for name in names]
         _write(rows, facts, self._columns, values=self._values, own_limits=self._own_limits)
+        if self._pools:
+            self._places[rows] = _places(facts, self._pools)
         self._write_effective(names)
         self._per_allocatable[rows] = [(_inverse(one.cpu_millicores), _inverse(one.memory_bytes)) for one in facts]
         for row, one in zip(rows, facts, strict=True):
@@ -288,7 +315,8 @@ class NodeTable:
             column.flags.writeable = False
         own_limits = self._own_limits[: len(names)]
         limits = None if np.isnan(own_limits).all() else own_limits.copy()
-        return NodeLoads(names, index, values, effective_seconds, per_allocatable, dict(self._reliefs), limits)
+        places = self._places[: len(names)].copy() if self._pools else None
+        return NodeLoads(names, index, values, effective_seconds, per_allocatable, dict(self._reliefs), limits, places)
 
 
 def facts_of(node: objects.Node) -> NodeFacts:
@@ -297,7 +325,7 @@ def facts_of(node: objects.Node) -> NodeFacts:
     hint = relief_hint.decode(node.annotations.get(relief_hint.KEY))
     allocatable = _allocatable(node)
     own = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
-    return NodeFacts(reading, problem, allocatable.cpu_millicores, allocatable.memory_bytes, hint, own)
+    return NodeFacts(reading, problem, allocatable.cpu_millicores, allocatable.memory_bytes, hint, own, node.labels)
 
 
 def state_of(facts: NodeFacts, effective_seconds: float, now_seconds: float, stale_after_seconds: float) -> str:
@@ -316,7 +344,9 @@ def _allocatable(node: objects.Node) -> objects.Resources:
 
 
 def _says_the_same(old: objects.Node, new: objects.Node) -> bool:
-    return old.annotations == new.annotations and old.status.allocatable == new.status.allocatable
+    if old.annotations != new.annotations or old.labels != new.labels:
+        return False
+    return old.status.allocatable == new.status.allocatable
 
 
 def _reading(text: str | None) -> tuple[load_annotation.Reading | None, str]:
@@ -349,6 +379,10 @@ def _write(
     for row, one in zip(rows, facts, strict=True):
         if one.own is not None:
             own_limits[row] = _by_column(one.own.limits, columns)
+
+
+def _places(facts: list[NodeFacts], pools: tuple[node_pools.Pool, ...]) -> list[int]:
+    return [node_pools.place(pools, one.labels) for one in facts]
 
 
 def _by_column(known: collections.abc.Mapping[str, float], columns: collections.abc.Iterable[str]) -> list[float]:

@@ -114,7 +114,7 @@ class Inputs:
         """
         loads = self.loads
         arrays = loads.values.nbytes + loads.effective_seconds.nbytes + loads.per_allocatable.nbytes
-        arrays += 0 if loads.own_limits is None else loads.own_limits.nbytes
+        arrays += sum(column.nbytes for column in (loads.own_limits, loads.pools) if column is not None)
         parts: list[tuple[object, int]] = [(loads, arrays + 8 * len(loads.names))]
         if isinstance(self.seen, cluster_view.CandidateRows):
             every = self.seen.standing
@@ -276,6 +276,7 @@ def _apart(every: cluster_view.Candidates, at: node_cache.Rows) -> cluster_view.
         if loads.reliefs
         else {},
         None if loads.own_limits is None else loads.own_limits.take(taken, axis=0),
+        None if loads.pools is None else loads.pools.take(taken),
     )
     return cluster_view.Candidates(
         every.in_force,

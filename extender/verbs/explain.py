@@ -9,7 +9,7 @@ import collections.abc
 
 import msgspec
 
-from extender.state import cluster_view, digests
+from extender.state import cluster_view, compiled_policy, digests
 from extender.verbs import decision_log, explain_rows, verbs
 from extender.verbs.explain_rows import Json
 from kube import objects
@@ -87,7 +87,7 @@ def _estimate(estimate: expected_load.Estimate) -> Json:
     }
 
 
-def _means(in_force: cluster_view.CompiledPolicy) -> list[list[str]]:
+def _means(in_force: compiled_policy.CompiledPolicy) -> list[list[str]]:
     """The metrics by the mean that their terms add up to; the lowest of these is a node's base."""
     weighing = in_force.weighing
     weighted = [group for group in weighing.groups if weighing.weights[list(group)].any()]

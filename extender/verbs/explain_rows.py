@@ -15,7 +15,7 @@ from extender.verbs import decision_log
 from policy import metrics
 from policy.contract import freshness
 from policy.rules import filtering, scoring
-from policy.schema import load_policy
+from policy.schema import load_policy, node_pools
 from runtime import clock
 
 Json = dict[str, object]
@@ -39,7 +39,7 @@ def of(
     for at, name in enumerate(candidates.names):
         row = _row(candidates, facts, at) | _factors(candidates, breakdown, at)
         row |= {"allowed": name not in rejected, "rejected": rejected.get(name)}
-        made.append(row | {"rules": _rules(candidates, verdicts, at), "rules_off": _rules_off(verdicts, at)})
+        made.append(row | {"rules": _rules(candidates, verdicts, at)} | _rules_off(candidates, verdicts, at))
     return made
 
 
@@ -95,6 +95,7 @@ def _row(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> J
     values, unusable = _readings(candidates, facts, at, found)
     return {
         "name": candidates.names[at],
+        "pool": _pool(candidates, at),
         "usable": found == "usable",
         "state": found,
         "reason": None if found == "usable" else found,
@@ -129,6 +130,13 @@ def _forecasts(candidates: cluster_view.Candidates, facts: Facts | None, at: int
             "error": None if peak is None else peak.error_ratio,
         }
     return found
+
+
+def _pool(candidates: cluster_view.Candidates, at: int) -> str | None:
+    """Returns the name of the node's pool, None without one."""
+    places = candidates.loads.pools
+    place = node_pools.NO_POOL if places is None else int(places[candidates.rows[at]])
+    return None if place == node_pools.NO_POOL else candidates.in_force.policy.pools[place].name
 
 
 def _ignored(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> str:
@@ -181,7 +189,8 @@ def _factors(candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, 
 def _rules(candidates: cluster_view.Candidates, verdicts: filtering.Verdicts, at: int) -> list[Json]:
     """Every filter rule as it stands for one node: its limit, what was compared with it, how old that is, the outcome.
 
-    `value` is the reading and the expected load together, `own` marks a threshold of the node's own.
+    `value` is the reading and the expected load together, `own` marks a threshold of the node's own, `pool` one of its
+    pool.
     """
     values, expected = candidates.values[at].tolist(), candidates.expected[at].tolist()
     limits = verdicts.limits[at].tolist()
@@ -190,7 +199,8 @@ def _rules(candidates: cluster_view.Candidates, verdicts: filtering.Verdicts, at
         {
             "metric": rule.metric,
             "limit": limits[place],
-            "own": verdicts.own is not None and bool(verdicts.own[at, place]),
+            "own": _is_own(candidates, at, rule),
+            "pool": _differs(verdicts, at, place) and not _is_own(candidates, at, rule),
             "value": _number(values[rule.column] + expected[rule.column]),
             "reading": _number(values[rule.column]),
             "expected": expected[rule.column],
@@ -202,12 +212,25 @@ def _rules(candidates: cluster_view.Candidates, verdicts: filtering.Verdicts, at
     ]
 
 
-def _rules_off(verdicts: filtering.Verdicts, at: int) -> list[str]:
-    """The metrics with a threshold in the policy that the node's own annotation sets to 0."""
+def _differs(verdicts: filtering.Verdicts, at: int, place: int) -> bool:
+    """Whether the rule's limit is not the policy's."""
+    return verdicts.own is not None and bool(verdicts.own[at, place])
+
+
+def _is_own(candidates: cluster_view.Candidates, at: int, rule: filtering.Rule) -> bool:
+    """Whether the node's annotation has a threshold of the rule's metric."""
+    own = candidates.loads.own_limits
+    return own is not None and not math.isnan(own[candidates.rows[at], rule.column])
+
+
+def _rules_off(candidates: cluster_view.Candidates, verdicts: filtering.Verdicts, at: int) -> Json:
+    """The metrics with a threshold in the policy that the node's own annotation sets to 0, and those that its pool
+    does.
+    """
     limits = verdicts.limits[at].tolist()
-    return [
-        rule.metric for rule, limit in zip(verdicts.rules, limits, strict=True) if rule.limit_ratio and limit != limit
-    ]
+    off = [rule for rule, limit in zip(verdicts.rules, limits, strict=True) if rule.limit_ratio and limit != limit]
+    own = [rule.metric for rule in off if _is_own(candidates, at, rule)]
+    return {"rules_off": own, "pool_rules_off": [rule.metric for rule in off if rule.metric not in own]}
 
 
 def _numbers(names: tuple[str, ...], values: list[float]) -> Json:

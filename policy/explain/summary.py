@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from policy import metrics
 from policy.contract import filter_opt_out
 from policy.explain import descheduler_summary, wording
-from policy.schema import load_policy, sections
+from policy.schema import load_policy, node_pools, sections
 
 Sentences = collections.abc.Iterator[str]
 _MODES: Final = {
@@ -37,6 +37,7 @@ def read_back(policy: load_policy.LoadPolicy) -> tuple[Section, ...]:
         Section("recentPods", tuple(_recent_pods(policy.recent_pods))),
         Section("extender", (_MODES[policy.extender.mode],)),
         Section("descheduler", tuple(descheduler_summary.read_back(policy))),
+        Section("pools", tuple(_pools(policy))),
     )
 
 
@@ -69,7 +70,7 @@ def _filter(policy: load_policy.LoadPolicy) -> Sentences:
     limits = [(metric, rules.thresholds.get(metric.name, 0.0)) for metric in policy.metrics_in_force]
     limits = [(metric, limit) for metric, limit in limits if limit > 0]
     for metric, limit in limits:
-        yield f"a node is skipped for new pods while its {wording.metric(metric)} is over {wording.percent(limit)}"
+        yield _skipped(metric, limit)
     if not limits:
         yield "no node is skipped for its load: no threshold is set"
         return
@@ -85,6 +86,12 @@ def _filter(policy: load_policy.LoadPolicy) -> Sentences:
     }[rules.when_all_rejected]
     yield _exempt(rules.exempt)
     yield _opt_out(rules.exempt.opt_out)
+
+
+def _skipped(metric: metrics.Metric, limit_ratio: float) -> str:
+    if limit_ratio == 0:
+        return f"no node is skipped for its {wording.metric(metric)}"
+    return f"a node is skipped for new pods while its {wording.metric(metric)} is over {wording.percent(limit_ratio)}"
 
 
 def _exempt(exempt: load_policy.Exempt) -> str:
@@ -156,3 +163,22 @@ def _recent_pods(recent: load_policy.RecentPods) -> Sentences:
         )
     as_text = default.model_dump(mode="json", by_alias=True)
     yield f"what it does not request is taken as {as_text['cpu']} of CPU and {as_text['memory']} of memory"
+
+
+def _pools(policy: load_policy.LoadPolicy) -> Sentences:
+    """Pools by what differs in them from the sections above."""
+    if not policy.pools:
+        yield "there are no pools: all of this holds for every node"
+        return
+    yield "a node belongs to the first pool that matches it; what a pool does not name is as above"
+    for pool in policy.pools:
+        selected = wording.selector(pool.node_selector)
+        yield f"pool {pool.name} has the nodes that match {selected}" if selected else f"pool {pool.name} has all nodes"
+        for sentence in _differences(policy, pool):
+            yield f"pool {pool.name}: {sentence}"
+
+
+def _differences(policy: load_policy.LoadPolicy, pool: node_pools.Pool) -> Sentences:
+    by_name = {metric.name: metric for metric in policy.metrics_in_force}
+    for name, limit_ratio in pool.filter.thresholds.items():
+        yield _skipped(by_name[name], limit_ratio)

@@ -61,6 +61,7 @@ def in_force(policy: load_policy.LoadPolicy) -> dict[str, str]:
         "score.incomingPod": str(score.incoming_pod).lower(),
         "score.spread": score.spread,
         "descheduler.mode": policy.descheduler.mode,
+        **({"pools": ", ".join(pool.name for pool in policy.pools)} if policy.pools else {}),
     }
 
 

@@ -11,7 +11,7 @@ import zoneinfo
 from typing import Final, NamedTuple
 
 from policy import metrics
-from policy.schema import descheduler_section, load_policy, problems, sections, units
+from policy.schema import descheduler_section, load_policy, node_pools, problems, sections, units
 
 
 class Finding(NamedTuple):
@@ -117,10 +117,14 @@ def _forecasts(policy: load_policy.LoadPolicy) -> Findings:
             yield Finding((*path, "window"), "a forecast looks ahead by whole hours, 1h to 24h")
         if name in built_in:
             yield Finding((*path, "name"), f"{name} is built in and looks back: give the forecast another name")
-    lines = {"filter": frozenset(policy.filter.thresholds), "descheduler": frozenset(policy.descheduler.thresholds)}
-    for section, names in lines.items():
-        for name in sorted((names & ahead.keys()) - built_in):
-            yield Finding((section, "thresholds", name), "a forecast has no threshold: give it a weight of the score")
+    lines: tuple[tuple[problems.Path, collections.abc.Iterable[str]], ...] = (
+        (("filter", "thresholds"), policy.filter.thresholds),
+        (("descheduler", "thresholds"), policy.descheduler.thresholds),
+        *((("pools", index, "filter", "thresholds"), pool.filter.thresholds) for index, pool in _pools(policy)),
+    )
+    for thresholds, names in lines:
+        for name in (name for name in names if name in ahead.keys() - built_in):
+            yield Finding((*thresholds, name), "a forecast has no threshold: give it a weight of the score")
     if ahead and not (policy.recent_pods.enabled and policy.recent_pods.owner_usage):
         message = "must be true while a metric is a forecast, which is made from owners' use"
         yield Finding(("recentPods", "ownerUsage"), message, (("metrics",),))
@@ -133,6 +137,7 @@ def _named(policy: load_policy.LoadPolicy) -> Findings:
         (("filter", "thresholds"), policy.filter.thresholds),
         (("score", "weights"), policy.score.weights),
         (("descheduler", "thresholds"), policy.descheduler.thresholds),
+        *((("pools", index, "filter", "thresholds"), pool.filter.thresholds) for index, pool in _pools(policy)),
     )
     for path, keys in maps:
         for at, name in enumerate(name for name in keys if name not in known):
@@ -212,6 +217,8 @@ def _selectors(policy: load_policy.LoadPolicy) -> Findings:
         yield from _selector(("descheduler", "protect", "namespaceSelector"), protect.namespace_selector)
     for index, rule in enumerate(policy.descheduler.flow):
         yield from _selector(("descheduler", "flow", index, "match", "labelSelector"), rule.match.label_selector)
+    for index, pool in _pools(policy):
+        yield from _selector(("pools", index, "nodeSelector"), pool.node_selector)
 
 
 def _selector(path: problems.Path, selector: sections.LabelSelector) -> Findings:
@@ -222,6 +229,32 @@ def _selector(path: problems.Path, selector: sections.LabelSelector) -> Findings
                 f"{expression.operator} needs at least one" if needs_values else f"{expression.operator} takes none"
             )
             yield Finding((*path, "matchExpressions", index, "values"), message)
+
+
+def _pools(policy: load_policy.LoadPolicy) -> collections.abc.Iterator[tuple[int, node_pools.Pool]]:
+    return iter(enumerate(policy.pools))
+
+
+def _pool_names(policy: load_policy.LoadPolicy) -> Findings:
+    seen: set[str] = set()
+    for index, pool in _pools(policy):
+        if pool.name in seen:
+            yield Finding(("pools", index, "name"), f"pool {pool.name} is listed twice")
+        seen.add(pool.name)
+
+
+def _pool_order(policy: load_policy.LoadPolicy) -> Findings:
+    """Pools that no node can belong to, because one before them has all of their nodes."""
+    for index, pool in _pools(policy):
+        path: problems.Path = ("pools", index, "nodeSelector")
+        before = next((one for one in policy.pools[:index] if one.node_selector == pool.node_selector), None)
+        if before is not None:
+            yield Finding(path, f"is that of pool {before.name}, which comes first and has all of its nodes")
+        elif pool.node_selector.is_empty and index + 1 < len(policy.pools):
+            after = policy.pools[index + 1].name
+            yield Finding(
+                path, f"matches every node, so that none is left for pool {after}: list pool {pool.name} last"
+            )
 
 
 _CHECKS: Final = (
@@ -237,4 +270,6 @@ _CHECKS: Final = (
     _pauses,
     _windows,
     _selectors,
+    _pool_names,
+    _pool_order,
 )

@@ -21,7 +21,8 @@ def text() -> str:
     model["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     model["$id"] = ID
     _with_defaults(model)
-    for section, key in (("Filter", "thresholds"), ("Score", "weights"), ("Descheduler", "thresholds")):
+    maps = (("Filter", "thresholds"), ("Score", "weights"), ("Descheduler", "thresholds"), ("PoolFilter", "thresholds"))
+    for section, key in maps:
         given = model["$defs"][section]["properties"][key]
         given["properties"] = dict.fromkeys(metrics.names(metrics.BUILT_IN), given["additionalProperties"])
     return json.dumps(model, indent=2, ensure_ascii=False) + "\n"

@@ -3,8 +3,8 @@
 docs/contract.md, policy file, has all keys with their defaults.
 `policy.loading.loader` fills a `LoadPolicy` from YAML (field aliases are the YAML keys), `policy.schema.checks` judges
 combinations, and docs/reference/policy.md explains each field to operators. The section of the descheduler is in
-`policy.schema.descheduler_section`. A map given in the file (`thresholds`, `weights`) replaces the default map;
-sections and keys not given keep their defaults.
+`policy.schema.descheduler_section`, that of the pools in `policy.schema.node_pools`. A map given in the file
+(`thresholds`, `weights`) replaces the default map; sections and keys not given keep their defaults.
 """
 
 import collections.abc
@@ -15,7 +15,7 @@ import pydantic
 
 from policy import metrics
 from policy.metrics import Metric
-from policy.schema import descheduler_section, sections, units
+from policy.schema import descheduler_section, node_pools, sections, units
 
 API_VERSION: Final = "evenload.io/v1alpha1"
 KIND: Final = "LoadPolicy"
@@ -232,11 +232,40 @@ class LoadPolicy(sections.Section):
     descheduler: descheduler_section.Descheduler = pydantic.Field(
         default_factory=descheduler_section.Descheduler, description="Relief of nodes that are overloaded all the same."
     )
+    pools: tuple[node_pools.Pool, ...] = pydantic.Field(
+        default=(), description="Groups of nodes with values of their own; the first that matches a node has it."
+    )
 
     @functools.cached_property
     def metrics_in_force(self) -> tuple[Metric, ...]:
         """The metrics that are read, written and judged: the columns of every load array."""
         return metrics.in_force([entry.metric() for entry in self.metrics])
+
+    @functools.cached_property
+    def of_pools(self) -> "tuple[LoadPolicy, ...]":
+        """The policy as it is on the nodes of each pool, in the order of `pools`; it has no pools itself."""
+        return tuple(self._of(pool) for pool in self.pools)
+
+    def pool_of(self, labels: collections.abc.Mapping[str, str]) -> node_pools.Pool | None:
+        """Returns the pool of a node with these labels, None where no pool matches."""
+        at = node_pools.place(self.pools, labels)
+        return None if at == node_pools.NO_POOL else self.pools[at]
+
+    def on_node(self, labels: collections.abc.Mapping[str, str]) -> "LoadPolicy":
+        """Returns the policy as it is on a node with these labels: that of its pool, or this one without a pool."""
+        at = node_pools.place(self.pools, labels)
+        return self if at == node_pools.NO_POOL else self.of_pools[at]
+
+    def _of(self, pool: node_pools.Pool) -> "LoadPolicy":
+        thresholds = {**self.filter.thresholds, **pool.filter.thresholds}
+        filtering = self.filter.model_copy(update={"thresholds": thresholds})
+        return self.model_copy(update={"pools": (), "filter": filtering})
+
+    def model_copy(self, *, update: collections.abc.Mapping[str, object] | None = None, deep: bool = False) -> Self:
+        """A copy with other values. Pydantic would copy `of_pools` along, which were made of the values before."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("of_pools", None)
+        return copied
 
     def crossings(self, own: collections.abc.Mapping[str, float] | None = None) -> dict[str, tuple[float, ...]]:
         """By metric name the ratios whose crossing is written at once: filter and descheduler thresholds.

@@ -40,6 +40,7 @@ _COMPARED: Final = {
 }
 _PATTERNS: Final = {
     "^[a-z][a-z0-9_]": "a name of lower-case letters, digits and _ such as cpu_p95_30m",
+    "^[a-z0-9]([-a-z0-9]": "a name of at most 63 lower-case letters, digits and - such as spot-large",
     "^(([01][0-9]": 'a time of day of two digits each, in quotes, such as "08:30"',
 }
 

@@ -36,17 +36,22 @@ class LabelExpression(Section):
 
 
 class LabelSelector(Section):
-    """A Kubernetes label selector; the empty one matches every pod."""
+    """A Kubernetes label selector; the empty one matches everything."""
 
     match_labels: dict[str, pydantic.StrictStr] = pydantic.Field(
-        default_factory=dict, alias="matchLabels", description="Labels a pod must carry with exactly these values."
+        default_factory=dict, alias="matchLabels", description="Labels that must be there with exactly these values."
     )
     match_expressions: tuple[LabelExpression, ...] = pydantic.Field(
         default=(), alias="matchExpressions", description="Further conditions, all of which must hold."
     )
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no condition, so that it matches everything."""
+        return not (self.match_labels or self.match_expressions)
+
     def matches(self, labels: collections.abc.Mapping[str, str]) -> bool:
-        """Whether every condition holds for a pod's labels."""
+        """Whether every condition holds for the labels of a pod, a namespace or a node."""
         exact = all(labels.get(key) == value for key, value in self.match_labels.items())
         return exact and all(expression.matches(labels) for expression in self.match_expressions)
 

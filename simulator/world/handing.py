@@ -19,6 +19,7 @@ from annotator.publish.node_annotations import AnnotationColumns
 from annotator.publish.node_publisher import Publication, Published
 from extender.state import node_cache
 from policy.contract.load_annotation import Reading
+from policy.schema import node_pools
 from simulator.usage.node_usage import Floats
 
 
@@ -99,8 +100,8 @@ class HandoverPublisher:
 class HandoverTable:
     """A `NodeSource` over the nodes' objects, with the readings that were shown instead of annotations."""
 
-    def __init__(self, metric_names: tuple[str, ...]) -> None:
-        self._nodes = node_cache.NodeTable(metric_names)
+    def __init__(self, metric_names: tuple[str, ...], pools: tuple[node_pools.Pool, ...]) -> None:
+        self._nodes = node_cache.NodeTable(metric_names, pools)
         self.laid_out, self.use = self._nodes.laid_out, self._nodes.use
         self.node_changed, self.heartbeat_changed = self._nodes.node_changed, self._nodes.heartbeat_changed
         self.heartbeat_state = self._nodes.heartbeat_state

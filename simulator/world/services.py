@@ -95,9 +95,7 @@ def annotator(around: Surroundings, show: Callable[[handing.PublishedReadings, b
     )
 
 
-def extender(
-    around: Surroundings, table: Callable[[tuple[str, ...]], node_cache.NodeSource] = node_cache.NodeTable
-) -> Extender:
+def extender(around: Surroundings, table: node_cache.NodeSourceFactory = node_cache.NodeTable) -> Extender:
     """The extender; `table` as of its view."""
     return Extender(
         around.kube,

@@ -24,6 +24,7 @@ from descheduler.service import Service as Descheduler
 from extender.service import Service as Extender
 from kube import kinds
 from kube.objects import Pod
+from policy.schema import node_pools
 from promql import errors
 from runtime import interrupts, logs
 from simulator.apiserver import ApiServer
@@ -173,8 +174,8 @@ class World:
             self._api.subscribe(kinds.PODS, direct.pod_changed)
         return extender
 
-    def _made_table(self, metric_names: tuple[str, ...]) -> handing.HandoverTable:
-        self._table = handing.HandoverTable(metric_names)
+    def _made_table(self, metric_names: tuple[str, ...], pools: tuple[node_pools.Pool, ...]) -> handing.HandoverTable:
+        self._table = handing.HandoverTable(metric_names, pools)
         return self._table
 
     def _readings_published(self, readings: handing.PublishedReadings, written: bool) -> None:

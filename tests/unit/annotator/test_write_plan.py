@@ -22,14 +22,21 @@ METRICS = metrics.names(POLICY.metrics_in_force)
 NO_HOT = Hot({}, POLICY.hot_spots[:1], NOW)
 
 
-def planned(node: Node, held: Mapping[str, Held], *, crane: bool = False, again: str = "") -> write_plan.Plan:
+def planned(
+    node: Node,
+    held: Mapping[str, Held],
+    *,
+    crane: bool = False,
+    again: str = "",
+    policy: load_policy.LoadPolicy = POLICY,
+) -> write_plan.Plan:
     fleet = NodeSet.of([node])
     return write_plan.plan(
         fleet,
         LastGoodValues.of({node.name: held}, METRICS),
         NO_HOT,
         carried=node_annotations.NodeAnnotationCache().carried(fleet, METRICS, now_seconds=NOW),
-        rules=write_plan.Rules.of(POLICY, fleet.nodes, crane=crane),
+        rules=write_plan.Rules.of(policy, fleet.nodes, crane=crane),
         now_seconds=NOW,
         again=again,
     )
@@ -114,6 +121,35 @@ def own(node: Node, text: str) -> Node:
 def test_a_nodes_own_threshold_decides_what_is_written_at_once(before: float, after: float, patches: int) -> None:
     node = own(written(cpu_avg_5m=before), '{"cpu_avg_5m": 0.9}')
     assert len(plan(node, {"cpu_avg_5m": after})) == patches
+
+
+SPOT = {
+    "name": "spot",
+    "nodeSelector": {"matchLabels": {"lifecycle": "spot"}},
+    "filter": {"thresholds": {"cpu_avg_5m": 0.85}},
+}
+
+
+@pytest.mark.parametrize(
+    ("labels", "thresholds", "before", "after", "patches"),
+    [
+        pytest.param({"lifecycle": "spot"}, None, 0.845, 0.855, 1, id="crossing its pool's threshold"),
+        pytest.param({"lifecycle": "spot"}, None, 0.645, 0.655, 0, id="crossing the policy's, which it replaces"),
+        pytest.param({}, None, 0.845, 0.855, 0, id="crossing the threshold of a pool of other nodes"),
+        pytest.param({}, None, 0.645, 0.655, 1, id="crossing the policy's, without a pool"),
+        pytest.param({"lifecycle": "spot"}, '{"cpu_avg_5m": 0.9}', 0.845, 0.855, 0, id="its own replaces its pool's"),
+        pytest.param({"lifecycle": "spot"}, '{"cpu_avg_5m": 0.9}', 0.895, 0.905, 1, id="crossing its own"),
+    ],
+)
+def test_a_pools_threshold_decides_what_is_written_at_once_on_its_nodes(
+    labels: dict[str, str], thresholds: str | None, before: float, after: float, patches: int
+) -> None:
+    policy = load_policy.LoadPolicy.of({"pools": [SPOT]})
+    texts = dict(written(cpu_avg_5m=before).annotations)
+    if thresholds is not None:
+        texts["evenload.io/thresholds"] = thresholds
+    node = builders.node("node-1", annotations=texts, labels=labels)
+    assert len(planned(node, {"cpu_avg_5m": Held(after, NOW)}, policy=policy).patches) == patches
 
 
 def test_a_node_has_cooled_when_it_is_under_its_own_threshold() -> None:

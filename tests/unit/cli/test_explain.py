@@ -146,6 +146,7 @@ def test_json_and_yaml_are_data_alone_and_carry_the_share(extender: extenders.Ex
         "age_seconds": 0.0,
         "broken": True,
         "own": False,
+        "pool": False,
     }
 
 

@@ -58,6 +58,26 @@ def test_the_worst_stand_first_in_the_order_asked_for(extender: extenders.Extend
     assert rows(result.stdout) == ["*", *ORDERS[key]]
 
 
+def test_a_column_names_the_pools_where_the_policy_has_some() -> None:
+    pool = {
+        "name": "spot",
+        "nodeSelector": {"matchLabels": {"kind": "a"}},
+        "filter": {"thresholds": {"cpu_avg_5m": 0.95}},
+    }
+    view = worlds.view_of({"b-plain": worlds.HOT}, worlds.policy(pools=[pool]))
+    view.nodes.node_changed(None, worlds.node("a-spot", worlds.HOT, labels={"kind": "a"}))
+    with extenders.serving({}, view) as served:
+        shown = extenders.run("nodes", "--extender", served.url)
+        as_csv = extenders.run("nodes", "--extender", served.url, "-o", "csv")
+    assert [line.split()[-2:] for line in shown.stdout.splitlines()] == [
+        ["FILTER", "POOL"],
+        ["2", "-"],
+        ["-", "spot"],
+        ["cpu_avg_5m>65%", "-"],
+    ]
+    assert [row["pool"] for row in csv.DictReader(as_csv.stdout.splitlines())] == ["-", "spot", "-"]
+
+
 def test_json_is_the_answer_and_nothing_else_in_the_order_asked_for(extender: extenders.Extender) -> None:
     result = extenders.run("nodes", "--extender", extender.url, "-o", "json", "--sort-by", "score")
     answer = json.loads(result.stdout)

@@ -200,6 +200,7 @@ def test_show_reads_every_section_back(file: pathlib.Path) -> None:
         "recentPods:",
         "extender:",
         "descheduler:",
+        "pools:",
     ]
     assert result.stderr.startswith(f"{file}, hash ")
 

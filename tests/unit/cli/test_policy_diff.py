@@ -27,6 +27,10 @@ SAME = {
         "hotSpots: [{window: 1m, pods: 2, penalty: 1}, {window: 5m, pods: 5, penalty: 1}]",
         "hotSpots: [{window: 300s, pods: 5, penalty: 1}, {window: 60s, pods: 2, penalty: 1}]",
     ),
+    "a pool's values spelt out": (
+        "pools: [{name: a, nodeSelector: {matchLabels: {b: c}}}]",
+        "pools: [{name: a, nodeSelector: {matchLabels: {b: c}, matchExpressions: []}, filter: {thresholds: {}}}]",
+    ),
     "namespaces in another order": (
         "filter: {exempt: {namespaces: [a, b]}}",
         "filter: {exempt: {namespaces: [b, a, b]}}",
@@ -51,6 +55,16 @@ DIFFERENT = {
         "",
         "metrics: [{name: cpu_avg_5m, resource: cpu, statistic: avg, window: 1m}]",
         ["metrics.cpu_avg_5m.window: 5m -> 1m"],
+    ),
+    "a threshold of a pool, where 0 is not none": (
+        "pools: [{name: a, nodeSelector: {matchLabels: {b: c}}}]",
+        "pools: [{name: a, nodeSelector: {matchLabels: {b: c}}, filter: {thresholds: {cpu_avg_5m: 0}}}]",
+        ["pools[a].filter.thresholds.cpu_avg_5m: (none) -> 0"],
+    ),
+    "the order of pools, which decides": (
+        "pools: [{name: a, nodeSelector: {matchLabels: {b: c}}}, {name: d, nodeSelector: {}}]",
+        "pools: [{name: d, nodeSelector: {matchLabels: {e: f}}}, {name: a, nodeSelector: {matchLabels: {b: c}}}]",
+        ["pools (order): [a, d] -> [d, a]", "pools[d].nodeSelector.matchLabels.e: (none) -> f"],
     ),
     "a hot spot more": (
         "hotSpots: []",

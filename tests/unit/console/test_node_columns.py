@@ -35,6 +35,14 @@ def test_a_nodes_own_limits_are_apart_from_the_policys() -> None:
     assert found["pools"] == []
 
 
+def test_limits_of_a_nodes_pool_are_apart_from_the_policys() -> None:
+    rules = [{"metric": "cpu_avg_5m", "limit": 0.9, "pool": True}, {"metric": "memory_avg_5m", "limit": 0.6}]
+    body = json.dumps({"at": "t", "policy": "p", "nodes": [{"name": "n", "pool": "spot", "rules": rules}]}).encode()
+    found = node_columns.columns(node_columns.decoded(body), {})
+    assert found["own_limits"] == {"n": {"cpu_avg_5m": 0.9}}
+    assert found["limits"] == {"memory_avg_5m": 0.6}
+
+
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"nodes": [{"name": 1}]}', b"<html>"])
 def test_what_is_no_answer_is_refused(body: bytes) -> None:
     with pytest.raises((msgspec.DecodeError, msgspec.ValidationError)):

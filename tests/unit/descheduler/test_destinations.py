@@ -194,6 +194,17 @@ def filtering(**options: object) -> load_policy.LoadPolicy:
     )
 
 
+def pooled(memory_ratio: float) -> load_policy.LoadPolicy:
+    """A policy with another filter threshold for nodes of a label."""
+    pool = {
+        "name": "spot",
+        "nodeSelector": {"matchLabels": SPOT},
+        "filter": {"thresholds": {"memory_avg_5m": memory_ratio}},
+    }
+    return load_policy.LoadPolicy.of({**filtering().as_file(), "pools": [pool]})
+
+
+SPOT = {"lifecycle": "spot"}
 OWN = {"evenload.io/thresholds": '{"memory_avg_5m": 0.55}'}
 
 
@@ -204,6 +215,19 @@ OWN = {"evenload.io/thresholds": '{"memory_avg_5m": 0.55}'}
         pytest.param(warm(0.51), filtering(), "1 filter: memory_avg_5m over 0.5", id="over it: it would stay Pending"),
         pytest.param(warm(0.51, annotations=OWN), filtering(), "", id="the node has a threshold of its own"),
         pytest.param(warm(0.56, annotations=OWN), filtering(), "1 filter: memory_avg_5m over 0.55", id="over its own"),
+        pytest.param(warm(0.51, labels=SPOT), pooled(0.55), "", id="its pool has a threshold"),
+        pytest.param(
+            warm(0.56, labels=SPOT), pooled(0.55), "1 filter: memory_avg_5m over 0.55", id="over that of its pool"
+        ),
+        pytest.param(
+            warm(0.51), pooled(0.55), "1 filter: memory_avg_5m over 0.5", id="over the policy's, without a pool"
+        ),
+        pytest.param(
+            warm(0.56, labels=SPOT, annotations=OWN),
+            pooled(0.9),
+            "1 filter: memory_avg_5m over 0.55",
+            id="over its own, which comes before its pool's",
+        ),
         pytest.param(warm(0.51), filtering(exempt={"namespaces": ["default"]}), "", id="a pod that is not filtered"),
         pytest.param(
             warm(0.51), filtering(whenAllRejected="coolest"), "1 filter: memory_avg_5m over 0.5", id="coolest"

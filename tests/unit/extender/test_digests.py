@@ -107,6 +107,7 @@ def test_a_new_input_of_answers_must_be_added_to_the_digest() -> None:
         "per_allocatable",
         "reliefs",
         "own_limits",
+        "pools",
     }  # index follows from names
     assert {field.name for field in dataclasses.fields(node_cache.NodeLoads)} == covered
 

@@ -49,6 +49,7 @@ def test_explain_names_metric_value_limit_and_every_term() -> None:
         "reading": 0.9,
         "expected": 0.07,
         "own": False,
+        "pool": False,
         "age_seconds": 0.0,
         "broken": True,
     }

@@ -115,9 +115,9 @@ def inputs_of(decision: decision_log.Decision) -> Any:
     seen = inputs.candidates
     arrays = (seen.values, seen.expected, seen.counts, seen.fresh, seen.penalty)
     columns = [np.nan_to_num(np.asarray(one, dtype=np.float64), nan=-1.0).tolist() for one in arrays]
-    own = None if seen.own_limits is None else np.nan_to_num(seen.own_limits, nan=-1.0).tolist()
+    limits = None if seen.limits is None else np.nan_to_num(seen.limits, nan=-1.0).tolist()
     rejected = list(inputs.rejected.items())
-    return seen.names, columns, own, rejected, inputs.omitted, inputs.pod, inputs.mean
+    return seen.names, columns, limits, rejected, inputs.omitted, inputs.pod, inputs.mean
 
 
 class Pair:
@@ -140,10 +140,12 @@ class Pair:
         age_seconds: int = 0,
         relief: str | None = None,
         own: dict[str, float] | None = None,
+        labels: dict[str, str] | None = None,
     ) -> None:
         """The Node watch; `own` are its own thresholds."""
         text = None if load is None else worlds.load_text(load, self.now() - age_seconds)
-        node = worlds.node(name, text, relief=relief, thresholds=None if own is None else json.dumps(own))
+        thresholds = None if own is None else json.dumps(own)
+        node = worlds.node(name, text, relief=relief, thresholds=thresholds, labels=labels)
         for side in self.both:
             side.view.nodes.node_changed(self.nodes.get(name), node)
         self.nodes[name] = node
@@ -231,7 +233,20 @@ POLICIES = st.builds(
     ),
     recentPods=st.fixed_dictionaries({"enabled": st.sampled_from([True, True, False]), "ownerUsage": st.booleans()}),
     extender=st.sampled_from([{}, {"mode": "Shadow"}]),
+    pools=st.lists(
+        st.fixed_dictionaries(
+            {
+                "name": st.just("a"),
+                "nodeSelector": st.sampled_from([{"matchLabels": {"kind": kind}} for kind in ("x", "y")]),
+                "filter": st.fixed_dictionaries(
+                    {"thresholds": st.dictionaries(st.sampled_from(METRICS), st.sampled_from([0.0, 0.1, 0.8]))}
+                ),
+            }
+        ),
+        max_size=2,
+    ),
 )
+LABELS = st.sampled_from([{}, {"kind": "x"}, {"kind": "y"}])
 OWN = st.none() | st.dictionaries(st.sampled_from(METRICS), st.sampled_from([0.0, 0.05, 0.333, 0.9]), max_size=3)
 MEANS = st.dictionaries(
     st.sampled_from(["default/ReplicaSet/web", "default/StatefulSet/db"]),
@@ -239,8 +254,8 @@ MEANS = st.dictionaries(
 )
 BINDINGS = st.tuples(st.sampled_from([*PODS, "p0", "p1"]), st.sampled_from(NAMES), st.integers(0, 400))
 STEPS = st.one_of(
-    st.tuples(st.just("node"), st.sampled_from(NAMES), LOADS, st.sampled_from([0, 30, 400]), st.none(), OWN),
-    st.tuples(st.just("node"), st.sampled_from(NAMES), LOADS, st.just(0), st.sampled_from([None, RELIEF]), OWN),
+    st.tuples(st.just("node"), st.sampled_from(NAMES), LOADS, st.sampled_from([0, 30, 400]), st.none(), OWN, LABELS),
+    st.tuples(st.just("node"), st.sampled_from(NAMES), LOADS, st.just(0), st.sampled_from([None, RELIEF]), OWN, LABELS),
     st.tuples(st.just("node_gone"), st.sampled_from(NAMES)),
     BINDINGS.map(lambda binding: ("bind", *binding)),
     st.tuples(st.just("pod_gone"), st.sampled_from([*PODS, "p0", "p1"])),
@@ -275,8 +290,8 @@ def test_both_paths_say_and_remember_the_same(
 ) -> None:
     pair = Pair()
     pair.policy(policy)
-    for name, load, limits in zip(NAMES, loads, own, strict=True):
-        pair.node(name, load, own=limits)
+    for at, (name, load, limits) in enumerate(zip(NAMES, loads, own, strict=True)):
+        pair.node(name, load, own=limits, labels={"kind": "xyz"[at % 3]})
     for binding in bound:
         pair.bind(*binding)
     for step in steps:

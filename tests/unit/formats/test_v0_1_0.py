@@ -222,9 +222,9 @@ def test_the_page_names_the_sections_that_0_1_0_refuses() -> None:
     """It refuses a key that it does not know, so that who goes back to it must take these out."""
     before = json.loads((HERE / "defaults.json").read_text(encoding="utf-8"))
     added = {path for path, _ in leaves(load_policy.defaults().as_file())} - {path for path, _ in leaves(before)}
-    assert {path.split(".")[0] for path in added} == {"extender"}
+    assert {path.split(".")[0] for path in added} == {"extender", "pools"}
     page = (ROOT / "docs" / "reference" / "compatibility.md").read_text(encoding="utf-8")
-    assert "0.2.0 adds the policy's section `extender`, which 0.1.0 refuses." in page
+    assert "0.2.0 adds the policy's sections `extender` and `pools`, which 0.1.0 refuses." in page
 
 
 def test_the_page_states_the_versions_that_are_written() -> None:

@@ -5,7 +5,12 @@ import pytest
 from policy.schema import checks, load_policy, problems
 
 _FORECAST = {"name": "cpu_forecast_4h", "resource": "cpu", "statistic": "forecast", "window": "4h"}
+_SPOT = {"name": "spot", "nodeSelector": {"matchLabels": {"pool": "spot"}}}
 _EXPRESSION = {"key": "app", "operator": "In"}
+
+
+def _pool(name: str, **labels: str) -> dict[str, object]:
+    return {"name": name, "nodeSelector": {"matchLabels": labels}}
 
 
 @pytest.mark.parametrize(
@@ -93,6 +98,14 @@ _EXPRESSION = {"key": "app", "operator": "In"}
             "a forecast has no threshold",
         ),
         (
+            {
+                "metrics": [_FORECAST],
+                "pools": [{**_SPOT, "filter": {"thresholds": {"cpu_forecast_4h": 0.7}}}],
+            },
+            "pools[0].filter.thresholds.cpu_forecast_4h",
+            "a forecast has no threshold",
+        ),
+        (
             {"metrics": [_FORECAST], "recentPods": {"ownerUsage": False}},
             "recentPods.ownerUsage",
             "must be true while a metric is a forecast",
@@ -140,6 +153,31 @@ _EXPRESSION = {"key": "app", "operator": "In"}
         (
             {"descheduler": {"protect": {"namespaceSelector": {"matchExpressions": [_EXPRESSION]}}}},
             "descheduler.protect.namespaceSelector.matchExpressions[0].values",
+            "In needs at least one",
+        ),
+        (
+            {"pools": [_pool("a", app="x"), _pool("a", app="y")]},
+            "pools[1].name",
+            "pool a is listed twice",
+        ),
+        (
+            {"pools": [_pool("a"), _pool("b", app="x")]},
+            "pools[0].nodeSelector",
+            "matches every node, so that none is left for pool b: list pool a last",
+        ),
+        (
+            {"pools": [_pool("a", app="x"), _pool("b", app="x")]},
+            "pools[1].nodeSelector",
+            "is that of pool a, which comes first and has all of its nodes",
+        ),
+        (
+            {"pools": [{**_pool("a", app="x"), "filter": {"thresholds": {"cpu_avg": 0.5}}}]},
+            "pools[0].filter.thresholds.cpu_avg",
+            'no metric of this name; did you mean "cpu_avg_5m"',
+        ),
+        (
+            {"pools": [{"name": "a", "nodeSelector": {"matchExpressions": [_EXPRESSION]}}]},
+            "pools[0].nodeSelector.matchExpressions[0].values",
             "In needs at least one",
         ),
         (
@@ -195,6 +233,7 @@ def test_a_time_zone_must_be_one_of_the_iana_database(zone: str) -> None:
         {"metrics": [{"name": "a", "resource": "cpu", "statistic": "peak", "window": "1h", "query": "my:rule"}]},
         {"descheduler": {"windows": [{"from": "22:00", "to": "06:00", "timeZone": "Europe/Berlin"}]}},
         {"descheduler": {"windows": [{"from": "00:00", "to": "24:00"}]}},
+        {"pools": [_pool("a", app="x"), _pool("b", app="x", zone="1"), _pool("rest")]},
     ],
 )
 def test_a_combination_that_can_work_is_accepted(sections: dict[str, object]) -> None:

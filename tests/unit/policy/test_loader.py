@@ -286,3 +286,10 @@ _SECTIONS = sorted(field.alias or name for name, field in load_policy.LoadPolicy
 def test_whatever_the_tree_it_is_a_policy_or_refused_with_places(tree: dict[str, object]) -> None:
     body = "\n".join(f"{key}: {json.dumps(value)}" for key, value in tree.items() if key not in ("apiVersion", "kind"))
     assert all(problem.line >= 1 and problem.message for problem in _problems(HEAD + body))
+
+
+def test_the_log_names_the_pools_of_a_policy_that_has_some() -> None:
+    pools = [{"name": name, "nodeSelector": {"matchLabels": {"kind": name}}} for name in ("spot", "database")]
+    named = loader.in_force(load_policy.LoadPolicy.of({"pools": pools}))
+    assert named["pools"] == "spot, database"
+    assert "pools" not in loader.in_force(load_policy.defaults())

@@ -83,6 +83,7 @@ a node whose load falls by less than half of what 3 evictions should have taken 
 after 3 failed evictions in a row a workload is left alone for 2 minutes (and up to 100 % more, at random), \
 2 times as long after each failed trial, at most 1 hour; after 5 trials until `evenload breaker reset`
 """,
+    "pools": "there are no pools: all of this holds for every node",
 }
 
 
@@ -274,6 +275,22 @@ CHANGES = [
 def test_a_setting_is_read_back_as(key: str, sections: dict[str, object], sentence: str) -> None:
     assert sentence not in section_sentences(key)
     assert sentence in section_sentences(key, **sections)
+
+
+def test_a_pool_is_read_back_by_what_differs_in_it() -> None:
+    spot = {
+        "name": "spot",
+        "nodeSelector": {"matchLabels": {"lifecycle": "spot"}},
+        "filter": {"thresholds": {"cpu_avg_5m": 0.85, "cpu_max_1h": 0}},
+    }
+    rest = {"name": "rest", "nodeSelector": {}}
+    assert section_sentences("pools", pools=[spot, rest]) == (
+        "a node belongs to the first pool that matches it; what a pool does not name is as above",
+        "pool spot has the nodes that match lifecycle=spot",
+        "pool spot: a node is skipped for new pods while its 5-minute CPU average is over 85 %",
+        "pool spot: no node is skipped for its 1-hour CPU maximum",
+        "pool rest has all nodes",
+    )
 
 
 def test_a_metric_of_ones_own_is_called_by_its_name_and_quoted() -> None:

@@ -1,0 +1,126 @@
+"""`evenload policy show`: a policy in sentences, as a whole or as it is on one node.
+
+`--node` reads the node's labels and its annotation `evenload.io/thresholds` from the cluster, `--labels` gives the
+labels by hand and needs no cluster. The node's pool, and what it changes, is decided by `policy.schema`, as in the
+services.
+"""
+
+import collections.abc
+import re
+from typing import Final, NamedTuple
+
+import click
+
+from cli.common import completing, output, policy_files
+from kube import config, errors, kinds
+from policy.contract import node_thresholds
+from policy.explain import summary, wording
+from policy.schema.load_policy import LoadPolicy
+from runtime import exit_codes
+
+# Kubernetes' own syntax of labels, but for lengths: an empty value is one, an empty key none.
+_LABEL: Final = re.compile(r"(?P<key>([A-Za-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)=(?P<value>[^=,]*)")
+
+
+class OneNode(NamedTuple):
+    """A node as a pool's selector and the filter see it: how it is called, its labels, its own thresholds."""
+
+    name: str
+    labels: collections.abc.Mapping[str, str]
+    own: node_thresholds.Own | None = None
+
+
+@click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("file", type=policy_files.FILE)
+@click.option("--node", "node_name", metavar="NAME", shell_complete=completing.nodes,
+    help="As the policy is on this node of the cluster.")  # fmt: skip
+@click.option("--labels", metavar="KEY=VALUE,...", help="As it is on a node with these labels; no cluster is asked.")
+@click.option("--kubeconfig", metavar="FILE", help="The cluster of --node. Default: as kubectl.")
+@click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
+@output.option("text", "json", "yaml")
+def main(
+    file: str,
+    node_name: str | None,
+    labels: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    output_format: str,
+) -> None:
+    """Read a policy back in sentences: every rule in force, defaults included.
+
+    With --node or --labels, as it is on that node: with the values of its pool, and of its annotation
+    evenload.io/thresholds. With -o yaml or json, the full policy in force: all keys, in the form of the file.
+
+    \b
+    Examples:
+      evenload policy show policy.yaml
+      evenload policy show policy.yaml --node worker-7
+      evenload policy show policy.yaml --labels pool=spot,zone=a
+      evenload policy show policy.yaml -o yaml > full.yaml
+    """
+    if node_name is not None and labels is not None:
+        output.fail("--node and --labels exclude each other: the labels of a node are those it has in the cluster")
+    found = policy_files.load(file)
+    with exit_codes.reported(errors.KubeError):
+        node = _node(node_name, labels, kubeconfig, context)
+    policy = found.policy if node is None else on_node(found.policy, node)
+    if output_format != "text":
+        output.data(output.structured(policy.as_file(), output_format))
+        return
+    sections = summary.read_back(policy)
+    if node is not None:  # instead of the pools, that of the node
+        sections = (summary.Section("node", tuple(membership(found.policy, node))), *sections[:-1])
+    for section in sections:
+        output.data(output.coloured(f"{section.key}:", "cyan"))
+        output.data("\n".join(f"  - {sentence}" for sentence in section.sentences))
+    output.say(f"{found.source}, hash {found.content_hash}")
+
+
+def on_node(policy: LoadPolicy, node: OneNode) -> LoadPolicy:
+    """The policy as it is on one node: its annotation before its pool, its pool before the policy."""
+    of_pool = policy.on_node(node.labels)
+    in_force = {metric.name for metric in policy.metrics_in_force}
+    own = {name: ratio for name, ratio in (node.own.limits if node.own else {}).items() if name in in_force}
+    filtering = of_pool.filter.model_copy(update={"thresholds": {**of_pool.filter.thresholds, **own}})
+    return of_pool.model_copy(update={"filter": filtering, "pools": ()})
+
+
+def membership(policy: LoadPolicy, node: OneNode) -> collections.abc.Iterator[str]:
+    """Sentences about the node's pool, and about its annotation where it has one."""
+    pool = policy.pool_of(node.labels)
+    if pool is None:
+        yield f"{node.name} belongs to no pool: it has the policy's own values"
+    else:
+        selected = wording.selector(pool.node_selector) or "every node"
+        yield f"{node.name} belongs to pool {pool.name}, the first that matches it ({selected})"
+    if node.own is None:
+        return
+    in_force = {metric.name for metric in policy.metrics_in_force}
+    named = sorted(in_force.intersection(node.own.limits))
+    if named:
+        yield f"its annotation {node_thresholds.KEY} decides by {wording.listed(named)}"
+    if ignored := node.own.ignored(in_force):
+        yield f"of its annotation {node_thresholds.KEY} is not in force: {ignored}"
+
+
+def _node(name: str | None, labels: str | None, kubeconfig: str | None, context: str | None) -> OneNode | None:
+    """The node that the options name, None without one. Raises KubeError."""
+    if labels is not None:
+        return OneNode("a node with these labels", _parsed(labels))
+    if name is None:
+        return None
+    node = config.connect(kubeconfig, context).get(kinds.NODES, name)
+    return OneNode(f"node {name}", node.labels, node_thresholds.decode(node.annotations.get(node_thresholds.KEY)))
+
+
+def _parsed(text: str) -> dict[str, str]:
+    """The labels in `key=value,key=value`; "" for none."""
+    found: dict[str, str] = {}
+    for part in filter(None, text.split(",")):
+        match = _LABEL.fullmatch(part)
+        if match is None:
+            output.fail(f"--labels {text}: {part!r} is no label; expected such as pool=spot,zone=a")
+        if match["key"] in found:
+            output.fail(f"--labels {text}: {match['key']} is given twice: a node has one value of each label")
+        found[match["key"]] = match["value"]
+    return found

@@ -1,0 +1,40 @@
+"""The `pools` section of the policy file: groups of nodes, by label, with values of their own.
+
+`policy.schema.load_policy.LoadPolicy` holds it as `pools`. A node belongs to the first pool whose `nodeSelector`
+matches its labels; a node that no pool matches has the policy's own values. A pool's maps replace the policy's values
+key by key: what a pool does not name stays as it is in the policy.
+"""
+
+import collections.abc
+from typing import Annotated, Final
+
+import pydantic
+
+from policy.schema import sections, units
+
+NO_POOL: Final = -1  # the place of the pool of a node that no pool matches
+
+PoolName = Annotated[str, pydantic.Field(strict=True, pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
+
+
+class PoolFilter(sections.Section):
+    """When the extender rejects a node of the pool."""
+
+    thresholds: dict[str, units.Ratio] = pydantic.Field(
+        default_factory=dict, description="By metric, instead of filter.thresholds; 0 = rule off."
+    )
+
+
+class Pool(sections.Section):
+    """Nodes with the same labels, and the values in which they differ from the policy's."""
+
+    name: PoolName = pydantic.Field(description="How answers, tables and errors call it.")
+    node_selector: sections.LabelSelector = pydantic.Field(
+        alias="nodeSelector", description="Its nodes, by label; the first pool that matches a node has it."
+    )
+    filter: PoolFilter = pydantic.Field(default_factory=PoolFilter, description="When a node is rejected.")
+
+
+def place(pools: collections.abc.Sequence[Pool], labels: collections.abc.Mapping[str, str]) -> int:
+    """Returns the place in `pools` of the pool that a node with these labels belongs to, `NO_POOL` for none."""
+    return next((at for at, pool in enumerate(pools) if pool.node_selector.matches(labels)), NO_POOL)

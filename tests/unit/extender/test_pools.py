@@ -1,0 +1,151 @@
+"""Pools: each node is judged by its pool's thresholds, and a policy without pools answers as ever, byte for byte."""
+
+from typing import Any
+
+import pytest
+
+from extender.state import cluster_view, digests
+from extender.verbs import explain
+from policy.schema import load_policy
+from tests.unit.extender import test_fast_path, worlds
+
+SPOT = {"lifecycle": "spot"}
+WARM = {**worlds.IDLE, "cpu_avg_5m": 0.8}
+
+
+def pool(name: str, selected: dict[str, str], **thresholds: float) -> dict[str, object]:
+    """A pool of the nodes with these labels."""
+    return {"name": name, "nodeSelector": {"matchLabels": selected}, "filter": {"thresholds": thresholds}}
+
+
+POOLED = worlds.policy(
+    filter={"whenAllRejected": "pending"},
+    pools=[pool("spot", SPOT, cpu_avg_5m=0.85, cpu_max_1h=0), pool("database", {"role": "db"}, memory_avg_5m=0.05)],
+)
+
+
+def view_of(in_force: load_policy.LoadPolicy = POOLED, **labelled: dict[str, str]) -> cluster_view.ClusterView:
+    """Warm nodes with these labels."""
+    world = cluster_view.ClusterView(in_force, "0123456789ab", worlds.NOW)
+    for name, labels in labelled.items():
+        world.nodes.node_changed(None, worlds.node(name, WARM, labels=labels))
+    return world
+
+
+def reasons(world: cluster_view.ClusterView) -> dict[str, str]:
+    """By node why the filter rejects it, "" if it does not."""
+    candidates = world.all_nodes(worlds.NOW)
+    return dict(zip(candidates.names, candidates.verdicts().reasons, strict=True))
+
+
+def test_a_node_is_judged_by_the_thresholds_of_its_pool() -> None:
+    world = view_of(spot=SPOT, db={"role": "db"}, plain={})
+    assert reasons(world) == {"spot": "", "db": "cpu_avg_5m over 0.65", "plain": "cpu_avg_5m over 0.65"}
+    hotter = worlds.node("spot", {**WARM, "cpu_avg_5m": 0.86, "cpu_max_1h": 0.99}, labels=SPOT)
+    world.nodes.node_changed(None, hotter)
+    assert reasons(world)["spot"] == "cpu_avg_5m over 0.85"
+    cooler = worlds.node("db", {**worlds.IDLE, "memory_avg_5m": 0.06}, labels={"role": "db"})
+    world.nodes.node_changed(None, cooler)
+    assert reasons(world)["db"] == "memory_avg_5m over 0.05"
+
+
+def test_a_nodes_own_threshold_comes_before_its_pools_metric_by_metric() -> None:
+    world = view_of(spot=SPOT)
+    own = worlds.node("spot", WARM, thresholds='{"cpu_avg_5m": 0.7}', labels=SPOT)
+    world.nodes.node_changed(None, own)
+    assert reasons(world) == {"spot": "cpu_avg_5m over 0.7"}
+    off = worlds.node("spot", {**WARM, "cpu_max_1h": 0.99}, thresholds='{"cpu_avg_5m": 0}', labels=SPOT)
+    world.nodes.node_changed(own, off)
+    assert reasons(world) == {"spot": ""}, "cpu_max_1h is off by the pool"
+
+
+def test_other_labels_are_another_pool_from_the_next_request_on() -> None:
+    world = view_of(n=SPOT)
+    assert reasons(world) == {"n": ""}
+    before, after = (worlds.node("n", WARM, labels=labels) for labels in (SPOT, {}))
+    world.nodes.node_changed(before, after)
+    assert reasons(world) == {"n": "cpu_avg_5m over 0.65"}
+    world.nodes.node_changed(after, before)
+    assert reasons(world) == {"n": ""}
+
+
+def test_a_new_node_in_the_row_of_one_that_went_is_in_its_own_pool() -> None:
+    world = view_of(old=SPOT)
+    world.nodes.loads()
+    world.nodes.node_changed(worlds.node("old", WARM, labels=SPOT), None)
+    world.nodes.loads()
+    world.nodes.node_changed(None, worlds.node("new", WARM))
+    assert reasons(world) == {"new": "cpu_avg_5m over 0.65"}
+    assert "old" not in world.nodes.loads().index
+
+
+def test_pools_of_a_new_policy_are_in_force_with_it_and_so_are_labels_that_changed_meanwhile() -> None:
+    world = view_of(worlds.PENDING, spot=SPOT, plain={}, other={})
+    assert set(reasons(world).values()) == {"cpu_avg_5m over 0.65"}
+    layout = world.nodes.laid_out(world.in_force.metric_names, POOLED.pools)
+    world.nodes.node_changed(worlds.node("other", WARM), worlds.node("other", WARM, labels=SPOT))
+    world.nodes.use(layout)
+    loads = world.nodes.loads()
+    assert loads.pools is not None
+    assert {name: int(loads.pools[row]) for name, row in loads.index.items()} == {"spot": 0, "plain": -1, "other": 0}
+    world.use_policy(POOLED, "1", lambda: (), worlds.NOW)
+    assert reasons(world) == {"spot": "", "plain": "cpu_avg_5m over 0.65", "other": ""}
+    world.use_policy(worlds.PENDING, "2", lambda: (), worlds.NOW)
+    assert set(reasons(world).values()) == {"cpu_avg_5m over 0.65"}
+    assert world.nodes.loads().pools is None
+
+
+def test_explain_names_the_pool_and_which_limits_are_its() -> None:
+    world = view_of(spot=SPOT, plain={})
+    world.nodes.node_changed(
+        None, worlds.node("spot", WARM, thresholds='{"memory_avg_5m": 0.9, "memory_max_1h": 0}', labels=SPOT)
+    )
+    rows: Any = {row["name"]: row for row in explain.all_nodes(world, worlds.NOW)["nodes"]}  # type: ignore[attr-defined]
+    assert (rows["spot"]["pool"], rows["plain"]["pool"]) == ("spot", None)
+    assert {rule["metric"]: (rule["limit"], rule["own"], rule["pool"]) for rule in rows["spot"]["rules"]} == {
+        "cpu_avg_5m": (0.85, False, True),
+        "memory_avg_5m": (0.9, True, False),
+    }
+    assert (rows["spot"]["rules_off"], rows["spot"]["pool_rules_off"]) == (["memory_max_1h"], ["cpu_max_1h"])
+    assert not any(rule["own"] or rule["pool"] for rule in rows["plain"]["rules"])
+    assert (rows["plain"]["rules_off"], rows["plain"]["pool_rules_off"]) == ([], [])
+
+
+def test_a_decision_of_the_past_names_the_pools_of_its_time() -> None:
+    pair = test_fast_path.Pair()
+    pair.policy(POOLED)
+    for at, name in enumerate(test_fast_path.NAMES):
+        pair.node(name, WARM, labels=SPOT if at % 2 else None)
+    passed = pair.ask("filter", test_fast_path.go_body(list(test_fast_path.NAMES), "p"))["NodeNames"]
+    assert passed == list(test_fast_path.NAMES[1::2])
+    pair.policy(worlds.PENDING)
+    for side in pair.both:
+        (decision,) = side.ring.find("", "p", 1, now_seconds=side.clock.now())
+        (shown,) = explain.decided([decision], with_nodes=True)
+        assert [row["pool"] for row in shown["nodes"]] == [None, "spot"] * 6  # type: ignore[attr-defined]
+    pair.compare()
+
+
+def test_replicas_that_see_other_labels_differ_in_their_digests_where_the_policy_has_pools() -> None:
+    def view_digest(in_force: load_policy.LoadPolicy, labels: dict[str, str]) -> str:
+        return digests.digests(view_of(in_force, n=labels), worlds.NOW).view
+
+    assert view_digest(POOLED, SPOT) != view_digest(POOLED, {})
+    assert view_digest(worlds.PENDING, SPOT) == view_digest(worlds.PENDING, {})
+
+
+@pytest.mark.parametrize("with_lean", [True, False], ids=["fast path", "slow path"])
+def test_without_pools_and_with_pools_that_match_no_node_answers_are_equal_byte_for_byte(with_lean: bool) -> None:
+    sections: dict[str, object] = {"filter": {"whenAllRejected": "pending"}}
+    answers = []
+    for pools in ([], [pool("nowhere", {"none": "such"}, cpu_avg_5m=0.1, memory_avg_5m=0)]):
+        side = test_fast_path.Side(with_lean=with_lean)
+        side.view.use_policy(worlds.policy(**sections, pools=pools), "0", lambda: (), worlds.NOW)
+        for at, name in enumerate(test_fast_path.NAMES):
+            own = '{"cpu_avg_5m": 0.333}' if at % 5 == 0 else None
+            load = WARM if at % 3 else {**worlds.IDLE, "memory_avg_5m": at / 20}
+            side.view.nodes.node_changed(None, worlds.node(name, load, thresholds=own, labels=SPOT))
+        names = list(test_fast_path.NAMES)
+        answers.append([side.post(verb, test_fast_path.go_body(names, "p")) for verb in ("filter", "prioritize")])
+    assert answers[0] == answers[1]
+    assert b"over 0.65" in answers[0][0][1]
