@@ -54,6 +54,16 @@ class Node(msgspec.Struct, frozen=True):
     overloads: tuple[Overload, ...]
     candidates: tuple[Candidate, ...]
     left_alone: str = ""
+    pool: str | None = None
+    mode: str = ""
+
+
+class PoolMode(msgspec.Struct, frozen=True):
+    """The mode of the nodes of a pool, or of those without one (None)."""
+
+    pool: str | None
+    mode: str
+    mode_reason: str = ""
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -91,6 +101,7 @@ class Plan(msgspec.Struct, frozen=True):
     headroom: Headroom
     mode_reason: str = ""
     partial: bool = False
+    pools: tuple[PoolMode, ...] = ()
     nodes: tuple[Node, ...] = ()
 
 
@@ -173,6 +184,8 @@ def text(
 def _head(plan: Plan, nodes: collections.abc.Iterable[Node]) -> collections.abc.Iterator[str]:
     why = f" ({plan.mode_reason})" if plan.mode_reason else ""
     yield f"plan at {plan.at}, mode {plan.mode}{why}, policy {plan.policy}"
+    if plan.pools:
+        yield f"modes: {', '.join(map(_pool_mode, plan.pools))}"
     yield plan.summary
     left = plan.headroom
     yield f"left after it: {left.run} in this run, {left.hour} in this hour"
@@ -181,7 +194,16 @@ def _head(plan: Plan, nodes: collections.abc.Iterable[Node]) -> collections.abc.
         yield f"budgets: {', '.join(named)}"
     yield f"destinations: {_rooms(left.destinations)}"
     for node in nodes:
-        yield f"node {node.node}: {'; '.join(map(_overload, node.overloads))}{_left_alone(node)}"
+        yield f"node {node.node}{_pool(node)}: {'; '.join(map(_overload, node.overloads))}{_left_alone(node)}"
+
+
+def _pool_mode(mode: PoolMode) -> str:
+    why = f" ({mode.mode_reason})" if mode.mode_reason else ""
+    return f"pool {mode.pool} {mode.mode}{why}" if mode.pool else f"other nodes {mode.mode}{why}"
+
+
+def _pool(node: Node) -> str:
+    return f" of pool {node.pool}, {node.mode}" if node.pool else ""
 
 
 def _left_alone(node: Node) -> str:

@@ -14,7 +14,7 @@ import click
 from cli.common import completing, output, policy_files
 from kube import config, errors, kinds
 from policy.contract import node_thresholds
-from policy.explain import summary, wording
+from policy.explain import descheduler_summary, summary, wording
 from policy.schema.load_policy import LoadPolicy
 from runtime import exit_codes
 
@@ -93,6 +93,7 @@ def membership(policy: LoadPolicy, node: OneNode) -> collections.abc.Iterator[st
     else:
         selected = wording.selector(pool.node_selector) or "every node"
         yield f"{node.name} belongs to pool {pool.name}, the first that matches it ({selected})"
+        yield from descheduler_summary.caps_of_pool(pool)
     if node.own is None:
         return
     in_force = {metric.name for metric in policy.metrics_in_force}

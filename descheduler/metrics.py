@@ -171,15 +171,16 @@ class Telemetry:
         """Export whether this replica acts."""
         self._leader.set_function(lambda: float(leads()))
 
-    def planned(self, plan: EvictionPlan, *, hour_left: int, seconds: float) -> None:
-        """A run's plan, made in so many seconds."""
+    def planned(self, plans: collections.abc.Collection[EvictionPlan], *, hour_left: int, seconds: float) -> None:
+        """A run's plans, one for each mode, made in so many seconds."""
         self._planning.observe(seconds)
-        self._runs.labels("blocked" if plan.blocked else "planned").inc()
+        self._runs.labels("blocked" if all(plan.blocked for plan in plans) else "planned").inc()
         self._candidates.clear()
-        for cause, count in collections.Counter(plan.causes).items():
+        for cause, count in collections.Counter(cause for plan in plans for cause in plan.causes).items():
             self._candidates.labels(str(cause)).set(count)
-        self._overloaded.set(len(plan.nodes))
-        self._unreplaced.set(len(plan.unreplaced or ()) if plan.nodes else math.nan)
+        overloaded = sum(len(plan.nodes) for plan in plans)
+        self._overloaded.set(overloaded)
+        self._unreplaced.set(sum(len(plan.unreplaced or ()) for plan in plans) if overloaded else math.nan)
         self._left.labels("hour").set(hour_left)
 
     def nothing_seen(self) -> None:

@@ -13,6 +13,7 @@ from descheduler.ledger.rows import Query
 from descheduler.planning import overload
 from descheduler.planning.overload import Memory
 from descheduler.snapshot.cluster_reader import Reader
+from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.usage import NodeUsage
 from kube.objects import Node
 from policy.schema.load_policy import LoadPolicy
@@ -25,7 +26,7 @@ def memory(
     ledger: Ledger,
     nodes: Sequence[Node],
     node_usage: Mapping[str, NodeUsage],
-    policy: LoadPolicy,
+    policies: NodePolicies,
     *,
     now_seconds: float,
 ) -> Memory:
@@ -33,14 +34,15 @@ def memory(
 
     Where no node is over a line now, what was before says nothing: a reading under it ends every count.
     """
+    policy = policies.whole
     found = Memory(relieving=_still_relieving(ledger, policy, now_seconds))
-    if not overload.over_a_line(node_usage, policy):
+    if not overload.over_a_line(node_usage, policies):
         return found
     step_seconds = _step_seconds(policy)
     for number in range(_steps(policy), 0, -1):
         at_seconds = now_seconds - number * step_seconds
         usages = reader.node_usage(nodes, policy, at_seconds=at_seconds)
-        found = overload.observe(found, usages, policy, now_seconds=at_seconds)
+        found = overload.observe(found, usages, policies, now_seconds=at_seconds)
     return found
 
 

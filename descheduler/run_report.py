@@ -1,9 +1,14 @@
-"""Report of one run of the descheduler: its plan, and the outcome of each eviction."""
+"""Report of one run of the descheduler: its plan, and the outcome of each eviction.
+
+Where pools of the policy have several modes, a run has a plan for each of them: the report is of the strongest, and
+`others` has those of the weaker ones.
+"""
 
 import collections
 import dataclasses
 from typing import Final
 
+from descheduler import run_schedule
 from descheduler.eviction.evictor import EvictionOutcome
 from descheduler.ledger.rows import Run
 from descheduler.planning.plans import EvictionPlan
@@ -13,7 +18,10 @@ VERBS: Final = {"Enforce": "evicted", "DryRun": "would be evicted (dry run)", "O
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """One run: its name, why its mode is not the policy's ("" if it is), the plan, and what became of it."""
+    """One run: its name, why its mode is not the policy's ("" if it is), the plan, and what became of it.
+
+    `permissions` are those of all pools, None where no plan was made by them.
+    """
 
     run: Run
     why: str
@@ -23,10 +31,22 @@ class Report:
     partial: bool = False
     cut_short: str = ""  # why it ended before its last eviction
     stale: str = ""  # which watch had heard nothing for too long, so that nothing was planned
+    others: "tuple[Report, ...]" = ()
+    permissions: run_schedule.Permissions | None = None
+
+    @property
+    def parts(self) -> "tuple[Report, ...]":
+        """The reports of all modes, the strongest first."""
+        return (self, *self.others)
 
     @property
     def summary(self) -> str:
         """The run in one line; after it acted, by what really happened."""
+        return "; ".join((self.own_summary, *(f"{one.run.mode} elsewhere: {one.own_summary}" for one in self.others)))
+
+    @property
+    def own_summary(self) -> str:
+        """The plan of this mode in one line."""
         if self.outcomes is None:
             return self.plan.summary()
         accepted = sum(1 for one in self.outcomes if one.accepted)

@@ -7,9 +7,9 @@ that ends before it begins runs into the next day and belongs to the day on whic
 import collections.abc
 import datetime
 import zoneinfo
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from policy.schema import descheduler_section
+from policy.schema import descheduler_section, node_pools
 from policy.schema.load_policy import LoadPolicy
 
 Mode = Literal["Observe", "DryRun", "Enforce"]
@@ -17,11 +17,39 @@ Mode = Literal["Observe", "DryRun", "Enforce"]
 PAUSED = "paused by the policy: nothing is done"
 
 
+STRENGTH: Final[tuple[Mode, ...]] = ("Observe", "DryRun", "Enforce")
+
+
 class Permission(NamedTuple):
     """The mode in force now and, where it is not the policy's own or nothing is done in it, why."""
 
     mode: Mode
     why: str = ""
+
+
+class Permissions(NamedTuple):
+    """The permission of the nodes of each pool, in the policy's order, and of the nodes without a pool."""
+
+    by_pool: tuple[tuple[str, Permission], ...]
+    rest: Permission
+
+    def at(self, place: int) -> Permission:
+        """Returns the permission at the place of a pool; `NO_POOL` is that of nodes without one."""
+        return self.rest if place == node_pools.NO_POOL else self.by_pool[place][1]
+
+    @property
+    def every(self) -> tuple[Permission, ...]:
+        """Those of nodes without a pool first."""
+        return (self.rest, *(permission for _, permission in self.by_pool))
+
+    @property
+    def strongest(self) -> Mode:
+        """The mode that does most on some node: the mode of a run."""
+        return max((one.mode for one in self.every), key=STRENGTH.index)
+
+    def why(self, mode: Mode) -> str:
+        """Returns why this mode is in force where the policy has another, "" if it is the policy's own."""
+        return next((one.why for one in self.every if one.mode == mode and one.why), "")
 
 
 class Cut(NamedTuple):
@@ -40,13 +68,22 @@ def too_old(policy: LoadPolicy, age_seconds: float) -> Cut | None:
     return Cut("snapshot_age", words)
 
 
-def permission(policy: LoadPolicy, now_seconds: float) -> Permission:
-    """The mode in force: Enforce only inside the windows."""
+def permission(policy: LoadPolicy, now_seconds: float, *, why_observe: str = "") -> Permission:
+    """The mode in force: Enforce only inside the windows, and where nothing else is a reason to observe."""
     descheduler = policy.descheduler
     paused = PAUSED if descheduler.paused else ""
-    if descheduler.mode == "Enforce" and not is_open(descheduler.windows, now_seconds):
+    if descheduler.mode != "Enforce":
+        return Permission(descheduler.mode, paused)
+    if not is_open(descheduler.windows, now_seconds):
         return Permission("Observe", paused or "outside the time windows (descheduler.windows)")
-    return Permission(descheduler.mode, paused)
+    return Permission("Observe", why_observe) if why_observe else Permission("Enforce", paused)
+
+
+def permissions(policy: LoadPolicy, now_seconds: float, *, why_observe: str = "") -> Permissions:
+    """The modes in force on the nodes of each pool, and on the others."""
+    named = zip(policy.pools, policy.of_pools, strict=True)
+    by_pool = tuple((pool.name, permission(one, now_seconds, why_observe=why_observe)) for pool, one in named)
+    return Permissions(by_pool, permission(policy, now_seconds, why_observe=why_observe))
 
 
 def is_open(windows: collections.abc.Sequence[descheduler_section.Window], now_seconds: float) -> bool:

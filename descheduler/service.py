@@ -31,6 +31,7 @@ from descheduler.run_report import Report
 from descheduler.snapshot import usage
 from descheduler.snapshot.cluster_reader import Reader
 from descheduler.snapshot.cluster_watch import ClusterView
+from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from kube import policy_events
 from kube.door import KubeDoor
@@ -56,9 +57,10 @@ class Rules(NamedTuple):
 
 
 class RunInput(NamedTuple):
-    """Input of a run: the cluster, the known overloads, and those to act on."""
+    """Input of a run: the cluster, the policy on its nodes, the known overloads, and those to act on."""
 
     taken: Snapshot
+    policies: NodePolicies
     memory: Memory
     overloads: tuple[Overload, ...]
 
@@ -133,17 +135,18 @@ class Service:
 
     def _run_input(self, policy: LoadPolicy, view: ClusterView, now_seconds: float) -> RunInput:
         """The usage of the nodes, the overloads that are known with it, and the usage of the pods that may leave."""
-        reader = self._parts.reader
+        reader, policies = self._parts.reader, NodePolicies(policy, view.nodes)
         node_usage = reader.node_usage(view.nodes, policy)
         before = self._remembered(policy)
         if before is None:
             before = overload_recovery.memory(
-                reader, self._parts.ledger, view.nodes, node_usage, policy, now_seconds=now_seconds
+                reader, self._parts.ledger, view.nodes, node_usage, policies, now_seconds=now_seconds
             )
-        memory = overload.observe(before, node_usage, policy, now_seconds=now_seconds)
-        overloads = overload.confirmed(memory, node_usage, policy, now_seconds=now_seconds)
+        memory = overload.observe(before, node_usage, policies, now_seconds=now_seconds)
+        overloads = overload.confirmed(memory, node_usage, policies, now_seconds=now_seconds)
         names = frozenset(one.node for one in overloads)
-        return RunInput(reader.snapshot(view, node_usage, policy, names, now_seconds=now_seconds), memory, overloads)
+        taken = reader.snapshot(view, node_usage, policy, names, now_seconds=now_seconds)
+        return RunInput(taken, policies, memory, overloads)
 
     def _remembered(self, policy: LoadPolicy) -> Memory | None:
         """Returns the state of the previous run; None before the first, and after a gap (another replica led, a pause,
@@ -210,9 +213,11 @@ class Service:
             view = self._parts.reader.view()
             return self._decided(self._run_input(rules.policy, view, now_seconds), rules)
         except Partial as problem:
-            permission = self._permission(rules.policy, now_seconds)
+            permissions = self._permissions(rules.policy, now_seconds)
+            mode = permissions.strongest
             plan = EvictionPlan(now_seconds, blocked=f"the data is not whole: {problem}")
-            return Report(Run("", now_seconds, permission.mode, rules.name), permission.why, plan, partial=True)
+            run = Run("", now_seconds, mode, rules.name)
+            return Report(run, permissions.why(mode), plan, partial=True, permissions=permissions)
 
     def _rules(self) -> Rules:
         """The policy in force. Its name is read first: a file that changes between the two ends a run in `_cut`,
@@ -221,11 +226,12 @@ class Service:
         return Rules(self._parts.policy.content_hash, self._parts.policy.current)
 
     def breakers(self) -> tuple[Breaker, ...]:
-        """The workloads whose evictions failed in the mode of this moment. Raises LedgerError."""
+        """The workloads whose evictions failed in the mode of this moment, the strongest of all pools. Raises
+        LedgerError.
+        """
         parts, policy, now_seconds = self._parts, self._parts.policy.current, self._parts.clock.now()
-        history = parts.ledger.history(
-            self._permission(policy, now_seconds).mode, now_seconds=now_seconds, window_seconds=0.0
-        )
+        mode = self._permissions(policy, now_seconds).strongest
+        history = parts.ledger.history(mode, now_seconds=now_seconds, window_seconds=0.0)
         return breakers.standing(history.failures, self._named, policy.descheduler, now_seconds=now_seconds)
 
     def _named(self, workload_uid: str) -> tuple[str, str]:
@@ -233,22 +239,42 @@ class Service:
         return (row.namespace, row.workload or f"Pod/{row.pod}") if row is not None else ("", "")
 
     def _decided(self, inputs: RunInput, rules: Rules, *, headroom: bool = True) -> Report:
-        parts, policy, now_seconds = self._parts, rules.policy, inputs.taken.at_seconds
-        permission = self._permission(policy, now_seconds)
-        run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, permission.mode, rules.name)
-        window_seconds = retention.looks_back_seconds(policy)
-        history = parts.ledger.history(run.mode, now_seconds=now_seconds, window_seconds=window_seconds)
-        plan = planner.plan(inputs.taken, inputs.overloads, policy, history, headroom=headroom)
-        in_last_hour = history.in_last_hour
-        hour_left = max(0, policy.descheduler.limits.per_hour - in_last_hour)
-        return Report(run, permission.why, plan, hour_left, stale=inputs.taken.stale())
+        """A plan for the nodes of each mode, by the history of that mode; mostly all nodes have one."""
+        permissions = self._permissions(rules.policy, inputs.taken.at_seconds)
+        by_mode: dict[run_schedule.Mode, list[Overload]] = {permissions.strongest: []}
+        for one in inputs.overloads:
+            by_mode.setdefault(permissions.at(inputs.policies.place(one.node)).mode, []).append(one)
+        first, *others = (
+            self._decided_in(mode, tuple(by_mode[mode]), inputs, rules, headroom=headroom)
+            for mode in reversed(run_schedule.STRENGTH)
+            if mode in by_mode
+        )
+        found = dataclasses.replace(first, others=tuple(others), why=permissions.why(permissions.strongest))
+        return dataclasses.replace(found, permissions=permissions, stale=inputs.taken.stale())
 
-    def _permission(self, policy: LoadPolicy, now_seconds: float) -> run_schedule.Permission:
-        found = run_schedule.permission(policy, now_seconds)
-        if found.mode != "Enforce":
-            return found
-        why = self._parts.why_observe or retention.why_observe(self._parts.ledger, policy, now_seconds=now_seconds)
-        return run_schedule.Permission("Observe", why) if why else found
+    def _decided_in(
+        self,
+        mode: run_schedule.Mode,
+        overloads: tuple[Overload, ...],
+        inputs: RunInput,
+        rules: Rules,
+        *,
+        headroom: bool,
+    ) -> Report:
+        parts, policy, now_seconds = self._parts, rules.policy, inputs.taken.at_seconds
+        run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, mode, rules.name)
+        window_seconds = retention.looks_back_seconds(policy)
+        history = parts.ledger.history(mode, now_seconds=now_seconds, window_seconds=window_seconds)
+        elsewhere = frozenset(one.node for one in inputs.overloads)
+        plan = planner.plan(inputs.taken, overloads, policy, history, headroom=headroom, elsewhere=elsewhere)
+        hour_left = max(0, policy.descheduler.limits.per_hour - history.in_last_hour)
+        return Report(run, "", plan, hour_left)
+
+    def _permissions(self, policy: LoadPolicy, now_seconds: float) -> run_schedule.Permissions:
+        why = self._parts.why_observe
+        if policy.evicts and not why:
+            why = retention.why_observe(self._parts.ledger, policy, now_seconds=now_seconds)
+        return run_schedule.permissions(policy, now_seconds, why_observe=why)
 
     def _begin_anew(self, error: LedgerError) -> None:
         """Sets a corrupt ledger aside and goes on with an empty one, observing at first; opens one put in its place."""
@@ -268,6 +294,15 @@ class Service:
         self._parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
 
     def _act(self, report: Report, policy: LoadPolicy, planned: Snapshot, began: float) -> Report:
+        parts = self._parts
+        seconds = parts.clock.monotonic() - began
+        plans = [one.plan for one in report.parts]
+        parts.telemetry.planned(plans, hour_left=report.hour_left, seconds=seconds)
+        first, *others = (self._acted(one, policy, planned, began) for one in report.parts)
+        return dataclasses.replace(first, others=tuple(others))
+
+    def _acted(self, report: Report, policy: LoadPolicy, planned: Snapshot, began: float) -> Report:
+        """Carries out the plan of one mode."""
         parts, cuts = self._parts, list[run_schedule.Cut]()
 
         def goes_on(leads: collections.abc.Callable[[], bool]) -> bool:
@@ -275,8 +310,6 @@ class Service:
             cuts.extend([cut] if cut is not None else [])
             return cut is None
 
-        seconds = parts.clock.monotonic() - began
-        parts.telemetry.planned(report.plan, hour_left=report.hour_left, seconds=seconds)
         may_go_on, may_act = (functools.partial(goes_on, leads) for leads in (parts.leads, parts.holds_lease))
         look = LastLook(parts.door, parts.reader, planned, policy, parts.clock, may_act)
         outcomes = parts.evicter.carry_out(
@@ -299,8 +332,8 @@ class Service:
         (a pause, too), the end of a time window, or a snapshot that is too old to be acted on; None if it goes on.
         """
         parts = self._parts
-        mode = self._permission(parts.policy.current, parts.clock.now()).mode
-        if parts.policy.content_hash != run.policy_hash or mode != run.mode:
+        permissions = self._permissions(parts.policy.current, parts.clock.now()).every
+        if parts.policy.content_hash != run.policy_hash or run.mode not in [one.mode for one in permissions]:
             return run_schedule.Cut("policy", "the policy or its mode changed")
         if not leads():
             return run_schedule.Cut("lease", "another replica may lead")
@@ -309,16 +342,16 @@ class Service:
         return run_schedule.too_old(policy, parts.clock.monotonic() - began)
 
     def _record(self, report: Report) -> None:
-        self._parts.ledger.record_run(report.run, report.plan, report.summary)
         if report.stale:
             self._parts.telemetry.view_stale()
             log.warning("a watch is silent, nothing is evicted", error=report.stale)
-        for node in report.plan.nodes:
-            self._complain(
-                eviction_events.stuck(node, report.run, run_evicts=bool(report.plan.evictions)), node, report.run
-            )
-        mode = report.run.mode if not report.why else f"{report.run.mode} ({report.why})"
-        log.info("run", summary=report.summary, overloaded=len(report.plan.nodes), mode=mode, run=report.run.run)
+        for one in report.parts:
+            run, plan, summary = one.run, one.plan, one.own_summary
+            self._parts.ledger.record_run(run, plan, summary)
+            for node in plan.nodes:
+                self._complain(eviction_events.stuck(node, run, run_evicts=bool(plan.evictions)), node, run)
+            mode = run.mode if not one.why else f"{run.mode} ({one.why})"
+            log.info("run", summary=summary, overloaded=len(plan.nodes), mode=mode, run=run.run)
         self.last = report
 
     def _complain(self, draft: eviction_events.EventDraft | None, node: NodePlan, run: Run) -> None:

@@ -82,7 +82,7 @@ def run(command_line: CommandLine, begun: Connected | None) -> None:
         _, port = service_options.listen_address(options.listen, command_line.default_port)
         identity = lease.identity(port, rng, once=options.once)
         election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
-        enforces = policy.current.descheduler.mode == "Enforce"
+        enforces = policy.current.evicts
         elects = command_line.leader_elect and (enforces or not options.once)
         leader = election if elects else None
         writer = events.EventWriter(door, controller=CONTROLLER, instance=identity, clock=wall)

@@ -18,6 +18,7 @@ def consistent(facts: Facts) -> Finding:
     """The rules of filter, score and descheduler fit together."""
     policy = facts.settings.policy
     found = [remark for rule in _RULES for remark in rule(policy)]
+    found += _in_pools(policy, frozenset(found))
     if not isinstance(facts.nodes, Finding):
         found += _cool_nodes(policy, len(facts.nodes))
     filtered = sum(limit > 0 for limit in policy.filter.thresholds.values())
@@ -25,6 +26,15 @@ def consistent(facts: Facts) -> Finding:
         f"{facts.settings.policy_source}: {filtered} filter rules, descheduler {policy.descheduler.mode}"
     )
     return findings.worst(found or [sound])
+
+
+def _in_pools(policy: LoadPolicy, known: frozenset[Finding]) -> Remarks:
+    """Remarks that hold on the nodes of a pool and not everywhere."""
+    for pool, on_pool in zip(policy.pools, policy.of_pools, strict=True):
+        for remark in (remark for rule in _RULES for remark in rule(on_pool)):
+            if remark not in known:
+                fix = f"{remark.fix}, in pool {pool.name}"
+                yield remark._replace(seen=f"pool {pool.name}: {remark.seen}", fix=fix)
 
 
 def _filter_over_eviction(policy: LoadPolicy) -> Remarks:

@@ -93,8 +93,9 @@ def figures(eviction: Eviction, run: Run) -> str:
     over, used = eviction.overload, eviction.used
     uses = f"{used.cpu_millicores:.0f}m and {used.memory_bytes / GIB:.2f}Gi"
     sign = ">" if over.value_ratio > over.evict_above_ratio else "relieving, line"
+    pool = f" of pool {eviction.pool}" if eviction.pool else ""
     return (
-        f"{over.metric} {over.value_ratio:.2f} {sign} {over.evict_above_ratio:.2f} on {over.node}, "
+        f"{over.metric} {over.value_ratio:.2f} {sign} {over.evict_above_ratio:.2f} on {over.node}{pool}, "
         f"until {over.evict_until_ratio:.2f}; pod uses {uses}, node then at {eviction.projected_ratio:.2f}; "
         f"run {run.run}, policy {run.policy_hash}"
     )
@@ -223,4 +224,5 @@ def structured(eviction: Eviction, run: Run) -> dict[str, object]:
         "projected": round(eviction.projected_ratio, 4),
         "destination": eviction.destination,
         "workload": str(eviction.workload or ""),
+        **({"pool": eviction.pool} if eviction.pool else {}),
     }

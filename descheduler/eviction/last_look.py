@@ -113,7 +113,7 @@ class LastLook:
         now = dataclasses.replace(self.planned, node_usage=usages, at_seconds=self.clock.now())
         before_ratios, ratios = (destinations.judged_ratios(one, name, self.policy) for one in (self.planned, now))
         resources = usage.resources_of(self.policy)
-        for metric, band in self.policy.descheduler.thresholds.items():
+        for metric, band in self.policy.on_node(node.labels).descheduler.thresholds.items():
             if metric not in ratios:
                 return Verdict(Cause.NO_DESTINATION, f"{name} has no fresh {metric} any more")
             projected = ratios[metric] + usage.share(eviction.used, allocatable, resources[metric])

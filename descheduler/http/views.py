@@ -4,6 +4,7 @@
 of them.
 """
 
+from descheduler import run_schedule
 from descheduler.ledger import prediction_errors
 from descheduler.ledger.rows import RecordedEvent, Row
 from descheduler.planning import verdicts
@@ -47,7 +48,10 @@ def event(event: RecordedEvent) -> dict[str, object]:
 
 
 def report(run: Report) -> dict[str, object]:
-    """A run's plan: the evictions in order, and every overloaded node with every candidate's verdict."""
+    """A run's plan: the evictions in order, and every overloaded node with every candidate's verdict. Nodes of pools of
+    a weaker mode come last; summary and headroom are of the run's mode first.
+    """
+    parts = [(one.run.mode, one.plan) for one in run.parts]
     return {
         "at": clock.to_rfc3339(run.run.at_seconds),
         "mode": run.run.mode,
@@ -57,12 +61,21 @@ def report(run: Report) -> dict[str, object]:
         "blocked": run.plan.blocked,
         "partial": run.partial,
         "headroom": headroom(run.plan.headroom),
-        "evictions": [eviction(planned) for planned in run.plan.evictions],
-        "nodes": [node(planned) for planned in run.plan.nodes],
+        "pools": _pools(run.permissions),
+        "evictions": [eviction(planned, mode) for mode, plan in parts for planned in plan.evictions],
+        "nodes": [node(planned, mode) for mode, plan in parts for planned in plan.nodes],
     }
 
 
-def eviction(choice: Eviction) -> dict[str, object]:
+def _pools(permissions: run_schedule.Permissions | None) -> list[dict[str, object]]:
+    """The mode of each pool of the policy, at the end that of nodes without a pool; [] for a policy without pools."""
+    if permissions is None or not permissions.by_pool:
+        return []
+    named = (*permissions.by_pool, (None, permissions.rest))
+    return [{"pool": name, "mode": one.mode, "mode_reason": one.why} for name, one in named]
+
+
+def eviction(choice: Eviction, mode: str) -> dict[str, object]:
     """One planned eviction with its figures."""
     return {
         "namespace": choice.pod.namespace,
@@ -70,6 +83,8 @@ def eviction(choice: Eviction) -> dict[str, object]:
         "uid": choice.pod.uid,
         "workload": str(choice.workload) if choice.workload is not None else "",
         "node": choice.overload.node,
+        "pool": choice.pool or None,
+        "mode": mode,
         "metric": choice.overload.metric,
         "value_ratio": _rounded(choice.overload.value_ratio),
         "threshold_ratio": choice.overload.evict_above_ratio,
@@ -86,10 +101,12 @@ def eviction(choice: Eviction) -> dict[str, object]:
     }
 
 
-def node(relief: NodePlan) -> dict[str, object]:
+def node(relief: NodePlan, mode: str) -> dict[str, object]:
     """One overloaded node: readings, projection, and the verdicts of its pods."""
     return {
         "node": relief.node.name,
+        "pool": relief.pool or None,
+        "mode": mode,
         "summary": relief.summary,
         "left_alone": relief.left_alone,
         "overloads": [

@@ -39,8 +39,10 @@ def history(ledger_rows: LedgerRows, *, now_seconds: float, window_seconds: floa
     rows, resets = ledger_rows.rows, ledger_rows.resets
     counted = [row for row in rows if row.result in COUNTED]
     done = [row for row in counted if row.result in DONE]
+    last_hour = collections.Counter(row.node for row in counted if row.intended_at_seconds > now_seconds - HOUR_SECONDS)
     return History(
-        in_last_hour=sum(1 for row in counted if row.intended_at_seconds > now_seconds - HOUR_SECONDS),
+        in_last_hour=sum(last_hour.values()),
+        last_hour_by_node=last_hour,
         last_by_workload={row.workload_uid: row.intended_at_seconds for row in counted},
         last_by_node={row.node: row.intended_at_seconds for row in counted},
         returned=collections.Counter(

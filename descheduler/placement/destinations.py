@@ -7,7 +7,7 @@ descheduler line
 
     max(u_m, u_peak) + committed + expected of recent pods + pod / allocatable  <=  evictUntil_m
 
-with u_peak the hourly maximum and the forecasts of the resource.
+with u_peak the hourly maximum and the forecasts of the resource, by the lines of the node's pool, where it has one.
 
 Coolest first, so that the load spreads as the scheduler would spread it. A node without a fresh reading of every such
 metric never qualifies, and none does for a pod with device claims, which only kube-scheduler can check.
@@ -24,6 +24,7 @@ from descheduler.placement.load_filter import Floats
 from descheduler.placement.planned_cluster import PlannedCluster, PodFit
 from descheduler.snapshot import usage
 from descheduler.snapshot.eviction_history import Measured
+from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import PodUsage, Resource
 from kube.objects import Node, Pod
@@ -61,11 +62,12 @@ class Destinations:
     def __init__(
         self,
         taken: Snapshot,
-        policy: LoadPolicy,
+        policies: NodePolicies,
         *,
         excluded: collections.abc.Collection[str],
         landed: collections.abc.Mapping[str, Measured],
     ) -> None:
+        policy = policies.whole
         self._bands = policy.descheduler.thresholds
         self._resources = usage.resources_of(policy)
         self._cluster = PlannedCluster(taken)
@@ -84,7 +86,7 @@ class Destinations:
         held = [[judged[name][metric] for metric in self._bands] for name in self._positions]
         self._ratios = np.array(held, np.float64).reshape(len(self._nodes), len(self._bands))
         self._ratios += expected[:, [columns[metric] for metric in self._bands]]
-        self._until_ratios = np.array([band.evict_until_ratio for band in self._bands.values()])
+        self._until_ratios = _targets(self._positions, policies)
         self._sizes = _sizes(self._nodes, [self._resources[metric] for metric in self._bands])
         self._ranking: Ranking | None = None
 
@@ -154,6 +156,13 @@ class Destinations:
             or self._filter.why_not(self._nodes[position].name, fit.pod)
             or ("device claims" if fit.pod.resource_claims else "")
         )
+
+
+def _targets(names: collections.abc.Collection[str], policies: NodePolicies) -> Floats:
+    """Returns the target lines [nodes, metrics with a line], or [1, metrics] where they are the same on all nodes."""
+    held = [policies.bands(name) for name in names] if policies.whole.pools else [policies.whole.descheduler.thresholds]
+    lines = [[band.evict_until_ratio for band in bands.values()] for bands in held]
+    return np.array(lines, np.float64).reshape(len(held), len(policies.whole.descheduler.thresholds))
 
 
 def peaks_of(policy: LoadPolicy) -> dict[str, tuple[str, ...]]:

@@ -14,10 +14,11 @@ from descheduler.planning import relief_effect
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import workloads
 from descheduler.snapshot.eviction_history import HOUR_SECONDS, History, PendingReplacement
+from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.workloads import WorkloadStatus, WorkloadStatuses
 from kube.objects import Pod
 from policy.schema.descheduler_section import Breaker, Descheduler, Growing
-from policy.schema.load_policy import LoadPolicy
+from policy.schema.node_pools import Pool
 
 BY_SIZE = "bySize"
 NAMED = 3  # so many workloads are named where evictions wait for replacements
@@ -27,17 +28,19 @@ class Caps:
     """Counts what a plan has chosen so far and says whether one more is allowed."""
 
     def __init__(
-        self, policy: LoadPolicy, history: History, standings: WorkloadStatuses | None = None, *, now_seconds: float
+        self, policies: NodePolicies, history: History, standings: WorkloadStatuses | None = None, *, now_seconds: float
     ) -> None:
         self.unreplaced = unreplaced(history.awaited, standings or {}, now_seconds)
         self._waiting = len(self.unreplaced)
         self._waiting_by_namespace = collections.Counter(one.namespace for one in self.unreplaced)
-        self._whole = policy
-        self._policy = policy.descheduler
+        self._policies = policies
+        self._whole = policies.whole
+        self._policy = policies.whole.descheduler
         self._history = history
         self._now_seconds = now_seconds
         self._chosen = 0
         self._by_node: collections.Counter[str] = collections.Counter()
+        self._by_pool: collections.Counter[str] = collections.Counter()
         self._by_namespace: collections.Counter[str] = collections.Counter()
         self._by_workload: collections.Counter[str] = collections.Counter()
 
@@ -62,13 +65,30 @@ class Caps:
             return Verdict(Cause.HOUR_CAP, f"{self._history.in_last_hour + self._chosen} of {limits.per_hour} an hour")
         if self._waiting >= limits.unreplaced:
             return Verdict(Cause.UNREPLACED, f"{self._waiting} of {limits.unreplaced} without a Ready replacement")
-        if self._by_node[node] >= limits.per_node:
-            return Verdict(Cause.NODE_CAP, f"{self._by_node[node]} of {limits.per_node} a run and node")
+        per_node = self._policies.on(node).descheduler.limits.per_node
+        if self._by_node[node] >= per_node:
+            return Verdict(Cause.NODE_CAP, f"{self._by_node[node]} of {per_node} a run and node")
+        pool = self._policies.pool(node)
+        if pool is not None and (found := self._pool_verdict(pool)) is not None:
+            return found
         last = self._history.last_by_node.get(node)
         left_seconds = self._left(last, self._policy.cooldown.node_seconds)
         if left_seconds > 0:
             return Verdict(Cause.NODE_COOLDOWN, f"{left_seconds:.0f} s left")
         return self._effect_verdict(node, metric)
+
+    def _pool_verdict(self, pool: Pool) -> Verdict | None:
+        """Why nothing more may leave the nodes of a pool. Evictions from nodes that have gone since count in each."""
+        limits, chosen = pool.descheduler.limits, self._by_pool[pool.name]
+        if limits.per_run is not None and chosen >= limits.per_run:
+            return Verdict(Cause.RUN_CAP, f"{chosen} of {limits.per_run} a run in pool {pool.name}")
+        if limits.per_hour is None:
+            return None
+        past = self._history.last_hour_by_node.items()
+        counted = chosen + sum(count for node, count in past if self._policies.may_be_in(node, pool))
+        if counted < limits.per_hour:
+            return None
+        return Verdict(Cause.HOUR_CAP, f"{counted} of {limits.per_hour} an hour in pool {pool.name}")
 
     @property
     def run_left(self) -> int:
@@ -106,6 +126,7 @@ class Caps:
         """Counts a chosen pod."""
         self._chosen += 1
         self._by_node[pod.node_name] += 1
+        self._by_pool[self._policies.pool_name(pod.node_name)] += 1
         self._by_namespace[pod.namespace] += 1
         if standing is not None:
             self._by_workload[standing.workload.uid] += 1

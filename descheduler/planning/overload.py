@@ -11,6 +11,7 @@ import collections.abc
 import dataclasses
 
 from descheduler.snapshot import usage
+from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.usage import NodeUsage
 from policy.schema.load_policy import LoadPolicy
 
@@ -55,11 +56,11 @@ class Overload:
 def observe(
     memory: Memory,
     usages: collections.abc.Mapping[str, NodeUsage],
-    policy: LoadPolicy,
+    policies: NodePolicies,
     *,
     now_seconds: float,
 ) -> Memory:
-    """The memory after one more round of readings.
+    """The memory after one more round of readings, each node judged by its own lines.
 
     A fresh reading above the line starts or continues a streak, a fresh one at or under it ends the streak; without
     a fresh reading nothing is learnt, and a streak not continued for `staleAfter` (or 1.5 intervals) is forgotten.
@@ -67,9 +68,10 @@ def observe(
     """
     streaks: dict[Key, Streak] = {}
     relieving: set[Key] = set()
-    for metric, band in policy.descheduler.thresholds.items():
-        for node in sorted(_remembered(memory, metric).union(_over(usages, metric, band.evict_above_ratio))):
-            key, seen = (node, metric), usages.get(node)
+    policy = policies.whole
+    for metric in policy.descheduler.thresholds:
+        for node in sorted(_remembered(memory, metric).union(_over(usages, metric, policies))):
+            key, seen, band = (node, metric), usages.get(node), policies.bands(node)[metric]
             value = _reading(seen, metric, policy, now_seconds)
             before = memory.streaks.get(key)
             broken = before is not None and seen is not None and _too_long_ago(before, seen.at_seconds, policy)
@@ -84,17 +86,17 @@ def observe(
 def confirmed(
     memory: Memory,
     usages: collections.abc.Mapping[str, NodeUsage],
-    policy: LoadPolicy,
+    policies: NodePolicies,
     *,
     now_seconds: float,
 ) -> tuple[Overload, ...]:
     """The overloads to act on, sorted by node and the policy's order of metrics; each has a fresh reading over its
     target line. Only nodes that are remembered can be among them.
     """
-    found = []
+    found, policy = [], policies.whole
     remembered = {node for node, _ in (*memory.streaks, *memory.relieving)}
     for node in sorted(remembered.intersection(usages)):
-        for metric, band in policy.descheduler.thresholds.items():
+        for metric, band in policies.bands(node).items():
             value = _reading(usages[node], metric, policy, now_seconds)
             key = (node, metric)
             if value is None or not usage.over(value, band.evict_until_ratio) or not _entered(memory, key, policy):
@@ -105,10 +107,9 @@ def confirmed(
     return tuple(found)
 
 
-def over_a_line(usages: collections.abc.Mapping[str, NodeUsage], policy: LoadPolicy) -> bool:
-    """Whether some node shows more than a line that triggers."""
-    lines = policy.descheduler.thresholds.items()
-    return any(_over(usages, metric, band.evict_above_ratio) for metric, band in lines)
+def over_a_line(usages: collections.abc.Mapping[str, NodeUsage], policies: NodePolicies) -> bool:
+    """Whether some node shows more than its line that triggers."""
+    return any(_over(usages, metric, policies) for metric in policies.whole.descheduler.thresholds)
 
 
 def bridged_seconds(policy: LoadPolicy) -> float:
@@ -125,10 +126,15 @@ def _remembered(memory: Memory, metric: str) -> set[str]:
     return {node for node, name in (*memory.streaks, *memory.relieving) if name == metric}
 
 
-def _over(usages: collections.abc.Mapping[str, NodeUsage], metric: str, line_ratio: float) -> list[str]:
-    """The nodes that show more than the line, whatever it is worth: few, so that few are looked at more closely."""
-    above = line_ratio + usage.ROUNDING
-    return [node for node, seen in usages.items() if metric in seen.ratios and seen.ratios[metric] > above]
+def _over(usages: collections.abc.Mapping[str, NodeUsage], metric: str, policies: NodePolicies) -> list[str]:
+    """The nodes that show more than their line, whatever it is worth: few, so that few are looked at more closely."""
+    above = policies.lowest_line(metric) + usage.ROUNDING
+    hot = [node for node, seen in usages.items() if metric in seen.ratios and seen.ratios[metric] > above]
+    if not policies.whole.pools:
+        return hot
+    return [
+        node for node in hot if usage.over(usages[node].ratios[metric], policies.bands(node)[metric].evict_above_ratio)
+    ]
 
 
 def _reading(reading: NodeUsage | None, metric: str, policy: LoadPolicy, now_seconds: float) -> float | None:

@@ -28,24 +28,34 @@ from descheduler.planning.plans import NO_HEADROOM, ConsideredPod, Eviction, Evi
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations, usage
 from descheduler.snapshot.eviction_history import History
+from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from kube.objects import Node, Pod
 from policy.schema.load_policy import LoadPolicy
 
 
 def plan(
-    taken: Snapshot, overloads: tuple[Overload, ...], policy: LoadPolicy, history: History, *, headroom: bool = True
+    taken: Snapshot,
+    overloads: tuple[Overload, ...],
+    policy: LoadPolicy,
+    history: History,
+    *,
+    headroom: bool = True,
+    elsewhere: frozenset[str] = frozenset(),
 ) -> EvictionPlan:
     """The plan for these overloads, largest excess first. What it leaves is counted where `headroom` is asked for.
+
+    `elsewhere` are overloaded nodes of another plan of the run, for pools of another mode: they take no pods.
 
     Invariants, held by tests: no budget, cap, protection or target line of a destination is ever exceeded, every
     candidate has one verdict, and equal inputs in any order give equal plans.
     """
     if not (overloads or headroom):
         return idle(taken, policy)
-    overloaded = frozenset(overload.node for overload in overloads)
-    why_blocked = _blocked(taken, policy, overloaded)
-    draft = _NodeRelief(taken, policy, history, overloaded)
+    overloaded = elsewhere.union(overload.node for overload in overloads)
+    policies = NodePolicies(policy, taken.nodes)
+    why_blocked = _blocked(taken, policies, overloaded)
+    draft = _NodeRelief(taken, policies, history, overloaded)
     by_node: dict[str, list[Overload]] = {}
     for overload in overloads:
         by_node.setdefault(overload.node, []).append(overload)
@@ -62,26 +72,27 @@ def plan(
 
 def idle(taken: Snapshot, policy: LoadPolicy) -> EvictionPlan:
     """The plan of most runs of most clusters: no node is overloaded."""
-    return EvictionPlan(taken.at_seconds, blocked=_words(_blocked(taken, policy, frozenset())))
+    why_blocked = _blocked(taken, NodePolicies(policy, taken.nodes), frozenset())
+    return EvictionPlan(taken.at_seconds, blocked=_words(why_blocked))
 
 
 def _words(why_blocked: Verdict | None) -> str:
     return why_blocked.detail if why_blocked else ""
 
 
-def _blocked(taken: Snapshot, policy: LoadPolicy, overloaded: frozenset[str]) -> Verdict | None:
+def _blocked(taken: Snapshot, policies: NodePolicies, overloaded: frozenset[str]) -> Verdict | None:
     """Why no pod at all may leave in this run, None if some may."""
     if stale := taken.stale():
         return Verdict(Cause.STALE_VIEW, stale)
-    needed = policy.descheduler.cool_nodes
-    cool = len(list(itertools.islice(cool_nodes(taken, policy, overloaded), needed)))  # so many are as good as all
+    needed = policies.whole.descheduler.cool_nodes
+    cool = len(list(itertools.islice(cool_nodes(taken, policies, overloaded), needed)))  # so many are as good as all
     if cool < needed:
         return Verdict(Cause.NO_DESTINATION, f"{cool} cool nodes, {needed} needed (coolNodes)")
     return None
 
 
-def cool_nodes(taken: Snapshot, policy: LoadPolicy, overloaded: frozenset[str]) -> collections.abc.Iterator[str]:
-    """The open nodes that are at or under every target line by fresh readings, as they are found.
+def cool_nodes(taken: Snapshot, policies: NodePolicies, overloaded: frozenset[str]) -> collections.abc.Iterator[str]:
+    """The open nodes that are at or under every target line of theirs by fresh readings, as they are found.
 
     A taint that keeps pods away closes a node (a control plane), but not where an overloaded node has it, too: what
     runs there tolerates it. While none is overloaded no pod has to go anywhere, and no taint closes any.
@@ -93,8 +104,8 @@ def cool_nodes(taken: Snapshot, policy: LoadPolicy, overloaded: frozenset[str]) 
             continue
         if overloaded and not open_nodes.closing_taints(node) <= tolerated:
             continue
-        current = usage.fresh(seen.at_seconds, taken.at_seconds, policy.sync.stale_after_seconds)
-        lines = policy.descheduler.thresholds.items()
+        current = usage.fresh(seen.at_seconds, taken.at_seconds, policies.whole.sync.stale_after_seconds)
+        lines = policies.bands(node.name).items()
         if current and all(_at_or_under(seen.ratios.get(name), band.evict_until_ratio) for name, band in lines):
             yield node.name
 
@@ -112,16 +123,17 @@ class _Planner:
 class _NodeRelief:
     """The evictions that one plan has chosen for a node, and their reservations."""
 
-    def __init__(self, taken: Snapshot, policy: LoadPolicy, history: History, overloaded: frozenset[str]) -> None:
+    def __init__(self, taken: Snapshot, policies: NodePolicies, history: History, overloaded: frozenset[str]) -> None:
+        policy = policies.whole
         self.evictions: list[Eviction] = []
         self.blocked: Verdict | None = None
         self._taken = taken
-        self._policy = policy
+        self._policies, self._policy = policies, policy
         self._echoes = DepartedLoad(taken, policy, history.departed)
         self._cases = protections.CandidateContexts(taken, policy)
         self._headroom = self._cases.headroom
         standings = self._cases.standings
-        self._caps = limits.Caps(policy, history, standings, now_seconds=taken.at_seconds)
+        self._caps = limits.Caps(policies, history, standings, now_seconds=taken.at_seconds)
         self.brake, self.unreplaced = self._caps.brake, self._caps.unreplaced
         self._gate = flow_rules.Gate(policy.descheduler.flow, history.flow, standings, now_seconds=taken.at_seconds)
         self._overloaded = overloaded
@@ -134,7 +146,7 @@ class _NodeRelief:
     @functools.cached_property
     def _destinations(self) -> destinations.Destinations:
         """Where pods could go, looked at when the first pod passed everything else: in most runs none does."""
-        return destinations.Destinations(self._taken, self._policy, excluded=self._overloaded, landed=self._landed)
+        return destinations.Destinations(self._taken, self._policies, excluded=self._overloaded, landed=self._landed)
 
     def headroom(self) -> Headroom:
         """Returns the caps and budgets that the plan leaves so far."""
@@ -145,9 +157,10 @@ class _NodeRelief:
         """Chooses pods of one node, metric by metric, and gives every pod of it a verdict."""
         here = self._taken.on_nodes.get(node.name, ())
         projected = self._echoes.without_the_gone(node, overloads, here)
+        pool = self._policies.pool_name(node.name)
         left_alone = open_nodes.leaving(node) or self._unfit(node, overloads)
         if left_alone:
-            return NodePlan(node, overloads, projected, (), left_alone)
+            return NodePlan(node, overloads, projected, (), left_alone, pool)
         work = self._sorted_out(node, projected)
         for overload in overloads:
             self._relieve_metric(work, overload)
@@ -161,7 +174,7 @@ class _NodeRelief:
         found = tuple(
             ConsideredPod(pod, self._taken.workload_of(pod), work.judged[pod.uid], used.get(pod.key)) for pod in pods
         )
-        return NodePlan(node, overloads, projected, found)
+        return NodePlan(node, overloads, projected, found, pool=pool)
 
     def _unfit(self, node: Node, overloads: tuple[Overload, ...]) -> str:
         if not node.ready:
@@ -230,6 +243,7 @@ class _NodeRelief:
             newest_sibling_at_seconds=self._newest_sibling_at_seconds(pod),
             expected_5m_ratio=expected.after_5m_ratio,
             expected_30m_ratio=expected.after_30m_ratio,
+            pool=self._policies.pool_name(work.node.name),
         )
         self.evictions.append(eviction)
 

@@ -61,12 +61,13 @@ class Eviction:
     newest_sibling_at_seconds: float | None = None
     expected_5m_ratio: float | None = None  # `predictions`
     expected_30m_ratio: float | None = None
+    pool: str = ""  # of the node that it leaves, "" without one
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One overloaded node: the projected ratio per metric after the plan, every candidate's verdict, and why it is
-    left alone ("").
+    """One overloaded node: the projected ratio per metric after the plan, every candidate's verdict, why it is left
+    alone (""), and its pool ("" without one).
     """
 
     node: Node
@@ -74,6 +75,7 @@ class NodePlan:
     projected: collections.abc.Mapping[str, float]
     candidates: tuple[ConsideredPod, ...] = ()
     left_alone: str = ""
+    pool: str = ""
 
     @property
     def chosen(self) -> int:

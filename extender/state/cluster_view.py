@@ -25,7 +25,7 @@ from kube.pods import pod_view
 from kube.pods.pod_view import PodView
 from policy.contract import freshness, owner_usage
 from policy.rules import expected_load, filtering, hotspots
-from policy.schema import load_policy
+from policy.schema import load_policy, node_pools
 
 Mask = npt.NDArray[np.bool_]
 
@@ -97,6 +97,10 @@ class Candidates(NamedTuple):
     def estimate(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> expected_load.Estimate:
         """Returns the expected load of a pod; `mean` is its owner's."""
         return expected_load.estimate(usage_estimates.request_of(pod), self.in_force.policy.recent_pods, mean)
+
+    def place(self, at: int) -> int:
+        """Returns the place of a candidate's pool in the policy, `node_pools.NO_POOL` without one."""
+        return node_pools.NO_POOL if self.loads.pools is None else int(self.loads.pools[self.rows[at]])
 
     def degradations(self) -> tuple[str, ...]:
         """Why the data behind this decision is less than whole, in words fit for a metric label; empty when it is

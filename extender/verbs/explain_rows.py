@@ -134,8 +134,7 @@ def _forecasts(candidates: cluster_view.Candidates, facts: Facts | None, at: int
 
 def _pool(candidates: cluster_view.Candidates, at: int) -> str | None:
     """Returns the name of the node's pool, None without one."""
-    places = candidates.loads.pools
-    place = node_pools.NO_POOL if places is None else int(places[candidates.rows[at]])
+    place = candidates.place(at)
     return None if place == node_pools.NO_POOL else candidates.in_force.policy.pools[place].name
 
 

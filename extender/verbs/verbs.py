@@ -15,6 +15,7 @@ from extender.verbs import decision_log, shadow_log
 from kube import objects
 from policy.contract import filter_opt_out, owner_usage, relief_hint
 from policy.rules import filtering, scoring
+from policy.schema import node_pools
 
 SHADOW_SCORE: Final = 0  # of every node: kube-scheduler's own scores decide
 
@@ -128,17 +129,21 @@ def relieved(candidates: cluster_view.Candidates, pod: objects.Pod) -> frozenset
     owner, reliefs = pod.owner, candidates.loads.reliefs
     if owner is None or not reliefs:
         return frozenset()
-    bands = candidates.in_force.policy.descheduler.thresholds
     about_pod = [row for row, hint in reliefs.items() if holds(hint, owner.uid, candidates)]  # mostly none
     places = np.flatnonzero(np.isin(candidates.rows, about_pod)).tolist() if about_pod else ()
-    return frozenset(
-        candidates.names[at] for at in places if not relief_hint.is_relieved(usable_values(candidates, at), bands)
-    )
+    return frozenset(candidates.names[at] for at in places if not is_cool(candidates, at))
 
 
 def holds(hint: relief_hint.Relief, owner_uid: str, candidates: cluster_view.Candidates) -> bool:
     """Whether a hint is about the workload and not over; hints stay on nodes when they are."""
     return relief_hint.rejects(hint, owner_uid, candidates.now_seconds, relieved=False)
+
+
+def is_cool(candidates: cluster_view.Candidates, at: int) -> bool:
+    """Whether one candidate is at or under every target line of its own."""
+    policy, place = candidates.in_force.policy, candidates.place(at)
+    policy = policy if place == node_pools.NO_POOL else policy.of_pools[place]
+    return relief_hint.is_relieved(usable_values(candidates, at), policy.descheduler.thresholds)
 
 
 def usable_values(candidates: cluster_view.Candidates, at: int) -> dict[str, float]:

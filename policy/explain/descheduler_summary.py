@@ -6,7 +6,7 @@
 import collections.abc
 
 from policy.explain import wording
-from policy.schema import descheduler_section, load_policy, protection
+from policy.schema import descheduler_section, load_policy, node_pools, protection
 
 Sentences = collections.abc.Iterator[str]
 
@@ -48,14 +48,7 @@ def _windows(section: descheduler_section.Descheduler) -> Sentences:
 
 def _bands(policy: load_policy.LoadPolicy) -> Sentences:
     section = policy.descheduler
-    by_name = {metric.name: metric for metric in policy.metrics_in_force}
-    lasting = f" for {wording.span(section.overloaded_for_seconds)}" if section.overloaded_for_seconds else ""
-    for name, band in section.thresholds.items():
-        yield (
-            f"a node is overloaded once its {wording.metric(by_name[name])} has been over "
-            f"{wording.percent(band.evict_above_ratio)}{lasting}; pods leave it until that is at or under "
-            f"{wording.percent(band.evict_until_ratio)}"
-        )
+    yield from _overloaded(policy, section.thresholds)
     if not section.thresholds:
         yield "no node counts as overloaded: no threshold is set"
         return
@@ -66,6 +59,40 @@ def _bands(policy: load_policy.LoadPolicy) -> Sentences:
         yield f"it acts only while at least {nodes} can take more (every metric under evictUntil)"
     else:
         yield "it acts even while no other node is cool"
+
+
+def _overloaded(
+    policy: load_policy.LoadPolicy, bands: collections.abc.Mapping[str, descheduler_section.Band]
+) -> Sentences:
+    by_name = {metric.name: metric for metric in policy.metrics_in_force}
+    seconds = policy.descheduler.overloaded_for_seconds
+    lasting = f" for {wording.span(seconds)}" if seconds else ""
+    for name, band in bands.items():
+        yield (
+            f"a node is overloaded once its {wording.metric(by_name[name])} has been over "
+            f"{wording.percent(band.evict_above_ratio)}{lasting}; pods leave it until that is at or under "
+            f"{wording.percent(band.evict_until_ratio)}"
+        )
+
+
+def of_pool(policy: load_policy.LoadPolicy, pool: node_pools.Pool) -> Sentences:
+    """The relief of a pool's nodes, as far as the pool says something about it; `policy` is as on its nodes."""
+    if pool.descheduler.mode is not None:
+        yield _mode(policy.descheduler)
+    yield from _overloaded(policy, pool.descheduler.thresholds)
+    limits = pool.descheduler.limits
+    if limits.per_node is not None:
+        yield f"at most {wording.count(limits.per_node, 'pod')} from one node in one run"
+    yield from caps_of_pool(pool)
+
+
+def caps_of_pool(pool: node_pools.Pool) -> Sentences:
+    """The caps on evictions from all nodes of a pool, which hold beside the policy's own."""
+    limits = pool.descheduler.limits
+    caps = ((limits.per_run, "one run"), (limits.per_hour, "any hour"))
+    for most, span in caps:
+        if most is not None:
+            yield f"at most {wording.count(most, 'pod')} from all nodes of the pool in {span}"
 
 
 def _limits(limits: descheduler_section.Limits) -> Sentences:

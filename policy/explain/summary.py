@@ -171,14 +171,14 @@ def _pools(policy: load_policy.LoadPolicy) -> Sentences:
         yield "there are no pools: all of this holds for every node"
         return
     yield "a node belongs to the first pool that matches it; what a pool does not name is as above"
-    for pool in policy.pools:
+    for pool, on_pool in zip(policy.pools, policy.of_pools, strict=True):
         selected = wording.selector(pool.node_selector)
         yield f"pool {pool.name} has the nodes that match {selected}" if selected else f"pool {pool.name} has all nodes"
-        for sentence in _differences(policy, pool):
+        for sentence in (*_filtered(policy, pool), *descheduler_summary.of_pool(on_pool, pool)):
             yield f"pool {pool.name}: {sentence}"
 
 
-def _differences(policy: load_policy.LoadPolicy, pool: node_pools.Pool) -> Sentences:
+def _filtered(policy: load_policy.LoadPolicy, pool: node_pools.Pool) -> Sentences:
     by_name = {metric.name: metric for metric in policy.metrics_in_force}
     for name, limit_ratio in pool.filter.thresholds.items():
         yield _skipped(by_name[name], limit_ratio)

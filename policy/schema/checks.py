@@ -164,11 +164,24 @@ def _hot_spots(policy: load_policy.LoadPolicy) -> Findings:
 
 
 def _bands(policy: load_policy.LoadPolicy) -> Findings:
-    for name, band in policy.descheduler.thresholds.items():
+    yield from _band_order(("descheduler", "thresholds"), policy.descheduler.thresholds)
+    own = policy.descheduler.thresholds
+    for index, pool in _pools(policy):
+        path: problems.Path = ("pools", index, "descheduler", "thresholds")
+        yield from _band_order(path, pool.descheduler.thresholds)
+        for name in pool.descheduler.thresholds:
+            if name not in own:
+                known = ", ".join(own) or "none"
+                message = f"no line in descheduler.thresholds, and a pool changes lines but adds none; there: {known}"
+                yield Finding((*path, name), message, (("descheduler", "thresholds"),))
+
+
+def _band_order(path: problems.Path, bands: collections.abc.Mapping[str, descheduler_section.Band]) -> Findings:
+    for name, band in bands.items():
         if band.evict_until_ratio >= band.evict_above_ratio:
-            path = ("descheduler", "thresholds", name, "evictUntil")
             above = f"{band.evict_above_ratio:g}"
-            yield Finding(path, f"must be lower than evictAbove ({above}), or a relieved node is overloaded again")
+            message = f"must be lower than evictAbove ({above}), or a relieved node is overloaded again"
+            yield Finding((*path, name, "evictUntil"), message)
 
 
 def _pauses(policy: load_policy.LoadPolicy) -> Findings:

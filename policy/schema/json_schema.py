@@ -12,6 +12,9 @@ from typing import Final
 from policy import metrics
 from policy.schema import load_policy
 
+# Sections with a map whose keys are metrics.
+_BY_METRIC: Final = {"Filter": "thresholds", "Score": "weights", "Descheduler": "thresholds"}
+_BY_METRIC_IN_POOLS: Final = {"PoolFilter": "thresholds", "PoolDescheduler": "thresholds"}
 ID: Final = "schemas/loadpolicy.schema.json"
 
 
@@ -21,8 +24,7 @@ def text() -> str:
     model["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     model["$id"] = ID
     _with_defaults(model)
-    maps = (("Filter", "thresholds"), ("Score", "weights"), ("Descheduler", "thresholds"), ("PoolFilter", "thresholds"))
-    for section, key in maps:
+    for section, key in (_BY_METRIC | _BY_METRIC_IN_POOLS).items():
         given = model["$defs"][section]["properties"][key]
         given["properties"] = dict.fromkeys(metrics.names(metrics.BUILT_IN), given["additionalProperties"])
     return json.dumps(model, indent=2, ensure_ascii=False) + "\n"

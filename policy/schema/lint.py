@@ -87,9 +87,19 @@ def _weights(policy: load_policy.LoadPolicy) -> Findings:
 
 
 def _shadow(policy: load_policy.LoadPolicy) -> Findings:
-    if policy.extender.mode == "Shadow" and policy.descheduler.mode == "Enforce":
+    if policy.extender.mode == "Shadow" and policy.evicts:
         message = "is Shadow while descheduler.mode is Enforce: evicted pods may go back to the node that they left"
         yield Finding(("extender", "mode"), f"{message}; let the descheduler observe until the extender enforces")
 
 
-_CHECKS: Final = (_period, _windows, _rests, _weights, _shadow)
+def _pool_limits(policy: load_policy.LoadPolicy) -> Findings:
+    own = policy.descheduler.limits
+    for index, pool in enumerate(policy.pools):
+        limits = pool.descheduler.limits
+        for key, cap, most in (("perRun", limits.per_run, own.per_run), ("perHour", limits.per_hour, own.per_hour)):
+            if cap is not None and cap > most:
+                message = f"never holds: descheduler.limits.{key} ({most}) counts the evictions from all nodes"
+                yield Finding(("pools", index, "descheduler", "limits", key), message)
+
+
+_CHECKS: Final = (_period, _windows, _rests, _weights, _shadow, _pool_limits)

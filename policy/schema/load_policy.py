@@ -246,6 +246,11 @@ class LoadPolicy(sections.Section):
         """The policy as it is on the nodes of each pool, in the order of `pools`; it has no pools itself."""
         return tuple(self._of(pool) for pool in self.pools)
 
+    @property
+    def evicts(self) -> bool:
+        """Whether the descheduler's mode is Enforce on some node."""
+        return any(one.descheduler.mode == "Enforce" for one in (self, *self.of_pools))
+
     def pool_of(self, labels: collections.abc.Mapping[str, str]) -> node_pools.Pool | None:
         """Returns the pool of a node with these labels, None where no pool matches."""
         at = node_pools.place(self.pools, labels)
@@ -257,9 +262,16 @@ class LoadPolicy(sections.Section):
         return self if at == node_pools.NO_POOL else self.of_pools[at]
 
     def _of(self, pool: node_pools.Pool) -> "LoadPolicy":
-        thresholds = {**self.filter.thresholds, **pool.filter.thresholds}
-        filtering = self.filter.model_copy(update={"thresholds": thresholds})
-        return self.model_copy(update={"pools": (), "filter": filtering})
+        own, given = self.descheduler, pool.descheduler
+        limits = own.limits.model_copy(update={"per_node": given.limits.per_node or own.limits.per_node})
+        relief: dict[str, object] = {"thresholds": {**own.thresholds, **given.thresholds}, "limits": limits}
+        filtered = {"thresholds": {**self.filter.thresholds, **pool.filter.thresholds}}
+        changed = {
+            "pools": (),
+            "filter": self.filter.model_copy(update=filtered),
+            "descheduler": own.model_copy(update={**relief, "mode": given.mode or own.mode}),
+        }
+        return self.model_copy(update=changed)
 
     def model_copy(self, *, update: collections.abc.Mapping[str, object] | None = None, deep: bool = False) -> Self:
         """A copy with other values. Pydantic would copy `of_pools` along, which were made of the values before."""

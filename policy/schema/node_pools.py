@@ -6,11 +6,11 @@ key by key: what a pool does not name stays as it is in the policy.
 """
 
 import collections.abc
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import pydantic
 
-from policy.schema import sections, units
+from policy.schema import descheduler_section, sections, units
 
 NO_POOL: Final = -1  # the place of the pool of a node that no pool matches
 
@@ -25,6 +25,32 @@ class PoolFilter(sections.Section):
     )
 
 
+class PoolLimits(sections.Section):
+    """Caps on evictions from nodes of the pool."""
+
+    per_run: units.Count | None = pydantic.Field(
+        default=None, alias="perRun", description="From all nodes of the pool in one run, beside limits.perRun."
+    )
+    per_hour: units.Count | None = pydantic.Field(
+        default=None, alias="perHour", description="From them in any 60 minutes, beside limits.perHour."
+    )
+    per_node: units.Count | None = pydantic.Field(
+        default=None, alias="perNode", description="From one node of the pool in one run, instead of limits.perNode."
+    )
+
+
+class PoolDescheduler(sections.Section):
+    """Relief of the pool's nodes."""
+
+    mode: Literal["Observe", "DryRun", "Enforce"] | None = pydantic.Field(
+        default=None, description="Instead of descheduler.mode."
+    )
+    thresholds: dict[str, descheduler_section.Band] = pydantic.Field(
+        default_factory=dict, description="Bands by metric, instead of those in descheduler.thresholds."
+    )
+    limits: PoolLimits = pydantic.Field(default_factory=PoolLimits, description="Caps on evictions.")
+
+
 class Pool(sections.Section):
     """Nodes with the same labels, and the values in which they differ from the policy's."""
 
@@ -33,6 +59,9 @@ class Pool(sections.Section):
         alias="nodeSelector", description="Its nodes, by label; the first pool that matches a node has it."
     )
     filter: PoolFilter = pydantic.Field(default_factory=PoolFilter, description="When a node is rejected.")
+    descheduler: PoolDescheduler = pydantic.Field(
+        default_factory=PoolDescheduler, description="Relief of nodes that are overloaded all the same."
+    )
 
 
 def place(pools: collections.abc.Sequence[Pool], labels: collections.abc.Mapping[str, str]) -> int:

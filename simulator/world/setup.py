@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from policy.schema import load_policy, units
+from policy.schema import load_policy, node_pools, units
 from policy.schema.load_policy import LoadPolicy
 from runtime.clock import Clock
 from simulator.apiserver import ApiServer
@@ -84,12 +84,18 @@ def in_force(setup: Setup, step_seconds: float) -> LoadPolicy:
         }
     )
     changes: dict[str, object] = {"interval_seconds": max(descheduler.interval_seconds, step_seconds)}
+    updated: dict[str, object] = {}
     if setup.enforce:
         changes["mode"] = "Enforce"
-    updated: dict[str, object] = {"sync": stretched, "descheduler": descheduler.model_copy(update=changes)}
+        updated["pools"] = tuple(map(_enforcing, given.pools))
+    updated |= {"sync": stretched, "descheduler": descheduler.model_copy(update=changes)}
     if given.extender.mode != "Enforce":  # a run shows what the policy would do
         updated["extender"] = load_policy.Extender()
     return given.model_copy(update=updated)
+
+
+def _enforcing(pool: node_pools.Pool) -> node_pools.Pool:
+    return pool.model_copy(update={"descheduler": pool.descheduler.model_copy(update={"mode": None})})
 
 
 def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
@@ -108,6 +114,10 @@ def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
         said += unanswered(setup.policy)
     if setup.policy is not None and found.descheduler.mode != given.descheduler.mode:
         said.append(f"The policy's descheduler.mode is {given.descheduler.mode}; the run is as if it were Enforce.")
+    for before, after in zip(given.pools, found.pools, strict=True):
+        if before.descheduler.mode not in (after.descheduler.mode, "Enforce"):
+            mode = before.descheduler.mode
+            said.append(f"The mode of the policy's pool {before.name} is {mode}; the run is as if it were Enforce.")
     if found.extender.mode != given.extender.mode:
         said.append(f"The policy's extender.mode is {given.extender.mode}; the run is as if it were Enforce.")
     return tuple(said)

@@ -254,8 +254,9 @@ class World:
         descheduler.cycle()
         report = descheduler.last
         if report is not None and report.run.at_seconds == self.kernel.now_seconds:
-            self._record.evicted(report.outcomes or (), self._least_ready, self._around_it)
-            self._remarks.evicted(report.outcomes or ())
+            outcomes = [one for part in report.parts for one in part.outcomes or ()]
+            self._record.evicted(outcomes, self._least_ready, self._around_it)
+            self._remarks.evicted(outcomes)
 
     def _least_ready(self, pod: Pod) -> int | None:
         index = self._owners.replica_of(pod.key)

@@ -26,9 +26,11 @@ class Descheduler:
 
 
 @contextlib.contextmanager
-def serving(scene: Scene, directory: pathlib.Path, **descheduler: object) -> Iterator[Descheduler]:
+def serving(
+    scene: Scene, directory: pathlib.Path, *, pools: object = None, **descheduler: object
+) -> Iterator[Descheduler]:
     """A descheduler over a scene, at a URL while the body runs."""
-    served = Descheduler(World(scene, directory, **descheduler))
+    served = Descheduler(World(scene, directory, pools=pools, **descheduler))
     with scripted_http.serving(served.answer) as server:
         served.url = server.url
         yield served

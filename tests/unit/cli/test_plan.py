@@ -50,6 +50,16 @@ def test_every_pod_has_its_line_below_what_is_left(descheduler: deschedulers.Des
     ]
 
 
+def test_pools_have_a_line_for_their_modes_and_their_names_at_their_nodes(tmp_path: pathlib.Path) -> None:
+    scene = Scene().node("hot", memory=0.9, labels={"kind": "a"}).node("cool").workload("web", on=["hot", "cool"])
+    pool = {"name": "spot", "nodeSelector": {"matchLabels": {"kind": "a"}}, "descheduler": {"mode": "Enforce"}}
+    with deschedulers.serving(scene, tmp_path, pools=[pool]) as served:
+        shown = lines(extenders.run("plan", "--descheduler", served.url).stdout)
+    assert "mode Enforce" in shown[0]
+    assert shown[1] == "modes: pool spot Enforce, other nodes Observe"
+    assert any(line.startswith("node hot of pool spot, Enforce: memory_avg_5m 90% > 80%") for line in shown)
+
+
 def test_an_eviction_that_cannot_be_says_0_evicted_and_why(tmp_path: pathlib.Path) -> None:
     scene = crowded().workload("big", on=["hot", "cool"], gib=25)
     scene.budget("web", allowed=0)

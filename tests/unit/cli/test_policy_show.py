@@ -17,6 +17,7 @@ pools:
 - name: spot
   nodeSelector: {matchLabels: {lifecycle: spot}}
   filter: {thresholds: {cpu_avg_5m: 0.85, cpu_max_1h: 0}}
+  descheduler: {mode: Enforce, limits: {perRun: 2}}
 """
 CPU = "  - a node is skipped for new pods while its 5-minute CPU average is over "
 MEMORY = "  - a node is skipped for new pods while its 5-minute memory average is over "
@@ -54,10 +55,12 @@ def test_as_a_whole_it_says_what_differs_in_the_pools(file: str) -> None:
 
 def test_with_labels_it_is_as_on_a_node_that_has_them_and_no_cluster_is_asked(file: str) -> None:
     lines = extenders.run("policy", "show", file, "--labels", "lifecycle=spot,example.com/zone=").stdout.splitlines()
-    assert lines[:2] == [
+    assert lines[:3] == [
         "node:",
         "  - a node with these labels belongs to pool spot, the first that matches it (lifecycle=spot)",
+        "  - at most 2 pods from all nodes of the pool in one run",
     ]
+    assert "  - it enforces: every 2 minutes it plans and evicts" in lines
     assert f"{CPU}85 %" in lines
     assert f"{CPU}65 %" not in lines
     assert "pools:" not in lines
@@ -77,8 +80,9 @@ def test_with_a_node_labels_and_annotation_are_those_that_it_has_in_the_cluster(
     with cluster(tmp_path) as kubeconfig:
         result = extenders.run("policy", "show", file, "--node", "spot-1", "--kubeconfig", kubeconfig)
     lines = result.stdout.splitlines()
-    assert lines[1:4] == [
+    assert lines[1:5] == [
         "  - node spot-1 belongs to pool spot, the first that matches it (lifecycle=spot)",
+        "  - at most 2 pods from all nodes of the pool in one run",
         "  - its annotation evenload.io/thresholds decides by memory_avg_5m",
         "  - of its annotation evenload.io/thresholds is not in force: disk: no metric of this name",
     ]

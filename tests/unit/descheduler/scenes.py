@@ -15,6 +15,7 @@ from descheduler.planning.overload import Memory, Overload
 from descheduler.planning.plans import ConsideredPod, EvictionPlan
 from descheduler.snapshot import workloads
 from descheduler.snapshot.eviction_history import History
+from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import NodeUsage, PodUsage
 from kube import objects
@@ -107,12 +108,14 @@ class Scene:
 
     def overloads(self, obeyed: LoadPolicy) -> tuple[Overload, ...]:
         """Every node over a line, as if it had been so for as long as the policy asks."""
-        usages = self.snapshot().node_usage
-        lines = obeyed.descheduler.thresholds.items()
+        usages, policies = self.snapshot().node_usage, NodePolicies(obeyed, self.nodes.values())
         over = {
-            (node, name) for node in usages for name, band in lines if self._ratio(node, name) > band.evict_above_ratio
+            (node, name)
+            for node in usages
+            for name, band in policies.bands(node).items()
+            if self._ratio(node, name) > band.evict_above_ratio
         }
-        return overload.confirmed(Memory(relieving=frozenset(over)), usages, obeyed, now_seconds=NOW)
+        return overload.confirmed(Memory(relieving=frozenset(over)), usages, policies, now_seconds=NOW)
 
     def plan(self, obeyed: LoadPolicy | None = None, history: History | None = None) -> EvictionPlan:
         """The plan for the scene."""

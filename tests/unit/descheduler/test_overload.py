@@ -4,6 +4,7 @@ import pytest
 
 from descheduler.planning import overload
 from descheduler.planning.overload import Memory
+from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.usage import NodeUsage
 from policy.schema.load_policy import LoadPolicy
 from tests.unit.descheduler import scenes
@@ -20,7 +21,7 @@ def after(
     memory, now_seconds = memory or Memory(), NOW
     for offset_seconds, ratio in readings:
         now_seconds = NOW + offset_seconds
-        memory = overload.observe(memory, usages(ratio, now_seconds), policy, now_seconds=now_seconds)
+        memory = overload.observe(memory, usages(ratio, now_seconds), NodePolicies(policy), now_seconds=now_seconds)
     return memory, now_seconds
 
 
@@ -48,7 +49,7 @@ def usages(ratio: float | None, at_seconds: float) -> dict[str, NodeUsage]:
 def test_confirmation(readings: list[tuple[float, float | None]], expected: bool) -> None:
     memory, now_seconds = after(*readings)
     last = readings[-1][1]
-    found = overload.confirmed(memory, usages(last, now_seconds), POLICY, now_seconds=now_seconds)
+    found = overload.confirmed(memory, usages(last, now_seconds), NodePolicies(POLICY), now_seconds=now_seconds)
     assert [one.node for one in found] == (["node"] if expected else [])
 
 
@@ -59,22 +60,22 @@ def test_confirmation(readings: list[tuple[float, float | None]], expected: bool
 def test_relief_goes_on_to_the_target_once_a_pod_was_evicted(ratio: float, goes_on: bool) -> None:
     memory, _ = after((0, 0.9), (180, 0.9))
     memory, now_seconds = after((190, ratio), memory=overload.with_relief(memory, [("node", METRIC)]))
-    found = overload.confirmed(memory, usages(ratio, now_seconds), POLICY, now_seconds=now_seconds)
+    found = overload.confirmed(memory, usages(ratio, now_seconds), NodePolicies(POLICY), now_seconds=now_seconds)
     assert bool(found) is goes_on
     memory, now_seconds = after((200, 0.7), memory=memory)
-    again = overload.confirmed(memory, usages(0.7, now_seconds), POLICY, now_seconds=now_seconds)
+    again = overload.confirmed(memory, usages(0.7, now_seconds), NodePolicies(POLICY), now_seconds=now_seconds)
     assert bool(again) is goes_on, "once at the target, relief is over"
 
 
 def test_a_stale_reading_is_not_acted_on() -> None:
     memory, _ = after((0, 0.9), (180, 0.9))
-    assert overload.confirmed(memory, usages(0.9, NOW + 180), POLICY, now_seconds=NOW + 481) == ()
+    assert overload.confirmed(memory, usages(0.9, NOW + 180), NodePolicies(POLICY), now_seconds=NOW + 481) == ()
 
 
 def test_runs_further_apart_than_stale_after_confirm_all_the_same() -> None:
     rare = scenes.policy(interval="10m")
     memory, now_seconds = after((0, 0.9), (600, 0.9), policy=rare)
-    assert overload.confirmed(memory, usages(0.9, now_seconds), rare, now_seconds=now_seconds)
+    assert overload.confirmed(memory, usages(0.9, now_seconds), NodePolicies(rare), now_seconds=now_seconds)
 
 
 def test_a_node_that_is_gone_is_forgotten() -> None:
@@ -85,5 +86,5 @@ def test_a_node_that_is_gone_is_forgotten() -> None:
 def test_a_node_over_the_second_line_only_is_found() -> None:
     usage = {"node": NodeUsage("node", {METRIC: 0.1, "cpu_avg_5m": 0.9}, NOW)}
     memory = Memory(relieving=frozenset({("node", "cpu_avg_5m")}))
-    found = overload.confirmed(memory, usage, POLICY, now_seconds=NOW)
+    found = overload.confirmed(memory, usage, NodePolicies(POLICY), now_seconds=NOW)
     assert [(one.metric, round(one.excess_ratio, 9)) for one in found] == [("cpu_avg_5m", 0.3)]

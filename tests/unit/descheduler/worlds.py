@@ -93,9 +93,10 @@ class FakePrometheus:
 class World:
     """The parts of one descheduler, to be driven by a test."""
 
-    def __init__(self, scene: Scene, directory: pathlib.Path, **descheduler: object) -> None:
+    def __init__(self, scene: Scene, directory: pathlib.Path, *, pools: object = None, **descheduler: object) -> None:
         path = directory / "policy.yaml"
-        document = {"apiVersion": "evenload.io/v1alpha1", "kind": "LoadPolicy", "descheduler": descheduler}
+        sections = {"descheduler": descheduler, "pools": pools or []}
+        document = {"apiVersion": "evenload.io/v1alpha1", "kind": "LoadPolicy", **sections}
         path.write_text(yaml.safe_dump(document), encoding="utf-8")
         self.clock = clocks.ManualClock(NOW)
         self.policy = Reloading(path, loader.load, clock=self.clock)

@@ -156,6 +156,18 @@ def relieved(until: float, values: Mapping[str, float], uid: str = "uid-web") ->
 WARM = {**IDLE, "cpu_avg_5m": 0.62}
 
 
+@pytest.mark.parametrize(("until_ratio", "rejected"), [(0.61, True), (0.63, False)])
+def test_a_node_is_cool_again_by_the_target_of_its_pool(until_ratio: float, rejected: bool) -> None:
+    bands = {"cpu_avg_5m": {"evictAbove": 0.8, "evictUntil": until_ratio}}
+    pool = {"name": "a", "nodeSelector": {"matchLabels": {"kind": "a"}}, "descheduler": {"thresholds": bands}}
+    world = worlds.view_of({"other": IDLE}, worlds.policy(pools=[pool]))
+    hint = relief_hint.encode(relief_hint.Relief({"uid-web": NOW + 60}))
+    for name, labels in (("n", {"kind": "a"}), ("plain", {})):
+        world.nodes.node_changed(None, worlds.node(name, WARM, relief=hint, labels=labels))
+    _, failed = filtered(world, ["n", "plain", "other"])
+    assert failed == {"plain": relief_hint.REASON, **({"n": relief_hint.REASON} if rejected else {})}
+
+
 @pytest.mark.parametrize(
     ("until", "values", "uid", "rejected"),
     [

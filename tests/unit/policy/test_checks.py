@@ -13,6 +13,10 @@ def _pool(name: str, **labels: str) -> dict[str, object]:
     return {"name": name, "nodeSelector": {"matchLabels": labels}}
 
 
+def _band(above: float, until: float) -> dict[str, object]:
+    return {"evictAbove": above, "evictUntil": until}
+
+
 @pytest.mark.parametrize(
     ("sections", "path", "expected_message"),
     [
@@ -174,6 +178,16 @@ def _pool(name: str, **labels: str) -> dict[str, object]:
             {"pools": [{**_pool("a", app="x"), "filter": {"thresholds": {"cpu_avg": 0.5}}}]},
             "pools[0].filter.thresholds.cpu_avg",
             'no metric of this name; did you mean "cpu_avg_5m"',
+        ),
+        (
+            {"pools": [{**_pool("a", app="x"), "descheduler": {"thresholds": {"cpu_avg_5m": _band(0.6, 0.7)}}}]},
+            "pools[0].descheduler.thresholds.cpu_avg_5m.evictUntil",
+            "must be lower than evictAbove (0.6), or a relieved node is overloaded again",
+        ),
+        (
+            {"pools": [{**_pool("a", app="x"), "descheduler": {"thresholds": {"cpu_max_1h": _band(0.9, 0.7)}}}]},
+            "pools[0].descheduler.thresholds.cpu_max_1h",
+            "no line in descheduler.thresholds, and a pool changes lines but adds none; there: memory_avg_5m, cpu",
         ),
         (
             {"pools": [{"name": "a", "nodeSelector": {"matchExpressions": [_EXPRESSION]}}]},

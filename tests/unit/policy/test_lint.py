@@ -8,6 +8,10 @@ from policy.schema import checks, lint, load_policy, problems
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
 
 
+def pool(**descheduler: object) -> dict[str, object]:
+    return {"name": "spot", "nodeSelector": {"matchLabels": {"lifecycle": "spot"}}, "descheduler": descheduler}
+
+
 def average(window: str, name: str = "cpu_avg_5m") -> dict[str, str]:
     return {"name": name, "resource": "cpu", "statistic": "avg", "window": window}
 
@@ -47,6 +51,21 @@ def average(window: str, name: str = "cpu_avg_5m") -> dict[str, str]:
             {"extender": {"mode": "Shadow"}, "descheduler": {"mode": "Enforce"}},
             "extender.mode",
             "evicted pods may go back to the node that they left",
+        ),
+        (
+            {"extender": {"mode": "Shadow"}, "pools": [pool(mode="Enforce")]},
+            "extender.mode",
+            "evicted pods may go back to the node that they left",
+        ),
+        (
+            {"pools": [pool(limits={"perRun": 11, "perHour": 60})]},
+            "pools[0].descheduler.limits.perRun",
+            "never holds: descheduler.limits.perRun (10) counts the evictions from all nodes",
+        ),
+        (
+            {"pools": [pool(limits={"perRun": 10, "perHour": 61, "perNode": 99})]},
+            "pools[0].descheduler.limits.perHour",
+            "never holds: descheduler.limits.perHour (60) counts the evictions from all nodes",
         ),
     ],
 )

@@ -51,6 +51,22 @@ def test_a_pools_values_replace_the_policys_key_by_key() -> None:
     assert on_spot.model_copy(update={"filter": POLICY.filter, "pools": POLICY.pools}) == POLICY
 
 
+def test_a_pools_relief_replaces_the_policys_key_by_key_but_for_caps_on_all_its_nodes() -> None:
+    relief = {
+        "mode": "Enforce",
+        "thresholds": {"cpu_avg_5m": {"evictAbove": 0.95, "evictUntil": 0.7}},
+        "limits": {"perRun": 1, "perHour": 2, "perNode": 3},
+    }
+    spot = {"name": "spot", "nodeSelector": {}, "descheduler": relief}
+    policy = load_policy.LoadPolicy.of({"pools": [spot]})
+    own, on_spot = policy.descheduler, policy.on_node({}).descheduler
+    assert (own.mode, on_spot.mode, policy.evicts, load_policy.defaults().evicts) == ("Observe", "Enforce", True, False)
+    lines = {name: (one.evict_above_ratio, one.evict_until_ratio) for name, one in on_spot.thresholds.items()}
+    assert list(lines.items()) == [("memory_avg_5m", (0.8, 0.6)), ("cpu_avg_5m", (0.95, 0.7))]
+    assert on_spot.limits == own.limits.model_copy(update={"per_node": 3})
+    assert on_spot.model_copy(update={"mode": own.mode, "thresholds": own.thresholds, "limits": own.limits}) == own
+
+
 def test_a_pool_without_values_keeps_its_nodes_out_of_the_pools_behind_it() -> None:
     assert POLICY.on_node({"large": ""}).filter == POLICY.filter
 

@@ -282,6 +282,11 @@ def test_a_pool_is_read_back_by_what_differs_in_it() -> None:
         "name": "spot",
         "nodeSelector": {"matchLabels": {"lifecycle": "spot"}},
         "filter": {"thresholds": {"cpu_avg_5m": 0.85, "cpu_max_1h": 0}},
+        "descheduler": {
+            "mode": "Enforce",
+            "thresholds": {"cpu_avg_5m": {"evictAbove": 0.95, "evictUntil": 0.7}},
+            "limits": {"perRun": 1, "perHour": 20, "perNode": 2},
+        },
     }
     rest = {"name": "rest", "nodeSelector": {}}
     assert section_sentences("pools", pools=[spot, rest]) == (
@@ -289,6 +294,12 @@ def test_a_pool_is_read_back_by_what_differs_in_it() -> None:
         "pool spot has the nodes that match lifecycle=spot",
         "pool spot: a node is skipped for new pods while its 5-minute CPU average is over 85 %",
         "pool spot: no node is skipped for its 1-hour CPU maximum",
+        "pool spot: it enforces: every 2 minutes it plans and evicts",
+        "pool spot: a node is overloaded once its 5-minute CPU average has been over 95 % for 3 minutes; "
+        "pods leave it until that is at or under 70 %",
+        "pool spot: at most 2 pods from one node in one run",
+        "pool spot: at most 1 pod from all nodes of the pool in one run",
+        "pool spot: at most 20 pods from all nodes of the pool in any hour",
         "pool rest has all nodes",
     )
 

@@ -100,6 +100,32 @@ def test_the_replacements_of_evicted_pods_are_explained(crowded: outcome.Outcome
         assert named[one.node]["allowed"]
 
 
+@pytest.mark.parametrize("all_doors", [False, True])
+def test_nodes_are_relieved_and_filtered_by_their_pools_in_a_simulation_too(
+    crowded: outcome.Outcome, all_doors: bool
+) -> None:
+    relieved = {one.node for one in crowded.moved}
+    hot = sorted(relieved)[0]
+    played = worlds.misleading(min_available=3)
+    machines = tuple(
+        dataclasses.replace(one, labels={"kind": "own" if one.name == hot else "other"}) for one in played.machines
+    )
+    pool = {
+        "name": "own",
+        "nodeSelector": {"matchLabels": {"kind": "own"}},
+        "filter": {"thresholds": {"cpu_avg_5m": 0.01}},
+        "descheduler": {"thresholds": {"cpu_avg_5m": {"evictAbove": 1, "evictUntil": 0.6}}},
+    }
+    found = lived(
+        dataclasses.replace(played, machines=machines),
+        policy=load_policy.LoadPolicy.of({"pools": [pool]}),
+        all_doors=all_doors,
+    )
+    assert hot not in {one.node for one in found.moved}, "its pool has another line"
+    assert {one.node for one in found.moved} == relieved - {hot}
+    assert hot not in {one.landed_on for one in found.moved}, "its pool's filter is closed"
+
+
 def test_nobody_is_evicted_unless_it_is_enforced() -> None:
     observing = lived(worlds.misleading(), enforce=False)
     assert (observing.figures.evictions, observing.moved) == (0, ())
@@ -232,6 +258,23 @@ def test_a_policy_in_shadow_mode_runs_as_if_it_enforced_and_says_so() -> None:
     played = world.Setup(POLICY.model_copy(update={"extender": load_policy.Extender(mode="Shadow")}))
     assert setup.in_force(played, 300.0) == setup.in_force(world.Setup(POLICY), 300.0)
     assert setup.notes(played, 300.0)[-1] == "The policy's extender.mode is Shadow; the run is as if it were Enforce."
+
+
+def test_modes_of_pools_are_as_if_they_were_enforce_and_a_run_says_so() -> None:
+    pools = [
+        {"name": name, "nodeSelector": {"matchLabels": {"kind": name}}, "descheduler": {"mode": mode} if mode else {}}
+        for name, mode in (("a", "Observe"), ("b", "Enforce"), ("c", None))
+    ]
+    pooled = load_policy.LoadPolicy.of({"pools": pools, "descheduler": {"mode": "Enforce"}})
+    played = world.Setup(pooled)
+    found = setup.in_force(played, 300.0)
+    assert [one.descheduler.mode for one in found.of_pools] == ["Enforce"] * 3
+    assert found.of_pools[0].sync == found.sync
+    assert setup.notes(played, 300.0)[-1] == (
+        "The mode of the policy's pool a is Observe; the run is as if it were Enforce."
+    )
+    as_written = setup.in_force(dataclasses.replace(played, enforce=False), 300.0)
+    assert [one.descheduler.mode for one in as_written.of_pools] == ["Observe", "Enforce", "Enforce"]
 
 
 def test_who_was_there_when_a_recorded_past_began_starts_where_it_was_and_its_successor_anywhere() -> None:

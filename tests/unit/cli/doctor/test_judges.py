@@ -17,6 +17,11 @@ DAY = metrics.BUILT_IN[2]
 RECORDED = metrics.Metric("cpu_max_1d", "cpu", "max", 86400.0, 300.0, "evenload:cpu_max_1d")
 ONE_NODE = {"node-1": 0.4}
 NOTHING: dict[str, float] = {}
+SPOT = {
+    "name": "spot",
+    "nodeSelector": {"matchLabels": {"lifecycle": "spot"}},
+    "filter": {"thresholds": {"cpu_avg_5m": 0.9}},
+}
 
 
 def judged(check: str, **changes: Any) -> findings.Finding:
@@ -450,6 +455,15 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         {"settings": worlds.settings(filter={"thresholds": {}}, descheduler={"mode": "Enforce"})},
         "warn",
         ("no filter rule keeps their replacements off", "give filter.thresholds.memory_avg_5m"),
+    ),
+    "a filter line of a pool over its eviction line": (
+        "policy rules",
+        {"settings": worlds.settings(pools=[SPOT])},
+        "warn",
+        (
+            "pool spot: cpu_avg_5m: nodes take pods up to 0.9 and are relieved from 0.8",
+            "descheduler.thresholds.cpu_avg_5m.evictAbove, in pool spot",
+        ),
     ),
     "nothing against herding": (
         "policy rules",
