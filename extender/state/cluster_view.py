@@ -75,6 +75,12 @@ class Candidates(NamedTuple):
         """
         return _limits(self.in_force, self.loads, self.rows)
 
+    @property
+    def score_places(self) -> node_cache.Rows | None:
+        """The places of the nodes' pools [nodes], where these make a difference to the score."""
+        places = self.loads.pools if self.in_force.weighing.of_pools else None
+        return None if places is None else places[self.rows]
+
     def verdicts(self, *, each_alone: bool = False) -> filtering.Verdicts:
         """Returns the filter's verdict of each node for any pod; `each_alone`: as if no other node was asked about, so
         that `coolest` keeps none.
@@ -128,8 +134,14 @@ class Candidates(NamedTuple):
         limits = self.limits
         if limits is not None:
             ruled = np.where(np.isnan(limits), ruled, limits > 0)
-        needed: Mask = ruled | (self.in_force.weighing.weights > 0)
-        return needed
+        weighing, places = self.in_force.weighing, self.score_places
+        if places is None:
+            needed: Mask = ruled | (weighing.weights > 0)
+            return needed
+        weighted = np.zeros((len(self.rows), len(weighing.weights)), dtype=np.bool_)
+        for own, rows in weighing.parts(places):
+            weighted[rows] = own.weights > 0
+        return ruled | weighted
 
 
 class CandidateRows(NamedTuple):

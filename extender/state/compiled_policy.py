@@ -53,8 +53,17 @@ def compiled(policy: load_policy.LoadPolicy, content_hash: str) -> CompiledPolic
         rules,
         rules._replace(keep_coolest=False),
         np.array([*limits, [np.nan] * len(names)]),
-        scoring.weighing(policy.score, in_force),
+        _weighing(policy),
         hotspots.pricing(policy.hot_spots),
         np.array([metrics.RESOURCES.index(metric.resource) for metric in in_force], dtype=np.intp),
         policy.extender.mode == "Shadow",
     )
+
+
+def _weighing(policy: load_policy.LoadPolicy) -> scoring.Weighing:
+    """The policy's weighing, with those of its pools only where some pool has weights of its own."""
+    own = scoring.weighing(policy.score, policy.metrics_in_force)
+    if not any(pool.score.weights for pool in policy.pools):
+        return own
+    of_pools = (scoring.weighing(one.score, policy.metrics_in_force) for one in policy.of_pools)
+    return own._replace(of_pools=tuple(of_pools))

@@ -179,7 +179,8 @@ class CandidateScores(NamedTuple):
         incoming = every.in_force.incoming(load, every.loads.per_allocatable.take(rows, axis=0))
         for column, ratios in zip(columns, incoming, strict=True):
             column += ratios
-        return scoring.bases(columns.T, every.in_force.weighing)
+        places = every.score_places
+        return scoring.bases(columns.T, every.in_force.weighing, None if places is None else places[rows])
 
 
 class ScoreCache:
@@ -240,7 +241,7 @@ def _build(standing: cluster_view.Candidates, before: ScoreTable | None) -> Scor
         refusals=np.full(size, b"", dtype=np.object_) if kept is None else kept.refusals.copy(),
         lacking=lacking,
         sound=not lacking[labels.named].any(),
-        whole=scoring.whole(standing.values, standing.in_force.weighing),
+        whole=scoring.whole(standing.values, standing.in_force.weighing, standing.score_places),
         base=np.full(size, np.nan),
         penalty=np.zeros(size),
         raw=np.full(size, np.nan),
@@ -275,7 +276,7 @@ def _repaired(before: ScoreTable, changed: cluster_view.Candidates) -> ScoreTabl
 
 def _numbers(changed: cluster_view.Candidates) -> _Numbers:
     """Score some rows. Without a base there is no raw score, and the score 0 is not read."""
-    base = scoring.bases(changed.values + changed.expected, changed.in_force.weighing)
+    base = scoring.bases(changed.values + changed.expected, changed.in_force.weighing, changed.score_places)
     penalty = changed.penalty
     raw, scores = np.full(len(base), np.nan), np.zeros(len(base), dtype=np.int64)
     has_base = ~np.isnan(base)

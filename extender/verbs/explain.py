@@ -90,7 +90,8 @@ def _estimate(estimate: expected_load.Estimate) -> Json:
 def _means(in_force: compiled_policy.CompiledPolicy) -> list[list[str]]:
     """The metrics by the mean that their terms add up to; the lowest of these is a node's base."""
     weighing = in_force.weighing
-    weighted = [group for group in weighing.groups if weighing.weights[list(group)].any()]
+    every = (weighing, *weighing.of_pools)
+    weighted = [group for group in weighing.groups if any(one.weights[list(group)].any() for one in every)]
     return [[in_force.metric_names[column] for column in group] for group in weighted]
 
 

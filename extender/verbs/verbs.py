@@ -161,7 +161,12 @@ def score(
     """
     incoming = None if pod is None else candidates.incoming(pod, mean)
     return scoring.scores(
-        candidates.values, candidates.expected, candidates.penalty, candidates.in_force.weighing, incoming=incoming
+        candidates.values,
+        candidates.expected,
+        candidates.penalty,
+        candidates.in_force.weighing,
+        incoming=incoming,
+        places=candidates.score_places,
     )
 
 
@@ -175,6 +180,7 @@ def rank(
         candidates.penalty,
         candidates.in_force.weighing,
         incoming=candidates.incoming(pod, mean),
+        places=candidates.score_places,
     )
 
 

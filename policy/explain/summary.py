@@ -109,14 +109,18 @@ def _opt_out(opt_out: sections.OptOut) -> str:
     return f"no node is skipped for {asking}{but}, unless it was just relieved of their workload"
 
 
-def _score(policy: load_policy.LoadPolicy) -> Sentences:
-    score = policy.score
-    if score.combine == "mean":
+def _scored(policy: load_policy.LoadPolicy) -> Sentences:
+    if policy.score.combine == "mean":
         yield f"a node scores 10 (idle) to 0 (full) by the weighted mean of {_shares(policy, metrics.RESOURCES)}"
     else:
         means = [_shares(policy, (resource,)) for resource in metrics.RESOURCES]
         worse = wording.listed([f"the mean of {mean}" for mean in means if mean])
         yield f"a node scores 10 (idle) to 0 (full) by the worse of {worse}"
+
+
+def _score(policy: load_policy.LoadPolicy) -> Sentences:
+    score = policy.score
+    yield from _scored(policy)
     if score.incoming_pod:
         yield "the expected load of the pod being placed is added first"
     else:
@@ -174,7 +178,8 @@ def _pools(policy: load_policy.LoadPolicy) -> Sentences:
     for pool, on_pool in zip(policy.pools, policy.of_pools, strict=True):
         selected = wording.selector(pool.node_selector)
         yield f"pool {pool.name} has the nodes that match {selected}" if selected else f"pool {pool.name} has all nodes"
-        for sentence in (*_filtered(policy, pool), *descheduler_summary.of_pool(on_pool, pool)):
+        scored = tuple(_scored(on_pool)) if pool.score.weights else ()
+        for sentence in (*_filtered(policy, pool), *scored, *descheduler_summary.of_pool(on_pool, pool)):
             yield f"pool {pool.name}: {sentence}"
 
 

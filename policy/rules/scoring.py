@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from policy import metrics
-from policy.schema import load_policy
+from policy.schema import load_policy, node_pools
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
+Places = npt.NDArray[np.intp]
 
 MAX_SCORE: Final = 10
 # The base of every node when no candidate has one: any number, as it is the same for all.
@@ -32,7 +33,8 @@ class Weighing(NamedTuple):
 
     `groups` is one group of all columns for `combine: mean`, one per resource for `combine: worst`; `weighted` are
     their columns of a weight over 0, for the groups that have any; `points` [metrics, 1] are those that a node without
-    load gets from each metric.
+    load gets from each metric. `of_pools` are the weighings of the policy's pools, () where none has weights of its
+    own; with them the functions below need the place of each node's pool [nodes].
     """
 
     weights: Floats
@@ -41,6 +43,13 @@ class Weighing(NamedTuple):
     points: Floats
     stretch: bool
     incoming_pod: bool
+    of_pools: "tuple[Weighing, ...]" = ()
+
+    def parts(self, places: Places) -> "collections.abc.Iterator[tuple[Weighing, Places]]":
+        """Each weighing with the rows of its nodes."""
+        for place in np.unique(places).tolist():
+            own = self if place == node_pools.NO_POOL else self.of_pools[place]
+            yield own, np.flatnonzero(places == place)
 
 
 class Ranking(NamedTuple):
@@ -68,7 +77,6 @@ class Breakdown:
     over 0.
     """
 
-    weights: Floats
     values: Floats
     expected: Floats
     incoming: Floats
@@ -102,7 +110,13 @@ def weighing(score: load_policy.Score, in_force: collections.abc.Sequence[metric
 
 
 def scores(
-    values: Floats, expected: Floats, penalty: Floats, compiled: Weighing, *, incoming: Floats | None = None
+    values: Floats,
+    expected: Floats,
+    penalty: Floats,
+    compiled: Weighing,
+    *,
+    incoming: Floats | None = None,
+    places: Places | None = None,
 ) -> Breakdown:
     """Score every node: round(clamp(base - penalty, 0, 10)), half up.
 
@@ -112,41 +126,58 @@ def scores(
     """
     added = incoming if compiled.incoming_pod and incoming is not None else np.zeros_like(expected)
     predicted = values + expected + added
-    terms, own_base = _terms(predicted, compiled)
-    complete = whole(values, compiled)
+    terms, own_base = _terms(predicted, compiled, places)
+    complete = whole(values, compiled, places)
     ranking = rank(own_base, penalty, whole=complete, stretch=compiled.stretch)
-    return Breakdown(compiled.weights, values, expected, added, predicted, terms, own_base, ~complete, ranking)
+    return Breakdown(values, expected, added, predicted, terms, own_base, ~complete, ranking)
 
 
 def ranking(
-    values: Floats, expected: Floats, penalty: Floats, compiled: Weighing, *, incoming: Floats | None = None
+    values: Floats,
+    expected: Floats,
+    penalty: Floats,
+    compiled: Weighing,
+    *,
+    incoming: Floats | None = None,
+    places: Places | None = None,
 ) -> Ranking:
     """The ranking of `scores`, the same to the bit, without its factors: for who asks thousands of times."""
     predicted = values + expected
     if compiled.incoming_pod and incoming is not None:
         predicted += incoming
-    own_base, all_whole = _bases(predicted, compiled)
-    complete = None if all_whole else whole(values, compiled)
+    own_base, all_whole = _bases(predicted, compiled, places)
+    complete = None if all_whole else whole(values, compiled, places)
     return rank(own_base, penalty, whole=complete, stretch=compiled.stretch)
 
 
-def whole(values: Floats, compiled: Weighing) -> Mask:
+def whole(values: Floats, compiled: Weighing, places: Places | None = None) -> Mask:
     """Which nodes [nodes] have every metric of a weight over 0; `values` [nodes, metrics], NaN = unusable."""
-    return np.asarray(~np.isnan(values[:, compiled.weights > 0]).any(axis=1), dtype=np.bool_)
+    if places is None:
+        return np.asarray(~np.isnan(values[:, compiled.weights > 0]).any(axis=1), dtype=np.bool_)
+    found = np.ones(len(values), dtype=np.bool_)
+    for own, rows in compiled.parts(places):
+        found[rows] = whole(values[rows], own)
+    return found
 
 
-def bases(predicted: Floats, compiled: Weighing) -> Floats:
+def bases(predicted: Floats, compiled: Weighing, places: Places | None = None) -> Floats:
     """Base of every node by its own readings, 0..10: 10 * sum(w_m * (1 - min(1, u'_m))) / sum(w_m) over usable m; NaN
     if none.
 
     `predicted` is u' [nodes, metrics]. With `combine: worst` it is the lower of the two resources' means, over those
-    that have one.
+    that have one. With `places` [nodes], those of the nodes' pools, each pool's nodes are weighed by themselves.
     """
-    return _bases(predicted, compiled)[0]
+    return _bases(predicted, compiled, places)[0]
 
 
-def _bases(predicted: Floats, compiled: Weighing) -> tuple[Floats, bool]:
+def _bases(predicted: Floats, compiled: Weighing, places: Places | None = None) -> tuple[Floats, bool]:
     """Returns the bases, and whether every node has every metric of a weight."""
+    if places is not None:
+        found, all_whole = np.full(len(predicted), np.nan), True
+        for own, rows in compiled.parts(places):
+            found[rows], complete = _bases(predicted[rows], own)
+            all_whole = all_whole and complete
+        return found, all_whole
     found = _whole_bases(predicted, compiled)
     all_whole = not np.count_nonzero(np.isnan(found))
     return (found if all_whole else _terms(predicted, compiled)[1]), all_whole
@@ -169,7 +200,12 @@ def _summed(columns: collections.abc.Iterable[Floats]) -> Floats:
     return functools.reduce(np.add, columns)
 
 
-def _terms(predicted: Floats, compiled: Weighing) -> tuple[Floats, Floats]:
+def _terms(predicted: Floats, compiled: Weighing, places: Places | None = None) -> tuple[Floats, Floats]:
+    if places is not None:
+        terms, own_base = np.full(predicted.shape, np.nan), np.full(len(predicted), np.nan)
+        for own, rows in compiled.parts(places):
+            terms[rows], own_base[rows] = _terms(predicted[rows], own)
+        return terms, own_base
     usable = ~np.isnan(predicted)
     headroom = 1.0 - np.clip(np.where(usable, predicted, 1.0), 0.0, 1.0)
     weights = np.where(usable, compiled.weights, 0.0)

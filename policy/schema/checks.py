@@ -138,6 +138,7 @@ def _named(policy: load_policy.LoadPolicy) -> Findings:
         (("score", "weights"), policy.score.weights),
         (("descheduler", "thresholds"), policy.descheduler.thresholds),
         *((("pools", index, "filter", "thresholds"), pool.filter.thresholds) for index, pool in _pools(policy)),
+        *((("pools", index, "score", "weights"), pool.score.weights) for index, pool in _pools(policy)),
     )
     for path, keys in maps:
         for at, name in enumerate(name for name in keys if name not in known):
@@ -153,6 +154,10 @@ def _hint(name: str, in_force: tuple[str, ...]) -> str:
 def _weights(policy: load_policy.LoadPolicy) -> Findings:
     if not any(policy.score.weights.values()):
         yield Finding(("score", "weights"), "all weights are 0: at least one metric must count")
+    for index, on_pool in enumerate(policy.of_pools):
+        if policy.pools[index].score.weights and not any(on_pool.score.weights.values()):
+            message = "all weights are 0 in this pool, with those of score.weights: at least one metric must count"
+            yield Finding(("pools", index, "score", "weights"), message, (("score", "weights"),))
 
 
 def _hot_spots(policy: load_policy.LoadPolicy) -> Findings:

@@ -14,7 +14,7 @@ from policy.schema import load_policy
 
 # Sections with a map whose keys are metrics.
 _BY_METRIC: Final = {"Filter": "thresholds", "Score": "weights", "Descheduler": "thresholds"}
-_BY_METRIC_IN_POOLS: Final = {"PoolFilter": "thresholds", "PoolDescheduler": "thresholds"}
+_BY_METRIC_IN_POOLS: Final = {"PoolFilter": "thresholds", "PoolScore": "weights", "PoolDescheduler": "thresholds"}
 ID: Final = "schemas/loadpolicy.schema.json"
 
 

@@ -269,6 +269,7 @@ class LoadPolicy(sections.Section):
         changed = {
             "pools": (),
             "filter": self.filter.model_copy(update=filtered),
+            "score": self.score.model_copy(update={"weights": {**self.score.weights, **pool.score.weights}}),
             "descheduler": own.model_copy(update={**relief, "mode": given.mode or own.mode}),
         }
         return self.model_copy(update=changed)

@@ -25,6 +25,14 @@ class PoolFilter(sections.Section):
     )
 
 
+class PoolScore(sections.Section):
+    """How the extender ranks nodes of the pool."""
+
+    weights: dict[str, units.Weight] = pydantic.Field(
+        default_factory=dict, description="By metric, instead of score.weights; 0 = not counted."
+    )
+
+
 class PoolLimits(sections.Section):
     """Caps on evictions from nodes of the pool."""
 
@@ -59,6 +67,7 @@ class Pool(sections.Section):
         alias="nodeSelector", description="Its nodes, by label; the first pool that matches a node has it."
     )
     filter: PoolFilter = pydantic.Field(default_factory=PoolFilter, description="When a node is rejected.")
+    score: PoolScore = pydantic.Field(default_factory=PoolScore, description="How a node is ranked.")
     descheduler: PoolDescheduler = pydantic.Field(
         default_factory=PoolDescheduler, description="Relief of nodes that are overloaded all the same."
     )

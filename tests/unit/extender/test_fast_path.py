@@ -241,6 +241,9 @@ POLICIES = st.builds(
                 "filter": st.fixed_dictionaries(
                     {"thresholds": st.dictionaries(st.sampled_from(METRICS), st.sampled_from([0.0, 0.1, 0.8]))}
                 ),
+                "score": st.fixed_dictionaries(
+                    {"weights": st.dictionaries(st.sampled_from(METRICS), st.sampled_from([0.0, 0.5, 3.0]))}
+                ),
             }
         ),
         max_size=2,

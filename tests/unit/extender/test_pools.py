@@ -49,6 +49,37 @@ def test_a_node_is_judged_by_the_thresholds_of_its_pool() -> None:
     assert reasons(world)["db"] == "memory_avg_5m over 0.05"
 
 
+def test_a_node_is_scored_by_the_weights_of_its_pool_on_both_paths() -> None:
+    only_cpu = {"weights": {name: 0 for name in worlds.IDLE if name.startswith("memory")}}
+    batch = {"name": "batch", "nodeSelector": {"matchLabels": SPOT}, "score": only_cpu}
+    pair = test_fast_path.Pair()
+    pair.policy(worlds.policy(pools=[batch], score={"incomingPod": False}))
+    full = {**worlds.IDLE, "memory_avg_5m": 0.6, "memory_max_1h": 0.6, "memory_max_1d": 0.6}
+    pair.node("batch", full, labels=SPOT)
+    pair.node("plain", full)
+    found = pair.ask("prioritize", test_fast_path.go_body(["batch", "plain"], "p"))
+    assert {row["Host"]: row["Score"] for row in found} == {"batch": 9, "plain": 4}
+    assert pair.fast.declined == 0
+    rows: Any = {row["name"]: row for row in explain.all_nodes(pair.fast.view, pair.now())["nodes"]}  # type: ignore[attr-defined]
+    assert {name: (row["score"], row["terms"]["memory_avg_5m"] > 0) for name, row in rows.items()} == {
+        "batch": (9, False),
+        "plain": (4, True),
+    }
+    pair.compare()
+
+
+def test_a_metric_that_only_another_pool_weighs_is_not_missed() -> None:
+    batch = {"name": "batch", "nodeSelector": {"matchLabels": SPOT}, "score": {"weights": {"cpu_max_1d": 5}}}
+    cpu_only = {"weights": {"cpu_avg_5m": 1}}
+    in_force = worlds.policy(pools=[batch], score=cpu_only, filter={"thresholds": {}})
+    without = {name: ratio for name, ratio in worlds.IDLE.items() if name != "cpu_max_1d"}
+    world = cluster_view.ClusterView(in_force, "0123456789ab", worlds.NOW)
+    world.nodes.node_changed(None, worlds.node("plain", without))
+    assert world.all_nodes(worlds.NOW).degradations() == ()
+    world.nodes.node_changed(None, worlds.node("batch", without, labels=SPOT))
+    assert world.all_nodes(worlds.NOW).degradations() == ("missing_metric",)
+
+
 def test_a_nodes_own_threshold_comes_before_its_pools_metric_by_metric() -> None:
     world = view_of(spot=SPOT)
     own = worlds.node("spot", WARM, thresholds='{"cpu_avg_5m": 0.7}', labels=SPOT)
@@ -138,7 +169,10 @@ def test_replicas_that_see_other_labels_differ_in_their_digests_where_the_policy
 def test_without_pools_and_with_pools_that_match_no_node_answers_are_equal_byte_for_byte(with_lean: bool) -> None:
     sections: dict[str, object] = {"filter": {"whenAllRejected": "pending"}}
     answers = []
-    for pools in ([], [pool("nowhere", {"none": "such"}, cpu_avg_5m=0.1, memory_avg_5m=0)]):
+    nowhere = pool("nowhere", {"none": "such"}, cpu_avg_5m=0.1, memory_avg_5m=0) | {
+        "score": {"weights": {"cpu_max_1d": 9}}
+    }
+    for pools in ([], [nowhere]):
         side = test_fast_path.Side(with_lean=with_lean)
         side.view.use_policy(worlds.policy(**sections, pools=pools), "0", lambda: (), worlds.NOW)
         for at, name in enumerate(test_fast_path.NAMES):

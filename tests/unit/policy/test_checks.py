@@ -190,6 +190,19 @@ def _band(above: float, until: float) -> dict[str, object]:
             "no line in descheduler.thresholds, and a pool changes lines but adds none; there: memory_avg_5m, cpu",
         ),
         (
+            {
+                "score": {"weights": {"cpu_avg_5m": 1}},
+                "pools": [{**_pool("a", app="x"), "score": {"weights": {"cpu_avg_5m": 0}}}],
+            },
+            "pools[0].score.weights",
+            "all weights are 0 in this pool, with those of score.weights: at least one metric must count",
+        ),
+        (
+            {"pools": [{**_pool("a", app="x"), "score": {"weights": {"cpu": 1}}}]},
+            "pools[0].score.weights.cpu",
+            "no metric of this name",
+        ),
+        (
             {"pools": [{"name": "a", "nodeSelector": {"matchExpressions": [_EXPRESSION]}}]},
             "pools[0].nodeSelector.matchExpressions[0].values",
             "In needs at least one",

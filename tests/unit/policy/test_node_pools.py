@@ -51,6 +51,14 @@ def test_a_pools_values_replace_the_policys_key_by_key() -> None:
     assert on_spot.model_copy(update={"filter": POLICY.filter, "pools": POLICY.pools}) == POLICY
 
 
+def test_a_pools_weights_replace_the_policys_key_by_key() -> None:
+    spot = {"name": "spot", "nodeSelector": {}, "score": {"weights": {"cpu_avg_5m": 2, "cpu_max_1d": 0}}}
+    policy = load_policy.LoadPolicy.of({"pools": [spot]})
+    on_spot = policy.on_node({}).score
+    assert on_spot.weights == {**policy.score.weights, "cpu_avg_5m": 2.0, "cpu_max_1d": 0.0}
+    assert on_spot.model_copy(update={"weights": policy.score.weights}) == policy.score
+
+
 def test_a_pools_relief_replaces_the_policys_key_by_key_but_for_caps_on_all_its_nodes() -> None:
     relief = {
         "mode": "Enforce",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from policy.rules import scoring
 from policy.schema import load_policy
+from policy.schema.node_pools import NO_POOL
 
 NAN = float("nan")
 MISSING = [NAN] * 6
@@ -285,6 +286,26 @@ def test_a_nodes_base_is_the_same_to_the_bit_whoever_stands_beside_it(
     alone = scoring.bases(_array(*whole), weighing)
     among = _scored(*rows, MISSING, *whole, weighing=weighing).own_base[-len(whole) :]
     np.testing.assert_array_equal(alone, among)
+
+
+@given(rows=_ROWS, weighing=_WEIGHINGS, other=_WEIGHINGS, data=st.data())
+def test_nodes_of_a_pool_are_weighed_as_if_all_nodes_had_its_weights(
+    rows: list[list[float]], weighing: scoring.Weighing, other: scoring.Weighing, data: st.DataObject
+) -> None:
+    values, expected, points = _array(*rows), np.full((len(rows), 6), 0.05), np.zeros(len(rows))
+    drawn = data.draw(st.lists(st.sampled_from([NO_POOL, 0]), min_size=len(rows), max_size=len(rows)))
+    pooled, places = weighing._replace(of_pools=(other,)), np.array(drawn, dtype=np.intp)
+    mixed = scoring.scores(values, expected, points, pooled, places=places)
+    of_each = {at: scoring.scores(values, expected, points, one) for at, one in ((NO_POOL, weighing), (0, other))}
+    for row, place in enumerate(drawn):
+        np.testing.assert_array_equal(mixed.terms[row], of_each[place].terms[row])
+        np.testing.assert_array_equal(mixed.own_base[row], of_each[place].own_base[row])
+        assert mixed.degraded[row] == of_each[place].degraded[row]
+    np.testing.assert_array_equal(scoring.bases(values + expected, pooled, places), mixed.own_base)
+    np.testing.assert_array_equal(scoring.whole(values, pooled, places), ~mixed.degraded)
+    alone = scoring.ranking(values, expected, points, pooled, places=places)
+    for one, same in zip(alone, mixed.ranking, strict=True):
+        np.testing.assert_array_equal(one, same)
 
 
 _MANY = load_policy.LoadPolicy.of(

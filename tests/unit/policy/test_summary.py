@@ -282,6 +282,7 @@ def test_a_pool_is_read_back_by_what_differs_in_it() -> None:
         "name": "spot",
         "nodeSelector": {"matchLabels": {"lifecycle": "spot"}},
         "filter": {"thresholds": {"cpu_avg_5m": 0.85, "cpu_max_1h": 0}},
+        "score": {"weights": {"memory_avg_5m": 0, "memory_max_1h": 0, "memory_max_1d": 0}},
         "descheduler": {
             "mode": "Enforce",
             "thresholds": {"cpu_avg_5m": {"evictAbove": 0.95, "evictUntil": 0.7}},
@@ -294,6 +295,8 @@ def test_a_pool_is_read_back_by_what_differs_in_it() -> None:
         "pool spot has the nodes that match lifecycle=spot",
         "pool spot: a node is skipped for new pods while its 5-minute CPU average is over 85 %",
         "pool spot: no node is skipped for its 1-hour CPU maximum",
+        "pool spot: a node scores 10 (idle) to 0 (full) by the worse of the mean of 5-minute CPU average (60 %), "
+        "1-hour CPU maximum (30 %) and 1-day CPU maximum (10 %)",
         "pool spot: it enforces: every 2 minutes it plans and evicts",
         "pool spot: a node is overloaded once its 5-minute CPU average has been over 95 % for 3 minutes; "
         "pods leave it until that is at or under 70 %",
