@@ -63,6 +63,7 @@ LONGEST_FIRST = (
     "test_guide",
     "test_helm_doctor",
     "test_placing",
+    "test_pools",
     "test_kustomize",
     "test_demo",
     "test_scheduler_model",

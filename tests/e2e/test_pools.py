@@ -1,0 +1,157 @@
+"""Pools on a real control plane: of two hot nodes each is filtered and relieved by its own pool.
+
+The policy's own mode is Observe and its line for CPU is the default; nodes labelled `lifecycle: spot` take pods at a
+CPU load that closes all others, and they alone are relieved.
+"""
+
+import collections.abc
+import functools
+import json
+
+import click.testing
+import pytest
+
+import cli.__main__
+from kube import kinds, objects
+from tests.e2e import bodies, policies, stack, waiting
+
+pytestmark = pytest.mark.cluster
+SPOT, PLAIN = "node-0", "node-3"
+LABELS = {"lifecycle": "spot"}
+PAIR = "e2e.evenload.io/pair"  # on SPOT and PLAIN alone
+POOLS = [
+    {
+        "name": "spot",
+        "nodeSelector": {"matchLabels": LABELS},
+        "filter": {"thresholds": {"cpu_avg_5m": 0.95, "cpu_max_1h": 0}},
+        "descheduler": {"mode": "Enforce"},
+    }
+]
+HEAVY: bodies.PodOptions = {"cpu_millicores": 100, "memory_bytes": 5 * 2**30, "memory_request": "256Mi"}
+RELIEF_SECONDS = 300.0  # as of test_relief
+
+
+@pytest.fixture(scope="module")
+def running() -> collections.abc.Iterator[stack.Stack]:
+    """All three services on six nodes, the descheduler not started yet."""
+    write = functools.partial(policies.write, sync__staleAfter="60s", pools=POOLS)
+    with stack.started(6, write) as started:
+        for name in (SPOT, PLAIN):
+            labelled(started, name, {PAIR: "yes"})
+        started.start(started.annotator, started.extender)
+        started.use_extender()
+        yield started
+
+
+@pytest.fixture
+def evenload(running: stack.Stack) -> collections.abc.Iterator[stack.Stack]:
+    """Idle nodes of which one is spot; the descheduler is ended afterwards."""
+    for name in running.nodes():
+        labelled(running, name, {"lifecycle": "spot" if name == SPOT else None})
+    running.reset()
+    yield running
+    running.descheduler.kill()
+
+
+def labelled(evenload: stack.Stack, node: str, labels: collections.abc.Mapping[str, str | None]) -> None:
+    """Gives a node labels; None takes one away."""
+    evenload.door.merge_patch(kinds.NODES, node, {"metadata": {"labels": dict(labels)}})
+
+
+def pools_known(evenload: stack.Stack) -> dict[str, str | None]:
+    """The pool of either node, as the extender has it."""
+    return {name: evenload.view_of(name).get("pool") for name in (SPOT, PLAIN)}
+
+
+def command(*words: str) -> str:
+    """What an `evenload` command prints."""
+    result = click.testing.CliRunner().invoke(cli.__main__.main, list(words))
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def test_a_pod_lands_by_the_line_of_its_nodes_pool_and_another_label_is_another_pool(evenload: stack.Stack) -> None:
+    for name in (SPOT, PLAIN):
+        evenload.heat(name, cpu_ratio=0.85)
+    waiting.eventually(
+        lambda: pools_known(evenload) == {SPOT: "spot", PLAIN: None}, 90, "the extender to see the label"
+    )
+    evenload.create_pods("before-", 6, node_selector={PAIR: "yes"})
+    assert evenload.per_node("before-", 6) == {SPOT: 6}, "0.85 is under 0.95 and over 0.65"
+
+    words = ("--node", SPOT, "--kubeconfig", str(evenload.cluster.kubeconfig))
+    shown = command("policy", "show", str(evenload.policy), *words).splitlines()
+    assert shown[1] == f"  - node {SPOT} belongs to pool spot, the first that matches it (lifecycle=spot)"
+    listed = command("nodes", "--extender", evenload.extender.url, "-o", "json")
+    rows = {row["name"]: row for row in json.loads(listed)["nodes"]}
+    assert (rows[SPOT]["allowed"], rows[SPOT]["pool"]) == (True, "spot")
+    assert (rows[PLAIN]["rejected"], rows[PLAIN]["pool"]) == ("cpu_avg_5m over 0.65", None)
+
+    labelled(evenload, SPOT, {"lifecycle": None})
+    labelled(evenload, PLAIN, LABELS)
+    waiting.eventually(lambda: pools_known(evenload) == {SPOT: None, PLAIN: "spot"}, 90, "the extender to see both")
+    evenload.create_pods("after-", 6, node_selector={PAIR: "yes"})
+    assert evenload.per_node("after-", 6) == {PLAIN: 6}
+
+
+def fill(evenload: stack.Stack, name: str, node: str) -> dict[str, objects.Pod]:
+    """Brings a node over 80 % of memory by pods of a Deployment that may go anywhere later; they by uid."""
+    label = f"e2e.evenload.io/{name}"
+    labelled(evenload, node, {label: "yes"})
+    shape: bodies.PodOptions = {**HEAVY, "node_selector": {label: "yes"}}
+    body = bodies.deployment(name, 4, **shape)
+    evenload.door.create(kinds.DEPLOYMENTS, body, namespace=stack.NAMESPACE)
+
+    def ready() -> list[objects.Pod]:
+        pods = [pod for pod in evenload.pods(f"{name}-") if pod.ready]
+        return pods if len(pods) == 4 else []
+
+    pods = waiting.eventually(ready, 90, f"the pods of {name} to be ready")
+    for other in evenload.nodes():
+        labelled(evenload, other, {label: "yes"})
+    evenload.set_load(node, memory_ratio=0.25)
+    evenload.await_reading(node, "memory_avg_5m", 0.8, 1.0)
+    return {pod.uid: pod for pod in pods}
+
+
+def results(evenload: stack.Stack) -> dict[tuple[str, str, str], set[str]]:
+    """The uids of pods in the ledger by node, mode and result."""
+    answer = evenload.descheduler.json("/evictions")
+    assert isinstance(answer, dict)
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for row in answer["evictions"]:
+        found.setdefault((row["node"], row["mode"], row["result"]), set()).add(row["pod_uid"])
+    return found
+
+
+def test_the_descheduler_evicts_in_the_pool_that_enforces_and_only_observes_elsewhere(evenload: stack.Stack) -> None:
+    moving, staying = fill(evenload, "moves", SPOT), fill(evenload, "stays", PLAIN)
+    evenload.descheduler.start()
+    evenload.await_reading(SPOT, "memory_avg_5m", 0.0, 0.6, timeout_seconds=RELIEF_SECONDS)
+    waiting.eventually(
+        lambda: results(evenload).get((PLAIN, "Observe", "observed")),
+        RELIEF_SECONDS,
+        f"a pod of {PLAIN} to be observed",
+        lambda: results(evenload),
+    )
+    found = results(evenload)
+    assert found[SPOT, "Enforce", "evicted"] <= set(moving)
+    assert found[PLAIN, "Observe", "observed"] <= set(staying)
+    assert {(node, mode) for node, mode, _ in found} == {(SPOT, "Enforce"), (PLAIN, "Observe")}, found
+    here = {pod.uid: pod.node_name for pod in evenload.pods("stays-")}
+    assert here == dict.fromkeys(staying, PLAIN), "no pod of the other node was touched"
+    hints = {name: "evenload.io/relief" in node.annotations for name, node in evenload.nodes().items()}
+    assert (hints[SPOT], hints[PLAIN]) == (True, False)
+
+    plan = json.loads(command("plan", "--descheduler", evenload.descheduler.url, "-o", "json"))
+    assert [(one["pool"], one["mode"]) for one in plan["pools"]] == [("spot", "Enforce"), (None, "Observe")]
+    assert {node["node"]: node["mode"] for node in plan["nodes"]} == {PLAIN: "Observe"}, "the spot node is relieved"
+    notes = [note for note in event_notes(evenload) if note.startswith("OBSERVE ONLY: ")]
+    assert notes
+    assert all(PLAIN in note for note in notes)
+
+
+def event_notes(evenload: stack.Stack) -> list[str]:
+    """The notes of our Events about pods."""
+    events = evenload.door.list(kinds.EVENTS, namespace=stack.NAMESPACE, field_selector="reason=NodeOverloaded").items
+    return [event.note for event in events if event.regarding.kind == "Pod"]
