@@ -69,6 +69,7 @@ class Site:
         names = tuple(dict.fromkeys((*SERVER_NAMES, self.layout.host("kube-apiserver"))))
         self._write_pair("ca", self.authority.pair)
         self._write_pair("server", self.authority.serving(names, now_seconds=now_seconds))
+        self._write_pair("front-proxy", self.authority.client(components.FRONT_PROXY, (), now_seconds=now_seconds))
         self._write_pair("admin", self.authority.client(*ADMIN, now_seconds=now_seconds))
         accounts = certificates.new_key()
         self.write("pki/service-accounts.key", certificates.key_pem(accounts))

@@ -35,6 +35,16 @@ def test_a_command_listens_on_loopback_and_keeps_to_the_clusters_directory(name:
     assert all(value.startswith(("/c/", "/s/")) for value in values if value.startswith("/") and "," not in value)
 
 
+def test_the_apiserver_asks_servers_of_aggregated_apis_as_the_front_proxy() -> None:
+    command = components.apiserver(LAYOUT, port=3, etcd_port=1, audit=False)
+    assert "--enable-aggregator-routing=true" in command
+    assert f"--requestheader-allowed-names={components.FRONT_PROXY}" in command
+    assert [word for word in command if word.endswith(("pki/front-proxy.crt", "pki/front-proxy.key"))] == [
+        f"--proxy-client-cert-file={LAYOUT.pki('front-proxy.crt')}",
+        f"--proxy-client-key-file={LAYOUT.pki('front-proxy.key')}",
+    ]
+
+
 def test_the_apiserver_has_rbac_and_its_etcd() -> None:
     command = components.apiserver(LAYOUT, port=3, etcd_port=1, audit=False)
     assert {"--authorization-mode=Node,RBAC", "--etcd-servers=http://127.0.0.1:1", "--secure-port=3"} <= set(command)
