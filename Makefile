@@ -64,12 +64,15 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose
+.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server
 image: $(STAMP) ## build the image as root on Debian, without Docker, into dist/, and print its size, contents and start times
 	$(BIN)/python -m deploy.image $(IMAGE)
 # Not part of `test`: the first run compiles an engine, for some minutes.
 compose: binaries ## docker-compose.yml in a real engine, as root on Debian
 	$(BIN)/python -m tests.composed
+# Not part of `test`: the first run compiles metrics-server, for four minutes and more. `test` has a stand-in of it.
+metrics-server: binaries ## the annotator over the real metrics-server
+	EVENLOAD_METRICS_SERVER=real $(REAL) tests/contract/test_metrics_server.py
 audit: $(STAMP) ## known vulnerabilities of what is pinned, where a network answers
 	$(BIN)/python -m deploy.audit
 licences: $(STAMP) ## write docs/reference/licences.md from what is installed

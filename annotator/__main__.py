@@ -1,7 +1,7 @@
 """`python -m annotator`: wiring only. Options -> doors, policy, one annotator; then one cycle or the service.
 
-Exit codes: 0 done, 2 bad input (policy, kubeconfig, Prometheus settings), 3 apiserver or Prometheus out of reach, 4 the
-one cycle of `--once` saw or wrote only part.
+Exit codes: 0 done, 2 bad input (policy, kubeconfig, Prometheus settings), 3 apiserver, Prometheus or metrics-server out
+of reach, 4 the one cycle of `--once` saw or wrote only part.
 """
 
 if __name__ == "__main__":
@@ -11,11 +11,13 @@ if __name__ == "__main__":
 
 import random
 import threading
+from typing import TYPE_CHECKING
 
 import click
 from prometheus_client import CollectorRegistry
 
 from annotator import dry_run_report, node_sync, service
+from annotator.collect import metrics_server
 from annotator.metrics import Telemetry
 from annotator.publish import node_writer
 from kube import config, kinds, lease, policy_events
@@ -32,7 +34,11 @@ from promql.http import query_metrics as promql_telemetry
 from promql.queries import identity
 from runtime import clock, exit_codes, logs, loop, options, terminal
 from runtime.exit_codes import Exit
+from runtime.options import PROMETHEUS
 from runtime.reloading import Reloading
+
+if TYPE_CHECKING:  # brings the HTTP library, which --help need not wait for
+    from promql.http import client
 
 DEFAULT_PORT = 8901
 LEASE = "evenload-annotator"
@@ -41,6 +47,7 @@ REPORTED = (PolicyError, OSError, UnicodeDecodeError, kube_errors.KubeError, pro
 
 @click.command()
 @options.service_options(DEFAULT_PORT)
+@options.source_option
 @promql_options.connection_options
 @promql_options.series_options
 @click.option("--crane-annotations", is_flag=True, help="Also write crane's keys (cpu_usage_avg_5m and so on).")
@@ -52,6 +59,7 @@ REPORTED = (PolicyError, OSError, UnicodeDecodeError, kube_errors.KubeError, pro
 def main(
     *,
     options: options.ServiceOptions,
+    source: str,
     connection: promql_options.Connection,
     labels: identity.SeriesLabels,
     crane_annotations: bool,
@@ -59,7 +67,7 @@ def main(
     output: str,
     leader_elect: bool,
 ) -> None:
-    """Write what nodes really use on the Node objects, from Prometheus."""
+    """Write what nodes really use on the Node objects, from Prometheus or metrics-server."""
     if (dry_run or output != "text") and not options.once:
         raise click.UsageError("--dry-run and -o say what one sync does: give them together with --once")
     logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
@@ -68,19 +76,19 @@ def main(
         policy = Reloading(options.policy, loader.load, clock=wall, describe=loader.describe)
         policy.load()
         rng = random.Random()  # noqa: S311 - jitter, not secrets
-        asking, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
-        period_seconds = lambda: policy.current.sync.period_seconds  # noqa: E731
+        asking = connection.connect(options.prometheus) if source == PROMETHEUS else None
+        door = config.connect(options.kubeconfig, options.context)
         stop = threading.Event() if options.once else loop.stop_on_signals()
-        prometheus = circuit_breaker.CircuitBreaker(
-            asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds, stop=stop
-        )
-        registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
+        prometheus = asking if asking is None else _guarded(asking, policy, wall, rng, stop, registry)
         settings = node_sync.Settings(options.namespace, labels, crane_annotations)
         telemetry = Telemetry(registry, wall.now)
         election = _election(door, options, wall, rng) if leader_elect and not options.once else None
         leads = election.is_leader if election else lambda: True
         writer = node_writer.Writer(door, telemetry, clock=wall, stop=stop, leads=leads, dry_run=dry_run)
-        annotator = node_sync.Annotator(prometheus, door, writer, settings, clock=wall, telemetry=telemetry)
+        load = None if prometheus else metrics_server.MetricsServerSource(door, clock=wall)
+        annotator = node_sync.Annotator(
+            prometheus, door, writer, settings, clock=wall, telemetry=telemetry, source=load
+        )
         if options.once:
             raise SystemExit(_once(annotator, door, writer, policy, output))
         telemetry.export_leadership(leads)
@@ -94,11 +102,28 @@ def main(
             clock=wall,
             rng=rng,
             news=news,
-            circuit=lambda: prometheus.line,
+            circuit=(lambda: prometheus.line) if prometheus else None,
             left_out=door.undecodable,
         )
         with service.serving(running, telemetry, registry, options), lease.campaigning(election):
             running.run(stop)
+
+
+def _guarded(
+    asking: "client.Client",
+    policy: Reloading[LoadPolicy],
+    wall: clock.Clock,
+    rng: random.Random,
+    stop: threading.Event,
+    registry: CollectorRegistry,
+) -> circuit_breaker.CircuitBreaker:
+    """The door to Prometheus behind its circuit breaker, with its metrics."""
+    period_seconds = lambda: policy.current.sync.period_seconds  # noqa: E731
+    prometheus = circuit_breaker.CircuitBreaker(
+        asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds, stop=stop
+    )
+    registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
+    return prometheus
 
 
 def _once(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from annotator import change_logger, forecast_sync, node_index, usage_sync
-from annotator.collect import collector
+from annotator.collect import collector, sources
 from annotator.collect.last_good_values import EMPTY, LastGoodValues, NodeSet
 from annotator.diagnostics import matching, scrapes, spread, staleness
 from annotator.metrics import Telemetry
@@ -79,11 +79,14 @@ class _PublishedState(NamedTuple):
 
 
 class Annotator:
-    """The state between syncs. `sync` belongs to one thread; `levels` and `last` may be read from others."""
+    """The state between syncs. `sync` belongs to one thread; `levels`, `last` and `shortage` may be read from others.
+
+    `prometheus` None: nothing is known of owners' usage, and the load of nodes comes from `source`.
+    """
 
     def __init__(
         self,
-        prometheus: PrometheusDoor,
+        prometheus: PrometheusDoor | None,
         kube: KubeReader,
         writer: KubeWriter,
         settings: Settings,
@@ -91,8 +94,10 @@ class Annotator:
         clock: clock.Clock,
         telemetry: Telemetry,
         publisher: node_publisher.Publisher | None = None,
+        source: sources.Source | None = None,
     ) -> None:
         self._prometheus = prometheus
+        self._source = source or sources.PrometheusSource(self._query, settings.labels)
         self._kube = kube
         self._writer = writer
         self._settings = settings
@@ -102,7 +107,6 @@ class Annotator:
         self._held_seconds = -math.inf  # when the book was last brought up to date
         self._uids: tuple[str, ...] = ()  # of the nodes in the book
         self.fleets = node_index.NodeIndex(crane=settings.crane)
-        self._failed: set[str] = set()  # the metrics whose queries failed in the last sync
         self._publisher = publisher or node_publisher.NodePublisher(
             writer, telemetry, namespace=settings.namespace, writers=settings.writers
         )
@@ -110,7 +114,9 @@ class Annotator:
         self._usage = usage_sync.OwnerUsage(self._ask_pods, self._publish_usage, telemetry, clock.now)
         self._forecasts = forecast_sync.Forecasts(self._ask_hour, telemetry, clock.now)
         self.pods = PodIndex()
-        self.scrapes = scrapes.Scrapes(prometheus, selector=settings.labels.node_selector)
+        selector = settings.labels.node_selector
+        self._scrapes = None if prometheus is None else scrapes.Scrapes(prometheus, selector=selector)
+        self.shortage = ""  # what windows lack; "" while nothing is wrong, or nothing is known
         self.levels: effectiveness.Levels | None = None
         self.last: Outcome | None = None
 
@@ -133,11 +139,14 @@ class Annotator:
 
     def _look_aside(self, policy: LoadPolicy) -> None:
         """After the heartbeat, what may wait: what owners use, or the windows; never both in one sync."""
-        if any(metric.is_forecast for metric in policy.metrics_in_force):
+        if self._prometheus is not None and any(metric.is_forecast for metric in policy.metrics_in_force):
             self._forecasts.read_an_hour(self.pods)
-        if not self._usage.sync(self.pods, policy):
-            self.scrapes.look(policy, now_seconds=self._clock.now())
-            self._complaints.update("windows are not full", self.scrapes.sentence)
+        if self._scrapes is None:
+            self.shortage = self._source.shortage(load_metrics.measured(policy.metrics_in_force))
+        elif not self._usage.sync(self.pods, policy):
+            self._scrapes.look(policy, now_seconds=self._clock.now())
+            self.shortage = self._scrapes.sentence
+        self._complaints.update("windows are not full", self.shortage)
 
     @property
     def pod_usage(self) -> owner_means.PodUsage | None:
@@ -161,8 +170,7 @@ class Annotator:
         self._telemetry.contested_addresses.set(len(known.contested))
         self._resume(fleet, rules.policy)
         asked_seconds = self._clock.now()  # before the answers, which may be long on their way
-        asked = collector.doubted(self._ask(load_metrics.measured(metrics), known), self._book)
-        self._failed = {one.metric.name for one in asked if one.error is not None}
+        asked = self._source.read(fleet, known, load_metrics.measured(metrics), self._book)
         self._report(asked)
         failures = tuple(one.error for one in asked if one.error is not None)
         if len(failures) == len(asked):
@@ -171,15 +179,12 @@ class Annotator:
         self._hold(asked, fleet, rules.policy, asked_seconds)
         published = self._publish(fleet, rules, self._clock.now())
         without = tuple(sorted(self._book.silent()))
-        unmatched = matching.sentence(nodes, without, asked, known, labels)
+        unmatched = matching.sentence(nodes, without, asked, known, labels, self._source.absence)
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
         self._telemetry.nodes.labels("matched").set(len(nodes) - len(without))
         self._telemetry.nodes.labels("unmatched").set(len(without))
         answered = len(asked) - len(failures)
         return Outcome(len(nodes), without, failures, answered, *published, unmatched=unmatched)
-
-    def _ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collector.MetricAnswer, ...]:
-        return collector.ask(self._query, metrics, known, self._settings.labels, failed_before=self._failed)
 
     def _with_forecasts(
         self, answers: Sequence[collector.MetricAnswer], metrics: Sequence[Metric], fleet: NodeSet
@@ -210,6 +215,8 @@ class Annotator:
         return self._timed(metric.name, expression)
 
     def _timed(self, name: str, expression: str, at_seconds: float | None = None) -> Answer:
+        if self._prometheus is None:
+            raise errors.ConfigError("no Prometheus: load comes from another source, which has nothing of this")
         with self._telemetry.query_seconds.labels(name).time():
             return self._prometheus.query(expression, at_seconds=at_seconds)
 
@@ -235,16 +242,25 @@ class Annotator:
             return
         beat = resuming.last_heartbeat(self._kube, self._settings.namespace)
         texts = self._publisher.texts(fleet, now_seconds=now_seconds)
+        carried = resuming.carried(texts, beat, now_seconds=now_seconds)
         metrics = load_metrics.names(policy.metrics_in_force)
-        self._book = resuming.carried(texts, beat, metrics, now_seconds=now_seconds).aligned(fleet.names, metrics)
+        self._book = resuming.book(carried, metrics).aligned(fleet.names, metrics)
         self._uids = fleet.uids
+        self._source.resume(fleet, policy.metrics_in_force, carried)
 
     def _publish(self, fleet: NodeSet, rules: Rulebook, now_seconds: float) -> node_publisher.Published:
         """Brings the values to the nodes, with the placements on them."""
         hot, worth = self._hot_counts(rules.policy, now_seconds), self.fleets.rules(rules.policy)
         published = self._publisher.publish(
             node_publisher.Publication(
-                self._book, fleet, hot, worth, rules.content_hash, now_seconds, self._forecasts.peaks
+                self._book,
+                fleet,
+                hot,
+                worth,
+                rules.content_hash,
+                now_seconds,
+                self._forecasts.peaks,
+                self._source.extent,
             )
         )
         if published.counted.get(write_plan.WRITTEN):
@@ -286,7 +302,7 @@ class Annotator:
         self._complaints.update("values refused", refused, metric=metric.name, nodes=len(answer.refused))
 
 
-def _cause(error: errors.PromqlError) -> str:
+def _cause(error: collector.LoadError) -> str:
     """The failure itself, also while the circuit is open: one lasting trouble is one text, and so one log line."""
     return str(error.last if isinstance(error, errors.Paused) else error)
 

@@ -147,9 +147,9 @@ class Service:
         ready = [
             health.Check("policy", lambda: None, self._policy.line),
             health.Check("last sync", lambda: None, self._sync_state),
-            health.Check("windows", lambda: None, lambda: self._annotator.scrapes.sentence or "nothing wrong is known"),
+            health.Check("windows", lambda: None, lambda: self._annotator.shortage or "nothing wrong is known"),
             health.Check("freshness", lambda: None, self._freshness),
-            health.Check("circuit to Prometheus", lambda: None, self._circuit),
+            *([health.Check("circuit to Prometheus", lambda: None, self._circuit)] if self._circuit else []),
             *self.watches.checks(),
             self._left_out.check(),
             self._pods_left_out.check(),

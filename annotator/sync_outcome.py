@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from annotator.collect.collector import LoadError
 from annotator.publish import write_plan
 from kube import errors as kube_errors
 from promql import errors
@@ -19,7 +20,7 @@ class Outcome:
 
     nodes: int
     without_values: tuple[str, ...]
-    errors: tuple[errors.PromqlError, ...]
+    errors: tuple[LoadError, ...]
     answered: int
     patches: Mapping[str, int]
     patch_error: kube_errors.KubeError | None = None
@@ -34,7 +35,7 @@ class Outcome:
 
     @property
     def partly_answered(self) -> bool:
-        """Some query was answered, if only in part: Prometheus is within reach."""
+        """Some query was answered, if only in part: the source is within reach."""
         return self.answered > 0 or any(isinstance(error, errors.Partial) for error in self.errors)
 
     @property

@@ -37,6 +37,7 @@ OBJECTS_BEFORE_COLLECTING, IN_ONE_RUN = 50_000, 0
 
 @click.command()
 @service_options.service_options(DEFAULT_PORT)
+@service_options.source_option
 @promql_options.connection_options
 @click.option(
     "--ledger",
@@ -57,6 +58,7 @@ OBJECTS_BEFORE_COLLECTING, IN_ONE_RUN = 50_000, 0
 def main(
     *,
     options: service_options.ServiceOptions,
+    source: str,
     connection: promql_options.Connection,
     ledger_path: Path | None,
     ledger_days: int,
@@ -64,6 +66,11 @@ def main(
     leader_elect: bool,
 ) -> None:
     """Relieve overloaded nodes by evicting pods that will land elsewhere."""
+    if source != service_options.PROMETHEUS:
+        raise click.UsageError(
+            f"--source {source}: the descheduler plans by what pods used over minutes, which only Prometheus has; give "
+            "--prometheus URL, or run annotator and extender without a descheduler"
+        )
     logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
     with _collecting(IN_ONE_RUN if options.once else OBJECTS_BEFORE_COLLECTING):
         begun = _begun(options) if options.once else None

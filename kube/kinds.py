@@ -49,6 +49,8 @@ EVENTS = Kind("apis/events.k8s.io/v1", "events", "Event", objects.Event)
 PRIORITY_CLASSES = Kind(
     "apis/scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", objects.PriorityClass, namespaced=False
 )
+# Not of kube-apiserver itself, but of metrics-server behind it, where one is installed; it can be listed, not watched.
+NODE_METRICS = Kind("apis/metrics.k8s.io/v1beta1", "nodes", "NodeMetrics", objects.NodeMetrics, namespaced=False)
 
 ALL: tuple[Kind[Any], ...] = (
     NODES,

@@ -18,7 +18,7 @@ from kube.api.metadata import (
     controller,
     holding_since_seconds,
 )
-from kube.api.nodes import Address, Node
+from kube.api.nodes import Address, Node, NodeMetrics
 from kube.api.pods import Pod, Volume
 from kube.api.resources import NOTHING, Container, Requirements, Resources
 from kube.api.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
@@ -63,6 +63,7 @@ __all__ = [
     "Namespace",
     "Node",
     "NodeAffinity",
+    "NodeMetrics",
     "NodeSelector",
     "NodeSelectorTerm",
     "Object",

@@ -33,11 +33,14 @@ ZERO_NOISE_RATIO = 0.02
 
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """One answer by node: good values, refused ones with their reason, labels that match no node."""
+    """One answer by node: good values, refused ones with their reason, labels that match no node; and when a value was
+    measured (Unix seconds), where the source says it of each.
+    """
 
     values: Mapping[str, float]
     refused: Mapping[str, str]
-    unmatched: tuple[str, ...]
+    unmatched: tuple[str, ...] = ()
+    at_seconds: Mapping[str, float] | None = None
 
     def of(self, nodes: Sequence[str]) -> npt.NDArray[np.float64]:
         """In the order of these nodes, NaN where one has no good value."""
@@ -46,6 +49,12 @@ class NodeValues:
             return np.array([values[node] for node in nodes], np.float64)
         except KeyError:
             return np.array([values.get(node, math.nan) for node in nodes], np.float64)
+
+    def confirmed_seconds(self, nodes: Sequence[str], now_seconds: float) -> npt.NDArray[np.float64]:
+        """When the value of each of these nodes was measured, and not later than now."""
+        if self.at_seconds is None:
+            return np.full(len(nodes), now_seconds)
+        return np.array([min(self.at_seconds.get(node, now_seconds), now_seconds) for node in nodes], np.float64)
 
     @property
     def refused_by_reason(self) -> Mapping[str, int]:

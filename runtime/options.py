@@ -16,6 +16,7 @@ import click
 
 from runtime import version
 
+SOURCES = PROMETHEUS, METRICS_SERVER = "prometheus", "metrics-server"
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 DEFAULT_NAMESPACE = "evenload-system"
 
@@ -105,6 +106,17 @@ def service_options(default_port: int) -> Callable[[Callable[..., Any]], Callabl
         return functools.reduce(lambda inner, outer: outer(inner), reversed(decorators), _gathered(command))
 
     return decorate
+
+
+def source_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a click command's function; it gains the keyword argument `source`."""
+    return click.option(
+        "--source",
+        type=click.Choice(SOURCES),
+        default=PROMETHEUS,
+        show_default=True,
+        help="Where the load of nodes comes from.",
+    )(command)
 
 
 def _gathered(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -65,6 +65,7 @@ LONGEST_FIRST = (
     "test_placing",
     "test_pools",
     "test_kustomize",
+    "test_metrics_server",
     "test_demo",
     "test_scheduler_model",
     "test_cluster",

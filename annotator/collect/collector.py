@@ -28,12 +28,19 @@ from promql.door import Answer
 from promql.queries import identity, node_queries
 
 
+class MetricsServerError(Exception):
+    """metrics-server was not read; the text says why and what to look at."""
+
+
+LoadError = errors.PromqlError | MetricsServerError
+
+
 class MetricAnswer(NamedTuple):
     """One metric with its answer, or with the error that kept it from having one."""
 
     metric: Metric
     answer: readings.NodeValues | None
-    error: errors.PromqlError | None = None
+    error: LoadError | None = None
 
 
 def ask(
@@ -121,7 +128,8 @@ def fold(
         if answer is None:
             ratios[:, column], confirmed_seconds[:, column] = kept[:, column], before.confirmed_seconds[:, column]
         else:
-            ratios[:, column], confirmed_seconds[:, column] = answer.of(nodes), now_seconds
+            ratios[:, column] = answer.of(nodes)
+            confirmed_seconds[:, column] = answer.confirmed_seconds(nodes, now_seconds)
     _make_consistent(ratios, answers)
     return LastGoodValues(nodes, before.metrics, ratios, np.where(np.isnan(ratios), np.nan, confirmed_seconds))
 

@@ -4,7 +4,7 @@
 /readyz?verbose and on stderr of `--once`. Pure.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from annotator.collect.collector import MetricAnswer
@@ -20,20 +20,29 @@ def sentence(
     answers: Sequence[MetricAnswer],
     directory: Directory,
     labels: SeriesLabels,
+    absence: Callable[[Node], str] = lambda _: "",
 ) -> str:
-    """ "4 of 5 nodes matched; node-3 has no series: no target with instance 10.0.0.3"; "" when all have values."""
+    """ "4 of 5 nodes matched; node-3 has no series: no target with instance 10.0.0.3"; "" when all have values.
+    `absence` is the source's own reason (`annotator.collect.sources`), "" where it has none.
+    """
     if not without:
         return ""
     missing = frozenset(without)
     silent = [node for node in nodes if node.name in missing]
-    shown = [f"{node.name} {reason(node, answers, directory, labels)}" for node in silent[:SHOWN]]
+    shown = [f"{node.name} {reason(node, answers, directory, labels, absence)}" for node in silent[:SHOWN]]
     more = [f"{len(silent) - SHOWN} more nodes without values"] if len(silent) > SHOWN else []
     return "; ".join(
         [f"{len(nodes) - len(silent)} of {len(nodes)} nodes matched", *shown, *more, *_strays(answers, labels)]
     )
 
 
-def reason(node: Node, metric_answers: Sequence[MetricAnswer], directory: Directory, labels: SeriesLabels) -> str:
+def reason(
+    node: Node,
+    metric_answers: Sequence[MetricAnswer],
+    directory: Directory,
+    labels: SeriesLabels,
+    absence: Callable[[Node], str] = lambda _: "",
+) -> str:
     """Returns the reason why one node has no values, from the answers of a sync."""
     answers = [one.answer for one in metric_answers if one.answer is not None]
     refused = sorted({answer.refused[node.name] for answer in answers if node.name in answer.refused})
@@ -42,10 +51,12 @@ def reason(node: Node, metric_answers: Sequence[MetricAnswer], directory: Direct
     present = [one.metric.name for one in metric_answers if one.answer is not None and node.name in one.answer.values]
     if present:
         return f"has no current average, so its {', '.join(present)} say nothing about the present"
+    if own := absence(node):
+        return own
     lost = sorted({word for word in _words(node) if directory.resolve(word) not in (None, node.name)})
     claimed = f"; it claims {', '.join(lost[:SHOWN])}, of {directory.resolve(lost[0])}" if lost else ""
-    own = [word for word in _words(node) if word not in lost]
-    return f"has no series: no target with {labels.node_label} {' or '.join(own[:SHOWN])}{claimed}"
+    words = [word for word in _words(node) if word not in lost]
+    return f"has no series: no target with {labels.node_label} {' or '.join(words[:SHOWN])}{claimed}"
 
 
 def claims(directory: Directory) -> str:

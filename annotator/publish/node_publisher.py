@@ -6,7 +6,7 @@ a cluster; a simulation hands the values over in another one (`simulator.world.h
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from annotator import change_logger
@@ -18,6 +18,7 @@ from annotator.publish.node_annotations import NodeAnnotationCache
 from kube import errors
 from kube.door import KubeWriter
 from policy.contract import heartbeat
+from policy.contract.load_annotation import Windows
 
 
 class Published(NamedTuple):
@@ -30,7 +31,8 @@ class Published(NamedTuple):
 
 class Publication(NamedTuple):
     """Values to publish: those held of these nodes, the placements on them, when a change is worth a write, the
-    content hash of the policy, the time (Unix seconds), and the peaks of the forecasts by metric.
+    content hash of the policy, the time (Unix seconds), the peaks of the forecasts by metric, and the extent of a
+    node's windows, by name.
     """
 
     book: LastGoodValues
@@ -40,6 +42,7 @@ class Publication(NamedTuple):
     content_hash: str
     now_seconds: float
     peaks: Mapping[str, write_plan.PeakOf] = write_plan.NO_PEAKS
+    extent: Callable[[str], Windows | None] = lambda _: None
 
 
 class Publisher(Protocol):
@@ -73,10 +76,18 @@ class NodePublisher:
 
     def publish(self, publication: Publication) -> Published:
         """See Publisher."""
-        book, fleet, hot, rules, _, now_seconds, peaks = publication
+        book, fleet, hot, rules, _, now_seconds, peaks, extent = publication
         carried = self._standing.carried(fleet, book.metrics, now_seconds=now_seconds)
         patches, self._cooled = write_plan.plan(
-            fleet, book, hot, carried=carried, rules=rules, now_seconds=now_seconds, again=self._cooled, peaks=peaks
+            fleet,
+            book,
+            hot,
+            carried=carried,
+            rules=rules,
+            now_seconds=now_seconds,
+            again=self._cooled,
+            peaks=peaks,
+            extent=extent,
         )
         results = write_plan.write(self._kube, patches, writers=self._writers)
         for node, uid, row, _ in patches:

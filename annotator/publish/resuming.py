@@ -9,6 +9,7 @@ that matched. So a restart neither loses a value nor makes one look fresher, wha
 from collections.abc import Mapping, Sequence
 
 from annotator.collect.last_good_values import Held, LastGoodValues
+from annotator.collect.node_windows import Carried
 from kube import errors, kinds
 from kube.door import KubeReader
 from policy.contract import freshness, heartbeat, load_annotation
@@ -28,27 +29,33 @@ def last_heartbeat(door: KubeReader, namespace: str) -> heartbeat.Heartbeat | No
         return None
 
 
-def carried(
-    texts: Mapping[str, str], beat: heartbeat.Heartbeat | None, metrics: Sequence[str], *, now_seconds: float
-) -> LastGoodValues:
-    """The book in the nodes' texts (raw by node name); what cannot be read or is from the future is left out."""
+def carried(texts: Mapping[str, str], beat: heartbeat.Heartbeat | None, *, now_seconds: float) -> dict[str, Carried]:
+    """The readings in the nodes' texts (raw by node name); what cannot be read or is from the future is left out."""
     times = heartbeat.EffectiveTimes()
     for node, text in texts.items():
         times.put(node, text)
     if beat is not None:
         times.accept(beat, now_seconds)
         times.settle()
-    held = {node: _held(text, times.matched_seconds(node), now_seconds) for node, text in texts.items()}
+    found = {node: _carried(text, times.matched_seconds(node), now_seconds) for node, text in texts.items()}
+    return {node: one for node, one in found.items() if one is not None}
+
+
+def book(carried: Mapping[str, Carried], metrics: Sequence[str]) -> LastGoodValues:
+    """The last good values in these readings."""
+    held = {
+        node: {name: Held(ratio, one.confirmed_seconds) for name, ratio in one.reading.values.items()}
+        for node, one in carried.items()
+    }
     return LastGoodValues.of(held, metrics)
 
 
-def _held(text: str, matched_seconds: float, now_seconds: float) -> dict[str, Held]:
+def _carried(text: str, matched_seconds: float, now_seconds: float) -> Carried | None:
     try:
         reading = load_annotation.decode(text)
     except load_annotation.AnnotationError:
-        return {}
+        return None
     confirmed_seconds = max(reading.at_seconds, matched_seconds)
     if confirmed_seconds > now_seconds + freshness.MAX_AHEAD_SECONDS:
-        return {}
-    confirmed_seconds = min(confirmed_seconds, now_seconds)
-    return {name: Held(ratio, confirmed_seconds) for name, ratio in reading.values.items()}
+        return None
+    return Carried(reading, min(confirmed_seconds, now_seconds))

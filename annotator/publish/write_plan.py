@@ -27,7 +27,7 @@ from kube import errors, kinds
 from kube.door import KubeWriter
 from kube.objects import Node
 from policy.contract import freshness, heartbeat, load_annotation, node_thresholds
-from policy.contract.load_annotation import Peak, Reading
+from policy.contract.load_annotation import Peak, Reading, Windows
 from policy.schema import node_pools
 from policy.schema.load_policy import LoadPolicy
 
@@ -126,9 +126,11 @@ def plan(
     now_seconds: float,
     again: str = "",
     peaks: Mapping[str, PeakOf] = NO_PEAKS,
+    extent: Callable[[str], Windows | None] = lambda _: None,
 ) -> Plan:
     """The patches that bring what the nodes carry to what is held (`book`, of the same nodes), and no more than that;
-    each takes the `hot` counts along, and the `peaks` of forecasts. Other parameters as of `weigh`.
+    each takes the `hot` counts along, the `peaks` of forecasts and the `extent` of the node's windows. Other parameters
+    as of `weigh`.
     """
     readings, worth, cooled = weigh(fleet, book, carried=carried, rules=rules, now_seconds=now_seconds, again=again)
     patches = []
@@ -136,7 +138,8 @@ def plan(
         name = fleet.names[place]
         extra = readings.cranes(place) if rules.crane else {}
         ahead = {metric: peaks_of(place) for metric, peaks_of in peaks.items()}
-        patches.append(Patch(name, fleet.uids[place], readings.row(place, hot.of(name), ahead), extra))
+        row = readings.row(place, hot.of(name), ahead, extent(name))
+        patches.append(Patch(name, fleet.uids[place], row, extra))
     return Plan(tuple(patches), cooled)
 
 
@@ -185,11 +188,11 @@ class Readings(NamedTuple):
         at_seconds = np.where(np.isnan(oldest_seconds), now_seconds, oldest_seconds)
         return cls(book, load_annotation.written(book.ratios), at_seconds)
 
-    def row(self, place: int, hot: Mapping[str, int], peaks: Mapping[str, Peak]) -> Row:
-        """The text of one node with these hot counts and peaks, and what it says."""
+    def row(self, place: int, hot: Mapping[str, int], peaks: Mapping[str, Peak], windows: Windows | None = None) -> Row:
+        """The text of one node with these hot counts, peaks and windows, and what it says."""
         ratios, at_seconds = self.ratios[place].tolist(), float(self.at_seconds[place])
         values = {name: ratio for name, ratio in zip(self.book.metrics, ratios, strict=True) if ratio == ratio}
-        text = load_annotation.text(at_seconds, values, hot, peaks)
+        text = load_annotation.text(at_seconds, values, hot, peaks, windows)
         return Row(text, math.floor(at_seconds), tuple(ratios), True)
 
     def cranes(self, place: int) -> dict[str, str | None]:

@@ -6,19 +6,22 @@
 from collections.abc import Callable
 from typing import Final
 
-from cli.doctor import clocks, guard, relief, rights, rules, services, sources, workloads
+from cli.doctor import clocks, guard, metrics_server, relief, rights, rules, services, sources, workloads
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding, Named
+from runtime import options
 
 CHECKS: Final[dict[str, Callable[[Facts], Finding]]] = {
     "your rights": rights.own,
     "objects": workloads.decoded,
     "prometheus": sources.prometheus,
+    "metrics-server": metrics_server.answers,
     "metrics": sources.metrics,
     "query cost": sources.cost,
     "nodes matched": sources.nodes_matched,
     "one cluster": sources.one_cluster,
     "scrape interval": sources.scrapes,
+    "windows": metrics_server.windows,
     "clocks": clocks.skew,
     "service rights": rights.services,
     "guard": guard.in_force,
@@ -33,6 +36,16 @@ CHECKS: Final[dict[str, Callable[[Facts], Finding]]] = {
 }
 
 
+OF_PROMETHEUS: Final = frozenset(("prometheus", "query cost", "one cluster", "scrape interval"))
+OF_METRICS_SERVER: Final = frozenset(("metrics-server", "windows"))
+
+
+def names(source: str) -> list[str]:
+    """The checks of an installation whose load comes from there."""
+    others = OF_METRICS_SERVER if source == options.PROMETHEUS else OF_PROMETHEUS
+    return [name for name in CHECKS if name not in others]
+
+
 def judge(facts: Facts) -> tuple[Named, ...]:
-    """Every check's finding."""
-    return tuple(Named(name, check(facts)) for name, check in CHECKS.items())
+    """The finding of every check that concerns this installation."""
+    return tuple(Named(name, CHECKS[name](facts)) for name in names(facts.settings.source))

@@ -19,7 +19,8 @@ from policy.loading import loader
 from policy.schema import load_policy, problems
 from promql import errors as promql_errors
 from promql.http import options as promql_options
-from runtime import clock, exit_codes, options, reloading
+from runtime import clock, exit_codes, reloading
+from runtime import options as runtime_options
 
 POLICY_MAP: Final = "evenload-policy"
 POLICY_KEY: Final = "policy.yaml"
@@ -36,7 +37,10 @@ _FILE: Final = click.Path(exists=True, dir_okay=False)
 @click.option("--policy", "policy_file", type=policy_files.FILE, metavar="FILE", help="Default: the deployed one.")
 @click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in-cluster.")
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
-@click.option("-n", "--namespace", default=options.DEFAULT_NAMESPACE, show_default=True, help="Evenload's own.")
+@click.option("-n", "--namespace", default=runtime_options.DEFAULT_NAMESPACE, show_default=True, help="Evenload's own.")
+@click.option(
+    "--source", type=click.Choice(runtime_options.SOURCES), help="Where load comes from. Default: by the annotations."
+)
 @click.option("--prometheus", default="", metavar="URL", help="Default: a Service of it, through the apiserver.")
 @promql_options.connection_options
 @promql_options.series_options
@@ -73,7 +77,7 @@ def main(no_headers: bool, output_format: str, **options: Any) -> None:
 
 
 def _settings(kube: client.Client, fields: dict[str, Any]) -> facts.Settings:
-    rest = (fields["namespace"], fields["labels"].node_label, fields["expendable_below"])
+    rest = (fields["namespace"], fields["labels"].node_label, fields["expendable_below"], fields["source"] or "")
     if fields["policy_file"]:
         file = policy_files.load(fields["policy_file"])
         return facts.Settings(file.policy, file.source, file.content_hash, *rest)

@@ -10,16 +10,19 @@ from typing import NamedTuple
 
 from cli.doctor.findings import Finding
 from kube.access import Access
-from kube.objects import DisruptionBudget, Lease, Node, Pod, PriorityClass
+from kube.objects import DisruptionBudget, Lease, Node, NodeMetrics, Pod, PriorityClass
 from policy.contract.heartbeat import Heartbeat
 from policy.metrics import Metric
 from policy.schema.load_policy import LoadPolicy
 from promql.readings import NodeValues
+from runtime import options
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The references of all checks: the policy with its source and hash (None: none was given), and the options."""
+    """The references of all checks: the policy with its source and hash (None: none was given), and the options;
+    `source` is where the load of nodes comes from.
+    """
 
     policy: LoadPolicy
     policy_source: str
@@ -27,6 +30,14 @@ class Settings:
     namespace: str = "evenload-system"
     node_label: str = "instance"
     expendable_below: int = -10
+    source: str = options.PROMETHEUS
+
+
+class MetricsServerFacts(NamedTuple):
+    """The items of metrics.k8s.io, and whether the annotator may list them; None where that could not be asked."""
+
+    items: tuple[NodeMetrics, ...]
+    annotator_may: bool | None = True
 
 
 class PrometheusFacts(NamedTuple):
@@ -166,4 +177,5 @@ class Facts:
     origins: tuple[Origin, ...] | Finding
     replicas: tuple[Replica | Finding, ...] | Finding
     relief: Relief | Finding
+    metrics_server: MetricsServerFacts | Finding
     undecodable: str = ""

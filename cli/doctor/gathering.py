@@ -4,19 +4,21 @@
 extenders). Nothing is written to the cluster; the reviews of rights are answered and not stored.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from cli.common import http_client
-from cli.doctor import findings, guard, measuring, relief, replicas, rights
-from cli.doctor.facts import ClockFacts, Facts, Held, Settings
+from cli.doctor import findings, guard, measuring, metrics_server, relief, replicas, rights
+from cli.doctor.facts import ClockFacts, Facts, Held, MetricsServerFacts, Settings
 from cli.doctor.findings import Finding
 from kube import access, errors, kinds
 from kube.http.client import Client
 from kube.objects import Node
 from policy.contract import heartbeat, load_annotation
 from runtime import clock as clocks
+from runtime import options
 
 ANNOTATOR_LEASE = "evenload-annotator"
 NODE_LEASES = "kube-node-lease"
@@ -54,7 +56,9 @@ def gather(means: Means, settings: Settings) -> Facts:
     kube, namespace = means.kube, settings.namespace
     vouched = _vouched(means, namespace, means.clock.now() + ahead_seconds)
     nodes = vouched.nodes
-    seen = measuring.measure(means.prometheus, settings, () if isinstance(nodes, Finding) else nodes)
+    known = () if isinstance(nodes, Finding) else nodes
+    settings = dataclasses.replace(settings, source=settings.source or metrics_server.source(known))
+    seen, listed = _load(means, settings, known)
     asked = replicas.ask(means.extenders, namespace)
     pods = attempt(lambda: kube.list(kinds.PODS).items)
     return Facts(
@@ -80,8 +84,18 @@ def gather(means: Means, settings: Settings) -> Facts:
         origins=seen.origins,
         replicas=asked,
         relief=relief.ask(kube, means.deschedulers, namespace),
+        metrics_server=listed,
         undecodable=kube.undecodable.line() if kube.undecodable.present() else "",  # last: after all lists
     )
+
+
+def _load(
+    means: Means, settings: Settings, nodes: Sequence[Node]
+) -> tuple[measuring.Measurements, MetricsServerFacts | Finding]:
+    """Where the load of nodes comes from; the other source is not asked."""
+    if settings.source == options.METRICS_SERVER:
+        return measuring.blind(findings.ok("not asked")), metrics_server.look(means.kube, settings.namespace)
+    return measuring.measure(means.prometheus, settings, nodes), findings.ok("not asked")
 
 
 def attempt(read: Callable[[], T]) -> T | Finding:

@@ -33,7 +33,10 @@ _WITHIN_A_CLUSTER: Final = (
     "container, endpoint, id, image, job, metrics_path, name, namespace, pod, service, "
     + ", ".join(identity.REPLICA_LABELS)
 )
-_GIVE = "give its address: --prometheus URL (docs/reference/promql.md has the options for tokens and certificates)"
+_GIVE = (
+    "give its address: --prometheus URL (docs/reference/promql.md has the options for tokens and certificates); "
+    "without Prometheus, see docs/how-to/without-prometheus.md"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,14 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Measurem
     """Everything about Prometheus. Raises promql.errors.ConfigError for an address or file that cannot be used."""
     door = _connect(means)
     if isinstance(door, Finding):
-        return _blind(door)
+        return blind(door)
     asked = door.client
     try:
         clock = _clock(asked, means.clock)
     except errors.PromqlError as error:
         fix = "check --prometheus, its credentials and the network between" if means.url else _GIVE
         unreachable = isinstance(error, errors.Unreachable)
-        return _blind(Finding(findings.Verdict.FAIL, _message(door, error), fix, unreachable))
+        return blind(Finding(findings.Verdict.FAIL, _message(door, error), fix, unreachable))
     metrics = _metrics(means, asked, settings, nodes)
     label = settings.node_label
     return Measurements(
@@ -95,7 +98,8 @@ def attempt(read: Callable[[], findings.T]) -> findings.T | Finding:
         return findings.unknown(str(error))
 
 
-def _blind(finding: Finding) -> Measurements:
+def blind(finding: Finding) -> Measurements:
+    """The measurements of a Prometheus that was not reached."""
     dark = findings.unknown("Prometheus was not reached", finding.fix)
     return Measurements(finding, dark, dark, dark, dark, dark)
 

@@ -10,12 +10,13 @@ from typing import Final
 
 from annotator.diagnostics import matching
 from annotator.diagnostics import scrapes as windows
-from cli.doctor import findings
+from cli.doctor import findings, metrics_server
 from cli.doctor.facts import Facts, MetricFacts, Origin, Target
 from cli.doctor.findings import Finding
 from kube.objects import Node
 from policy.metrics import Metric
 from promql.queries import identity
+from runtime import options
 
 SLOW_QUERY_SECONDS: Final = 2.0  # the services give up at 10 s, and Prometheus has its own rules to evaluate
 SHARE_OF_PERIOD: Final = 0.2  # all queries together, of sync.period
@@ -42,6 +43,8 @@ def prometheus(facts: Facts) -> Finding:
 
 def metrics(facts: Facts) -> Finding:
     """Every metric of the policy has values, and from which kind of query."""
+    if facts.settings.source == options.METRICS_SERVER:
+        return metrics_server.metrics(facts)
     if isinstance(facts.metrics, Finding):
         return facts.metrics
     present = [one for one in facts.metrics if one.values is not None and one.values.values]
@@ -78,6 +81,8 @@ def cost(facts: Facts) -> Finding:
 
 def nodes_matched(facts: Facts) -> Finding:
     """Every node has a value of every metric."""
+    if facts.settings.source == options.METRICS_SERVER:
+        return metrics_server.nodes_matched(facts)
     if isinstance(facts.metrics, Finding):
         return facts.metrics
     if isinstance(facts.nodes, Finding):

@@ -1,14 +1,14 @@
-"""Node, as far as loads and destinations need it.
+"""Node, as far as loads and destinations need it, and its use by metrics-server.
 
-Decoded by `kube.http.client`; the annotator, the extender and the descheduler read it, through `kube.objects`.
+Decoded by `kube.http.client`; the annotator, the extender and the descheduler read them, through `kube.objects`.
 """
 
 import functools
 
 import msgspec
 
-from kube.api import resources
-from kube.api.metadata import AnnotatedObject, Condition, holding
+from kube.api import quantities, resources
+from kube.api.metadata import AnnotatedObject, Condition, Moment, Object, holding, seconds
 from kube.api.resources import Quantity, Resources
 from kube.api.selectors import Taint
 
@@ -71,3 +71,28 @@ class Node(AnnotatedObject, frozen=True, kw_only=True, dict=True):
     def addresses(self) -> tuple[Address, ...]:
         """status.addresses."""
         return self.status.addresses
+
+
+class NodeMetrics(Object, frozen=True, kw_only=True):
+    """Use of a node in metrics.k8s.io: the mean CPU over the `window` (a Go duration) that ended at `timestamp`, and
+    the memory at its end. The amounts raise ValueError where there is none, or a text that is no quantity.
+    """
+
+    timestamp: Moment = None
+    window: str = ""
+    usage: dict[str, Quantity] = msgspec.field(default_factory=dict)
+
+    @property
+    def at_seconds(self) -> float | None:
+        """Unix seconds of the end of the window, by the node's clock."""
+        return seconds(self.timestamp)
+
+    @property
+    def cpu_millicores(self) -> float:
+        """The mean CPU of the window."""
+        return quantities.parsed(str(self.usage.get("cpu", "")), 1000)
+
+    @property
+    def memory_bytes(self) -> float:
+        """The working set at the end of the window."""
+        return quantities.parsed(str(self.usage.get("memory", "")), 1)

@@ -30,11 +30,14 @@ def amount(text: str) -> float:
 
 def _scaled(text: str, scale: int) -> float:
     """The quantity times `scale`, remembered unless thousands of such texts would fill the memory."""
-    return _remembered(text, scale) if len(text) <= REMEMBERED_CHARACTERS else _parsed(text, scale)
+    return _remembered(text, scale) if len(text) <= REMEMBERED_CHARACTERS else parsed(text, scale)
 
 
-def _parsed(text: str, scale: int) -> float:
-    """The quantity times `scale`, multiplied before it becomes a float so that "1.001" cores are 1001.0 millicores."""
+def parsed(text: str, scale: int) -> float:
+    """The quantity times `scale`, multiplied before it becomes a float so that "1.001" cores are 1001.0 millicores.
+
+    Not remembered, for measured amounts: each is another one. ValueError names the text.
+    """
     if not _WRITTEN.fullmatch(text):
         raise ValueError(f"quantity {text!r}: expected a number with a Kubernetes suffix, as 250m, 2, 1Gi or 500M")
     from kubernetes.utils import quantity  # half a second: only processes that read quantities pay for it
@@ -45,4 +48,4 @@ def _parsed(text: str, scale: int) -> float:
     return scaled
 
 
-_remembered = functools.lru_cache(maxsize=8192)(_parsed)
+_remembered = functools.lru_cache(maxsize=8192)(parsed)

@@ -66,12 +66,21 @@ class Peak(NamedTuple):
 NO_PEAKS: Final[collections.abc.Mapping[str, Peak]] = {}
 
 
+class Windows(NamedTuple):
+    """Extent of windows that the annotator keeps itself: observed without a gap since then, and by maximum when its
+    highest average was (Unix seconds).
+    """
+
+    since_seconds: float
+    peaks: collections.abc.Mapping[str, float]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reading:
     """The windows of a node at one moment: ratios by metric name, hot counts by window text.
 
-    `peaks` says of forecasts by metric name which hour they are about. `invalid` names the metrics whose written value
-    cannot be used and why; only `decode` fills it.
+    `invalid` names the metrics whose written value cannot be used and why; only `decode` fills it. `peaks` says of
+    forecasts by metric name which hour they are about, `windows` is there where load comes from metrics-server.
     """
 
     at_seconds: float
@@ -79,6 +88,7 @@ class Reading:
     hot: collections.abc.Mapping[str, int] = dataclasses.field(default_factory=dict)
     invalid: collections.abc.Mapping[str, str] = dataclasses.field(default_factory=dict)
     peaks: collections.abc.Mapping[str, Peak] = dataclasses.field(default_factory=dict)
+    windows: Windows | None = None
 
 
 def invalid_reason(value: float) -> str | None:
@@ -108,7 +118,7 @@ def encode(reading: Reading) -> str:
     """Compact JSON in the order of the mappings given, ratios with 4 decimals; invalid values are left out."""
     ratios = written(np.array(list(reading.values.values()), dtype=np.float64)).tolist()
     values = {name: ratio for name, ratio in zip(reading.values, ratios, strict=True) if ratio == ratio}
-    return text(reading.at_seconds, values, reading.hot, reading.peaks)
+    return text(reading.at_seconds, values, reading.hot, reading.peaks, reading.windows)
 
 
 def text(
@@ -116,11 +126,17 @@ def text(
     values: collections.abc.Mapping[str, float],
     hot: collections.abc.Mapping[str, int],
     peaks: collections.abc.Mapping[str, Peak] = NO_PEAKS,
+    windows: Windows | None = None,
 ) -> str:
-    """Returns the annotation from ratios that are rounded already (`written`); `next` is there with a forecast only."""
+    """Returns the annotation from ratios that are rounded already (`written`); `next` and `windows` only where they are
+    known.
+    """
     body = {"v": VERSION, "at": timestamps.encode(at_seconds), "m": dict(values), "hot": dict(hot)}
     if peaks:
         body["next"] = {name: _peak_body(peak) for name, peak in peaks.items()}
+    if windows is not None:
+        highest = {name: timestamps.encode(seconds) for name, seconds in windows.peaks.items()}
+        body["windows"] = {"since": timestamps.encode(windows.since_seconds), "peaks": highest}
     return _ENCODER.encode(body)
 
 
@@ -133,7 +149,8 @@ def decode(text: str) -> Reading:
     """The reading in an annotation's text; AnnotationError when it is unusable as a whole.
 
     One bad value makes that metric unusable (listed in `Reading.invalid`), not the rest. Metrics unknown here are
-    kept: another policy may name them. `hot` and `next` are information only, so what is wrong in them is dropped.
+    kept: another policy may name them. `hot`, `next` and `windows` are information only, so what is wrong in them is
+    dropped.
     """
     body = _object(text)
     version = body.get("v")
@@ -146,7 +163,7 @@ def decode(text: str) -> Reading:
         at_seconds = timestamps.decode(body.get("at"))
     except ValueError as error:
         raise AnnotationError("no_time", text) from error
-    return _reading(at_seconds, measured, body.get("hot"), body.get("next"))
+    return _reading(at_seconds, measured, body)
 
 
 def _object(text: str) -> dict[str, object]:
@@ -161,7 +178,7 @@ def _object(text: str) -> dict[str, object]:
     return body
 
 
-def _reading(at_seconds: float, measured: dict[str, object], hot: object, ahead: object) -> Reading:
+def _reading(at_seconds: float, measured: dict[str, object], body: dict[str, object]) -> Reading:
     values: dict[str, float] = {}
     invalid: dict[str, str] = {}
     for name, value in measured.items():
@@ -171,9 +188,10 @@ def _reading(at_seconds: float, measured: dict[str, object], hot: object, ahead:
             values[name] = float(value)
         else:
             invalid[name] = invalid_reason(value) or ""
+    hot = body.get("hot")
     counts = hot.items() if isinstance(hot, dict) else ()
     spots = {key: n for key, n in counts if type(n) is int and n >= 0}
-    return Reading(at_seconds, values, spots, invalid, _peaks(ahead))
+    return Reading(at_seconds, values, spots, invalid, _peaks(body.get("next")), _windows(body.get("windows")))
 
 
 def _peaks(ahead: object) -> dict[str, Peak]:
@@ -186,6 +204,17 @@ def _peaks(ahead: object) -> dict[str, Peak]:
                 known = type(error) is float and 0 <= error <= MAX_RATIO
                 peaks[name] = Peak(timestamps.decode(body.get("at")), error if known else None)
     return peaks
+
+
+def _windows(windows: object) -> Windows | None:
+    """The extent of the windows; None where a part of it cannot be read."""
+    if not isinstance(windows, dict) or not isinstance(windows.get("peaks"), dict):
+        return None
+    try:
+        peaks = {name: timestamps.decode(text) for name, text in windows["peaks"].items()}
+        return Windows(timestamps.decode(windows.get("since")), peaks)
+    except ValueError:
+        return None
 
 
 def limits(crossings: Crossings, metrics: collections.abc.Sequence[str]) -> Floats:

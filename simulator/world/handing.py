@@ -85,7 +85,7 @@ class HandoverPublisher:
 
     def publish(self, publication: Publication) -> Published:
         """Shows the values."""
-        book, fleet, _, rules, _, now_seconds, _ = publication
+        book, fleet, _, rules, _, now_seconds, *_ = publication
         before = self._readings.aligned(fleet, book.metrics)
         weighed = write_plan.weigh(
             fleet, book, carried=before.carried(), rules=rules, now_seconds=now_seconds, again=self._again

@@ -72,6 +72,10 @@ SAME = {
     "cert-manager": Same({"mtls": {**ON, "certManager": True}}, ("kustomize/overlays/mtls",), ("cert-manager",)),
     "console": Same({"console": ON}, ("kustomize/overlays/console",)),
     "crane": Same({"craneAnnotations": ON}, components=("crane",)),
+    "metrics-server": Same({"source": "metrics-server"}, components=("metrics-server",)),
+    "metrics-server with ha": Same(
+        {"source": "metrics-server", "ha": ON}, ("kustomize/overlays/ha",), ("metrics-server",)
+    ),
     "monitoring": Same({"monitoring": ON}, components=("monitoring",)),
     "monitoring with mtls": Same({"monitoring": ON, "mtls": ON}, ("kustomize/overlays/mtls",), ("monitoring-mtls",)),
     "placeholders": Same({"placeholders": {**ON, "burstClass": True}}, ("kustomize/overlays/observe", "placeholder")),

@@ -58,6 +58,7 @@ spec:
     - name: kubeconfig
       hostPath: {path: /etc/kubernetes/scheduler.conf, type: FileOrCreate}
 """
+SERVICES = ("annotator", "extender", "descheduler")
 CRDS = pathlib.Path(__file__).with_name("prometheus_operator_crds.yaml")
 Document = dict[str, Any]
 
@@ -273,6 +274,24 @@ def test_the_component_crane_is_accepted_and_both_its_patches_apply(site: Site, 
     assert "--crane-annotations" in container["args"]
     policy = rendered["ValidatingAdmissionPolicy", "evenload-guard-nodes"]
     assert "cpu_usage_avg_5m" in policy["spec"]["variables"][0]["expression"]
+
+
+def test_the_component_metrics_server_is_accepted_and_runs_no_descheduler(site: Site, copied: pathlib.Path) -> None:
+    mine = copied / "mine"
+    mine.mkdir()
+    kustomize = "../deploy/kustomize"
+    document = {"resources": [f"{kustomize}/overlays/ha"], "components": [f"{kustomize}/components/metrics-server"]}
+    (mine / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    answer = site.checked(mine)
+    assert answer.returncode == 0, answer.stderr
+    rendered = by_name(site.rendered(mine))
+    container = rendered["Deployment", "evenload-annotator"]["spec"]["template"]["spec"]["containers"][0]
+    assert container["args"][-1] == "--source=metrics-server"
+    replicas = {name: rendered["Deployment", f"evenload-{name}"]["spec"]["replicas"] for name in SERVICES}
+    assert replicas == {"annotator": 2, "extender": 3, "descheduler": 0}
+    rule = {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"], "verbs": ["list"]}
+    roles = {name for (kind, name), one in rendered.items() if kind == "ClusterRole" and rule in one["rules"]}
+    assert roles == {"evenload-annotator", "evenload-doctor"}
 
 
 @pytest.mark.parametrize(("overlay", "component"), [("observe", "monitoring"), ("mtls", "monitoring-mtls")])

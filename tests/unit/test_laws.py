@@ -25,7 +25,6 @@ APART: Final[dict[str, str]] = {
     "annotator.dry_run_report": "a pure report below the entry point",
     "annotator.node_index": "values made of all nodes, remade when one changes; the sync is long",
     "annotator.publish.crane_keys": "crane-scheduler's names, read by the guard's tests too",
-    "annotator.publish.resuming": "reads what the rest of its folder writes",
     "cli.doctor.checks": "the list to which a new check is added",
     "cli.effectiveness_plot": "the only module of the command that draws",
     "cluster.demo.budgets": "judges the demo; fed by a reflector, not by the phases",

@@ -22,6 +22,7 @@ def files(tmp_path: pathlib.Path) -> pathlib.Path:
     ("arguments", "message"),
     [
         pytest.param([], "give --prometheus URL", id="no Prometheus"),
+        pytest.param(["--source", "heapster"], "'prometheus', 'metrics-server'", id="a source that is none"),
         pytest.param(["--prometheus", "prometheus:9090"], "expected http(s)://", id="an address without a scheme"),
         pytest.param(
             ["--prometheus", "http://p", "--prometheus-token-file", "nowhere"], "nowhere", id="a token file not there"

@@ -495,7 +495,7 @@ def look_again(bench: Bench) -> str:
     for _ in range(2):
         assert bench.sync().whole, "a warning, not a failure"
         bench.clock.advance(30)
-    return bench.annotator.scrapes.sentence
+    return bench.annotator.shortage
 
 
 def test_windows_that_hold_too_little_are_complained_of_once_and_looked_at_again(

@@ -33,6 +33,13 @@ def invoke(tmp_path: pathlib.Path, policy: str, *more: str) -> Result:
         pytest.param(
             "", ["--ledger", "/proc/nowhere/ledger"], 2, "ledger /proc/nowhere/ledger", id="no place for a ledger"
         ),
+        pytest.param(
+            "",
+            ["--source", "metrics-server"],
+            2,
+            "plans by what pods used over minutes, which only Prometheus has",
+            id="a source that has too little",
+        ),
         pytest.param("", [], 3, "127.0.0.1:1", id="no apiserver"),
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.contract import load_annotation
-from policy.contract.load_annotation import Peak, Reading
+from policy.contract.load_annotation import Peak, Reading, Windows
 
 AT = 1795233600.0  # 2026-11-21T04:00:00Z
 
@@ -19,6 +19,32 @@ def test_the_text_is_exactly_the_one_of_the_design() -> None:
     assert load_annotation.encode(reading) == (
         '{"v":1,"at":"2026-11-21T04:00:00Z","m":{"cpu_avg_5m":0.3127,"cpu_max_1h":0.4402},"hot":{"1m":0,"5m":2,"30m":5}}'
     )
+
+
+def test_windows_of_the_annotators_own_say_since_when_and_when_their_peaks_were() -> None:
+    reading = Reading(AT, {"cpu_max_1h": 0.4402}, windows=Windows(AT - 600.7, {"cpu_max_1h": AT - 60}))
+    text = load_annotation.encode(reading)
+    assert text.endswith(
+        ',"hot":{},"windows":{"since":"2026-11-21T03:49:59Z","peaks":{"cpu_max_1h":"2026-11-21T03:59:00Z"}}}'
+    )
+    assert load_annotation.decode(text).windows == Windows(AT - 601, {"cpu_max_1h": AT - 60})
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        "1",
+        "{}",
+        '{"since":"2026-11-21T04:00:00Z"}',
+        '{"since":7,"peaks":{}}',
+        '{"since":"2026-11-21T04:00:00Z","peaks":{"a":1}}',
+    ],
+)
+def test_windows_that_cannot_be_read_are_dropped_because_they_are_information(windows: str) -> None:
+    reading = load_annotation.decode(
+        f'{{"v":1,"at":"2026-11-21T04:00:00Z","m":{{"cpu_avg_5m":0.3}},"windows":{windows}}}'
+    )
+    assert (reading.values, reading.windows) == ({"cpu_avg_5m": 0.3}, None)
 
 
 def test_the_annotation_key_is_public() -> None:

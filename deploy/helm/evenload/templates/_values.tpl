@@ -7,6 +7,7 @@ default values the objects are those of deploy/kustomize/base.
 {{- define "evenload.overlays" -}}
 {{- $main := list "kustomize/base" -}}
 {{- if .Values.ha.enabled -}}{{- $main = append $main "kustomize/components/ha" -}}{{- end -}}
+{{- if eq .Values.source "metrics-server" -}}{{- $main = append $main "kustomize/components/metrics-server" -}}{{- end -}}
 {{- if .Values.mtls.enabled -}}{{- $main = append $main "kustomize/components/mtls" -}}{{- end -}}
 {{- if and .Values.mtls.enabled .Values.mtls.certManager -}}{{- $main = append $main "kustomize/components/cert-manager" -}}{{- end -}}
 {{- if .Values.craneAnnotations.enabled -}}{{- $main = append $main "kustomize/components/crane" -}}{{- end -}}

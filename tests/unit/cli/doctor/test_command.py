@@ -12,6 +12,7 @@ import pytest
 import cli.__main__
 from cli.doctor import checks
 from policy.contract import load_annotation
+from runtime import clock
 from tests import builders, scripted_http
 from tests.unit.cli.doctor import clusters
 
@@ -32,7 +33,7 @@ def findings_by_name(result: click.testing.Result) -> dict[str, dict[str, Any]]:
 def test_prometheus_and_extenders_are_found_and_asked_through_the_apiserver(tmp_path: pathlib.Path) -> None:
     result = run(tmp_path, clusters.Cluster(), "-o", "json")
     message = findings_by_name(result)
-    assert list(message) == list(checks.CHECKS)
+    assert list(message) == checks.names("prometheus")
     assert "http://prometheus.monitoring.svc:9090 answers (found by label" in message["prometheus"]["seen"]
     assert message["query cost"]["seen"] == "6 queries, 1.50 s, 6,000 samples read, every 30 s"
     assert message["nodes matched"]["seen"].startswith("2 of 2 nodes matched")
@@ -43,6 +44,29 @@ def test_prometheus_and_extenders_are_found_and_asked_through_the_apiserver(tmp_
     assert result.exit_code == 4, "no policy to compare with is all that is unknown"
     assert [name for name, one in message.items() if one["verdict"] != "ok"] == ["policy in force"]
     assert result.stderr.endswith("19 checks: 18 ok, 1 unknown\n")
+
+
+def metrics_of(name: str) -> dict[str, Any]:
+    """An item of metrics.k8s.io, of this moment."""
+    at = clock.to_rfc3339(clock.WallClock().now())
+    return {"metadata": {"name": name}, "timestamp": at, "window": "15s", "usage": {"cpu": "1", "memory": "1Gi"}}
+
+
+def test_without_prometheus_metrics_server_is_asked_instead(tmp_path: pathlib.Path) -> None:
+    cluster = clusters.Cluster()
+    cluster.lists["/api/v1/services"] = []
+    path = "/apis/metrics.k8s.io/v1beta1/nodes"
+    cluster.lists[path] = [metrics_of(name) for name in clusters.NAMES]
+    message = findings_by_name(run(tmp_path, cluster, "--source", "metrics-server", "-o", "json"))
+    assert message["metrics-server"]["seen"].startswith("metrics.k8s.io/v1beta1 lists 2 nodes, ")
+    assert message["nodes matched"]["seen"] == "2 of 2 nodes matched (by name)"
+    assert [name for name, one in message.items() if one["verdict"] != "ok"] == ["windows", "policy in force"]
+    cluster.forbidden.add(path)
+    message = findings_by_name(run(tmp_path, cluster, "--source", "metrics-server", "-o", "json"))
+    assert message["metrics-server"]["verdict"] == "unknown"
+    assert "bind yourself the ClusterRole view" in message["metrics-server"]["fix"]
+    fix = findings_by_name(run(tmp_path, cluster, "-o", "json"))["prometheus"]["fix"]
+    assert fix.endswith("without Prometheus, see docs/how-to/without-prometheus.md")
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from cli.doctor import checks, facts, findings, services
+from cli.doctor import checks, facts, findings, metrics_server, services
 from kube import access, objects
 from policy import metrics
+from policy.contract import load_annotation
 from tests import builders
 from tests.unit.cli.doctor import worlds
 
@@ -99,6 +100,50 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         {"guard": facts.GuardFacts({}, (facts.Trial("an eviction of a/b by evenload-descheduler", False),))},
         "fail",
         ("a dry run of an eviction of a/b by evenload-descheduler was not refused", "were they renamed?"),
+    ),
+    "an annotator that may not list metrics-server": (
+        "metrics-server",
+        {"metrics_server": facts.MetricsServerFacts((worlds.item("node-1"),), False)},
+        "fail",
+        ("evenload-annotator may not list nodes.metrics.k8s.io", "components/metrics-server"),
+    ),
+    "a metrics-server that lists nothing": (
+        "metrics-server",
+        {"metrics_server": facts.MetricsServerFacts(())},
+        "fail",
+        ("metrics.k8s.io/v1beta1 lists no node", "kubectl get apiservice v1beta1.metrics.k8s.io"),
+    ),
+    "a metrics-server that asks kubelets seldom": (
+        "metrics-server",
+        {"metrics_server": facts.MetricsServerFacts((worlds.item("node-1", window="1m30s"),))},
+        "warn",
+        ("lists 1 nodes, 10 s old, each over 90 s: load may change unseen", "--metric-resolution to 60s"),
+    ),
+    "a metric that metrics-server does not have": (
+        "metrics",
+        {
+            "settings": worlds.settings(
+                source="metrics-server",
+                metrics=[{"name": "cpu_p95", "resource": "cpu", "statistic": "p95", "window": "1h"}],
+            )
+        },
+        "fail",
+        ("cpu_p95 cannot be had from metrics-server", "or use Prometheus"),
+    ),
+    "nodes that metrics-server does not list, or not in time": (
+        "nodes matched",
+        {
+            "settings": worlds.settings(source="metrics-server"),
+            "metrics_server": facts.MetricsServerFacts((worlds.item("node-1", age_seconds=200.0),)),
+        },
+        "fail",
+        ("0 of 2 nodes matched (by name); node-1 is refused (stale), node-2 is not listed", "port 10250"),
+    ),
+    "an annotator that has not observed any node yet": (
+        "windows",
+        {"nodes": (builders.node("node-1"),)},
+        "unknown",
+        ("no node has windows yet", "2m30s"),
     ),
     "a metric without any value": (
         "metrics",
@@ -555,6 +600,8 @@ MISSING = {
     "your rights": "own_rights",
     "prometheus": "prometheus",
     "metrics": "metrics",
+    "metrics-server": "metrics_server",
+    "windows": "nodes",
     "query cost": "metrics",
     "nodes matched": "metrics",
     "scrape interval": "scrape_seconds",
@@ -573,6 +620,30 @@ MISSING = {
 @pytest.mark.parametrize("check", MISSING)
 def test_a_fact_that_could_not_be_gathered_is_said_instead_of_guessed(check: str) -> None:
     assert judged(check, **{MISSING[check]: DARK}) == DARK
+
+
+def test_without_prometheus_other_checks_are_made_and_say_what_is_not_to_be_had() -> None:
+    without = worlds.settings(source="metrics-server")
+    names = [one.check for one in checks.judge(worlds.well(settings=without, metrics=DARK, prometheus=DARK))]
+    assert names[2:6] == ["metrics-server", "metrics", "nodes matched", "windows"]
+    assert names == checks.names("metrics-server")
+    assert "not to be had: owners' usage" in judged("metrics", settings=without, metrics=DARK).seen
+    assert judged("nodes matched", settings=without, metrics_server=DARK) == DARK
+    assert judged("nodes matched", settings=without, nodes=DARK).verdict == "unknown"
+    young = worlds.nodes(load_annotation.Windows(NOW - 1800, {}))
+    assert judged("windows", nodes=young).seen == (
+        "2 of 2 nodes observed, the last one since 2026-11-21T03:30:00Z: until they are full, cpu_max_1h, cpu_max_1d, "
+        "memory_max_1h and 1 more cover less and may be too low"
+    )
+
+
+def test_the_newest_annotation_says_where_load_comes_from() -> None:
+    assert metrics_server.source(worlds.NODES) == "metrics-server"
+    text = load_annotation.encode(load_annotation.Reading(NOW, {"cpu_avg_5m": 0.4}))
+    newer = builders.node("node-3", annotations={load_annotation.KEY: text})
+    broken = builders.node("node-4", annotations={load_annotation.KEY: "{"})
+    assert metrics_server.source([*worlds.NODES, newer, broken]) == "prometheus"
+    assert metrics_server.source([builders.node("node-1"), broken]) == "prometheus"
 
 
 def test_what_lacks_the_facts_beside_it_is_unknown_too() -> None:

@@ -6,17 +6,41 @@ from typing import Any
 from cli.doctor import facts
 from kube import access, objects
 from policy import metrics
-from policy.contract import heartbeat
+from policy.contract import heartbeat, load_annotation
 from policy.schema import load_policy
 from promql import readings
-from runtime import clock
+from runtime import clock, options
 from tests import builders, clocks
 
 NOW_SECONDS = clocks.START_SECONDS
 HASH = "0123456789ab"
 NAMES = ("node-1", "node-2")
 DIGEST = heartbeat.Digest("sha256:" + "a" * 64, ("0" * 8,) * 256)
-NODES = tuple(builders.node(name, address=f"10.0.0.{number}") for number, name in enumerate(NAMES, 1))
+DAYS = 86400.0
+
+
+def nodes(windows: load_annotation.Windows | None = None) -> tuple[objects.Node, ...]:
+    """Both nodes, observed for two days unless `windows` says otherwise."""
+    extent = windows or load_annotation.Windows(NOW_SECONDS - 2 * DAYS, {})
+    text = load_annotation.encode(load_annotation.Reading(NOW_SECONDS - 10, {"cpu_avg_5m": 0.4}, windows=extent))
+    annotations = {load_annotation.KEY: text}
+    return tuple(
+        builders.node(name, address=f"10.0.0.{number}", annotations=annotations) for number, name in enumerate(NAMES, 1)
+    )
+
+
+NODES = nodes()
+
+
+def item(name: str, *, age_seconds: float = 10.0, window: str = "15s") -> objects.NodeMetrics:
+    """An item of metrics.k8s.io."""
+    body = {
+        "metadata": {"name": name},
+        "timestamp": clock.to_rfc3339(NOW_SECONDS - age_seconds),
+        "window": window,
+        "usage": {"cpu": "1", "memory": "1Gi"},
+    }
+    return builders.decoded(body, objects.NodeMetrics)
 
 
 def well(**changes: Any) -> facts.Facts:
@@ -47,13 +71,14 @@ def well(**changes: Any) -> facts.Facts:
         ),
         replicas=(replica("extender-a"), replica("extender-b")),
         relief=facts.Relief("descheduler-0", "0 evicted"),
+        metrics_server=facts.MetricsServerFacts(tuple(map(item, NAMES))),
     )
     return dataclasses.replace(healthy, **changes)
 
 
-def settings(*, policy_hash: str | None = HASH, **sections: Any) -> facts.Settings:
+def settings(*, policy_hash: str | None = HASH, source: str = options.PROMETHEUS, **sections: Any) -> facts.Settings:
     """The default policy with sections replaced, from policy.yaml."""
-    return facts.Settings(load_policy.LoadPolicy.of(sections), "policy.yaml", policy_hash)
+    return facts.Settings(load_policy.LoadPolicy.of(sections), "policy.yaml", policy_hash, source=source)
 
 
 def beat(*, age_seconds: float = 10.0, policy: str = HASH) -> heartbeat.Heartbeat:

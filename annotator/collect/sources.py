@@ -1,0 +1,78 @@
+"""Where the load of nodes comes from: one Protocol, which `annotator.node_sync` asks for all metrics in every sync.
+
+`PrometheusSource` asks Prometheus for each window; `annotator.collect.metrics_server` keeps the windows itself.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from annotator.collect import collector
+from annotator.collect.last_good_values import LastGoodValues, NodeSet
+from annotator.collect.node_windows import Carried
+from kube.objects import Node
+from policy.contract.load_annotation import Windows
+from policy.metrics import Metric
+from promql.door import Answer
+from promql.queries import identity
+
+
+class Source(Protocol):
+    """A source of load. Used by one thread."""
+
+    def resume(self, fleet: NodeSet, metrics: Sequence[Metric], carried: Mapping[str, Carried]) -> None:
+        """Begins again, from what stands on the nodes."""
+        ...
+
+    def read(
+        self, fleet: NodeSet, directory: identity.Directory, metrics: Sequence[Metric], held: LastGoodValues
+    ) -> tuple[collector.MetricAnswer, ...]:
+        """Returns every metric in the order given, each with its values by node or the error why there are none;
+        `held` are the last good values.
+        """
+        ...
+
+    def extent(self, node: str) -> Windows | None:
+        """Since when the node is observed, where windows are kept in this process."""
+        ...
+
+    def absence(self, node: Node) -> str:
+        """Why a node without refused values has none; "" where only the answers say it."""
+        ...
+
+    def shortage(self, metrics: Sequence[Metric]) -> str:
+        """Returns the sentence on metrics that are absent or young here; "" for none, or where it is not known."""
+        ...
+
+
+class PrometheusSource:
+    """Windows by one query each. `query` takes a metric and its expression, and raises PromqlError."""
+
+    def __init__(self, query: Callable[[Metric, str], Answer], labels: identity.SeriesLabels) -> None:
+        self._query = query
+        self._labels = labels
+        self._failed: Collection[str] = ()  # the metrics whose queries failed in the last sync
+
+    def resume(self, fleet: NodeSet, metrics: Sequence[Metric], carried: Mapping[str, Carried]) -> None:
+        """Nothing: Prometheus has the windows."""
+
+    def read(
+        self, fleet: NodeSet, directory: identity.Directory, metrics: Sequence[Metric], held: LastGoodValues
+    ) -> tuple[collector.MetricAnswer, ...]:
+        """See Source."""
+        del fleet
+        asked = collector.ask(self._query, metrics, directory, self._labels, failed_before=self._failed)
+        asked = collector.doubted(asked, held)
+        self._failed = {one.metric.name for one in asked if one.error is not None}
+        return asked
+
+    def extent(self, node: str) -> Windows | None:
+        """None: not kept here."""
+        return None
+
+    def absence(self, node: Node) -> str:
+        """Nothing beyond what the answers say."""
+        return ""
+
+    def shortage(self, metrics: Sequence[Metric]) -> str:
+        """Nothing: `annotator.diagnostics.scrapes` asks Prometheus for it."""
+        return ""

@@ -1,0 +1,157 @@
+"""Reads and judges metrics-server, where the load of nodes comes from it instead of Prometheus.
+
+`gathering` calls `look`, which lists metrics.k8s.io as the annotator does; the nodes' annotations say since when the
+annotator observes each of them. `checks` lists the judges.
+"""
+
+import statistics
+from collections.abc import Iterable
+from typing import Final
+
+from annotator.collect import metrics_server
+from cli.doctor import findings
+from cli.doctor.facts import Facts, MetricsServerFacts
+from cli.doctor.findings import Finding
+from kube import access, errors, kinds
+from kube.http.client import Client
+from kube.objects import Node, NodeMetrics
+from policy import metrics as load_metrics
+from policy.contract import load_annotation
+from policy.contract.load_annotation import Reading
+from runtime import clock, options
+
+RIGHT: Final = access.Access("list", "nodes", "metrics.k8s.io")
+LONGEST_WINDOW_SECONDS: Final = 75.0  # metrics-server asks kubelets every 15 s by default, of some providers every 60 s
+_COMPONENT: Final = "add the component deploy/kustomize/components/metrics-server (chart: source: metrics-server)"
+
+
+def source(nodes: Iterable[Node]) -> str:
+    """The source of the newest annotation: with it metrics-server's windows are written, and no other's."""
+    newest = max((one for node in nodes if (one := _reading(node)) is not None), key=_at_seconds, default=None)
+    return options.PROMETHEUS if newest is None or newest.windows is None else options.METRICS_SERVER
+
+
+def look(kube: Client, namespace: str) -> MetricsServerFacts | Finding:
+    """Lists what the annotator lists, and asks whether it may."""
+    try:
+        items = kube.list(kinds.NODE_METRICS).items
+    except errors.Forbidden as error:
+        return findings.unknown(error.message or str(error), f"{_COMPONENT}, or bind yourself the ClusterRole view")
+    except errors.NotFound:
+        return findings.fail(
+            f"{metrics_server.API} is not served: there is no metrics-server",
+            "install metrics-server, or let the annotator read Prometheus (docs/start/install.md)",
+        )
+    except errors.KubeError as error:
+        return findings.fail(f"metrics-server does not answer: {error}", metrics_server.NEXT_STEP)
+    try:
+        allowed = access.may_account(kube, RIGHT, namespace=namespace, name="evenload-annotator")
+    except errors.KubeError:
+        allowed = None
+    return MetricsServerFacts(items, allowed)
+
+
+def answers(facts: Facts) -> Finding:
+    """metrics-server answers, often enough, and the annotator may ask it."""
+    seen = facts.metrics_server
+    if isinstance(seen, Finding):
+        return seen
+    if seen.annotator_may is False:
+        return findings.fail(f"the ServiceAccount evenload-annotator may not {RIGHT}", _COMPONENT)
+    if not seen.items:
+        return findings.fail(f"{metrics_server.API} lists no node", metrics_server.NEXT_STEP)
+    ages = [facts.now_seconds - item.at_seconds for item in seen.items if item.at_seconds is not None]
+    windows = [seconds for item in seen.items if (seconds := metrics_server.window_seconds(item)) is not None]
+    told = f"{metrics_server.API} lists {len(seen.items)} nodes"
+    if not ages or not windows:
+        return findings.fail(f"{told} without a time or a window", metrics_server.NEXT_STEP)
+    every = f"{told}, {max(0.0, statistics.median(ages)):.0f} s old, each over {statistics.median(windows):.0f} s"
+    if statistics.median(windows) > LONGEST_WINDOW_SECONDS:
+        return findings.warn(
+            f"{every}: load may change unseen for as long",
+            f"set metrics-server's --metric-resolution to {LONGEST_WINDOW_SECONDS - 15:.0f}s or less (15s is usual)",
+        )
+    return findings.ok(every)
+
+
+def metrics(facts: Facts) -> Finding:
+    """Every metric of the policy can be had."""
+    policy = facts.settings.policy
+    absent = metrics_server.unavailable(policy.metrics_in_force)
+    if absent:
+        return findings.fail(absent, "take them out of `metrics` of the policy, or use Prometheus")
+    count = len(policy.metrics_in_force)
+    return findings.ok(
+        f"{count} of {count} metrics, by the annotator's own windows; not to be had: owners' usage (pods are estimated "
+        "by their requests) and the descheduler"
+    )
+
+
+def nodes_matched(facts: Facts) -> Finding:
+    """Every node has an item that can be used."""
+    seen = facts.metrics_server
+    if isinstance(seen, Finding):
+        return seen
+    if isinstance(facts.nodes, Finding):
+        return findings.unknown("the nodes could not be listed", facts.nodes.fix)
+    items = {item.name: item for item in seen.items}
+    lacking = [
+        (node.name, why)
+        for node in facts.nodes
+        if (why := _lack(items.get(node.name), node, facts.now_seconds)) is not None
+    ]
+    total = len(facts.nodes)
+    counted = f"{total - len(lacking)} of {total} nodes matched (by name)"
+    if not lacking:
+        return findings.ok(counted)
+    told = findings.few(f"{name} {why}" for name, why in lacking)
+    return findings.fail(
+        f"{counted}; {told}",
+        "look at metrics-server's log for that kubelet (certificate, address, port 10250), and at the node's clock",
+    )
+
+
+def _lack(item: NodeMetrics | None, node: Node, now_seconds: float) -> str | None:
+    if item is None:
+        return "is not listed"
+    reason = metrics_server.refusal(item, node, now_seconds)
+    return reason and f"is refused ({reason})"
+
+
+def windows(facts: Facts) -> Finding:
+    """The annotator has observed the nodes, and for how long."""
+    if isinstance(facts.nodes, Finding):
+        return facts.nodes
+    readings = [reading for node in facts.nodes if (reading := _reading(node)) is not None]
+    since = [reading.windows.since_seconds for reading in readings if reading.windows is not None]
+    if not since:
+        return findings.unknown(
+            "no node has windows yet",
+            "wait: an average needs half of its window (2m30s); then the annotator's /readyz?verbose says why",
+        )
+    youngest = max(since)
+    told = f"{len(since)} of {len(facts.nodes)} nodes observed, the last one since {clock.to_rfc3339(youngest)}"
+    return findings.ok(f"{told}{_young(facts, youngest)}")
+
+
+def _young(facts: Facts, since_seconds: float) -> str:
+    """Which maxima look back further than that, as a clause; "" for none."""
+    observed_seconds = facts.now_seconds - since_seconds
+    names = [
+        metric.name
+        for metric in facts.settings.policy.metrics_in_force
+        if metric.statistic == load_metrics.MAXIMUM and metric.window_seconds > observed_seconds
+    ]
+    return f": until they are full, {findings.few(names)} cover less and may be too low" if names else ""
+
+
+def _reading(node: Node) -> Reading | None:
+    text = node.annotations.get(load_annotation.KEY)
+    try:
+        return None if text is None else load_annotation.decode(text)
+    except load_annotation.AnnotationError:
+        return None
+
+
+def _at_seconds(reading: Reading) -> float:
+    return reading.at_seconds

@@ -1,0 +1,291 @@
+"""metrics.k8s.io behind a real kube-apiserver, over kubelets that only say what their node uses.
+
+`tests/contract/test_metrics_server.py` lets the annotator read it. The apiserver reaches the server through an
+APIService, a Service and an EndpointSlice, as in a cluster. With EVENLOAD_METRICS_SERVER=real (`make metrics-server`)
+that is the real metrics-server, which takes minutes to compile; else a stand-in, which answers as it does and passes
+the same tests. Each kubelet serves `/metrics/resource` by TLS at a loopback address that its Node has as ExternalIP.
+"""
+
+import collections.abc
+import contextlib
+import http.server
+import ipaddress
+import json
+import os
+import pathlib
+import random
+import ssl
+import subprocess
+import threading
+import time
+
+import cluster
+from cluster import ports, programs
+from runtime import certificates, clock
+from tests.e2e import waiting
+
+HERE = pathlib.Path(__file__).parent
+API = "v1beta1.metrics.k8s.io"
+FIRST_ADDRESS = ipaddress.IPv4Address("127.0.8.1")
+REAL = os.environ.get("EVENLOAD_METRICS_SERVER") == "real"
+RESOLUTION_SECONDS = 10 if REAL else 2  # metrics-server takes no shorter one
+GROUP_VERSION = "metrics.k8s.io/v1beta1"
+SERVICE = "api/v1/namespaces/kube-system/services"
+SLICES = "apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+API_SERVICES = "apis/apiregistration.k8s.io/v1/apiservices"
+
+
+class Kubelet:
+    """What a kubelet says of its node: CPU seconds that grow by the load, and the memory in use."""
+
+    def __init__(self, address: str, *, cores: float, memory_bytes: float, tls: ssl.SSLContext) -> None:
+        self.address = address
+        self._cores, self._memory_bytes = cores, memory_bytes
+        self._lock = threading.Lock()
+        self._cpu_ratio, self._memory_ratio, self._cpu_seconds = 0.1, 0.1, 1000.0  # metrics-server drops a node at 0
+        self._until_seconds = time.time()
+        handler = type("Handler", (_Handler,), {"kubelet": self})
+        self._server = http.server.ThreadingHTTPServer((address, 0), handler)
+        self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._server.server_address[1])
+
+    def counters(self) -> tuple[float, float, float]:
+        """Unix seconds, CPU seconds and bytes in use of this moment."""
+        with self._lock:
+            return self._advance(), self._cpu_seconds, self._memory_ratio * self._memory_bytes
+
+    def load(self, cpu_ratio: float, memory_ratio: float) -> None:
+        """The load from now on."""
+        with self._lock:
+            self._advance()
+            self._cpu_ratio, self._memory_ratio = cpu_ratio, memory_ratio
+
+    def page(self) -> bytes:
+        """The exposition of `/metrics/resource`."""
+        at_seconds, cpu_seconds, used_bytes = self.counters()
+        at_milliseconds = round(at_seconds * 1000)
+        return (
+            "# TYPE node_cpu_usage_seconds_total counter\n"
+            f"node_cpu_usage_seconds_total {cpu_seconds:.6f} {at_milliseconds}\n"
+            "# TYPE node_memory_working_set_bytes gauge\n"
+            f"node_memory_working_set_bytes {used_bytes:.0f} {at_milliseconds}\n"
+        ).encode()
+
+    def close(self) -> None:
+        """Ends it."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _advance(self) -> float:
+        now_seconds = time.time()
+        self._cpu_seconds += self._cpu_ratio * self._cores * (now_seconds - self._until_seconds)
+        self._until_seconds = now_seconds
+        return now_seconds
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    kubelet: Kubelet
+
+    def do_GET(self) -> None:
+        body = self.kubelet.page() if self.path == "/metrics/resource" else b""
+        self.send_response(200 if body else 404)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+class StandIn:
+    """metrics.k8s.io as metrics-server serves it: the last two scrapes of each kubelet, by TLS."""
+
+    def __init__(self, kubelets: collections.abc.Mapping[str, Kubelet], address: tuple[str, int], tls: ssl.SSLContext):
+        self._kubelets = kubelets
+        self._lock = threading.Lock()
+        self._scrapes = [self._scrape()]
+        handler = type("Handler", (_ApiHandler,), {"stand_in": self})
+        self._server = http.server.ThreadingHTTPServer(address, handler)
+        self._server.daemon_threads = True
+        self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends it; connections that are open stay silent."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def items(self) -> list[dict[str, object]]:
+        """The items of the list; none before the second scrape."""
+        with self._lock:
+            if time.time() - next(iter(self._scrapes[-1].values()))[0] >= RESOLUTION_SECONDS:
+                self._scrapes = [self._scrapes[-1], self._scrape()]
+            if len(self._scrapes) < 2:
+                return []
+            before, now = self._scrapes
+            return [_item(name, before[name], now[name]) for name in now]
+
+    def _scrape(self) -> dict[str, tuple[float, float, float]]:
+        return {name: kubelet.counters() for name, kubelet in self._kubelets.items()}
+
+
+def _item(name: str, before: tuple[float, float, float], now: tuple[float, float, float]) -> dict[str, object]:
+    window_seconds = now[0] - before[0]
+    nanocores = round((now[1] - before[1]) / window_seconds * 1e9)
+    at = clock.to_rfc3339(now[0])
+    return {
+        "metadata": {"name": name, "creationTimestamp": at, "labels": {"kubernetes.io/hostname": name}},
+        "timestamp": at,
+        "window": f"{window_seconds:.3f}s",
+        "usage": {"cpu": f"{nanocores}n", "memory": f"{round(now[2] / 1024)}Ki"},
+    }
+
+
+class _ApiHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    stand_in: StandIn
+
+    def do_GET(self) -> None:
+        path, found = self.path.partition("?")[0], 200
+        if path == f"/apis/{GROUP_VERSION}/nodes":
+            items = self.stand_in.items()
+            body: object = {"kind": "NodeMetricsList", "apiVersion": GROUP_VERSION, "metadata": {}, "items": items}
+        elif path == f"/apis/{GROUP_VERSION}":
+            resource = {"name": "nodes", "singularName": "", "namespaced": False, "kind": "NodeMetrics"}
+            resources = [{**resource, "verbs": ["get", "list"]}]
+            body = {"kind": "APIResourceList", "groupVersion": GROUP_VERSION, "resources": resources}
+        else:
+            body, found = {"kind": "Status", "status": "Failure", "code": 404}, 404
+        text = json.dumps(body).encode()
+        self.send_response(found)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+class Site:
+    """A cluster with metrics-server; `start` and `kill` it, `kubelets` by node."""
+
+    def __init__(
+        self, running: cluster.Cluster, kubelets: dict[str, Kubelet], directory: pathlib.Path, tls: ssl.SSLContext
+    ) -> None:
+        self.cluster = running
+        self.kubelets = kubelets
+        self._log = directory / "metrics-server.log"
+        self._address, self._port = ports.own_address(), ports.Ports(random.SystemRandom()).of("metrics-server")
+        self._directory = directory
+        self._tls = tls
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stand_in: StandIn | None = None
+
+    def start(self) -> None:
+        """Starts metrics-server and waits until the apiserver serves its API with all nodes."""
+        if REAL:
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(self._command(), stdout=log, stderr=log)
+        else:
+            self._stand_in = StandIn(self.kubelets, (self._address, self._port), self._tls)
+        waiting.eventually(self.listed, waiting.START_SECONDS, "all nodes in metrics.k8s.io", self.log)
+
+    def _command(self) -> list[str]:
+        kubeconfig = str(self.cluster.kubeconfig)
+        return [
+            str(programs.built(HERE / "metrics_server")),
+            f"--kubeconfig={kubeconfig}",
+            f"--authentication-kubeconfig={kubeconfig}",
+            f"--authorization-kubeconfig={kubeconfig}",
+            f"--bind-address={self._address}",
+            f"--secure-port={self._port}",
+            f"--cert-dir={self._directory / 'certificates'}",
+            "--kubelet-insecure-tls",
+            "--kubelet-preferred-address-types=ExternalIP",
+            "--kubelet-use-node-status-port",
+            f"--kubelet-request-timeout={RESOLUTION_SECONDS // 2}s",  # has to be shorter than the resolution
+            f"--metric-resolution={RESOLUTION_SECONDS}s",
+        ]
+
+    def listed(self) -> bool:
+        """Whether metrics.k8s.io has all nodes."""
+        try:
+            items = self.cluster.api.items(f"apis/{GROUP_VERSION}/nodes")
+        except cluster.ClusterError:
+            return False
+        return {item["metadata"]["name"] for item in items} == set(self.kubelets)
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        if self._stand_in is not None:
+            self._stand_in.close()
+            self._stand_in = None
+
+    def log(self) -> str:
+        """The end of its log."""
+        return self._log.read_text(encoding="utf-8", errors="replace")[-3000:] if self._log.exists() else ""
+
+    def register(self) -> None:
+        """The objects by which the apiserver finds metrics-server."""
+        api = self.cluster.api
+        name = {"name": "metrics-server", "namespace": "kube-system"}
+        api.create(SERVICE, {"metadata": name, "spec": {"ports": [{"name": "https", "port": 443}]}})
+        endpoints = {
+            "metadata": {**name, "labels": {"kubernetes.io/service-name": "metrics-server"}},
+            "addressType": "IPv4",
+            "ports": [{"name": "https", "port": self._port, "protocol": "TCP"}],
+            "endpoints": [{"addresses": [self._address], "conditions": {"ready": True}}],
+        }
+        api.create(SLICES, {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", **endpoints})
+        spec = {
+            "group": "metrics.k8s.io",
+            "version": "v1beta1",
+            "service": {**name, "port": 443},
+            "insecureSkipTLSVerify": True,
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+        }
+        api.create(API_SERVICES, {"metadata": {"name": API}, "spec": spec})
+
+
+@contextlib.contextmanager
+def started(running: cluster.Cluster, directory: pathlib.Path) -> collections.abc.Iterator[Site]:
+    """A kubelet for each node and a running metrics-server, until the body ends."""
+    nodes = running.api.items("api/v1/nodes")
+    addresses = [str(FIRST_ADDRESS + index) for index in range(len(nodes))]
+    authority = certificates.Authority.create(now_seconds=time.time())
+    pair = authority.serving([*addresses, ports.own_address()], now_seconds=time.time())
+    for name, text in (("kubelet.crt", pair.certificate), ("kubelet.key", pair.key)):
+        (directory / name).write_text(text, encoding="utf-8")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(directory / "kubelet.crt", directory / "kubelet.key")
+    with contextlib.ExitStack() as undo:
+        kubelets: dict[str, Kubelet] = {}
+        for node, address in zip(nodes, addresses, strict=True):
+            name = node["metadata"]["name"]
+            kubelets[name] = Kubelet(address, cores=8.0, memory_bytes=32 * 2.0**30, tls=tls)
+            undo.callback(kubelets[name].close)
+            every = [*node["status"]["addresses"], {"type": "ExternalIP", "address": address}]
+            status = {"addresses": every, "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelets[name].port}}}
+            running.api.patch(f"api/v1/nodes/{name}/status", {"status": status})
+        site = Site(running, kubelets, directory, tls)
+        site.register()
+        undo.callback(site.kill)
+        site.start()
+        yield site

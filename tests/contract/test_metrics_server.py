@@ -1,0 +1,195 @@
+"""The annotator over metrics-server, under its own account, with the rights that the component adds.
+
+`make metrics-server` runs this file with the real metrics-server, `make test` with the stand-in of
+`metrics_server_site`. One cluster for the file; the tests build on each other in their order.
+"""
+
+import json
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import click.testing
+import pytest
+import yaml
+
+import cli.__main__
+import cluster
+from cluster.demo import permissions
+from kube import config, kinds
+from policy.contract import load_annotation
+from tests.contract import metrics_server_site
+from tests.e2e import policies, services, waiting
+
+pytestmark = pytest.mark.cluster
+ROOT: Final = pathlib.Path(__file__).parents[2]
+COMPONENT: Final = ROOT / "deploy" / "kustomize" / "components" / "metrics-server" / "kustomization.yaml"
+NAMESPACE: Final = permissions.NAMESPACE
+WINDOWS_SECONDS: Final = {"avg_5m": 20, "max_1h": 120, "max_1d": 3600}
+METRICS: Final = [
+    {
+        "name": f"{resource}_{name}",
+        "resource": resource,
+        "statistic": name.split("_")[0],
+        "window": f"{seconds}s",
+    }
+    for resource in ("cpu", "memory")
+    for name, seconds in WINDOWS_SECONDS.items()
+]
+SYNCS: Final = "evenload_annotator_syncs_total"
+LIMIT: Final = 2 * waiting.LIMIT_SECONDS
+RIGHT: Final = permissions.Right(
+    f"system:serviceaccount:{NAMESPACE}:evenload-annotator", "list", "metrics.k8s.io", "nodes"
+)
+
+
+class World:
+    """metrics-server and an annotator that reads it."""
+
+    def __init__(self, site: metrics_server_site.Site, directory: pathlib.Path) -> None:
+        self.site = site
+        self.cluster = site.cluster
+        self.policy = policies.write(directory / "policy.yaml", metrics=METRICS)
+        kubeconfig = permissions.kubeconfig(site.cluster, "annotator")
+        arguments = ["--policy", str(self.policy), "--kubeconfig", str(kubeconfig), "--namespace", NAMESPACE]
+        self.annotator = services.Service("annotator", [*arguments, *added_arguments()], directory)
+
+    def reading(self, node: str) -> load_annotation.Reading | None:
+        """What a node carries."""
+        text = self.cluster.api.get(f"api/v1/nodes/{node}")["metadata"].get("annotations", {}).get(load_annotation.KEY)
+        return None if text is None else load_annotation.decode(text)
+
+    def shows(self, node: str, metric: str, ratio: float) -> None:
+        """Waits until a node carries a value, to 3 %."""
+
+        def near() -> bool:
+            reading = self.reading(node)
+            return reading is not None and abs(reading.values.get(metric, -1.0) - ratio) < 0.03
+
+        waiting.eventually(near, LIMIT, f"{metric} of {node} at {ratio}", lambda: (self.reading(node), self.status()))
+
+    def status(self) -> str:
+        """The annotator's own words."""
+        return self.annotator.text("/readyz?verbose")
+
+    def examine(self, *words: str) -> dict[str, dict[str, Any]]:
+        """The checks of `evenload doctor` by name."""
+        options = ["--kubeconfig", str(self.cluster.kubeconfig), "--policy", str(self.policy), "-o", "json"]
+        result = click.testing.CliRunner().invoke(cli.__main__.main, ["doctor", *options, *words])
+        assert result.stdout, result.stderr
+        return {one["check"]: one for one in json.loads(result.stdout)["checks"]}
+
+
+def operations(kind: str) -> list[Mapping[str, Any]]:
+    """What the component adds to an object of a kind."""
+    document = yaml.safe_load(COMPONENT.read_text(encoding="utf-8"))
+    (patch,) = [one["patch"] for one in document["patches"] if one["target"]["kind"] == kind]
+    return [one for one in yaml.safe_load(patch) if one["op"] == "add"]
+
+
+def added_arguments() -> list[str]:
+    """The annotator's arguments that the component adds."""
+    return [one["value"] for one in operations("Deployment")]
+
+
+def grant(running: cluster.Cluster) -> None:
+    """Adds the component's rule to the annotator's role."""
+    path = f"{permissions.PATHS['ClusterRole']}/evenload-annotator"
+    rules = running.api.get(path)["rules"]
+    running.api.patch(path, {"rules": [*rules, *(one["value"] for one in operations("ClusterRole"))]})
+    permissions.await_right(running, RIGHT)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Three nodes of 8 cores and 32 GiB; the annotator is not started yet."""
+    with (
+        cluster.Cluster(nodes=3, scheduler=False, prometheus=False, exporter=False, node_exporter=False) as running,
+        metrics_server_site.started(running, tmp_path_factory.mktemp("metrics")) as site,
+    ):
+        running.api.create("api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        permissions.apply(running)
+        made = World(site, tmp_path_factory.mktemp("annotator"))
+        try:
+            yield made
+        finally:
+            made.annotator.kill()
+
+
+def test_the_door_reads_what_metrics_server_serves(world: World) -> None:
+    door = config.connect(str(world.cluster.kubeconfig))
+    try:
+        items = door.list(kinds.NODE_METRICS).items
+    finally:
+        door.close()
+    assert {item.name for item in items} == {"node-0", "node-1", "node-2"}
+    for item in items:
+        assert item.at_seconds is not None
+        assert item.window.endswith("s")
+        assert item.cpu_millicores >= 0
+        assert item.memory_bytes >= 0
+
+
+def test_without_the_components_right_nothing_is_read_and_the_annotator_says_why(world: World) -> None:
+    world.annotator.start()
+    words = "nodes.metrics.k8s.io is forbidden"
+    waiting.eventually(lambda: words in world.status(), LIMIT, "the refusal in /readyz", world.status)
+    assert world.reading("node-0") is None
+    checks = world.examine("--source", "metrics-server")
+    assert checks["metrics-server"]["seen"] == "the ServiceAccount evenload-annotator may not list nodes.metrics.k8s.io"
+    assert checks["windows"]["seen"] == "no node has windows yet"
+    grant(world.cluster)
+
+
+def test_nodes_carry_what_their_kubelets_say(world: World) -> None:
+    for number, kubelet in enumerate(world.site.kubelets.values()):
+        kubelet.load(0.2 + number / 5, 0.3 + number / 5)
+    for number, node in enumerate(world.site.kubelets):
+        world.shows(node, "cpu_avg_5m", 0.2 + number / 5)
+        world.shows(node, "memory_max_1d", 0.3 + number / 5)
+
+
+def test_the_doctor_sees_by_the_annotations_that_load_comes_from_metrics_server(world: World) -> None:
+    waiting.eventually(lambda: "all 6 metrics fresh for all 3 nodes" in world.status(), LIMIT, "values", world.status)
+    checks = world.examine()
+    assert "prometheus" not in checks
+    assert checks["metrics-server"]["seen"].startswith("metrics.k8s.io/v1beta1 lists 3 nodes, ")
+    assert checks["nodes matched"]["seen"] == "3 of 3 nodes matched (by name)"
+    assert checks["metrics"]["seen"].startswith("6 of 6 metrics, by the annotator's own windows; not to be had: ")
+    assert "3 of 3 nodes observed, the last one since " in checks["windows"]["seen"]
+    assert "until they are full, " in checks["windows"]["seen"]
+    names = ("metrics-server", "metrics", "nodes matched", "windows", "annotator")
+    assert {checks[name]["verdict"] for name in names} == {"ok"}
+
+
+def test_a_killed_metrics_server_takes_nothing_away_and_is_read_again(world: World) -> None:
+    world.site.kill()
+    waiting.eventually(lambda: "metrics-server was not read: " in world.status(), LIMIT, "the outage", world.status)
+    values = {node: world.reading(node) for node in world.site.kubelets}
+    assert all(reading is not None and len(reading.values) == 6 for reading in values.values())
+    syncs = world.annotator.metric(SYNCS)
+    waiting.eventually(lambda: world.annotator.metric(SYNCS) > syncs + 2, LIMIT, "more syncs", world.status)
+    assert world.examine()["metrics-server"]["verdict"] == "fail"
+    assert {node: world.reading(node) for node in world.site.kubelets} == values
+    world.site.start()
+    waiting.eventually(lambda: "metrics-server was not read" not in world.status(), LIMIT, "its end", world.status)
+
+
+def test_a_killed_annotator_goes_on_with_the_peaks_that_nodes_carry(world: World) -> None:
+    kubelet = world.site.kubelets["node-0"]
+    kubelet.load(0.9, 0.9)
+    world.shows("node-0", "memory_avg_5m", 0.9)
+    kubelet.load(0.1, 0.1)
+    world.shows("node-0", "memory_avg_5m", 0.1)
+    before = world.reading("node-0")
+    assert before is not None
+    assert before.windows is not None
+    world.annotator.kill()
+    world.annotator.start()
+    waiting.eventually(lambda: world.annotator.metric(SYNCS) > 2, LIMIT, "syncs", world.annotator.log)
+    after = world.reading("node-0")
+    assert after is not None
+    assert after.windows is not None
+    assert after.values["memory_max_1d"] > 0.85
+    assert after.windows.since_seconds == before.windows.since_seconds
+    assert after.windows.peaks["memory_max_1d"] == before.windows.peaks["memory_max_1d"]
