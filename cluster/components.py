@@ -71,7 +71,7 @@ def etcd(layout: Layout, *, client_port: int, peer_port: int) -> Arguments:
     ]
 
 
-def apiserver(layout: Layout, *, port: int, etcd_port: int, audit: bool) -> Arguments:
+def apiserver(layout: Layout, *, port: int, etcd_port: int, audit: bool, aggregation: bool = False) -> Arguments:
     """RBAC on, admission as shipped (PodSecurity, PriorityClass, ValidatingAdmissionPolicy …)."""
     arguments = [
         layout.binary("kube-apiserver"),
@@ -90,6 +90,24 @@ def apiserver(layout: Layout, *, port: int, etcd_port: int, audit: bool) -> Argu
         f"--service-account-issuer={ISSUER}",
         f"--service-account-key-file={layout.pki('service-accounts.pub')}",
         f"--service-account-signing-key-file={layout.pki('service-accounts.key')}",
+        "--max-requests-inflight=1600",  # room for a thousand fake kubelets in one burst
+        "--max-mutating-requests-inflight=800",
+        "--profiling=false",
+    ]
+    if audit:
+        arguments.append(f"--audit-policy-file={layout.configuration('audit-policy.yaml')}")
+        arguments.append(f"--audit-log-path={layout.directory / 'logs' / 'audit.log'}")
+    if aggregation:
+        arguments += _aggregation(layout)
+    return arguments
+
+
+def _aggregation(layout: Layout) -> Arguments:
+    """Flags for servers of aggregated APIs, as kubeadm has them: who speaks for users, and by what headers.
+
+    The files are three more inotify instances (six instead of three), and all clusters of a user share 128.
+    """
+    return [
         "--enable-aggregator-routing=true",  # without kube-proxy a Service's address leads nowhere
         f"--requestheader-client-ca-file={layout.pki('ca.crt')}",  # as kubeadm: who speaks for users, by what headers
         f"--requestheader-allowed-names={FRONT_PROXY}",
@@ -98,14 +116,7 @@ def apiserver(layout: Layout, *, port: int, etcd_port: int, audit: bool) -> Argu
         "--requestheader-extra-headers-prefix=X-Remote-Extra-",
         f"--proxy-client-cert-file={layout.pki('front-proxy.crt')}",
         f"--proxy-client-key-file={layout.pki('front-proxy.key')}",
-        "--max-requests-inflight=1600",  # room for a thousand fake kubelets in one burst
-        "--max-mutating-requests-inflight=800",
-        "--profiling=false",
     ]
-    if audit:
-        arguments.append(f"--audit-policy-file={layout.configuration('audit-policy.yaml')}")
-        arguments.append(f"--audit-log-path={layout.directory / 'logs' / 'audit.log'}")
-    return arguments
 
 
 def audit_policy() -> str:

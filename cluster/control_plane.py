@@ -38,8 +38,9 @@ class Cluster:
     by default). scheduler, prometheus, node_exporter, exporter: False leaves that component out; `exporter` may also
     be extra arguments of `python -m cluster.exporter`. kubernetes: False leaves out all but Prometheus and the
     node_exporter; then there are no nodes and no `api`. scheduler_gates: kube-scheduler's feature gates. pod_cidr:
-    addresses of the fake pods. detached: the processes outlive this one (`python -m cluster down` ends them). Errors:
-    errors.ClusterError from `start` and `__enter__`; what had been started is ended, the logs stay.
+    addresses of the fake pods. aggregation: servers of aggregated APIs can be registered. detached: the processes
+    outlive this one (`python -m cluster down` ends them). Errors: errors.ClusterError from `start` and `__enter__`;
+    what had been started is ended, the logs stay.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Cluster:
         scrape_seconds: float = 1.0,
         node_exporter: bool = True,
         audit: bool = False,
+        aggregation: bool = False,
         detached: bool = False,
         pod_cidr: str = components.POD_CIDR,
     ) -> None:
@@ -62,6 +64,7 @@ class Cluster:
         self._wanted_directory = directory
         self._settings = site.Settings(
             audit=audit,
+            aggregation=aggregation,
             scrape_seconds=scrape_seconds,
             exporter_arguments=tuple(exporter or ()),
             scheduler_gates=scheduler_gates or {},

@@ -42,6 +42,7 @@ class Settings:
     """Settings of a cluster, from its user."""
 
     audit: bool = False
+    aggregation: bool = False
     scrape_seconds: float = 1.0
     exporter_arguments: tuple[str, ...] = ()
     scheduler_gates: collections.abc.Mapping[str, bool] = dataclasses.field(default_factory=dict)
@@ -132,7 +133,14 @@ class Site:
         if name == "etcd":
             return components.etcd(layout, client_port=port, peer_port=self.ports.of("etcd-peer"))
         if name == "kube-apiserver":
-            return components.apiserver(layout, port=port, etcd_port=self.ports.of("etcd"), audit=self.settings.audit)
+            wanted = self.settings
+            return components.apiserver(
+                layout,
+                port=port,
+                etcd_port=self.ports.of("etcd"),
+                audit=wanted.audit,
+                aggregation=wanted.aggregation,
+            )
         if name == "kwok":
             return components.kwok(layout, port=port, stages=self._stages(), pod_cidr=self.settings.pod_cidr)
         if name == "kube-scheduler":

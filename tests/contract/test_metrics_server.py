@@ -104,7 +104,9 @@ def grant(running: cluster.Cluster) -> None:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Three nodes of 8 cores and 32 GiB; the annotator is not started yet."""
     with (
-        cluster.Cluster(nodes=3, scheduler=False, prometheus=False, exporter=False, node_exporter=False) as running,
+        cluster.Cluster(
+            nodes=3, scheduler=False, prometheus=False, exporter=False, node_exporter=False, aggregation=True
+        ) as running,
         metrics_server_site.started(running, tmp_path_factory.mktemp("metrics")) as site,
     ):
         running.api.create("api/v1/namespaces", {"metadata": {"name": NAMESPACE}})

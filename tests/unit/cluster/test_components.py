@@ -35,8 +35,10 @@ def test_a_command_listens_on_loopback_and_keeps_to_the_clusters_directory(name:
     assert all(value.startswith(("/c/", "/s/")) for value in values if value.startswith("/") and "," not in value)
 
 
-def test_the_apiserver_asks_servers_of_aggregated_apis_as_the_front_proxy() -> None:
+def test_the_apiserver_asks_servers_of_aggregated_apis_as_the_front_proxy_where_that_is_wanted() -> None:
     command = components.apiserver(LAYOUT, port=3, etcd_port=1, audit=False)
+    assert not any("aggregator" in word or "requestheader" in word or "proxy" in word for word in command)
+    command = components.apiserver(LAYOUT, port=3, etcd_port=1, audit=False, aggregation=True)
     assert "--enable-aggregator-routing=true" in command
     assert f"--requestheader-allowed-names={components.FRONT_PROXY}" in command
     assert [word for word in command if word.endswith(("pki/front-proxy.crt", "pki/front-proxy.key"))] == [
