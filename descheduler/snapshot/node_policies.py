@@ -40,7 +40,7 @@ class NodePolicies:
         return "" if pool is None else pool.name
 
     def may_be_in(self, node: str, pool: node_pools.Pool) -> bool:
-        """Whether the node is in the pool, or has gone, so that nobody knows in which it was."""
+        """Whether the node is in the pool, or is deleted, so that its pool is unknown."""
         return node not in self._places or self.pool(node) is pool
 
     def lowest_line(self, metric: str) -> float:
