@@ -90,10 +90,11 @@ def _head(story: Story, weight: int) -> list[str]:
 
 
 def _means(story: Story) -> str:
-    """`a + b + c = base`, or `the lower of a + b and c + d = base`."""
+    """`a + b + c = base`, or `the lower of a + b and c + d = base`; where nodes are packed, the base before that."""
     names = tuple(dict.fromkeys(name for node in story.nodes for name in node.terms))
     sums = [" + ".join(mean) for mean in story.means or (names,)]
-    return f"{sums[0]} = base" if len(sums) == 1 else f"the lower of {' and '.join(sums)} = base"
+    base = "base before packing" if any(node.packing for node in story.nodes) else "base"
+    return f"{sums[0]} = {base}" if len(sums) == 1 else f"the lower of {' and '.join(sums)} = {base}"
 
 
 def _expected_of(estimate: answers.Estimate, story: Story) -> str:
@@ -111,7 +112,8 @@ def _row(node: answers.Node, story: Story, *, alone: bool) -> list[str | output.
     score = answers.MISSING if node.score is None else str(node.score)
     said = verdict(node)
     sums = (_sum(node, mean) for mean in story.means or (tuple(node.terms),))
-    below = () if alone else (*filter(None, sums), *map(str, node.forecasts.values()))
+    packing = () if node.packing is None else (str(node.packing),)
+    below = () if alone else (*filter(None, sums), *packing, *map(str, node.forecasts.values()))
     return [node.name, score, answers.base(node), f"{node.penalty:g}", said._replace(below=below)]
 
 

@@ -66,6 +66,17 @@ class PoolMode(msgspec.Struct, frozen=True):
     mode_reason: str = ""
 
 
+class MeanLine(msgspec.Struct, frozen=True):
+    """The lines of a metric that follow the mean of the nodes of a pool, or of those without one (None)."""
+
+    pool: str | None
+    metric: str
+    nodes: int
+    mean_ratio: float
+    threshold_ratio: float
+    target_ratio: float
+
+
 class Budget(msgspec.Struct, frozen=True):
     """A budget over some candidate."""
 
@@ -102,6 +113,7 @@ class Plan(msgspec.Struct, frozen=True):
     mode_reason: str = ""
     partial: bool = False
     pools: tuple[PoolMode, ...] = ()
+    mean_lines: tuple[MeanLine, ...] = ()
     nodes: tuple[Node, ...] = ()
 
 
@@ -186,6 +198,7 @@ def _head(plan: Plan, nodes: collections.abc.Iterable[Node]) -> collections.abc.
     yield f"plan at {plan.at}, mode {plan.mode}{why}, policy {plan.policy}"
     if plan.pools:
         yield f"modes: {', '.join(map(_pool_mode, plan.pools))}"
+    yield from map(_mean_line, plan.mean_lines)
     yield plan.summary
     left = plan.headroom
     yield f"left after it: {left.run} in this run, {left.hour} in this hour"
@@ -200,6 +213,13 @@ def _head(plan: Plan, nodes: collections.abc.Iterable[Node]) -> collections.abc.
 def _pool_mode(mode: PoolMode) -> str:
     why = f" ({mode.mode_reason})" if mode.mode_reason else ""
     return f"pool {mode.pool} {mode.mode}{why}" if mode.pool else f"other nodes {mode.mode}{why}"
+
+
+def _mean_line(line: MeanLine) -> str:
+    pool = f"pool {line.pool}: " if line.pool else ""
+    mean = f"{pool}{line.metric} has a mean of {answers.percent(line.mean_ratio)} over {line.nodes} nodes"
+    above, until = answers.percent(line.threshold_ratio), answers.percent(line.target_ratio)
+    return f"{mean}: overloaded above {above}, relieved until {until}"
 
 
 def _pool(node: Node) -> str:

@@ -82,6 +82,7 @@ def _metric(metric: metrics.Metric) -> dict[str, object]:
         "statistic": metric.statistic,
         "window": window,
         "query": metric.query,
+        "podQuery": metric.pod_query,
     }
 
 

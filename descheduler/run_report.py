@@ -11,6 +11,7 @@ from typing import Final
 from descheduler import run_schedule
 from descheduler.eviction.evictor import EvictionOutcome
 from descheduler.ledger.rows import Run
+from descheduler.planning.mean_lines import MeanLine
 from descheduler.planning.plans import EvictionPlan
 
 VERBS: Final = {"Enforce": "evicted", "DryRun": "would be evicted (dry run)", "Observe": "would be evicted (observing)"}
@@ -33,6 +34,7 @@ class Report:
     stale: str = ""  # which watch had heard nothing for too long, so that nothing was planned
     others: "tuple[Report, ...]" = ()
     permissions: run_schedule.Permissions | None = None
+    mean_lines: tuple[MeanLine, ...] = ()
 
     @property
     def parts(self) -> "tuple[Report, ...]":

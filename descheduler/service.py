@@ -23,7 +23,7 @@ from descheduler.ledger.database import LedgerCorrupt, LedgerError, LedgerReplac
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Run
 from descheduler.metrics import Telemetry
-from descheduler.planning import breakers, overload, planner
+from descheduler.planning import breakers, mean_lines, overload, planner
 from descheduler.planning.breakers import Breaker
 from descheduler.planning.overload import Memory, Overload
 from descheduler.planning.plans import EvictionPlan, NodePlan
@@ -57,10 +57,11 @@ class Rules(NamedTuple):
 
 
 class RunInput(NamedTuple):
-    """Input of a run: the cluster, the policy on its nodes, the known overloads, and those to act on."""
+    """Input of a run: the cluster, the policy by the lines of this run, the known overloads, and those to act on."""
 
     taken: Snapshot
     policies: NodePolicies
+    lines: tuple[mean_lines.MeanLine, ...]
     memory: Memory
     overloads: tuple[Overload, ...]
 
@@ -123,10 +124,11 @@ class Service:
             log.info("paused by the policy, nothing done")
             return None
         inputs = self._run_input(policy, view, now_seconds)
+        policy = inputs.policies.whole
         self._look_back(policy, view, now_seconds)
         parts.telemetry.owners_failed(inputs.taken.owner_failures.values())
         self._memory, self._seen_at_seconds = inputs.memory, parts.clock.monotonic()
-        report = self._act(self._decided(inputs, rules, headroom=headroom), policy, inputs.taken, began)
+        report = self._act(self._decided(inputs, rules.name, headroom=headroom), policy, inputs.taken, began)
         self._record(report)
         if self._clock_is_confirmed(inputs.taken, policy):
             self._pruning.prune(policy, now_seconds=now_seconds)
@@ -135,8 +137,10 @@ class Service:
 
     def _run_input(self, policy: LoadPolicy, view: ClusterView, now_seconds: float) -> RunInput:
         """The usage of the nodes, the overloads that are known with it, and the usage of the pods that may leave."""
-        reader, policies = self._parts.reader, NodePolicies(policy, view.nodes)
+        reader = self._parts.reader
         node_usage = reader.node_usage(view.nodes, policy)
+        lines = mean_lines.lines(policy, view.nodes, node_usage, now_seconds=now_seconds)
+        policies = NodePolicies(mean_lines.in_run(policy, lines), view.nodes)
         before = self._remembered(policy)
         if before is None:
             before = overload_recovery.memory(
@@ -145,8 +149,8 @@ class Service:
         memory = overload.observe(before, node_usage, policies, now_seconds=now_seconds)
         overloads = overload.confirmed(memory, node_usage, policies, now_seconds=now_seconds)
         names = frozenset(one.node for one in overloads)
-        taken = reader.snapshot(view, node_usage, policy, names, now_seconds=now_seconds)
-        return RunInput(taken, policies, memory, overloads)
+        taken = reader.snapshot(view, node_usage, policies.whole, names, now_seconds=now_seconds)
+        return RunInput(taken, policies, lines, memory, overloads)
 
     def _remembered(self, policy: LoadPolicy) -> Memory | None:
         """Returns the state of the previous run; None before the first, and after a gap (another replica led, a pause,
@@ -211,7 +215,7 @@ class Service:
         rules, now_seconds = self._rules(), self._parts.clock.now()
         try:
             view = self._parts.reader.view()
-            return self._decided(self._run_input(rules.policy, view, now_seconds), rules)
+            return self._decided(self._run_input(rules.policy, view, now_seconds), rules.name)
         except Partial as problem:
             permissions = self._permissions(rules.policy, now_seconds)
             mode = permissions.strongest
@@ -238,31 +242,31 @@ class Service:
         row = next(iter(self._parts.ledger.rows(Query(workload=workload_uid, limit=1))), None)
         return (row.namespace, row.workload or f"Pod/{row.pod}") if row is not None else ("", "")
 
-    def _decided(self, inputs: RunInput, rules: Rules, *, headroom: bool = True) -> Report:
+    def _decided(self, inputs: RunInput, policy_hash: str, *, headroom: bool = True) -> Report:
         """A plan for the nodes of each mode, by the history of that mode; mostly all nodes have one."""
-        permissions = self._permissions(rules.policy, inputs.taken.at_seconds)
+        permissions = self._permissions(inputs.policies.whole, inputs.taken.at_seconds)
         by_mode: dict[run_schedule.Mode, list[Overload]] = {permissions.strongest: []}
         for one in inputs.overloads:
             by_mode.setdefault(permissions.at(inputs.policies.place(one.node)).mode, []).append(one)
         first, *others = (
-            self._decided_in(mode, tuple(by_mode[mode]), inputs, rules, headroom=headroom)
+            self._decided_in(mode, tuple(by_mode[mode]), inputs, policy_hash, headroom=headroom)
             for mode in reversed(run_schedule.STRENGTH)
             if mode in by_mode
         )
         found = dataclasses.replace(first, others=tuple(others), why=permissions.why(permissions.strongest))
-        return dataclasses.replace(found, permissions=permissions, stale=inputs.taken.stale())
+        return dataclasses.replace(found, permissions=permissions, stale=inputs.taken.stale(), mean_lines=inputs.lines)
 
     def _decided_in(
         self,
         mode: run_schedule.Mode,
         overloads: tuple[Overload, ...],
         inputs: RunInput,
-        rules: Rules,
+        policy_hash: str,
         *,
         headroom: bool,
     ) -> Report:
-        parts, policy, now_seconds = self._parts, rules.policy, inputs.taken.at_seconds
-        run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, mode, rules.name)
+        parts, policy, now_seconds = self._parts, inputs.policies.whole, inputs.taken.at_seconds
+        run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, mode, policy_hash)
         window_seconds = retention.looks_back_seconds(policy)
         history = parts.ledger.history(mode, now_seconds=now_seconds, window_seconds=window_seconds)
         elsewhere = frozenset(one.node for one in inputs.overloads)

@@ -7,13 +7,12 @@ it.
 
 import collections.abc
 import dataclasses
-from typing import Final, Literal
-
-Resource = Literal["cpu", "memory"]
+from typing import Final
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
-RESOURCES: Final[tuple[Resource, ...]] = (CPU, MEMORY)
+# Those whose load is known of every pod, measured or estimated. A policy may name others, for metrics with a query.
+RESOURCES: Final[tuple[str, ...]] = (CPU, MEMORY)
 AVERAGE: Final = "avg"
 MAXIMUM: Final = "max"
 FORECAST: Final = "forecast"
@@ -36,14 +35,16 @@ class Metric:
 
     `averaging_seconds` is W of the formulas: the window of the average behind the figure. For an average it is the
     metric's own window; a maximum (or percentile) is taken over the averages of the same resource, so it has theirs.
+    `pod_query` asks for the share that each pod has of its node, of a resource that is not one of `RESOURCES`.
     """
 
     name: str
-    resource: Resource
+    resource: str
     statistic: str
     window_seconds: float
     averaging_seconds: float
     query: str | None = None
+    pod_query: str | None = None
 
     @property
     def is_forecast(self) -> bool:
@@ -74,15 +75,30 @@ def in_force(definitions: collections.abc.Sequence[Metric]) -> tuple[Metric, ...
     return tuple(dataclasses.replace(metric, averaging_seconds=_averaging(metric, behind)) for metric in merged)
 
 
-def _averaging_by_resource(merged: collections.abc.Sequence[Metric]) -> dict[Resource, float]:
+def _averaging_by_resource(merged: collections.abc.Sequence[Metric]) -> dict[str, float]:
     averages = [metric for metric in merged if metric.statistic == AVERAGE]
     return {metric.resource: metric.window_seconds for metric in reversed(averages)}
 
 
-def _averaging(metric: Metric, behind: collections.abc.Mapping[Resource, float]) -> float:
+def _averaging(metric: Metric, behind: collections.abc.Mapping[str, float]) -> float:
     if metric.statistic == AVERAGE:
         return metric.window_seconds
     return behind.get(metric.resource, metric.window_seconds)
+
+
+def place(resource: str) -> int | None:
+    """The place of a resource in `RESOURCES`; None of one whose load no pod is expected to have."""
+    return next((at for at, known in enumerate(RESOURCES) if known == resource), None)
+
+
+def resources(metrics: collections.abc.Iterable[Metric]) -> tuple[str, ...]:
+    """The resources that `metrics` are about: CPU and memory, then the others in their order."""
+    return tuple(dict.fromkeys((*RESOURCES, *(metric.resource for metric in metrics))))
+
+
+def pod_queries(metrics: collections.abc.Iterable[Metric]) -> dict[str, str]:
+    """By resource the query of pods' shares, of those that have one."""
+    return {metric.resource: metric.pod_query for metric in metrics if metric.pod_query is not None}
 
 
 def measured(metrics: collections.abc.Iterable[Metric]) -> tuple[Metric, ...]:

@@ -53,7 +53,7 @@ class _Items(NamedTuple):
 
     samples: Samples
     refused: Mapping[str, str]
-    impossible: Mapping[load_metrics.Resource, Mapping[str, str]]
+    impossible: Mapping[str, Mapping[str, str]]
 
 
 class Refusal(ValueError):

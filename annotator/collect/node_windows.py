@@ -197,7 +197,7 @@ class NodeWindows:
         table.slot[rows] = slots
 
     def _note_peaks(self, now_seconds: float) -> None:
-        averages: dict[tuple[load_metrics.Resource, float], Floats] = {}
+        averages: dict[tuple[str, float], Floats] = {}
         for metric, peaks in self._peaks.items():
             key = (metric.resource, metric.averaging_seconds)
             if key not in averages:
@@ -220,7 +220,7 @@ class NodeWindows:
         highest = np.fmax.reduce(self._peaks[metric], axis=1, initial=np.nan)
         return np.where(np.isnan(average), np.nan, highest)
 
-    def _average(self, resource: load_metrics.Resource, seconds: float, now_seconds: float) -> Floats:
+    def _average(self, resource: str, seconds: float, now_seconds: float) -> Floats:
         table, column = self._table, load_metrics.RESOURCES.index(resource)
         ratios = table.ratios[:, :, column]
         overlap = self._overlap(seconds, now_seconds)

@@ -47,6 +47,18 @@ class Forecast(msgspec.Struct, frozen=True):
         return f"forecast {self.resource}{hour} {self.value:.2f}{error}"
 
 
+class Packing(msgspec.Struct, frozen=True):
+    """The target that a node is filled up to, the load that its terms make, and the base that follows from both."""
+
+    target_ratio: float
+    load_ratio: float
+    base: float
+
+    def __str__(self) -> str:
+        """`packing to 50%: load 41% -> 9.10`."""
+        return f"packing to {percent(self.target_ratio)}: load {percent(self.load_ratio)} -> {points(self.base)}"
+
+
 class Node(msgspec.Struct, frozen=True):
     """One node's row; what depends on the other nodes is None in a decision of the filter."""
 
@@ -74,6 +86,7 @@ class Node(msgspec.Struct, frozen=True):
     pool_rules_off: tuple[str, ...] = ()
     thresholds_ignored: str | None = None
     forecasts: dict[str, Forecast] = {}
+    packing: Packing | None = None
 
 
 class Nodes(msgspec.Struct, frozen=True):

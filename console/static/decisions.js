@@ -62,7 +62,8 @@ function sum(node, means) {
   }).filter(one => one.text)
   sums.sort((one, other) => one.value - other.value)
   const penalty = node.penalty ? ` − ${points(node.penalty, 1)} for ${Object.entries(node.hot).map(([window, pods]) => `${pods} new in ${window}`).join(', ')}` : ''
-  return sums.length ? `${sums[0].text}${penalty}` : node.base === null ? 'no usable reading' : penalty
+  const packing = node.packing ? `, packing to ${Math.round(100 * node.packing.target_ratio)} %: ${points(node.packing.base)}` : ''
+  return sums.length ? `${sums[0].text}${packing}${penalty}` : node.base === null ? 'no usable reading' : penalty
 }
 
 function ranking(decision) {

@@ -9,6 +9,7 @@ from descheduler.ledger import prediction_errors
 from descheduler.ledger.rows import RecordedEvent, Row
 from descheduler.planning import verdicts
 from descheduler.planning.breakers import Breaker
+from descheduler.planning.mean_lines import MeanLine
 from descheduler.planning.plans import Eviction, Headroom, NodePlan
 from descheduler.run_report import Report
 from runtime import clock
@@ -62,6 +63,7 @@ def report(run: Report) -> dict[str, object]:
         "partial": run.partial,
         "headroom": headroom(run.plan.headroom),
         "pools": _pools(run.permissions),
+        "mean_lines": [mean_line(line) for line in run.mean_lines],
         "evictions": [eviction(planned, mode) for mode, plan in parts for planned in plan.evictions],
         "nodes": [node(planned, mode) for mode, plan in parts for planned in plan.nodes],
     }
@@ -73,6 +75,18 @@ def _pools(permissions: run_schedule.Permissions | None) -> list[dict[str, objec
         return []
     named = (*permissions.by_pool, (None, permissions.rest))
     return [{"pool": name, "mode": one.mode, "mode_reason": one.why} for name, one in named]
+
+
+def mean_line(line: MeanLine) -> dict[str, object]:
+    """The lines of a metric that follow the mean of the nodes of a pool, as they are in this run."""
+    return {
+        "pool": line.pool or None,
+        "metric": line.metric,
+        "nodes": line.nodes,
+        "mean_ratio": _rounded(line.mean_ratio),
+        "threshold_ratio": _rounded(line.evict_above_ratio),
+        "target_ratio": _rounded(line.evict_until_ratio),
+    }
 
 
 def eviction(choice: Eviction, mode: str) -> dict[str, object]:
@@ -87,8 +101,8 @@ def eviction(choice: Eviction, mode: str) -> dict[str, object]:
         "mode": mode,
         "metric": choice.overload.metric,
         "value_ratio": _rounded(choice.overload.value_ratio),
-        "threshold_ratio": choice.overload.evict_above_ratio,
-        "target_ratio": choice.overload.evict_until_ratio,
+        "threshold_ratio": _rounded(choice.overload.evict_above_ratio),
+        "target_ratio": _rounded(choice.overload.evict_until_ratio),
         "before_ratio": _rounded(choice.before_ratio),
         "projected_ratio": _rounded(choice.projected_ratio),
         "expected_5m_ratio": _json_value("expected_5m_ratio", choice.expected_5m_ratio),
@@ -113,8 +127,8 @@ def node(relief: NodePlan, mode: str) -> dict[str, object]:
             {
                 "metric": over.metric,
                 "value_ratio": _rounded(over.value_ratio),
-                "threshold_ratio": over.evict_above_ratio,
-                "target_ratio": over.evict_until_ratio,
+                "threshold_ratio": _rounded(over.evict_above_ratio),
+                "target_ratio": _rounded(over.evict_until_ratio),
                 "since": None if over.since_seconds is None else clock.to_rfc3339(over.since_seconds),
                 "projected_ratio": _rounded(relief.projected[over.metric]),
             }

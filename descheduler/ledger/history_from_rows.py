@@ -122,4 +122,7 @@ def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[Relieved, 
 
 def _departed(row: Row) -> EvictedPod:
     gone_at_seconds = row.gone_at_seconds if row.gone_at_seconds is not None else row.intended_at_seconds
-    return EvictedPod(row.node, row.pod_uid, gone_at_seconds, row.cpu_millicores, row.memory_bytes)
+    share_ratio = row.before_ratio - row.projected_ratio
+    return EvictedPod(
+        row.node, row.pod_uid, gone_at_seconds, row.cpu_millicores, row.memory_bytes, row.metric, share_ratio
+    )

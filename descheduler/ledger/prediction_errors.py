@@ -21,6 +21,7 @@ from descheduler.ledger.rows import DONE, Row
 from descheduler.planning.predictions import LOOK_BACKS
 from descheduler.snapshot import usage
 from descheduler.snapshot.usage import Resource
+from policy import metrics
 from policy.schema.load_policy import LoadPolicy
 
 After = Literal["5m", "30m"]
@@ -73,6 +74,9 @@ def _arrived(policy: LoadPolicy, row: Row, age_seconds: float) -> float:
 
 def _share(other: Row, row: Row, policy: LoadPolicy) -> float:
     """Returns the use of the other pod as a ratio of the row's node, scaled from the row's own pod."""
-    resource = usage.resources_of(policy)[row.metric]
-    own, others = (one.cpu_millicores if resource is Resource.CPU else one.memory_bytes for one in (row, other))
+    resources = usage.resources_of(policy)
+    resource = resources[row.metric]
+    if metrics.place(resource) is None:  # of a resource of shares the ledger has the one that a pod was evicted for
+        return other.before_ratio - other.projected_ratio if resources.get(other.metric) == resource else 0.0
+    own, others = (one.cpu_millicores if resource == Resource.CPU else one.memory_bytes for one in (row, other))
     return others / own * (row.before_ratio - row.projected_ratio) if own > 0 else 0.0

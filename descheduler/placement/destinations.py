@@ -235,8 +235,8 @@ def expected_ratios(
     )
 
 
-def _sizes(nodes: collections.abc.Sequence[Node], resources: collections.abc.Sequence[Resource]) -> Floats:
-    """Returns the free requests [nodes, resources], in millicores and bytes."""
+def _sizes(nodes: collections.abc.Sequence[Node], resources: collections.abc.Sequence[str]) -> Floats:
+    """Returns the allocatable amounts [nodes, resources], in millicores and bytes, 1 of a resource of shares."""
     sizes = [
         [usage.size(allocatable, one) for one in resources] for allocatable in (node.allocatable for node in nodes)
     ]

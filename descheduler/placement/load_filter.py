@@ -56,9 +56,7 @@ class LoadFilter:
     def add(self, node: str, used: PodUsage) -> None:
         """Counts a chosen pod's use on the node where it is expected."""
         row = self._rows[node]
-        shares = [
-            usage.share(used, self._nodes[row].allocatable, usage.Resource(one.resource)) for one in self._metrics
-        ]
+        shares = [usage.share(used, self._nodes[row].allocatable, one.resource) for one in self._metrics]
         self._expected[row] += shares
         self._reasons = None
 

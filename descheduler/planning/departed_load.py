@@ -43,13 +43,14 @@ class DepartedLoad:
             resource = self._resources[metric]
             projected[metric] -= sum(usage.share(used, node.capacity, resource) for used in leaving)
             projected[metric] -= sum(
-                self._shown_ratio(one, metric) * usage.share(_used(one), node.capacity, resource) for one in gone
+                self._shown_ratio(one, metric) * usage.share(self._used(one), node.capacity, resource) for one in gone
             )
         return projected
 
     def _shown_ratio(self, evicted: EvictedPod, metric: str) -> float:
         return usage.shown_ratio(self._policy, metric, self._taken.at_seconds - evicted.gone_at_seconds)
 
-
-def _used(evicted: EvictedPod) -> PodUsage:
-    return PodUsage("", evicted.cpu_millicores, evicted.memory_bytes, evicted.gone_at_seconds)
+    def _used(self, evicted: EvictedPod) -> PodUsage:
+        """The ledger has the share of the one resource that the pod was evicted for."""
+        shares = {self._resources[evicted.metric]: evicted.share_ratio} if evicted.metric in self._resources else {}
+        return PodUsage("", evicted.cpu_millicores, evicted.memory_bytes, evicted.gone_at_seconds, shares)

@@ -277,19 +277,20 @@ class _NodeRelief:
         """Returns the pod's use of the hot resource, in millicores or bytes."""
         resource = self._resources[overload.metric]
         excess_ratio = work.projected[overload.metric] - overload.evict_until_ratio - usage.ROUNDING
-        used = usage.amount(self._taken.pod_usage[pod.key], resource)
+        measured = self._taken.pod_usage[pod.key]
         excess = excess_ratio * usage.size(work.node.capacity, resource)
-        return candidate_order.Use(used, excess, usage.size(pod.requests, resource))
+        requested = usage.requested(pod.requests, measured, resource)
+        return candidate_order.Use(usage.amount(measured, resource), excess, requested)
 
 
-def _hottest_first(node: Node, overloads: list[Overload], resources: dict[str, usage.Resource]) -> tuple[float, str]:
+def _hottest_first(node: Node, overloads: list[Overload], resources: dict[str, str]) -> tuple[float, str]:
     """Largest excess relative to allocatable first: (u - until) * capacity / allocatable, then the name."""
     return -max(
         one.excess_ratio * _capacity_per_allocatable(node, resources[one.metric]) for one in overloads
     ), node.name
 
 
-def _capacity_per_allocatable(node: Node, resource: usage.Resource) -> float:
+def _capacity_per_allocatable(node: Node, resource: str) -> float:
     allocatable = usage.size(node.allocatable, resource)
     return usage.size(node.capacity, resource) / allocatable if allocatable > 0 else 1.0
 

@@ -18,6 +18,7 @@ from descheduler.snapshot.usage import NodeUsage, PodUsage, Resource
 from kube.api import identifiers
 from kube.door import ScalesDoor
 from kube.objects import Node, PersistentVolume, Pod
+from policy import metrics
 from policy.contract import load_annotation
 from policy.schema.load_policy import LoadPolicy
 from promql import readings
@@ -30,19 +31,29 @@ FEW_RATIO: Final = 0.25  # of all pods: of more than that, all are asked for
 
 
 class Figures(NamedTuple):
-    """Prometheus' figures of pods, by key: cores and bytes used, and the Unix seconds of the data behind each."""
+    """Prometheus' figures of pods, by key: cores and bytes used, and the Unix seconds of the data behind each; of each
+    resource of the policy's own the shares of nodes. A pod whose share is no ratio, or has two values, is `refused`.
+    """
 
     cores: dict[str, float]
     sizes_bytes: dict[str, float]
     cpu_at_seconds: dict[str, float]
     memory_at_seconds: dict[str, float]
+    shares: dict[str, dict[str, float]]
+    refused: frozenset[str]
 
     def of(self, keys: collections.abc.Set[str]) -> dict[str, PodUsage]:
         """The usage of those of the pods that have all figures, as old as the older of the data."""
         known = keys & self.cores.keys() & self.sizes_bytes.keys() & self.cpu_at_seconds.keys()
-        known &= self.memory_at_seconds.keys()
+        known = (known & self.memory_at_seconds.keys()) - self.refused
         at_seconds = {key: min(self.cpu_at_seconds[key], self.memory_at_seconds[key]) for key in known}
-        return {key: PodUsage(key, self.cores[key] * 1000.0, self.sizes_bytes[key], at_seconds[key]) for key in known}
+        return {
+            key: PodUsage(key, self.cores[key] * 1000.0, self.sizes_bytes[key], at_seconds[key], self._shares_of(key))
+            for key in known
+        }
+
+    def _shares_of(self, key: str) -> dict[str, float]:
+        return {resource: by_pod[key] for resource, by_pod in self.shares.items() if key in by_pod}
 
 
 class Reader:
@@ -113,14 +124,15 @@ class Reader:
         """Every node's windows, now or as they were at `at_seconds`: six to eight queries, however many nodes there
         are. Raises PromqlError.
         """
-        directory, metrics = self._directory.follow(nodes), usage.metrics_read(policy, nodes)
+        directory, wanted = self._directory.follow(nodes), usage.metrics_read(policy, nodes)
         ratios = {}
-        for metric in metrics:
+        for metric in wanted:
             answer = self._prometheus.query(
                 node_queries.of_metric(metric, selector=self._labels.node_selector), at_seconds=at_seconds
             )
             ratios[metric.name] = self._by_node(answer, directory, load_annotation.invalid_reason)
-        times = self._node_times(directory, {metric.resource for metric in metrics}, at_seconds)
+        scraped = {metric.resource for metric in wanted}.intersection(metrics.RESOURCES) or set(metrics.RESOURCES)
+        times = self._node_times(directory, scraped, at_seconds)
         return usage.of_nodes(ratios, times)
 
     def _node_times(
@@ -168,7 +180,15 @@ class Reader:
         cores, sizes, *times = (
             readings.by_pod(self._prometheus.query(text), judge=invalid_amount)[0] for text in texts
         )
-        return Figures(cores, sizes, times[0], times[1])
+        judge = load_annotation.invalid_reason
+        answers = {
+            resource: readings.by_pod(self._prometheus.query(text), judge=judge)
+            for resource, text in metrics.pod_queries(policy.metrics_in_force).items()
+            if resource in windows
+        }
+        shares = {resource: values for resource, (values, _) in answers.items()}
+        refused = frozenset(key for _, wrong in answers.values() for key in wrong)
+        return Figures(cores, sizes, times[0], times[1], shares, refused)
 
     def _by_node(
         self,
@@ -205,12 +225,12 @@ def _batches(names: collections.abc.Iterable[str]) -> collections.abc.Iterator[l
         yield batch
 
 
-def pod_windows(policy: LoadPolicy) -> dict[Resource, float]:
+def pod_windows(policy: LoadPolicy) -> dict[str, float]:
     """Over how long a pod's usage is averaged: as long as the averages that its node is judged by."""
     resources = usage.resources_of(policy)
-    found = {Resource.CPU: 0.0, Resource.MEMORY: 0.0}
+    found: dict[str, float] = {Resource.CPU: 0.0, Resource.MEMORY: 0.0}
     for name in policy.descheduler.thresholds:
-        found[resources[name]] = max(found[resources[name]], usage.window_of(policy, name))
+        found[resources[name]] = max(found.get(resources[name], 0.0), usage.window_of(policy, name))
     longest = max(found.values())
     return {resource: seconds or longest for resource, seconds in found.items()}
 

@@ -13,13 +13,17 @@ FOLLOWED_SECONDS = 24 * HOUR_SECONDS  # for so long it is learnt what became of 
 
 
 class EvictedPod(NamedTuple):
-    """A pod evicted a short while ago whose load its node's windows still show: gone since when, and what it used."""
+    """A pod evicted a short while ago whose load its node's windows still show: gone since when, and what it used; of
+    the metric that it was evicted for, its share of the node.
+    """
 
     node: str
     uid: str
     gone_at_seconds: float
     cpu_millicores: float
     memory_bytes: float
+    metric: str = ""
+    share_ratio: float = 0.0
 
 
 class Failures(NamedTuple):

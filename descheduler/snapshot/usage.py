@@ -21,13 +21,10 @@ ROUNDING: Final = 1e-9  # what sums of floats may be off: more than 1e4 pods of 
 
 
 class Resource(enum.StrEnum):
-    """The two resources that windows speak about."""
+    """The two resources of which pods and nodes have amounts. Of any other, named by the policy, a pod has a share."""
 
     CPU = "cpu"
     MEMORY = "memory"
-
-
-_RESOURCES = {str(one): one for one in Resource}
 
 
 class NodeUsage(NamedTuple):
@@ -43,13 +40,14 @@ class NodeUsage(NamedTuple):
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodUsage:
     """One pod's windowed usage and when the newest sample behind it was taken (Unix seconds); `key` is
-    "namespace/name".
+    "namespace/name". `shares` are its ratios of a node, by the resources of the policy's own that it has series of.
     """
 
     key: str
     cpu_millicores: float
     memory_bytes: float
     at_seconds: float
+    shares: collections.abc.Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 _node_usage = functools.partial(tuple.__new__, NodeUsage)  # half the time of calling it, for all nodes in every run
@@ -114,9 +112,9 @@ def forecasts(node: Node, now_seconds: float, policy: LoadPolicy) -> dict[str, f
     }
 
 
-def resources_of(policy: LoadPolicy) -> dict[str, Resource]:
+def resources_of(policy: LoadPolicy) -> dict[str, str]:
     """The resource behind every metric in force."""
-    return {metric.name: _RESOURCES[metric.resource] for metric in policy.metrics_in_force}
+    return {metric.name: metric.resource for metric in policy.metrics_in_force}
 
 
 def window_of(policy: LoadPolicy, metric_name: str) -> float:
@@ -137,7 +135,7 @@ def _metric(policy: LoadPolicy, name: str) -> metrics.Metric:
     return next(metric for metric in policy.metrics_in_force if metric.name == name)
 
 
-def peak_metric(policy: LoadPolicy, resource: Resource) -> str | None:
+def peak_metric(policy: LoadPolicy, resource: str) -> str | None:
     """The name of the resource's hourly maximum, by which destinations are judged beside the short average, if it is
     in force.
     """
@@ -145,7 +143,7 @@ def peak_metric(policy: LoadPolicy, resource: Resource) -> str | None:
     return name if any(metric.name == name for metric in policy.metrics_in_force) else None
 
 
-def forecast_metrics(policy: LoadPolicy, resource: Resource) -> list[str]:
+def forecast_metrics(policy: LoadPolicy, resource: str) -> list[str]:
     """The names of the resource's forecasts in force, by which destinations are judged, too."""
     return [metric.name for metric in policy.metrics_in_force if metric.is_forecast and metric.resource == resource]
 
@@ -167,17 +165,28 @@ def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ())
     return tuple(asked[name] for name in named if name in asked)
 
 
-def amount(usage: PodUsage, resource: Resource) -> float:
-    """Returns the pod's use of the resource: millicores or bytes."""
-    return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
+def amount(usage: PodUsage, resource: str) -> float:
+    """Returns the pod's use of the resource: millicores, bytes or its share of a node. What devices measure has series
+    for pods that use them, so a pod without one uses nothing.
+    """
+    if resource == Resource.CPU:
+        return usage.cpu_millicores
+    return usage.memory_bytes if resource == Resource.MEMORY else usage.shares.get(resource, 0.0)
 
 
-def size(resources: Resources, resource: Resource) -> float:
-    """How much of the resource there is: millicores or bytes."""
-    return resources.cpu_millicores if resource is Resource.CPU else resources.memory_bytes
+def size(resources: Resources, resource: str) -> float:
+    """How much of the resource a node has: millicores, bytes, or 1 of a resource of which pods have shares."""
+    if resource == Resource.CPU:
+        return resources.cpu_millicores
+    return resources.memory_bytes if resource == Resource.MEMORY else 1.0
 
 
-def share(usage: PodUsage, of: Resources, resource: Resource) -> float:
+def requested(pod: Resources, used: PodUsage, resource: str) -> float:
+    """How much of the resource the pod requests; of one of which pods have shares, what it uses."""
+    return amount(used, resource) if metrics.place(resource) is None else size(pod, resource)
+
+
+def share(usage: PodUsage, of: Resources, resource: str) -> float:
     """The pod's usage as a ratio of a node's resources; infinite on a node that says it has none."""
     whole = size(of, resource)
     return amount(usage, resource) / whole if whole > 0 else math.inf

@@ -29,7 +29,8 @@ class CompiledPolicy(NamedTuple):
     pool_limits: node_cache.Floats
     weighing: scoring.Weighing
     pricing: hotspots.Pricing
-    resources: node_cache.Rows  # by metric the place of its resource in a `recent.Load`
+    resources: node_cache.Rows  # by metric the place of its resource in a `Load`; 0 for one that is not in it
+    estimated: tuple[bool, ...]  # by metric whether its resource is in a `Load`
     shadow: bool  # every node passes and scores the same in answers, whatever is decided
 
     def incoming(self, load: expected_load.Load, per_allocatable: node_cache.Floats) -> list[node_cache.Floats]:
@@ -37,7 +38,11 @@ class CompiledPolicy(NamedTuple):
         `node_cache.NodeLoads`.
         """
         ratios = [per_allocatable[:, resource] * amount for resource, amount in enumerate(load)]
-        return [ratios[resource] for resource in self.resources]
+        if all(self.estimated):
+            return [ratios[resource] for resource in self.resources]
+        nothing = np.zeros(len(per_allocatable))
+        places = zip(self.resources, self.estimated, strict=True)
+        return [ratios[resource] if estimated else nothing for resource, estimated in places]
 
 
 def compiled(policy: load_policy.LoadPolicy, content_hash: str) -> CompiledPolicy:
@@ -45,6 +50,7 @@ def compiled(policy: load_policy.LoadPolicy, content_hash: str) -> CompiledPolic
     in_force = policy.metrics_in_force
     names = metrics.names(in_force)
     rules = filtering.rules(policy.filter, in_force)
+    places = [metrics.place(metric.resource) for metric in in_force]
     limits = [[pool.filter.thresholds.get(name, np.nan) for name in names] for pool in policy.pools]
     return CompiledPolicy(
         policy,
@@ -55,15 +61,16 @@ def compiled(policy: load_policy.LoadPolicy, content_hash: str) -> CompiledPolic
         np.array([*limits, [np.nan] * len(names)]),
         _weighing(policy),
         hotspots.pricing(policy.hot_spots),
-        np.array([metrics.RESOURCES.index(metric.resource) for metric in in_force], dtype=np.intp),
+        np.array([place or 0 for place in places], dtype=np.intp),
+        tuple(place is not None for place in places),
         policy.extender.mode == "Shadow",
     )
 
 
 def _weighing(policy: load_policy.LoadPolicy) -> scoring.Weighing:
-    """The policy's weighing, with those of its pools only where some pool has weights of its own."""
+    """The policy's weighing, with those of its pools only where some pool has a score of its own."""
     own = scoring.weighing(policy.score, policy.metrics_in_force)
-    if not any(pool.score.weights for pool in policy.pools):
+    if not any(pool.score.differs for pool in policy.pools):
         return own
     of_pools = (scoring.weighing(one.score, policy.metrics_in_force) for one in policy.of_pools)
     return own._replace(of_pools=tuple(of_pools))

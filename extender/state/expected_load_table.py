@@ -190,6 +190,8 @@ class ExpectedLoadTable:
 def _columns_by_window(in_force: collections.abc.Sequence[metrics.Metric]) -> dict[Group, list[int]]:
     groups: dict[Group, list[int]] = {}
     for column, metric in enumerate(in_force):
-        place = metrics.RESOURCES.index(metric.resource)  # a Load has them in this order
+        place = metrics.place(metric.resource)  # a Load has them in this order
+        if place is None:  # no pod is expected to use it
+            continue
         groups.setdefault(Group(metric.averaging_seconds, place), []).append(column)
     return groups

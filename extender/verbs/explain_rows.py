@@ -180,9 +180,23 @@ def _factors(candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, 
         "incoming": _numbers(names, breakdown.incoming[at].tolist()),
         "predicted": _numbers(names, breakdown.predicted[at].tolist()),
         "terms": _numbers(names, breakdown.terms[at].tolist()),
+        "packing": _packing(candidates, breakdown, at),
         "own_base": _number(float(breakdown.own_base[at])),
         "penalty": float(breakdown.ranking.penalty[at]),
     }
+
+
+def _packing(candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, at: int) -> Json | None:
+    """Returns the target that the node is filled up to, the load that its terms make, and the base of both; None where
+    nodes are spread.
+    """
+    weighing, place = candidates.in_force.weighing, candidates.place(at)
+    own = weighing.of_pools[place] if weighing.of_pools and place != node_pools.NO_POOL else weighing
+    base = float(breakdown.spread_base[at])
+    if own.target_ratio is None or math.isnan(base):
+        return None
+    load_ratio = 1.0 - base / scoring.MAX_SCORE
+    return {"target_ratio": own.target_ratio, "load_ratio": load_ratio, "base": float(breakdown.own_base[at])}
 
 
 def _rules(candidates: cluster_view.Candidates, verdicts: filtering.Verdicts, at: int) -> list[Json]:

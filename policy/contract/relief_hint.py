@@ -78,5 +78,11 @@ def rejects(relief: Relief | None, workload_uid: str, now_seconds: float, *, rel
 def is_relieved(
     values: collections.abc.Mapping[str, float], bands: collections.abc.Mapping[str, descheduler_section.Band]
 ) -> bool:
-    """Whether a node is at or under evictUntil by every banded metric; a metric without a value proves nothing."""
-    return all(name in values and values[name] <= band.evict_until_ratio for name, band in bands.items())
+    """Whether a node is at or under evictUntil by every banded metric; a metric without a value proves nothing.
+
+    Nor does one whose lines follow the mean of the nodes, which only the descheduler knows: its hint ends by time.
+    """
+    return all(
+        band.over_mean is None and name in values and values[name] <= band.evict_until_ratio
+        for name, band in bands.items()
+    )

@@ -73,6 +73,12 @@ def _overloaded(
             f"{wording.percent(band.evict_above_ratio)}{lasting}; pods leave it until that is at or under "
             f"{wording.percent(band.evict_until_ratio)}"
         )
+        if (over := band.over_mean) is not None:
+            yield (
+                f"it is overloaded, too, once that has been over {wording.percent(over.floor_ratio)} and "
+                f"{100 * over.evict_above_ratio:g} points above the mean of the nodes{lasting}; pods leave it, then, "
+                f"until that is at most {100 * over.evict_until_ratio:g} points above the mean"
+            )
 
 
 def of_pool(policy: load_policy.LoadPolicy, pool: node_pools.Pool) -> Sentences:

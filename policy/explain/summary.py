@@ -110,12 +110,16 @@ def _opt_out(opt_out: sections.OptOut) -> str:
 
 
 def _scored(policy: load_policy.LoadPolicy) -> Sentences:
+    every = metrics.resources(policy.metrics_in_force)
     if policy.score.combine == "mean":
-        yield f"a node scores 10 (idle) to 0 (full) by the weighted mean of {_shares(policy, metrics.RESOURCES)}"
+        yield f"a node scores 10 (idle) to 0 (full) by the weighted mean of {_shares(policy, every)}"
     else:
-        means = [_shares(policy, (resource,)) for resource in metrics.RESOURCES]
+        means = [_shares(policy, (resource,)) for resource in every]
         worse = wording.listed([f"the mean of {mean}" for mean in means if mean])
         yield f"a node scores 10 (idle) to 0 (full) by the worse of {worse}"
+    if policy.score.goal == "pack":
+        target = wording.percent(policy.score.target_ratio)
+        yield f"nodes are packed: up to a load of {target} the fuller node scores higher, above it the emptier one"
 
 
 def _score(policy: load_policy.LoadPolicy) -> Sentences:
@@ -129,7 +133,7 @@ def _score(policy: load_policy.LoadPolicy) -> Sentences:
         yield "scores are stretched over the full 0 to 10 between the fullest and the idlest candidate"
 
 
-def _shares(policy: load_policy.LoadPolicy, resources: collections.abc.Collection[metrics.Resource]) -> str:
+def _shares(policy: load_policy.LoadPolicy, resources: collections.abc.Collection[str]) -> str:
     """The metrics of `resources` that weigh anything, each with its share of their sum."""
     weights = policy.score.weights
     counted = [
@@ -178,7 +182,7 @@ def _pools(policy: load_policy.LoadPolicy) -> Sentences:
     for pool, on_pool in zip(policy.pools, policy.of_pools, strict=True):
         selected = wording.selector(pool.node_selector)
         yield f"pool {pool.name} has the nodes that match {selected}" if selected else f"pool {pool.name} has all nodes"
-        scored = tuple(_scored(on_pool)) if pool.score.weights else ()
+        scored = tuple(_scored(on_pool)) if pool.score.differs else ()
         for sentence in (*_filtered(policy, pool), *scored, *descheduler_summary.of_pool(on_pool, pool)):
             yield f"pool {pool.name}: {sentence}"
 

@@ -51,9 +51,9 @@ def _in_one_unit(seconds: float) -> tuple[float, str]:
     return seconds, ""
 
 
-def resource(name: metrics.Resource) -> str:
-    """`CPU` or `memory`."""
-    return _RESOURCES[name]
+def resource(name: str) -> str:
+    """`CPU`, `memory`, or the name of a resource of the operator's own."""
+    return _RESOURCES.get(name, name)
 
 
 def metric(of: metrics.Metric) -> str:

@@ -7,6 +7,7 @@ equal, and are named.
 | descheduler | here |
 |---|---|
 | targetThresholds, percent | evictAbove; evictUntil lies 10 points lower, and not under thresholds |
+| the same with useDeviationThresholds | overMean: evictAbove; evictUntil 10 points lower, and not under the mean |
 | numberOfNodes n: acts above n | coolNodes n + 1 |
 | maxNoOfPodsToEvict..., evictionLimits.node | limits |
 | evictableNamespaces.exclude, DefaultEvictor | protect |
@@ -16,7 +17,7 @@ import collections.abc
 from typing import Final
 
 from policy.imports import converting
-from policy.schema import units
+from policy.schema import load_policy, units
 
 API_VERSION: Final = "descheduler/v1alpha2"
 KIND: Final = "DeschedulerPolicy"
@@ -144,8 +145,7 @@ class _Reading(converting.Findings):
         nodes = self.value(path, arguments, "numberOfNodes", _whole, 0.0)
         cool: _Section = {"coolNodes": int(nodes) + 1} if nodes else {}
         if arguments.get("useDeviationThresholds"):
-            self.remark(f"{path}.useDeviationThresholds", "no equal: lines are fixed, the default ones hold")
-            return cool
+            return self._over_mean(path, arguments) | cool
         under, over = (self._percentages(path, arguments, key) for key in ("thresholds", "targetThresholds"))
         if under.keys() != over.keys():
             self.problem(path, "thresholds and targetThresholds must name the same resources")
@@ -165,6 +165,27 @@ class _Reading(converting.Findings):
             f"{100 * GAP_RATIO:g} points lower, so that it does not begin again at once",
         )
         return {"thresholds": bands, **cool}
+
+    def _over_mean(self, path: str, arguments: converting.Mapping) -> _Section:
+        """The bands of lines that follow the mean."""
+        over = self._percentages(path, arguments, "targetThresholds")
+        fixed = load_policy.defaults().descheduler.thresholds
+        bands: _Section = {}
+        for name, metric in _METRICS.items():
+            band = fixed[metric].model_dump(by_alias=True, exclude_none=True)
+            if name in over and over[name] < fixed[metric].evict_above_ratio:
+                until = round(max(0.0, over[name] - GAP_RATIO), 6)
+                bands[metric] = {**band, "overMean": {"evictAbove": over[name], "evictUntil": until}}
+            elif name in over:
+                bands[metric] = band
+        if not bands:
+            self.problem(f"{path}.targetThresholds", "cpu or memory expected: Evenload has no other lines")
+        self.remark(
+            f"{path}.useDeviationThresholds",
+            "the lines follow the mean here, too (overMean); beside them the fixed default lines hold, and a node at "
+            "or under overMean.floor (40 %) is never overloaded by its distance to the mean",
+        )
+        return {"thresholds": bands}
 
     def _percentages(self, path: str, arguments: converting.Mapping, key: str) -> dict[str, float]:
         found: dict[str, float] = {}

@@ -106,7 +106,9 @@ def expected_by_node(
     """
     columns = np.zeros((len(allocatable), len(in_force)))
     for at, metric in enumerate(in_force):
-        resource = metrics.RESOURCES.index(metric.resource)
+        resource = metrics.place(metric.resource)
+        if resource is None:  # no pod is expected to use it
+            continue
         unseen = load[:, resource] * np.clip(1.0 - age_seconds / metric.averaging_seconds, 0.0, 1.0)
         total = np.bincount(node, weights=unseen, minlength=len(allocatable)).astype(np.float64)
         columns[:, at] = _ratio(total, allocatable[:, resource])
@@ -115,9 +117,11 @@ def expected_by_node(
 
 def incoming(load: Load, allocatable: Floats, in_force: collections.abc.Sequence[metrics.Metric]) -> Floats:
     """The incoming pod's own expected load on every node [nodes, metrics], for `incomingPod: true`."""
-    columns = [metrics.RESOURCES.index(metric.resource) for metric in in_force]
+    places = [metrics.place(metric.resource) for metric in in_force]
     amounts = np.asarray(load, dtype=np.float64)
-    return _ratio(np.broadcast_to(amounts, allocatable.shape), allocatable)[:, columns]
+    ratios = _ratio(np.broadcast_to(amounts, allocatable.shape), allocatable)
+    nothing = np.zeros(len(allocatable))
+    return np.column_stack([nothing if place is None else ratios[:, place] for place in places])
 
 
 def _ratio(amount: Floats, capacity: Floats) -> Floats:

@@ -33,8 +33,9 @@ class Weighing(NamedTuple):
 
     `groups` is one group of all columns for `combine: mean`, one per resource for `combine: worst`; `weighted` are
     their columns of a weight over 0, for the groups that have any; `points` [metrics, 1] are those that a node without
-    load gets from each metric. `of_pools` are the weighings of the policy's pools, () where none has weights of its
-    own; with them the functions below need the place of each node's pool [nodes].
+    load gets from each metric. `target_ratio` is the load up to which nodes are packed, None where they are spread.
+    `of_pools` are the weighings of the policy's pools, () where none has a score of its own; with them the functions
+    below need the place of each node's pool [nodes].
     """
 
     weights: Floats
@@ -43,6 +44,7 @@ class Weighing(NamedTuple):
     points: Floats
     stretch: bool
     incoming_pod: bool
+    target_ratio: float | None = None
     of_pools: "tuple[Weighing, ...]" = ()
 
     def parts(self, places: Places) -> "collections.abc.Iterator[tuple[Weighing, Places]]":
@@ -72,9 +74,9 @@ class Breakdown:
 
     `incoming` [nodes, metrics] is what the pod itself adds, 0 where the policy does not want it; `predicted` [nodes,
     metrics] is u' (reading + recent pods + incoming pod); `terms` [nodes, metrics] are the points
-    each metric gives to the mean it belongs to, NaN where unusable; `own_base` [nodes] is the base from the node's
-    own readings, NaN for a node that has none; `degraded` [nodes] marks nodes with an unusable metric of a weight
-    over 0.
+    each metric gives to the mean it belongs to, NaN where unusable; `spread_base` [nodes] is the worst of those means,
+    `own_base` [nodes] the base from the node's own readings, another one where nodes are packed; both are NaN for a
+    node that has none; `degraded` [nodes] marks nodes with an unusable metric of a weight over 0.
     """
 
     values: Floats
@@ -82,6 +84,7 @@ class Breakdown:
     incoming: Floats
     predicted: Floats
     terms: Floats
+    spread_base: Floats
     own_base: Floats
     degraded: Mask
     ranking: Ranking
@@ -98,7 +101,7 @@ def weighing(score: load_policy.Score, in_force: collections.abc.Sequence[metric
     everything = (tuple(range(len(in_force))),)
     by_resource = tuple(
         tuple(column for column, metric in enumerate(in_force) if metric.resource == resource)
-        for resource in metrics.RESOURCES
+        for resource in metrics.resources(in_force)
     )
     groups = by_resource if score.combine == "worst" else everything
     with_weight = [list(group) for group in groups if weights[list(group)].any()]
@@ -106,7 +109,8 @@ def weighing(score: load_policy.Score, in_force: collections.abc.Sequence[metric
     for group in with_weight:
         points[group, 0] = MAX_SCORE * (weights[group] / weights[group].sum())
     weighted = tuple(tuple(column for column in group if weights[column] > 0) for group in with_weight)
-    return Weighing(weights, groups, weighted, points, score.spread == "stretch", score.incoming_pod)
+    target_ratio = score.target_ratio if score.goal == "pack" else None
+    return Weighing(weights, groups, weighted, points, score.spread == "stretch", score.incoming_pod, target_ratio)
 
 
 def scores(
@@ -126,10 +130,10 @@ def scores(
     """
     added = incoming if compiled.incoming_pod and incoming is not None else np.zeros_like(expected)
     predicted = values + expected + added
-    terms, own_base = _terms(predicted, compiled, places)
+    terms, spread_base, own_base = _terms(predicted, compiled, places)
     complete = whole(values, compiled, places)
     ranking = rank(own_base, penalty, whole=complete, stretch=compiled.stretch)
-    return Breakdown(values, expected, added, predicted, terms, own_base, ~complete, ranking)
+    return Breakdown(values, expected, added, predicted, terms, spread_base, own_base, ~complete, ranking)
 
 
 def ranking(
@@ -165,7 +169,8 @@ def bases(predicted: Floats, compiled: Weighing, places: Places | None = None) -
     if none.
 
     `predicted` is u' [nodes, metrics]. With `combine: worst` it is the lower of the two resources' means, over those
-    that have one. With `places` [nodes], those of the nodes' pools, each pool's nodes are weighed by themselves.
+    that have one. Where nodes are packed it is `packed` of that. With `places` [nodes], those of the nodes' pools, each
+    pool's nodes are weighed by themselves.
     """
     return _bases(predicted, compiled, places)[0]
 
@@ -180,7 +185,27 @@ def _bases(predicted: Floats, compiled: Weighing, places: Places | None = None) 
         return found, all_whole
     found = _whole_bases(predicted, compiled)
     all_whole = not np.count_nonzero(np.isnan(found))
-    return (found if all_whole else _terms(predicted, compiled)[1]), all_whole
+    if not all_whole:
+        return _terms(predicted, compiled)[2], False
+    return packed(found, compiled.target_ratio), True
+
+
+def packed(spread_base: Floats, target_ratio: float | None) -> Floats:
+    """The base [nodes] that has nodes filled up to a load, of the base that has them spread; the same one without.
+
+    With u = 1 - base / 10 the load and t the target:
+
+        10 * (t + (1 - t) * u / t)      up to t: the fuller the better, 10 at t
+        10 * t * (1 - u) / (1 - t)      above t: the emptier the better, never better than an empty node
+
+    It is the shape of Trimaran's TargetLoadPacking (scheduler-plugins, KEP 61) over the worse resource and all windows.
+    """
+    if target_ratio is None:
+        return spread_base
+    load = 1.0 - spread_base / MAX_SCORE
+    filling = target_ratio + (1.0 - target_ratio) * load / target_ratio
+    beyond = target_ratio * (1.0 - load) / (1.0 - target_ratio)
+    return np.asarray(MAX_SCORE * np.where(load <= target_ratio + 10.0**-_DECIMALS, filling, beyond))
 
 
 def _whole_bases(predicted: Floats, compiled: Weighing) -> Floats:
@@ -200,12 +225,13 @@ def _summed(columns: collections.abc.Iterable[Floats]) -> Floats:
     return functools.reduce(np.add, columns)
 
 
-def _terms(predicted: Floats, compiled: Weighing, places: Places | None = None) -> tuple[Floats, Floats]:
+def _terms(predicted: Floats, compiled: Weighing, places: Places | None = None) -> tuple[Floats, Floats, Floats]:
+    """Returns the terms [nodes, metrics], the bases before packing and those after it [nodes]."""
     if places is not None:
-        terms, own_base = np.full(predicted.shape, np.nan), np.full(len(predicted), np.nan)
+        terms, found = np.full(predicted.shape, np.nan), np.full((2, len(predicted)), np.nan)
         for own, rows in compiled.parts(places):
-            terms[rows], own_base[rows] = _terms(predicted[rows], own)
-        return terms, own_base
+            terms[rows], found[0, rows], found[1, rows] = _terms(predicted[rows], own)
+        return terms, found[0], found[1]
     usable = ~np.isnan(predicted)
     headroom = 1.0 - np.clip(np.where(usable, predicted, 1.0), 0.0, 1.0)
     weights = np.where(usable, compiled.weights, 0.0)
@@ -219,7 +245,8 @@ def _terms(predicted: Floats, compiled: Weighing, places: Places | None = None) 
         points = MAX_SCORE * share * headroom.take(columns, axis=1)
         terms[:, columns] = np.where(usable[:, columns], points, np.nan)
         means[:, at] = np.where(total > 0, _summed(points.T), np.nan)
-    return terms, np.fmin.reduce(means, axis=1, initial=np.nan)
+    spread_base = np.fmin.reduce(means, axis=1, initial=np.nan)
+    return terms, spread_base, packed(spread_base, compiled.target_ratio)
 
 
 def rank(own_base: Floats, penalty: Floats, *, whole: Mask | None = None, stretch: bool = False) -> Ranking:

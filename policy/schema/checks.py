@@ -87,6 +87,27 @@ def _metrics(policy: load_policy.LoadPolicy) -> Findings:
             yield Finding((*path, "statistic"), message + hint)
 
 
+def _resources(policy: load_policy.LoadPolicy) -> Findings:
+    """Metrics of resources other than CPU and memory: nothing of them is built in."""
+    own: dict[str, str] = {}
+    for index, entry in enumerate(policy.metrics):
+        path: problems.Path = ("metrics", index)
+        known = metrics.place(entry.resource) is not None
+        if not known and entry.query is None:
+            hint = problems.did_you_mean(entry.resource, metrics.RESOURCES)
+            message = f"{entry.resource} needs a query: built in are {' and '.join(metrics.RESOURCES)}{hint}"
+            yield Finding((*path, "resource"), message)
+        if known and entry.pod_query is not None:
+            message = f"is for resources of your own: how much {entry.resource} a pod uses is known without it"
+            yield Finding((*path, "podQuery"), message)
+        if entry.pod_query is not None and own.setdefault(entry.resource, entry.pod_query) != entry.pod_query:
+            yield Finding((*path, "podQuery"), f"{entry.resource} has another podQuery above: one for all its metrics")
+    lacking = {one.name: one.resource for one in policy.metrics if metrics.place(one.resource) is None}
+    for name in (name for name in policy.descheduler.thresholds if name in lacking and lacking[name] not in own):
+        message = f"{lacking[name]} has no podQuery: which pod makes how much of the load would not be known"
+        yield Finding(("descheduler", "thresholds", name), message, (("metrics",),))
+
+
 def _steps(policy: load_policy.LoadPolicy) -> Findings:
     """Maxima and percentiles whose window most evaluations would miss: their values would come and go."""
     entries = {entry.name: at for at, entry in enumerate(policy.metrics)}
@@ -160,6 +181,14 @@ def _weights(policy: load_policy.LoadPolicy) -> Findings:
             yield Finding(("pools", index, "score", "weights"), message, (("score", "weights"),))
 
 
+def _goals(policy: load_policy.LoadPolicy) -> Findings:
+    targets: list[tuple[problems.Path, float | None]] = [(("score", "target"), policy.score.target_ratio)]
+    targets += [(("pools", index, "score", "target"), pool.score.target_ratio) for index, pool in _pools(policy)]
+    for path, target_ratio in targets:
+        if target_ratio is not None and not 0.0 < target_ratio < 1.0:
+            yield Finding(path, f"must be over 0 and under 1, got {target_ratio:g}: it is a load to fill nodes up to")
+
+
 def _hot_spots(policy: load_policy.LoadPolicy) -> Findings:
     seen: dict[float, str] = {}
     for index, spot in enumerate(policy.hot_spots):
@@ -187,6 +216,21 @@ def _band_order(path: problems.Path, bands: collections.abc.Mapping[str, desched
             above = f"{band.evict_above_ratio:g}"
             message = f"must be lower than evictAbove ({above}), or a relieved node is overloaded again"
             yield Finding((*path, name, "evictUntil"), message)
+        yield from _over_mean((*path, name, "overMean"), band)
+
+
+def _over_mean(path: problems.Path, band: descheduler_section.Band) -> Findings:
+    if (over := band.over_mean) is None:
+        return
+    if over.evict_until_ratio >= over.evict_above_ratio:
+        above = f"{over.evict_above_ratio:g}"
+        yield Finding(
+            (*path, "evictUntil"), f"must be lower than evictAbove ({above}), or a relieved node is overloaded again"
+        )
+    if max(over.floor_ratio, over.evict_above_ratio) >= band.evict_above_ratio:
+        message = f"never counts: a node is over the fixed evictAbove ({band.evict_above_ratio:g}) before"
+        key = "floor" if over.floor_ratio >= band.evict_above_ratio else "evictAbove"
+        yield Finding((*path, key), message, ((*path[:-1], "evictAbove"),))
 
 
 def _pauses(policy: load_policy.LoadPolicy) -> Findings:
@@ -279,10 +323,12 @@ _CHECKS: Final = (
     _too_often,
     _sync,
     _metrics,
+    _resources,
     _steps,
     _forecasts,
     _named,
     _weights,
+    _goals,
     _hot_spots,
     _bands,
     _pauses,

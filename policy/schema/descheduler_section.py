@@ -19,11 +19,28 @@ TimeOfDay = Annotated[str, pydantic.Field(strict=True, pattern=r"^(([01][0-9]|2[
 Factor = Annotated[float, pydantic.PlainValidator(units.number), pydantic.Field(ge=1)]
 
 
+class OverMean(sections.Section):
+    """Lines that follow the mean of the nodes. Of them and the fixed ones the lower hold."""
+
+    evict_above_ratio: units.Ratio = pydantic.Field(
+        alias="evictAbove", description="Overloaded so much above the mean of the nodes; 0.2 is 20 points."
+    )
+    evict_until_ratio: units.Ratio = pydantic.Field(
+        alias="evictUntil", description="Relieved at so much above the mean, or less."
+    )
+    floor_ratio: units.Ratio = pydantic.Field(
+        default=0.4, alias="floor", description="A node at or under this is not overloaded by its distance to the mean."
+    )
+
+
 class Band(sections.Section):
     """The two lines of one metric: above the first a node is overloaded, at or under the second it is relieved."""
 
     evict_above_ratio: units.Ratio = pydantic.Field(alias="evictAbove", description="Overloaded above this.")
     evict_until_ratio: units.Ratio = pydantic.Field(alias="evictUntil", description="Relieved at or under this.")
+    over_mean: OverMean | None = pydantic.Field(
+        default=None, alias="overMean", description="Overloaded by the distance to the mean of the nodes, too."
+    )
 
 
 def _default_bands() -> dict[str, Band]:

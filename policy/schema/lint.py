@@ -78,12 +78,27 @@ def _weights(policy: load_policy.LoadPolicy) -> Findings:
         return
     totals = dict.fromkeys(metrics.RESOURCES, 0.0)
     for metric in policy.metrics_in_force:
-        totals[metric.resource] += score.weights.get(metric.name, 0.0)
+        for resource in (one for one in totals if one == metric.resource):
+            totals[resource] += score.weights.get(metric.name, 0.0)
     less, more = sorted(totals.values())
     if less > 0 and more - less > _ROUNDING * more:
         sums = " and ".join(f"{resource} {total:.3g}" for resource, total in totals.items())
         message = f"{sums} in all say nothing: combine is worst, its default, and takes each resource by itself"
         yield Finding(("score", "weights"), f"{message}; write combine: mean to weigh them, or combine: worst")
+
+
+def _targets(policy: load_policy.LoadPolicy) -> Findings:
+    """Targets of packing that the filter does not let a node reach."""
+    every: list[tuple[problems.Path, load_policy.LoadPolicy]] = [(("score", "target"), policy)]
+    pools = zip(policy.pools, policy.of_pools, strict=True)
+    every += [(("pools", at, "score", "target"), one) for at, (pool, one) in enumerate(pools) if pool.score.differs]
+    for path, one in every:
+        counted = {name for name, weight in one.score.weights.items() if weight > 0}
+        limits = {name: limit for name, limit in one.filter.thresholds.items() if limit > 0 and name in counted}
+        lowest = min(limits, key=lambda name: limits[name], default=None)
+        if one.score.goal == "pack" and lowest is not None and limits[lowest] <= one.score.target_ratio:
+            message = f"is not reached: the filter closes nodes at {lowest} {limits[lowest]:g}, before they are full"
+            yield Finding(path, message, (("filter", "thresholds"),))
 
 
 def _shadow(policy: load_policy.LoadPolicy) -> Findings:
@@ -102,4 +117,4 @@ def _pool_limits(policy: load_policy.LoadPolicy) -> Findings:
                 yield Finding(("pools", index, "descheduler", "limits", key), message)
 
 
-_CHECKS: Final = (_period, _windows, _rests, _weights, _shadow, _pool_limits)
+_CHECKS: Final = (_period, _windows, _rests, _weights, _targets, _shadow, _pool_limits)

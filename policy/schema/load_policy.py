@@ -22,6 +22,7 @@ KIND: Final = "LoadPolicy"
 SYSTEM_NODE_CRITICAL: Final = 2_000_000_000
 
 MetricName = Annotated[str, pydantic.Field(strict=True, pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+ResourceName = Annotated[str, pydantic.Field(strict=True, pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 Statistic = Annotated[str, pydantic.Field(strict=True, pattern=r"^[a-z][a-z0-9_]{0,30}$")]
 
 
@@ -63,7 +64,9 @@ class MetricEntry(sections.Section):
     """A metric added to the six built-in ones, or replacing the one of the same name."""
 
     name: MetricName = pydantic.Field(description="How thresholds, weights and annotations call it.")
-    resource: metrics.Resource = pydantic.Field(description="What it is a ratio of: cpu or memory of the node.")
+    resource: ResourceName = pydantic.Field(
+        description="What it is a ratio of: cpu, memory, or with a query a resource of your own, such as disk."
+    )
     statistic: Statistic = pydantic.Field(
         description=(
             "avg, or max or a percentile (p1 to p99.9 written p999) of the averages, or forecast: the highest load "
@@ -76,11 +79,17 @@ class MetricEntry(sections.Section):
     query: units.Text | None = pydantic.Field(
         default=None, description="PromQL of your own: one series per node, ratios; without it the query is built in."
     )
+    pod_query: units.Text | None = pydantic.Field(
+        default=None,
+        alias="podQuery",
+        description="For a resource of your own, PromQL with one series per pod: its share of its node, a ratio.",
+    )
 
     def metric(self) -> metrics.Metric:
         """The entry as the metric it stands for; `metrics.in_force` sets the averaging window."""
+        window_seconds = self.window_seconds
         return metrics.Metric(
-            self.name, self.resource, self.statistic, self.window_seconds, self.window_seconds, self.query
+            self.name, self.resource, self.statistic, window_seconds, window_seconds, self.query, self.pod_query
         )
 
 
@@ -139,6 +148,12 @@ class Score(sections.Section):
     spread: Literal["none", "stretch"] = pydantic.Field(
         default="none",
         description="stretch: the full 0..10 range, linear between the worst and the best candidate's base.",
+    )
+    goal: sections.Goal = pydantic.Field(
+        default="spread", description="spread: the emptier a node the better; pack: fill nodes up to target first."
+    )
+    target_ratio: units.Ratio = pydantic.Field(
+        default=0.5, alias="target", description="With goal pack: up to this load a fuller node is better."
     )
 
 
@@ -269,7 +284,13 @@ class LoadPolicy(sections.Section):
         changed = {
             "pools": (),
             "filter": self.filter.model_copy(update=filtered),
-            "score": self.score.model_copy(update={"weights": {**self.score.weights, **pool.score.weights}}),
+            "score": self.score.model_copy(
+                update={
+                    "weights": {**self.score.weights, **pool.score.weights},
+                    "goal": pool.score.goal or self.score.goal,
+                    "target_ratio": pool.score.target_ratio or self.score.target_ratio,
+                }
+            ),
             "descheduler": own.model_copy(update={**relief, "mode": given.mode or own.mode}),
         }
         return self.model_copy(update=changed)

@@ -31,6 +31,15 @@ class PoolScore(sections.Section):
     weights: dict[str, units.Weight] = pydantic.Field(
         default_factory=dict, description="By metric, instead of score.weights; 0 = not counted."
     )
+    goal: sections.Goal | None = pydantic.Field(default=None, description="Instead of score.goal.")
+    target_ratio: units.Ratio | None = pydantic.Field(
+        default=None, alias="target", description="Instead of score.target."
+    )
+
+    @property
+    def differs(self) -> bool:
+        """Whether it says anything."""
+        return bool(self.weights or self.goal or self.target_ratio)
 
 
 class PoolLimits(sections.Section):

@@ -11,6 +11,8 @@ import pydantic
 
 from policy.schema import units
 
+Goal = Literal["spread", "pack"]
+
 
 class Section(pydantic.BaseModel):
     """A mapping of the policy file: keys not given keep their defaults, keys not known are errors."""

@@ -1,7 +1,7 @@
-"""Pools on a real control plane: of two hot nodes each is filtered and relieved by its own pool.
+"""Pools on a real control plane: each node is filtered, scored and relieved by its own pool.
 
 The policy's own mode is Observe and its line for CPU is the default; nodes labelled `lifecycle: spot` take pods at a
-CPU load that closes all others, and they alone are relieved.
+CPU load that closes all others, and they alone are relieved. Nodes labelled `group: batch` are packed.
 """
 
 import collections.abc
@@ -13,7 +13,7 @@ import pytest
 
 import cli.__main__
 from kube import kinds, objects
-from tests.e2e import bodies, policies, stack, waiting
+from tests.e2e import bodies, hot_nodes, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
 SPOT, PLAIN = "node-0", "node-3"
@@ -25,7 +25,8 @@ POOLS = [
         "nodeSelector": {"matchLabels": LABELS},
         "filter": {"thresholds": {"cpu_avg_5m": 0.95, "cpu_max_1h": 0}},
         "descheduler": {"mode": "Enforce"},
-    }
+    },
+    {"name": "batch", "nodeSelector": {"matchLabels": {"group": "batch"}}, "score": {"goal": "pack", "target": 0.6}},
 ]
 HEAVY: bodies.PodOptions = {"cpu_millicores": 100, "memory_bytes": 5 * 2**30, "memory_request": "256Mi"}
 RELIEF_SECONDS = 300.0  # as of test_relief
@@ -37,7 +38,7 @@ def running() -> collections.abc.Iterator[stack.Stack]:
     write = functools.partial(policies.write, sync__staleAfter="60s", pools=POOLS)
     with stack.started(6, write) as started:
         for name in (SPOT, PLAIN):
-            labelled(started, name, {PAIR: "yes"})
+            hot_nodes.labelled(started, name, {PAIR: "yes"})
         started.start(started.annotator, started.extender)
         started.use_extender()
         yield started
@@ -47,15 +48,10 @@ def running() -> collections.abc.Iterator[stack.Stack]:
 def evenload(running: stack.Stack) -> collections.abc.Iterator[stack.Stack]:
     """Idle nodes of which one is spot; the descheduler is ended afterwards."""
     for name in running.nodes():
-        labelled(running, name, {"lifecycle": "spot" if name == SPOT else None})
+        hot_nodes.labelled(running, name, {"lifecycle": "spot" if name == SPOT else None})
     running.reset()
     yield running
     running.descheduler.kill()
-
-
-def labelled(evenload: stack.Stack, node: str, labels: collections.abc.Mapping[str, str | None]) -> None:
-    """Gives a node labels; None takes one away."""
-    evenload.door.merge_patch(kinds.NODES, node, {"metadata": {"labels": dict(labels)}})
 
 
 def pools_known(evenload: stack.Stack) -> dict[str, str | None]:
@@ -87,31 +83,37 @@ def test_a_pod_lands_by_the_line_of_its_nodes_pool_and_another_label_is_another_
     assert (rows[SPOT]["allowed"], rows[SPOT]["pool"]) == (True, "spot")
     assert (rows[PLAIN]["rejected"], rows[PLAIN]["pool"]) == ("cpu_avg_5m over 0.65", None)
 
-    labelled(evenload, SPOT, {"lifecycle": None})
-    labelled(evenload, PLAIN, LABELS)
+    hot_nodes.labelled(evenload, SPOT, {"lifecycle": None})
+    hot_nodes.labelled(evenload, PLAIN, LABELS)
     waiting.eventually(lambda: pools_known(evenload) == {SPOT: None, PLAIN: "spot"}, 90, "the extender to see both")
     evenload.create_pods("after-", 6, node_selector={PAIR: "yes"})
     assert evenload.per_node("after-", 6) == {PLAIN: 6}
 
 
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "spread"])
+def test_pods_fill_the_fuller_node_of_a_pool_that_is_packed_and_the_emptier_one_elsewhere(
+    evenload: stack.Stack, packed: bool
+) -> None:
+    for name in (SPOT, PLAIN):
+        hot_nodes.labelled(evenload, name, {"group": "batch" if packed else None, "lifecycle": None})
+    evenload.heat(PLAIN, cpu_ratio=0.45, memory_ratio=0.45)
+    wanted = "batch" if packed else None
+    waiting.eventually(
+        lambda: pools_known(evenload) == {SPOT: wanted, PLAIN: wanted}, 90, "the extender to see the labels"
+    )
+    prefix = f"{'packed' if packed else 'spread'}-"
+    evenload.create_pods(prefix, 2, node_selector={PAIR: "yes"})
+    assert evenload.per_node(prefix, 2) == {PLAIN if packed else SPOT: 2}
+    hot_nodes.labelled(evenload, SPOT, {"group": None})
+    hot_nodes.labelled(evenload, PLAIN, {"group": None})
+
+
 def fill(evenload: stack.Stack, name: str, node: str) -> dict[str, objects.Pod]:
     """Brings a node over 80 % of memory by pods of a Deployment that may go anywhere later; they by uid."""
-    label = f"e2e.evenload.io/{name}"
-    labelled(evenload, node, {label: "yes"})
-    shape: bodies.PodOptions = {**HEAVY, "node_selector": {label: "yes"}}
-    body = bodies.deployment(name, 4, **shape)
-    evenload.door.create(kinds.DEPLOYMENTS, body, namespace=stack.NAMESPACE)
-
-    def ready() -> list[objects.Pod]:
-        pods = [pod for pod in evenload.pods(f"{name}-") if pod.ready]
-        return pods if len(pods) == 4 else []
-
-    pods = waiting.eventually(ready, 90, f"the pods of {name} to be ready")
-    for other in evenload.nodes():
-        labelled(evenload, other, {label: "yes"})
+    pods = hot_nodes.filled(evenload, name, node, HEAVY)
     evenload.set_load(node, memory_ratio=0.25)
     evenload.await_reading(node, "memory_avg_5m", 0.8, 1.0)
-    return {pod.uid: pod for pod in pods}
+    return pods
 
 
 def results(evenload: stack.Stack) -> dict[tuple[str, str, str], set[str]]:
@@ -144,7 +146,8 @@ def test_the_descheduler_evicts_in_the_pool_that_enforces_and_only_observes_else
     assert (hints[SPOT], hints[PLAIN]) == (True, False)
 
     plan = json.loads(command("plan", "--descheduler", evenload.descheduler.url, "-o", "json"))
-    assert [(one["pool"], one["mode"]) for one in plan["pools"]] == [("spot", "Enforce"), (None, "Observe")]
+    modes = {one["pool"]: one["mode"] for one in plan["pools"]}
+    assert modes == {"spot": "Enforce", "batch": "Observe", None: "Observe"}
     assert {node["node"]: node["mode"] for node in plan["nodes"]} == {PLAIN: "Observe"}, "the spot node is relieved"
     notes = [note for note in event_notes(evenload) if note.startswith("OBSERVE ONLY: ")]
     assert notes

@@ -121,6 +121,15 @@ def test_a_base_that_is_capped_says_so(condensed: bool) -> None:
     assert "(capped)" not in row(result.stdout, "whole")
 
 
+def test_where_nodes_are_packed_the_load_and_the_target_lead_from_the_terms_to_the_base() -> None:
+    view = worlds.view_of({"half": HALF, "idle": worlds.IDLE}, worlds.policy(score={"goal": "pack", "target": 0.6}))
+    with extenders.serving({}, view) as served:
+        served.decide(("half", "idle"))
+        lines = extenders.run("explain", "pod", "web", "--extender", served.url).stdout.splitlines()
+    assert any(line.startswith("terms: the lower of ") and "= base before packing; base" in line for line in lines)
+    assert "packing to 60%: load 52% -> 9.48" in [line.strip() for line in lines]
+
+
 def test_wide_has_a_line_for_each_node_and_metric(extender: extenders.Extender) -> None:
     extender.decide(NAMES)
     words = ["explain", "pod", "web", "--extender", extender.url, "-o", "wide", "--no-headers"]

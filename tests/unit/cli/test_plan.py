@@ -60,6 +60,23 @@ def test_pools_have_a_line_for_their_modes_and_their_names_at_their_nodes(tmp_pa
     assert any(line.startswith("node hot of pool spot, Enforce: memory_avg_5m 90% > 80%") for line in shown)
 
 
+def test_lines_that_follow_the_mean_are_printed_with_it(tmp_path: pathlib.Path) -> None:
+    pool = {"name": "spot", "nodeSelector": {"matchLabels": {"kind": "a"}}}
+    over = {"evictAbove": 0.25, "evictUntil": 0.1}
+    thresholds = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6, "overMean": over}}
+    scene = Scene().node("hot", memory=0.7, labels={"kind": "a"}).workload("web", on=["hot"])
+    for name in ("cool-1", "cool-2", "cool-3"):
+        scene.node(name, memory=0.2, labels={"kind": "a"})
+    with deschedulers.serving(scene, tmp_path, pools=[pool], thresholds=thresholds, overloadedFor="0s") as served:
+        shown = lines(extenders.run("plan", "--descheduler", served.url).stdout)
+    assert shown[2] == (
+        "pool spot: memory_avg_5m has a mean of 32% over 4 nodes: overloaded above 57%, relieved until 42%"
+    )
+    assert any(
+        line.startswith("node hot of pool spot, Observe: memory_avg_5m 70% > 57.5%, until 42.5%") for line in shown
+    )
+
+
 def test_an_eviction_that_cannot_be_says_0_evicted_and_why(tmp_path: pathlib.Path) -> None:
     scene = crowded().workload("big", on=["hot", "cool"], gib=25)
     scene.budget("web", allowed=0)

@@ -21,6 +21,7 @@ from descheduler.snapshot.cluster_watch import ClusterView, ClusterWatch
 from kube import kinds
 from kube.events import EventWriter
 from kube.policy_events import PolicyEventPublisher, speaker
+from policy import metrics as load_metrics
 from policy.loading import loader
 from policy.schema.load_policy import LoadPolicy
 from promql import errors
@@ -78,6 +79,9 @@ class FakePrometheus:
 
     def _pod_rows(self, expression: str, moment: float) -> collections.abc.Iterator[tuple[dict[str, str], float]]:
         windows = cluster_reader.pod_windows(self._policy)
+        shares = {
+            query: resource for resource, query in load_metrics.pod_queries(self._policy.metrics_in_force).items()
+        }
         for key, used in self._scene.used.items():
             namespace, pod = key.split("/")
             figures = {
@@ -88,14 +92,24 @@ class FakePrometheus:
             }
             if expression in figures:
                 yield {"namespace": namespace, "pod": pod}, figures[expression]
+            elif (resource := shares.get(expression, "")) in used.shares:
+                yield {"namespace": namespace, "pod": pod}, used.shares[resource]
 
 
 class World:
     """The parts of one descheduler, to be driven by a test."""
 
-    def __init__(self, scene: Scene, directory: pathlib.Path, *, pools: object = None, **descheduler: object) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        directory: pathlib.Path,
+        *,
+        pools: object = None,
+        metrics: object = None,
+        **descheduler: object,
+    ) -> None:
         path = directory / "policy.yaml"
-        sections = {"descheduler": descheduler, "pools": pools or []}
+        sections = {"descheduler": descheduler, "pools": pools or [], "metrics": metrics or []}
         document = {"apiVersion": "evenload.io/v1alpha1", "kind": "LoadPolicy", **sections}
         path.write_text(yaml.safe_dump(document), encoding="utf-8")
         self.clock = clocks.ManualClock(NOW)

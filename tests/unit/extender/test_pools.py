@@ -68,6 +68,33 @@ def test_a_node_is_scored_by_the_weights_of_its_pool_on_both_paths() -> None:
     pair.compare()
 
 
+def test_a_pool_may_be_packed_while_the_others_are_spread_on_both_paths() -> None:
+    batch = {"name": "batch", "nodeSelector": {"matchLabels": SPOT}, "score": {"goal": "pack", "target": 0.4}}
+    pair = test_fast_path.Pair()
+    pair.policy(worlds.policy(pools=[batch], score={"incomingPod": False}))
+    third = dict.fromkeys(worlds.IDLE, 0.3)
+    for name, labels in (("packed", SPOT), ("spread", {})):
+        pair.node(name, third, labels=labels)
+        pair.node(f"{name}-idle", dict.fromkeys(worlds.IDLE, 0.0), labels=labels)
+    names = ["packed", "packed-idle", "spread", "spread-idle"]
+    found = pair.ask("prioritize", test_fast_path.go_body(names, "p"))
+    assert {row["Host"]: row["Score"] for row in found} == {
+        "packed": 9,
+        "packed-idle": 4,
+        "spread": 7,
+        "spread-idle": 10,
+    }
+    assert pair.fast.declined == 0
+    rows: Any = {row["name"]: row for row in explain.all_nodes(pair.fast.view, pair.now())["nodes"]}  # type: ignore[attr-defined]
+    assert rows["packed"]["packing"] == {
+        "target_ratio": 0.4,
+        "load_ratio": pytest.approx(0.3),
+        "base": pytest.approx(8.5),
+    }
+    assert (rows["packed"]["score"], rows["spread"]["packing"]) == (9, None)
+    pair.compare()
+
+
 def test_a_metric_that_only_another_pool_weighs_is_not_missed() -> None:
     batch = {"name": "batch", "nodeSelector": {"matchLabels": SPOT}, "score": {"weights": {"cpu_max_1d": 5}}}
     cpu_only = {"weights": {"cpu_avg_5m": 1}}

@@ -5,6 +5,7 @@ import pytest
 from policy.schema import checks, load_policy, problems
 
 _FORECAST = {"name": "cpu_forecast_4h", "resource": "cpu", "statistic": "forecast", "window": "4h"}
+_DISK = {"name": "disk_avg_5m", "resource": "disk", "statistic": "avg", "window": "5m", "query": "disk_busy"}
 _SPOT = {"name": "spot", "nodeSelector": {"matchLabels": {"pool": "spot"}}}
 _EXPRESSION = {"key": "app", "operator": "In"}
 
@@ -46,6 +47,9 @@ def _band(above: float, until: float) -> dict[str, object]:
         ({"score": {"weights": {"cpu_max": 1}}}, "score.weights.cpu_max", 'did you mean "cpu_max_1h"'),
         ({"score": {"weights": {"cpu_avg_5m": 0}}}, "score.weights", "all weights are 0"),
         ({"score": {"weights": {}}}, "score.weights", "all weights are 0"),
+        ({"score": {"goal": "pack", "target": 0}}, "score.target", "must be over 0 and under 1, got 0"),
+        ({"score": {"target": 1}}, "score.target", "must be over 0 and under 1, got 1"),
+        ({"pools": [{**_SPOT, "score": {"target": 1}}]}, "pools[0].score.target", "must be over 0 and under 1, got 1"),
         (
             {"descheduler": {"thresholds": {"cpu": {"evictAbove": 0.8, "evictUntil": 0.6}}}},
             "descheduler.thresholds.cpu",
@@ -55,6 +59,21 @@ def _band(above: float, until: float) -> dict[str, object]:
             {"descheduler": {"thresholds": {"cpu_avg_5m": {"evictAbove": 0.6, "evictUntil": 0.6}}}},
             "descheduler.thresholds.cpu_avg_5m.evictUntil",
             "must be lower than evictAbove (0.6)",
+        ),
+        (
+            {"descheduler": {"thresholds": {"cpu_avg_5m": {**_band(0.8, 0.6), "overMean": _band(0.2, 0.2)}}}},
+            "descheduler.thresholds.cpu_avg_5m.overMean.evictUntil",
+            "must be lower than evictAbove (0.2)",
+        ),
+        (
+            {"descheduler": {"thresholds": {"cpu_avg_5m": {**_band(0.8, 0.6), "overMean": _band(0.8, 0.2)}}}},
+            "descheduler.thresholds.cpu_avg_5m.overMean.evictAbove",
+            "never counts: a node is over the fixed evictAbove (0.8) before",
+        ),
+        (
+            {"descheduler": {"thresholds": {"cpu_avg_5m": {**_band(0.4, 0.3), "overMean": _band(0.2, 0.1)}}}},
+            "descheduler.thresholds.cpu_avg_5m.overMean.floor",
+            "never counts: a node is over the fixed evictAbove (0.4) before",
         ),
         (
             {"hotSpots": [{"window": "1m", "pods": 2, "penalty": 1}, {"window": "60s", "pods": 5, "penalty": 1}]},
@@ -75,6 +94,31 @@ def _band(above: float, until: float) -> dict[str, object]:
             {"metrics": [{"name": "a", "resource": "cpu", "statistic": "maxx", "window": "1h"}]},
             "metrics[0].statistic",
             'known only with a query of your own; built in are avg, max, p1 to p999 and forecast; did you mean "max"',
+        ),
+        (
+            {"metrics": [{"name": "a", "resource": "memry", "statistic": "avg", "window": "5m"}]},
+            "metrics[0].resource",
+            'memry needs a query: built in are cpu and memory; did you mean "memory"',
+        ),
+        (
+            {"metrics": [{**_FORECAST, "resource": "disk"}]},
+            "metrics[0].resource",
+            "disk needs a query: built in are cpu and memory",
+        ),
+        (
+            {"metrics": [{**_DISK, "resource": "cpu", "podQuery": "x"}]},
+            "metrics[0].podQuery",
+            "is for resources of your own: how much cpu a pod uses is known without it",
+        ),
+        (
+            {"metrics": [{**_DISK, "podQuery": "x"}, {**_DISK, "name": "disk_max_1h", "podQuery": "y"}]},
+            "metrics[1].podQuery",
+            "disk has another podQuery above: one for all its metrics",
+        ),
+        (
+            {"metrics": [_DISK], "descheduler": {"thresholds": {"disk_avg_5m": _band(0.8, 0.6)}}},
+            "descheduler.thresholds.disk_avg_5m",
+            "disk has no podQuery: which pod makes how much of the load would not be known",
         ),
         (
             {"metrics": [{**_FORECAST, "query": "up"}]},

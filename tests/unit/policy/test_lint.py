@@ -48,6 +48,16 @@ def average(window: str, name: str = "cpu_avg_5m") -> dict[str, str]:
             "cpu 0.1 and memory 0.8 in all say nothing: combine is worst, its default",
         ),
         (
+            {"score": {"goal": "pack", "target": 0.7}},
+            "score.target",
+            "is not reached: the filter closes nodes at cpu_avg_5m 0.65, before they are full",
+        ),
+        (
+            {"pools": [{**pool(), "score": {"goal": "pack", "target": 0.65}}]},
+            "pools[0].score.target",
+            "is not reached: the filter closes nodes at cpu_avg_5m 0.65, before they are full",
+        ),
+        (
             {"extender": {"mode": "Shadow"}, "descheduler": {"mode": "Enforce"}},
             "extender.mode",
             "evicted pods may go back to the node that they left",

@@ -4,6 +4,7 @@ import collections.abc
 import json
 import pathlib
 import re
+import types
 import typing
 
 import pydantic
@@ -162,6 +163,8 @@ def _fields(model: type[pydantic.BaseModel], prefix: str) -> collections.abc.Ite
             inner, path = typing.get_args(inner)[0], path + "[]"
         elif typing.get_origin(inner) is dict:
             inner, path = typing.get_args(inner)[1], path + ".<metric>"
+        elif isinstance(inner, types.UnionType) and sections.LabelSelector not in typing.get_args(inner):
+            inner = typing.get_args(inner)[0]
         if isinstance(inner, type) and issubclass(inner, pydantic.BaseModel) and inner is not descheduler_section.Allow:
             yield from _fields(inner, f"{path}.")
 
@@ -172,6 +175,7 @@ def test_the_walk_over_fields_reaches_the_depths_of_the_model() -> None:
         "hotSpots[].pods",
         "descheduler.cooldown.returned.max",
         "descheduler.thresholds.<metric>.evictUntil",
+        "descheduler.thresholds.<metric>.overMean.floor",
     } <= paths
 
 

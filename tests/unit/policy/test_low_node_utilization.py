@@ -149,10 +149,29 @@ def test_what_has_no_equal_is_named() -> None:
     assert "0 has no equal" in remarks(file(maxNoOfPodsToEvictTotal=0))["maxNoOfPodsToEvictTotal"]
 
 
-def test_lines_above_the_mean_have_no_equal_and_leave_the_default_ones() -> None:
-    tree = file({"useDeviationThresholds": True, "numberOfNodes": 1})
-    assert section(tree) == {"mode": "Observe", "coolNodes": 2}
-    assert "default ones hold" in remarks(tree)["useDeviationThresholds"]
+def test_lines_above_the_mean_follow_the_mean_beside_the_default_ones() -> None:
+    lines = {"targetThresholds": {"cpu": 25, "memory": 5}, "thresholds": {"cpu": 10, "memory": 5}}
+    tree = file({"useDeviationThresholds": True, "numberOfNodes": 1, **lines})
+    fixed = {"evictAbove": 0.8, "evictUntil": 0.6}
+    assert section(tree) == {
+        "mode": "Observe",
+        "coolNodes": 2,
+        "thresholds": {
+            "memory_avg_5m": {**fixed, "overMean": {"evictAbove": 0.05, "evictUntil": 0.0}},
+            "cpu_avg_5m": {**fixed, "overMean": {"evictAbove": 0.25, "evictUntil": 0.15}},
+        },
+    }
+    assert "fixed default lines hold" in remarks(tree)["useDeviationThresholds"]
+
+
+def test_a_distance_to_the_mean_beyond_the_fixed_line_leaves_the_fixed_line() -> None:
+    tree = file({"useDeviationThresholds": True, "targetThresholds": {"cpu": 90}, "thresholds": {"cpu": 10}})
+    assert section(tree)["thresholds"] == {"cpu_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}}
+
+
+def test_lines_above_the_mean_need_a_resource_with_lines() -> None:
+    with pytest.raises(converting.ImportRefused, match="cpu or memory expected"):
+        low_node_utilization.convert(file({"useDeviationThresholds": True, "targetThresholds": {"pods": 20}}))
 
 
 def test_where_usage_comes_from_is_said() -> None:

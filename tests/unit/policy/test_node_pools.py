@@ -59,6 +59,24 @@ def test_a_pools_weights_replace_the_policys_key_by_key() -> None:
     assert on_spot.model_copy(update={"weights": policy.score.weights}) == policy.score
 
 
+@pytest.mark.parametrize(
+    ("whole", "own", "expected"),
+    [
+        pytest.param({}, {"goal": "pack"}, ("pack", 0.5), id="a goal of its own"),
+        pytest.param({"goal": "pack", "target": 0.6}, {"target": 0.4}, ("pack", 0.4), id="a target of its own"),
+        pytest.param({"goal": "pack", "target": 0.6}, {"goal": "spread"}, ("spread", 0.6), id="spread in one pool"),
+        pytest.param({"goal": "pack", "target": 0.6}, {}, ("pack", 0.6), id="the policy's"),
+    ],
+)
+def test_a_pool_may_have_a_goal_of_its_own(
+    whole: dict[str, object], own: dict[str, object], expected: tuple[str, float]
+) -> None:
+    policy = load_policy.LoadPolicy.of({"score": whole, "pools": [{"name": "p", "nodeSelector": {}, "score": own}]})
+    on_pool = policy.on_node({}).score
+    assert (on_pool.goal, on_pool.target_ratio) == expected
+    assert on_pool.weights == policy.score.weights
+
+
 def test_a_pools_relief_replaces_the_policys_key_by_key_but_for_caps_on_all_its_nodes() -> None:
     relief = {
         "mode": "Enforce",

@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.contract import relief_hint
-from policy.schema import load_policy
+from policy.schema import descheduler_section, load_policy
 
 UNTIL = 1795233600.0
 HINT = relief_hint.Relief({"uid-b": UNTIL, "uid-a": UNTIL})
 APART = relief_hint.Relief({"uid-b": UNTIL, "uid-a": UNTIL - 60})
 BANDS = load_policy.defaults().descheduler.thresholds
+OVER_MEAN = descheduler_section.OverMean.model_validate({"evictAbove": 0.2, "evictUntil": 0.1})
 
 
 def test_the_text_is_exactly_the_one_of_the_design() -> None:
@@ -102,3 +103,10 @@ def test_a_hint_rejects_its_workloads_while_it_holds(
 )
 def test_a_node_is_relieved_when_every_banded_metric_says_so(values: dict[str, float], relieved: bool) -> None:
     assert relief_hint.is_relieved(values, BANDS) is relieved
+
+
+def test_a_node_whose_lines_follow_the_mean_is_never_known_to_be_cool() -> None:
+    cool = dict.fromkeys(BANDS, 0.1)
+    assert relief_hint.is_relieved(cool, BANDS)
+    following = {name: band.model_copy(update={"over_mean": OVER_MEAN}) for name, band in BANDS.items()}
+    assert not relief_hint.is_relieved(cool, following)

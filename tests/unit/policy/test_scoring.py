@@ -168,6 +168,42 @@ def test_stretch_spreads_the_bases_over_the_whole_range_before_penalties() -> No
     assert _scored(*rows, weighing=weighing, penalty=[0, 0, 3, 0]).scores.tolist() == [0, 5, 7, 5]
 
 
+@pytest.mark.parametrize(
+    ("load", "base"),
+    [(0.0, 5.0), (0.25, 7.5), (0.5, 10.0), (0.51, 4.9), (0.75, 2.5), (1.0, 0.0), (1.5, 0.0)],
+)
+def test_packing_fills_nodes_up_to_the_target_and_then_spreads(load: float, base: float) -> None:
+    breakdown = _scored([load] * 6, weighing=_weighing(goal="pack"))
+    assert breakdown.own_base[0] == pytest.approx(base)
+    assert breakdown.spread_base[0] == pytest.approx(10 * (1 - min(load, 1.0)))
+
+
+def test_packing_looks_at_the_worse_resource_with_the_pod_on_the_node() -> None:
+    full = _scored([0.2] * 3 + [0.6] * 3, [0.2] * 6, weighing=_weighing(goal="pack", target=0.5))
+    assert full.scores.tolist() == [4, 7], "memory is over the target"
+    values, incoming = _array([0.4] * 6, [0.2] * 6), np.full((2, 6), 0.2)
+    with_pod = scoring.scores(values, np.zeros((2, 6)), np.zeros(2), _weighing(goal="pack"), incoming=incoming)
+    assert with_pod.scores.tolist() == [4, 9], "0.4 would be over the target with the pod, 0.2 is not"
+
+
+def test_a_node_without_readings_is_packed_like_the_median_one() -> None:
+    breakdown = _scored([0.5] * 6, [0.25] * 6, [0.0] * 6, MISSING, weighing=_weighing(goal="pack"))
+    assert breakdown.scores.tolist() == [10, 8, 5, 8]
+    assert math.isnan(breakdown.spread_base[3])
+
+
+@given(low=st.floats(0, 1), high=st.floats(0, 1), target=st.floats(0.01, 0.99))
+def test_packed_bases_rise_up_to_the_target_and_fall_above_it(low: float, high: float, target: float) -> None:
+    low, high = sorted((low, high))
+    bases = scoring.packed(10 * (1 - np.array([low, high])), target)
+    assert ((bases >= -1e-9) & (bases <= 10 + 1e-9)).all()
+    if high <= target:
+        assert bases[0] <= bases[1] + 1e-9
+    elif low > target + 1e-6:
+        assert bases[0] >= bases[1] - 1e-9
+        assert bases[0] <= 10 * target + 1e-9, "no better than an empty node"
+
+
 def test_stretch_leaves_equal_candidates_as_they_are() -> None:
     assert _scored([0.3] * 6, [0.3] * 6, weighing=_weighing(spread="stretch")).scores.tolist() == [7, 7]
 
@@ -186,7 +222,7 @@ def test_bases_prepared_ahead_and_ranked_give_the_same_scores() -> None:
 _LOAD = st.floats(0, 1.5)
 _ROW = st.lists(_LOAD | st.just(NAN), min_size=6, max_size=6)
 _ROWS = st.lists(_ROW, min_size=1, max_size=10)
-_WEIGHINGS = st.builds(
+_SPREADING = st.builds(
     lambda weights, combine, spread: _weighing(weights=weights, combine=combine, spread=spread),
     st.dictionaries(
         st.sampled_from([metric.name for metric in IN_FORCE]), st.just(0.0) | st.floats(1e-6, 1000.0), min_size=1
@@ -194,6 +230,10 @@ _WEIGHINGS = st.builds(
     st.sampled_from(["mean", "worst"]),
     st.sampled_from(["none", "stretch"]),
 )
+_PACKING = st.builds(
+    lambda weighing, target_ratio: weighing._replace(target_ratio=target_ratio), _SPREADING, st.floats(0.01, 0.99)
+)
+_WEIGHINGS = _SPREADING | _PACKING
 
 
 @given(rows=_ROWS, weighing=_WEIGHINGS, data=st.data())
@@ -231,7 +271,7 @@ def test_the_order_of_the_nodes_does_not_matter(
     assert _scored(*[rows[at] for at in order], weighing=weighing).scores.tolist() == straight[list(order)].tolist()
 
 
-@given(rows=_ROWS, weighing=_WEIGHINGS, column=st.integers(0, 5), less=st.floats(0, 1))
+@given(rows=_ROWS, weighing=_SPREADING, column=st.integers(0, 5), less=st.floats(0, 1))
 def test_more_load_never_raises_a_nodes_score(
     rows: list[list[float]], weighing: scoring.Weighing, column: int, less: float
 ) -> None:

@@ -104,6 +104,32 @@ def test_every_section_of_the_file_is_read_back_in_its_order() -> None:
 
 
 CHANGES = [
+    (
+        "score",
+        {"score": {"goal": "pack", "target": 0.6}},
+        "nodes are packed: up to a load of 60 % the fuller node scores higher, above it the emptier one",
+    ),
+    (
+        "pools",
+        {"pools": [{"name": "batch", "nodeSelector": {}, "score": {"goal": "pack"}}]},
+        "pool batch: nodes are packed: up to a load of 50 % the fuller node scores higher, above it the emptier one",
+    ),
+    (
+        "descheduler",
+        {
+            "descheduler": {
+                "thresholds": {
+                    "cpu_avg_5m": {
+                        "evictAbove": 0.8,
+                        "evictUntil": 0.6,
+                        "overMean": {"evictAbove": 0.25, "evictUntil": 0.1},
+                    }
+                }
+            }
+        },
+        "it is overloaded, too, once that has been over 40 % and 25 points above the mean of the nodes for 3 minutes; "
+        "pods leave it, then, until that is at most 10 points above the mean",
+    ),
     ("sync", {"sync": {"minChange": 0}}, "every change is written to the node"),
     ("filter", {"filter": {"thresholds": {}}}, "no node is skipped for its load: no threshold is set"),
     ("filter", {"filter": {"thresholds": {"cpu_avg_5m": 0}}}, "no node is skipped for its load: no threshold is set"),

@@ -1,0 +1,59 @@
+"""Lines that follow the mean on a real control plane: a node under every fixed line is relieved until near the mean."""
+
+import collections.abc
+import functools
+import json
+from typing import Any
+
+import click.testing
+import pytest
+
+import cli.__main__
+from tests.e2e import bodies, hot_nodes, policies, stack
+
+pytestmark = pytest.mark.cluster
+BUSY = "node-0"
+POINTS = {"evictAbove": 0.25, "evictUntil": 0.15, "floor": 0.3}
+LINES = {"memory_avg_5m": {"evictAbove": 0.95, "evictUntil": 0.9, "overMean": POINTS}}
+HEAVY: bodies.PodOptions = {"cpu_millicores": 100, "memory_bytes": 3 * 2**30, "memory_request": "256Mi"}
+RELIEF_SECONDS = 300.0  # as of test_relief
+
+
+@pytest.fixture
+def evenload() -> collections.abc.Iterator[stack.Stack]:
+    """All three services on six idle nodes, the descheduler not started yet."""
+    write = functools.partial(
+        policies.write, sync__staleAfter="60s", descheduler__mode="Enforce", descheduler__thresholds=LINES
+    )
+    with stack.started(6, write) as started:
+        started.start(started.annotator, started.extender)
+        started.use_extender()
+        yield started
+        started.descheduler.kill()
+
+
+def plan(evenload: stack.Stack) -> dict[str, Any]:
+    """The plan of this moment, as the command prints it."""
+    words = ["plan", "--descheduler", evenload.descheduler.url, "-o", "json"]
+    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
+    assert result.exit_code == 0, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_a_node_far_above_the_mean_is_relieved_and_comes_to_rest_near_it(evenload: stack.Stack) -> None:
+    hot_nodes.filled(evenload, "web", BUSY, HEAVY)
+    evenload.set_load(BUSY, memory_ratio=0.1)
+    evenload.await_reading(BUSY, "memory_avg_5m", 0.4, 0.9)
+    evenload.descheduler.start()
+    evenload.await_reading(BUSY, "memory_avg_5m", 0.0, 0.33, timeout_seconds=RELIEF_SECONDS)
+
+    answer = evenload.descheduler.json("/evictions")
+    assert isinstance(answer, dict)
+    rows = [row for row in answer["evictions"] if row["result"] == "evicted"]
+    assert {row["node"] for row in rows} == {BUSY}
+    assert all(0.3 <= row["threshold_ratio"] <= 0.45 for row in rows), rows
+    assert all(row["value_ratio"] < 0.9 for row in rows), "under both fixed lines"
+    (line,) = plan(evenload)["mean_lines"]
+    assert (line["metric"], line["nodes"]) == ("memory_avg_5m", 6)
+    assert line["target_ratio"] == pytest.approx(line["mean_ratio"] + 0.15, abs=1e-3)
