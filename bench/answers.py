@@ -75,7 +75,7 @@ def measure(settings: Settings) -> list[Row]:
         now_seconds = clock.WallClock().now()
         known, pod = fleet.names(settings.nodes), fleet.pod("asked-about", "x", rng, now_seconds)
         fleet.store(etcd_url(running), fleet.stored_nodes(settings.nodes, rng, now_seconds))
-        fleet.store(etcd_url(running), (fleet.waiting(pod, name) for name in pod_names(settings)))
+        fleet.store(etcd_url(running), (fleet.waiting(pod, name) for name in pod_names(settings)), per_transaction=1)
         (directory / "pod.json").write_text(json.dumps(pod), encoding="utf-8")
         tls = contestants.tls_files(directory) if settings.tls else None
         with (

@@ -208,7 +208,8 @@ def store(etcd_url: str, objects: collections.abc.Iterable[Stored], *, per_trans
     """Writes the objects; how many. HTTPError when etcd refuses.
 
     Objects of one transaction have one revision, as they never have in life: a watch that the apiserver ends among them
-    goes on after all of them. Where a watch is open, store one at a time.
+    goes on after all of them, and so does one that follows a list which its cache answered among them. Where every
+    object counts, store one at a time.
     """
     done = 0
     with requests.Session() as session:

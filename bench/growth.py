@@ -108,7 +108,7 @@ def _costs(count: int, seed: int) -> Costs:
         fleet.store(etcd, descheduler.crowded(fleet.stored_nodes(count, rng, now_seconds), count, pods))
         fleet.store(etcd, fleet.stored_pods(pods, known, rng, now_seconds))
         fleet.store(etcd, fleet.stored_owners(-(-pods // fleet.REPLICAS), rng, now_seconds))
-        fleet.store(etcd, (fleet.waiting(body, name) for name in answers.pod_names(asking)))
+        fleet.store(etcd, (fleet.waiting(body, name) for name in answers.pod_names(asking)), per_transaction=1)
         descheduler.caught_up(running)
         cache.say(f"{count} nodes and {pods} pods stored")
         verbs = answers.alone(asking, running.kubeconfig, body, directory)

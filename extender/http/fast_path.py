@@ -340,8 +340,7 @@ def _allowed(request: ParsedRequest) -> cluster_view.Mask:
     try:
         _check_judged_by_load(request)
     except Declined:
-        rows = request.candidates.as_candidates()
-        every = rows if isinstance(rows, cluster_view.Candidates) else rows.candidates()
+        every = request.candidates.as_candidates().candidates()
         left, _ = verbs.judge(every, request.pod)
         return np.isin(every.rows, left.rows)
     allowed = request.candidates.allowed()

@@ -145,23 +145,29 @@ class Candidates(NamedTuple):
 
 
 class CandidateRows(NamedTuple):
-    """Some rows of what stood for all nodes at one moment: the candidates of a request before they are looked up."""
+    """Some rows of what stood for all nodes at one moment: the candidates of a request before they are looked up. The
+    node on which its pod counts already stands without it: `own`, one row whose number is its place among these.
+    """
 
     standing: Candidates
     rows: node_cache.Rows
+    own: Candidates | None = None
 
     def verdicts(self) -> filtering.Verdicts:
         """Returns the filter's verdicts, as `Candidates.verdicts`."""
         every, rows = self.standing, self.rows
-        limits = _limits(every.in_force, every.loads, rows)
-        return filtering.verdicts(every.values[rows], every.expected[rows], every.in_force.rules, limits)
+        limits, expected = _limits(every.in_force, every.loads, rows), every.expected[rows]
+        if self.own is not None:
+            expected[self.own.rows] = self.own.expected
+        return filtering.verdicts(every.values[rows], expected, every.in_force.rules, limits)
 
     def candidates(self) -> Candidates:
         """Returns the candidates with arrays and names of their own."""
         every, rows = self.standing, self.rows
         names = tuple(map(every.loads.names.__getitem__, rows.tolist()))
         arrays = every.fresh[rows], every.values[rows], every.expected[rows], every.counts[rows]
-        return Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *arrays, every.stale_watches)
+        seen = Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *arrays, every.stale_watches)
+        return seen if self.own is None else seen.repaired(self.own)
 
 
 class ClusterView:

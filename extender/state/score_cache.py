@@ -154,12 +154,12 @@ class CandidateScores(NamedTuple):
             own = OwnNode(place, own.without) if keep[own.place] else None
         return CandidateScores(self.table, self.rows[keep], own)
 
-    def as_candidates(self) -> cluster_view.Candidates | cluster_view.CandidateRows:
-        """Returns the candidates as they stood, with arrays of their own only where `own` differs from the table."""
+    def as_candidates(self) -> cluster_view.CandidateRows:
+        """Returns the candidates as they stood."""
         seen = cluster_view.CandidateRows(self.table.standing, self.rows)
         if self.own is None:
             return seen
-        return seen.candidates().repaired(self.own.without._replace(rows=np.array([self.own.place], dtype=np.intp)))
+        return seen._replace(own=self.own.without._replace(rows=np.array([self.own.place], dtype=np.intp)))
 
     def _column(self, column: node_cache.Floats, name: str) -> node_cache.Floats:
         picked = column[self.rows]

@@ -94,6 +94,9 @@ class Inputs:
         marked = self._marked({*best, *rejected})
         if isinstance(seen, cluster_view.CandidateRows):
             kept = _apart(seen.standing, seen.rows[marked])
+            if seen.own is not None and marked[seen.own.rows].all():
+                place = np.count_nonzero(marked[: seen.own.rows[0]])
+                kept = kept.repaired(seen.own._replace(rows=np.array([place], dtype=np.intp)))
         else:
             kept = _apart(seen, np.flatnonzero(marked))
         omitted = self.omitted + len(seen.rows) - len(kept.names)

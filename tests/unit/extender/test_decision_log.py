@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from typing import Any
 
+import numpy as np
 import pytest
 
 from extender import protocol
@@ -215,3 +216,21 @@ def test_a_few_are_condensed_at_a_time_also_where_many_shared_what_stood() -> No
     fewer = [was + 1 - now for was, now in itertools.pairwise(counts)]
     assert max(fewer) == decision_log.CONDENSED_AT_ONCE
     assert 4 <= min(counts[20:]) <= max(counts[20:]) <= 30, "it is not that they pile up"
+
+
+@pytest.mark.parametrize("best", ["node-00002", "node-00003"], ids=["kept", "left out"])
+def test_the_node_of_a_pod_asked_again_stands_without_the_pod_when_a_decision_is_condensed(best: str) -> None:
+    standing = nodes(500).standing(None, NOW)
+    rows = standing.rows[1:]
+    place = [standing.names[row] for row in rows.tolist()].index("node-00002")
+    here = cluster_view.CandidateRows(standing, rows[place : place + 1]).candidates()
+    without = here._replace(expected=here.expected + 0.25)
+    own = without._replace(rows=np.array([place], dtype=np.intp))
+    seen = cluster_view.CandidateRows(standing, rows, own)
+    inputs = decision_log.Inputs.of(seen, worlds.args([]).pod, {"node-00004": "hot"})
+    whole, small = inputs.candidates, inputs.condensed([best]).candidates
+    assert whole.expected[place].tolist() == [0.25] * 6
+    assert not np.delete(whole.expected, place, axis=0).any()
+    assert small.names == tuple(sorted({best, "node-00004"}))
+    expected = {"node-00002": 0.25, "node-00003": 0.0, "node-00004": 0.0}
+    assert small.expected[:, 0].tolist() == [expected[name] for name in small.names]
