@@ -21,6 +21,7 @@ from bench import (
     footprint,
     forecast,
     growth,
+    memory,
     relief,
     scale,
     scoring,
@@ -35,10 +36,11 @@ BY_NAME_ONLY = (
     "scoring",
     "relief",
     "forecast",
+    "memory",
     "growth",
     "scale",
     "console",
-)  # by a trace, thrice; no reference, twice; Chromium
+)  # by a trace, four times; no reference, twice; Chromium
 
 
 @click.command()
@@ -68,12 +70,15 @@ BY_NAME_ONLY = (
 @click.option(
     "--trace",
     type=click.Path(path_type=pathlib.Path, exists=True),
-    help="For `annotator`, `scoring`, `relief`, `forecast`.",
+    help="For `annotator`, `scoring`, `relief`, `forecast`, `memory`.",
 )
 @click.option("--arrivals", default=50.0, show_default=True, help="For `scale`: pods per second.")
 @click.option("--picture", type=click.Path(path_type=pathlib.Path), help="For `growth`: draw it into this .svg.")
 @click.option(
-    "--seeds", default=8, show_default=True, help="For `scoring`, `relief`, `forecast`: how many, from --seed on."
+    "--seeds",
+    default=8,
+    show_default=True,
+    help="For `scoring`, `relief`, `forecast`, `memory`: how many, from --seed on.",
 )
 @click.option("--workers", default=1, show_default=True, help="For the same: how many runs at a time.")
 @click.option("--part", type=click.Choice(PARTS_OF_A_TRACE), help="For the same: only it.")
@@ -82,15 +87,15 @@ BY_NAME_ONLY = (
     default=1.0,
     show_default=True,
     type=click.FloatRange(0.05, 7.0),
-    help="For `scoring`, `relief`.",
+    help="For `scoring`, `relief`, `memory`.",
 )
 def main(parts: tuple[str, ...], seed: int, trace: pathlib.Path | None, **options: Any) -> None:
     """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler.
 
     `scoring` compares the score with others' on a trace, `relief` the descheduler's lines, `forecast` weights of a
-    forecast: they run only if named.
+    forecast, `memory` those of memory where it fills nodes: they run only if named.
     """
-    if trace is None and (named := {"scoring", "relief", "forecast"}.intersection(parts)):
+    if trace is None and (named := {"scoring", "relief", "forecast", "memory"}.intersection(parts)):
         raise click.UsageError(f"{' and '.join(sorted(named))} plays a trace: give its .npz by --trace")
     runs = _runs(_Sizes(**options), seed, trace)
     heading = table.machine(seed, datetime.datetime.now(datetime.UTC))
@@ -165,6 +170,7 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
         "console": lambda: console.measure(console.Settings(sizes.nodes, sizes.repeats, seed)),
         "scoring": lambda: scoring.measure(compared),
         "forecast": lambda: forecast.measure(compared._replace(contestants=forecast.CONTESTANTS)),
+        "memory": lambda: memory.measure(compared._replace(contestants=memory.CONTESTANTS)),
         "relief": lambda: relief.measure(compared._replace(contestants=relief.CONTESTANTS)),
     }
 

@@ -13,6 +13,8 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
 from policy.metrics import RESOURCES
 from policy.schema.load_policy import LoadPolicy
 from simulator import runs, world
@@ -101,17 +103,20 @@ ALL: Final = (*OTHERS, *VARIANTS)
 @dataclasses.dataclass(frozen=True, slots=True)
 class TraceSource:
     """A `runs.Source`: a trace under a rule. `part` 0 has every other job and the first half of the days, 1 the rest;
-    None has all jobs, from `recipe.first_step` on.
+    None has all jobs, from `recipe.first_step` on. With a `cpu_share` under 1 memory is what fills nodes.
     """
 
     path: pathlib.Path
     rule: str
     recipe: trace_files.Recipe
     part: int | None = None
+    cpu_share: float = 1.0
 
     def scenario(self, seed: int) -> Scenario:
         """The scenario of a seed."""
         trace, recipe = _loaded(self.path), self.recipe
+        if self.cpu_share != 1.0:
+            trace = dataclasses.replace(trace, cpu_ratio=trace.cpu_ratio * np.float32(self.cpu_share))
         if self.part is None:
             return trace_files.scenario(trace, self.rule, seed, recipe)
         jobs, steps = trace.cpu_ratio.shape

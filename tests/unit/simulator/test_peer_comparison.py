@@ -36,6 +36,14 @@ def test_parts_have_other_jobs_and_other_days(path: pathlib.Path) -> None:
         assert np.array_equal(drawn.usage.cpu_millicores, expected.usage.cpu_millicores)
 
 
+def test_with_a_share_of_the_cpu_memory_is_what_fills_nodes(path: pathlib.Path) -> None:
+    def proportion(cpu_share: float) -> float:
+        drawn = peer_comparison.TraceSource(path, "careful", RECIPE, 0, cpu_share).scenario(1)
+        return float(np.nansum(drawn.usage.cpu_millicores) / np.nansum(drawn.usage.memory_bytes))
+
+    assert proportion(0.4) == pytest.approx(0.4 * proportion(1.0), rel=0.05)
+
+
 def test_all_contestants_get_the_same_arrivals_and_each_its_own_placements(path: pathlib.Path) -> None:
     chosen = [each for each in peer_comparison.ALL if each.name in ("plain", "koordinator", "oracle", "evenload")]
     source = peer_comparison.TraceSource(path, "guessing", RECIPE)
