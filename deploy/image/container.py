@@ -68,24 +68,30 @@ def _tmpfs(path: str, mode: str, *options: str) -> dict[str, Any]:
 
 
 class Container:
-    """A command that runs in the image; its output goes to a file."""
+    """A command that runs in the image; its stdout and its stderr go to a file each, as runc copies each by itself and
+    in no order.
+    """
 
     def __init__(self, directory: pathlib.Path, config: Mapping[str, Any]) -> None:
         self._id = f"evenload-{os.getpid()}-{next(_NUMBERS)}"
         self._bundle = directory / self._id
         self._bundle.mkdir(parents=True)
-        self.log_path = self._bundle / "log"
+        self._output, self._errors = self._bundle / "stdout", self._bundle / "stderr"
         (self._bundle / "config.json").write_text(json.dumps(config), encoding="utf-8")
-        with self.log_path.open("wb") as log:
+        with self._output.open("wb") as output, self._errors.open("wb") as errors:
             command = self._runc("run", "--bundle", str(self._bundle), self._id)
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: S603 - runc
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)  # noqa: S603 - runc
 
     def _runc(self, *arguments: str) -> tuple[str, ...]:
         return ("runc", "--root", str(self._bundle.parent / "runc"), *arguments)
 
     def log(self) -> str:
-        """Everything that it wrote."""
-        return self.log_path.read_text(encoding="utf-8", errors="replace")
+        """Everything that it wrote, stdout first."""
+        return self.printed() + self._errors.read_text(encoding="utf-8", errors="replace")
+
+    def printed(self) -> str:
+        """Its stdout."""
+        return self._output.read_text(encoding="utf-8", errors="replace")
 
     def ended(self) -> bool:
         """Whether its process has ended."""

@@ -45,7 +45,7 @@ def printed(built: Built, directory: pathlib.Path, *arguments: str, **mounts: pa
     config = container.bundle(built.image, built.root, arguments, at)
     with container.running(directory, config) as one:
         assert one.wait(waiting.START_SECONDS) == 0, one.log()
-        return one.log()
+        return one.printed()
 
 
 def test_a_build_without_any_earlier_step_makes_the_same_image(built: Built, tmp_path: pathlib.Path) -> None:
@@ -201,6 +201,5 @@ def test_the_descheduler_plans_and_keeps_a_ledger_and_the_command_line_prints_th
         stack.containers["descheduler"].log,
     )
     address = f"http://127.0.0.1:{stack.ports['descheduler']}"
-    text = printed(built, tmp_path, "plan", "--descheduler", address, "-o", "json")
-    plan, _ = json.JSONDecoder().raw_decode(text)  # its next step follows, on stderr
+    plan = json.loads(printed(built, tmp_path, "plan", "--descheduler", address, "-o", "json"))
     assert plan["mode"] == "Observe"
