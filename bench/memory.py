@@ -25,7 +25,7 @@ def _weighing(avg_5m: float, max_1h: float, max_1d: float) -> Sections:
 
 
 def _requested(ratio: float) -> Sections:
-    """The expected memory of a pod that nobody has measured, as a share of its request."""
+    """The expected memory of a pod without a measurement, as a share of its request."""
     return {"recentPods": {"usagePerRequest": {"memory": ratio}}}
 
 

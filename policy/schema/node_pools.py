@@ -38,7 +38,7 @@ class PoolScore(sections.Section):
 
     @property
     def differs(self) -> bool:
-        """Whether it says anything."""
+        """Whether the pool has a score of its own."""
         return bool(self.weights or self.goal or self.target_ratio)
 
 
