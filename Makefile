@@ -71,8 +71,8 @@ image: $(STAMP) ## build the image as root on Debian, without Docker, into dist/
 compose: binaries ## docker-compose.yml in a real engine, as root on Debian
 	$(BIN)/python -m tests.composed
 # Not part of `test`: the first run compiles metrics-server, for four minutes and more. `test` has a stand-in of it.
-metrics-server: binaries ## the annotator over the real metrics-server
-	EVENLOAD_METRICS_SERVER=real $(REAL) tests/contract/test_metrics_server.py
+metrics-server: binaries ## annotator and descheduler over the real metrics-server
+	EVENLOAD_METRICS_SERVER=real $(REAL) tests/contract/test_metrics_server.py tests/e2e/test_without_prometheus.py
 audit: $(STAMP) ## known vulnerabilities of what is pinned, where a network answers
 	$(BIN)/python -m deploy.audit
 licences: $(STAMP) ## write docs/reference/licences.md from what is installed

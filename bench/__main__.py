@@ -22,6 +22,7 @@ from bench import (
     forecast,
     growth,
     memory,
+    packing,
     relief,
     scale,
     scoring,
@@ -37,6 +38,7 @@ BY_NAME_ONLY = (
     "relief",
     "forecast",
     "memory",
+    "packing",
     "growth",
     "scale",
     "console",
@@ -51,7 +53,7 @@ BY_NAME_ONLY = (
 )
 @click.option("--repeats", default=7, show_default=True, help="Legs of `answers`; their medians are told.")
 @click.option("--tls", is_flag=True, help="`answers` over mTLS.")
-@click.option("--rounds", default=10, show_default=True, help="Rounds per leg of `answers`; the first one warms up.")
+@click.option("--rounds", default=20, show_default=True, help="Rounds per leg of `answers`; the first one warms up.")
 @click.option("--calls", default=50, show_default=True, help="Pods asked about per round of `answers`.")
 @click.option(
     "--pods", default=100_000, show_default=True, help="Pods for `footprint`, `scale`, and at last for `annotator`."
@@ -70,7 +72,7 @@ BY_NAME_ONLY = (
 @click.option(
     "--trace",
     type=click.Path(path_type=pathlib.Path, exists=True),
-    help="For `annotator`, `scoring`, `relief`, `forecast`, `memory`.",
+    help="For `annotator`, `scoring`, `relief`, `forecast`, `memory`, `packing`.",
 )
 @click.option("--arrivals", default=50.0, show_default=True, help="For `scale`: pods per second.")
 @click.option("--picture", type=click.Path(path_type=pathlib.Path), help="For `growth`: draw it into this .svg.")
@@ -78,7 +80,7 @@ BY_NAME_ONLY = (
     "--seeds",
     default=8,
     show_default=True,
-    help="For `scoring`, `relief`, `forecast`, `memory`: how many, from --seed on.",
+    help="For `scoring`, `relief`, `forecast`, `memory`, `packing`: how many, from --seed on.",
 )
 @click.option("--workers", default=1, show_default=True, help="For the same: how many runs at a time.")
 @click.option("--part", type=click.Choice(PARTS_OF_A_TRACE), help="For the same: only it.")
@@ -87,15 +89,17 @@ BY_NAME_ONLY = (
     default=1.0,
     show_default=True,
     type=click.FloatRange(0.05, 7.0),
-    help="For `scoring`, `relief`, `memory`.",
+    help="For `scoring`, `relief`, `memory`, `packing`.",
 )
 def main(parts: tuple[str, ...], seed: int, trace: pathlib.Path | None, **options: Any) -> None:
     """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler.
 
     `scoring` compares the score with others' on a trace, `relief` the descheduler's lines, `forecast` weights of a
-    forecast, `memory` those of memory where it fills nodes: they run only if named.
+    forecast, `memory` those of memory where it fills nodes, `packing` how many nodes it leaves empty: they run only if
+    named.
     """
-    if trace is None and (named := {"scoring", "relief", "forecast", "memory"}.intersection(parts)):
+    of_trace = {"scoring", "relief", "forecast", "memory", "packing"}
+    if trace is None and (named := of_trace.intersection(parts)):
         raise click.UsageError(f"{' and '.join(sorted(named))} plays a trace: give its .npz by --trace")
     runs = _runs(_Sizes(**options), seed, trace)
     heading = table.machine(seed, datetime.datetime.now(datetime.UTC))
@@ -171,6 +175,7 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
         "scoring": lambda: scoring.measure(compared),
         "forecast": lambda: forecast.measure(compared._replace(contestants=forecast.CONTESTANTS)),
         "memory": lambda: memory.measure(compared._replace(contestants=memory.CONTESTANTS)),
+        "packing": lambda: packing.measure(compared._replace(contestants=packing.CONTESTANTS)),
         "relief": lambda: relief.measure(compared._replace(contestants=relief.CONTESTANTS)),
     }
 

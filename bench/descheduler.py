@@ -24,13 +24,14 @@ import cluster
 from bench import answers, contestants, fleet, peer, prepared, spending
 from bench.table import Row
 from cluster import api, cache
-from descheduler.snapshot import cluster_reader, usage
+from descheduler.snapshot import usage
 from policy.schema import load_policy
 from promql.queries import node_queries, pod_queries
 from runtime import clock
 
 HOT_EVERY = 20
 RUNS = 3
+STAYING_RUNS = 11  # of a process that stays: a single run took 0.7 to 2.9 times the median
 LIMIT_SECONDS = 600.0
 POLL_SECONDS = 0.2
 _NEVER = threading.Event()
@@ -40,7 +41,7 @@ POLICY: dict[str, object] = {
     "sync": {"staleAfter": "24h"},  # the prepared answers do not grow younger
     "descheduler": {
         "mode": "DryRun",
-        "interval": "5s",
+        "interval": "2s",
         "overloadedFor": "0s",
         "protect": {"localStorage": "none"},
         "limits": {"perHour": 1000},
@@ -83,7 +84,7 @@ def measure(settings: Settings) -> list[Row]:
             turns = _in_turns(command_line, rival, settings, pathlib.Path(scratch) / "once.log")
             run = resident(command_line, pathlib.Path(scratch))
             assert source.unknown == 0, f"{source.unknown} queries had no answer prepared: the figures mean nothing"
-            return _rows(settings, turns, run, rival.staying(RUNS))
+            return _rows(settings, turns, run, rival.staying(STAYING_RUNS))
 
 
 def crowded(
@@ -176,7 +177,7 @@ def prepared_answers(pod_count: int, known: list[str], now_seconds: float) -> pr
         hot = metric.name == "memory_avg_5m"
         ratios = [0.9 if hot and at % HOT_EVERY == 0 else 0.1 + at % 37 / 100 for at in range(len(known))]
         source.answer(node_queries.of_metric(metric), zip(instances, ratios, strict=True))
-    windows = cluster_reader.pod_windows(policy)
+    windows = usage.pod_windows(policy)
     pods = [{"namespace": fleet.NAMESPACE, "pod": name} for name in fleet.pod_names(pod_count)]
     cores, sizes = (0.05 + at % 7 / 20 for at in range(len(pods))), (2.0**28 * (1 + at % 9) for at in range(len(pods)))
     source.answer(pod_queries.cpu_cores(windows[usage.Resource.CPU]), zip(pods, cores, strict=True))
@@ -208,7 +209,7 @@ def resident(command_line: collections.abc.Sequence[str], directory: pathlib.Pat
     )
     with staying as process, requests.Session() as session:
         session.trust_env = False
-        sums = [_after(session, process.url, count) for count in range(1, RUNS + 2)]
+        sums = [_after(session, process.url, count) for count in range(1, STAYING_RUNS + 2)]
         whole, planned = (
             sorted(later[name] - earlier[name] for earlier, later in itertools.pairwise(sums)) for name in HISTOGRAMS
         )

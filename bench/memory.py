@@ -10,8 +10,7 @@ from typing import Final
 
 from bench import relief, scoring
 from bench.table import Row
-from simulator import peer_comparison
-from simulator.peer_comparison import Contestant, Sections, TraceSource
+from simulator.peer_comparison import Contestant, Sections
 
 CPU_SHARE: Final = 0.4
 CPU_WEIGHTS: Final = {"cpu_avg_5m": 0.6, "cpu_max_1h": 0.3, "cpu_max_1d": 0.1}
@@ -63,14 +62,9 @@ COLUMNS: Final = (
 def measure(settings: scoring.Settings) -> list[Row]:
     """Prints every table with its differences; rows: memory's spread of each variant beside the default's, in sums."""
     rows: list[Row] = []
-    seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
     for part in settings.parts:
         for rule in scoring.RULES:
-            place = peer_comparison.PARTS.index(part)
-            source = TraceSource(settings.trace, rule, settings.recipe, place, CPU_SHARE)
-            results = peer_comparison.held(
-                source, settings.contestants, seeds, workers=settings.workers, watch=scoring.report_progress
-            )
+            results = scoring.played(settings, part, rule, cpu_share=CPU_SHARE)
             title = f"part {part}, {rule} owners"
             print(f"\n### {title}\n\n{relief.differences(results, COLUMNS)}", flush=True)
             spread = {name: sum(one.figures.memory.spread_ratio for one in results[name]) for name in results}

@@ -18,7 +18,9 @@ Series = collections.abc.Iterable[tuple[collections.abc.Mapping[str, str], float
 
 
 class Prepared:
-    """Answers by expression, encoded once; `unknown` counts the queries that had none."""
+    """Answers by expression, encoded once (those about some pods when they are first asked for); `unknown` counts the
+    queries that had none.
+    """
 
     def __init__(self, at_seconds: float) -> None:
         self._at_seconds = at_seconds
@@ -41,7 +43,8 @@ class Prepared:
             asked = pod_queries.named(expression)
             by_pod = self._by_pod.get(asked.expression)
             if by_pod is not None and asked.names is not None:
-                return self._encoded([by_pod[name] for name in asked.names if name in by_pod])
+                found = self._encoded([by_pod[name] for name in asked.names if name in by_pod])
+                self._bodies[expression] = found
         self.unknown += found is None
         return self._empty if found is None else found
 

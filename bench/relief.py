@@ -15,8 +15,7 @@ from bench import scoring
 from bench.scoring import Results
 from bench.table import Row
 from policy import metrics
-from simulator import peer_comparison
-from simulator.peer_comparison import Contestant, TraceSource
+from simulator.peer_comparison import Contestant
 from simulator.results.outcome import EvictedPod, Outcome
 from simulator.workloads import arrivals
 
@@ -39,6 +38,7 @@ CONTESTANTS: Final = (
     Contestant("no descheduler", sections={}),
     *(_lines(until_ratio) for until_ratio in (0.65, 0.70, 0.75)),
     _lines(0.70, overloadedFor="90s"),
+    Contestant("makeRoom", sections={"descheduler": {"makeRoom": {}}}, relieves=True),
 )
 
 
@@ -110,19 +110,12 @@ def measure(settings: scoring.Settings) -> list[Row]:
     for part in settings.parts:
         both = []
         for rule in scoring.RULES:
-            title, results = f"{settings.trace.stem}, part {part}, {rule} owners", _played(settings, part, rule)
+            title, results = f"{settings.trace.stem}, part {part}, {rule} owners", scoring.played(settings, part, rule)
             print(f"\n### {title}\n\n{table(results)}\n\n{differences(results)}", flush=True)
             rows += _rows(title, results)
             both.append(results)
         print(f"\n### {settings.trace.stem}, part {part}, both rules\n\n{differences(_joined(both))}", flush=True)
     return rows
-
-
-def _played(settings: scoring.Settings, part: str, rule: str) -> Results:
-    source = TraceSource(settings.trace, rule, settings.recipe, peer_comparison.PARTS.index(part))
-    seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
-    watch = scoring.report_progress
-    return peer_comparison.held(source, settings.contestants, seeds, workers=settings.workers, watch=watch)
 
 
 def table(results: Results) -> str:

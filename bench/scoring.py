@@ -68,15 +68,18 @@ def measure(settings: Settings) -> list[Row]:
     rows = []
     for name in settings.parts:
         for rule in RULES:
-            source = TraceSource(settings.trace, rule, settings.recipe, peer_comparison.PARTS.index(name))
-            seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
-            found = peer_comparison.held(
-                source, settings.contestants, seeds, workers=settings.workers, watch=report_progress
-            )
+            found = played(settings, name, rule)
             title = f"{settings.trace.stem}, part {name}, {rule} owners"
             print(f"\n### {title}\n\n{table(found)}", flush=True)
             rows.append(_row(title, found))
     return rows
+
+
+def played(settings: Settings, part: str, rule: str, *, cpu_share: float = 1.0) -> Results:
+    """Runs all contestants and seeds on a part of the trace under a rule of requests, with so much of its CPU."""
+    source = TraceSource(settings.trace, rule, settings.recipe, peer_comparison.PARTS.index(part), cpu_share)
+    seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
+    return peer_comparison.held(source, settings.contestants, seeds, workers=settings.workers, watch=report_progress)
 
 
 def report_progress(variant: str, seed: int, progress: Progress) -> None:

@@ -153,6 +153,7 @@ def merged(decisions: collections.abc.Sequence[answers.Decision]) -> explain_tex
         estimate=last.estimate,
         means=last.means,
         shadow=last.shadow,
+        pod_class=last.pod_class,
     )
 
 
@@ -175,6 +176,7 @@ def explained(replicas: collections.abc.Sequence[services.Service], request: Exp
         estimate=answer.estimate,
         means=answer.means,
         shadow=answer.shadow,
+        pod_class=answer.pod_class,
     )
 
 

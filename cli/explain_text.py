@@ -35,6 +35,7 @@ class Story(msgspec.Struct, frozen=True):
     estimate: answers.Estimate | None = None
     means: tuple[tuple[str, ...], ...] = ()
     shadow: bool = False
+    pod_class: str | None = None
 
 
 def ranked(nodes: collections.abc.Iterable[answers.Node]) -> tuple[answers.Node, ...]:
@@ -53,24 +54,25 @@ def table(story: Story, weight: int, *, no_headers: bool = False) -> str:
 
 def wide(story: Story, weight: int, *, no_headers: bool = False) -> str:
     """A line for each node and metric."""
-    rows = [row for node in story.nodes for row in _metric_rows(node)]
+    rows = [row for node in story.nodes for row in _metric_rows(node, story.pod_class)]
     lines = output.table(WIDE_HEADERS, rows, names={"node"}, no_headers=no_headers)
     return lines if no_headers else "\n".join((*_head(story, weight), "", lines))
 
 
-def verdict(node: answers.Node) -> output.Cell:
-    """Whether the pod may go there, with the rule that says no, or the one that is nearest to it."""
+def verdict(node: answers.Node, pod_class: str | None = None) -> output.Cell:
+    """Whether the pod, of this class, may go there, with the rule that says no, or the one that is nearest to it."""
     if not node.usable and node.allowed:
         return output.Cell(f"passes unjudged: {node.state}")
     broken = [rule for rule in node.rules if rule.broken]
     if not node.allowed:
-        reasons = ", ".join(_comparison(rule, node) for rule in broken) or node.rejected or ""
+        reasons = ", ".join(_comparison(rule, node, pod_class) for rule in broken) or node.rejected or ""
         return output.Cell(f"rejected: {reasons}", "red")
     if broken:
-        return output.Cell(f"passes in spite of {', '.join(_comparison(rule, node) for rule in broken)}", "yellow")
+        over = ", ".join(_comparison(rule, node, pod_class) for rule in broken)
+        return output.Cell(f"passes in spite of {over}", "yellow")
     known = [rule for rule in node.rules if rule.value is not None]
     nearest = max(known, key=lambda rule: (rule.value or 0.0) - rule.limit, default=None)
-    return output.Cell(f"passes: {_comparison(nearest, node)}" if nearest is not None else "passes")
+    return output.Cell(f"passes: {_comparison(nearest, node, pod_class)}" if nearest is not None else "passes")
 
 
 def _head(story: Story, weight: int) -> list[str]:
@@ -78,10 +80,12 @@ def _head(story: Story, weight: int) -> list[str]:
     bound = f"; it is on {story.bound_to}" if story.bound_to else ""
     exempt = [f"not filtered: {story.exempt}"] if story.exempt else []
     shadow = ["shadow mode: kube-scheduler is told that every node passes and scores the same"] if story.shadow else []
+    of_class = [f"of class {story.pod_class}, the first that matches it"] if story.pod_class else []
     return [
         f"pod {story.pod}: what {when} at {story.at}, policy {story.policy}{bound}",
         *story.steps,
         *shadow,
+        *of_class,
         *exempt,
         *([_expected_of(story.estimate, story)] if story.estimate else []),
         f"terms: {_means(story)}; base - hot = score, rounded",
@@ -110,7 +114,7 @@ def _expected_of(estimate: answers.Estimate, story: Story) -> str:
 def _row(node: answers.Node, story: Story, *, alone: bool) -> list[str | output.Cell]:
     """With the terms below the verdict, but for scripts, which count on one line for a node."""
     score = answers.MISSING if node.score is None else str(node.score)
-    said = verdict(node)
+    said = verdict(node, story.pod_class)
     sums = (_sum(node, mean) for mean in story.means or (tuple(node.terms),))
     packing = () if node.packing is None else (str(node.packing),)
     below = () if alone else (*filter(None, sums), *packing, *map(str, node.forecasts.values()))
@@ -128,11 +132,11 @@ def _sum(node: answers.Node, names: collections.abc.Iterable[str]) -> str:
 
 def csv_rows(story: Story, *, no_headers: bool = False) -> str:
     """`wide` as comma-separated values, without its head."""
-    rows = [row for node in story.nodes for row in _metric_rows(node)]
+    rows = [row for node in story.nodes for row in _metric_rows(node, story.pod_class)]
     return output.csv_table(WIDE_HEADERS, rows, no_headers=no_headers)
 
 
-def _metric_rows(node: answers.Node) -> list[list[str]]:
+def _metric_rows(node: answers.Node, pod_class: str | None) -> list[list[str]]:
     rules = {rule.metric: rule for rule in node.rules}
     rows = []
     for name in node.terms:
@@ -141,24 +145,32 @@ def _metric_rows(node: answers.Node) -> list[list[str]]:
         said = answers.MISSING if rule is None else "over" if rule.broken else "under" if rule.value is not None else ""
         added = [f"+{100 * part.get(name, 0.0):.1f}%" for part in (node.expected, node.incoming)]
         term, age = answers.points(node.terms[name]), answers.age(node.age_seconds)
-        limit = _limit(node, name, rule)
+        limit = _limit(node, name, rule, pod_class)
         rows.append([node.name, name, reading or answers.MISSING, *added, limit, term, age, said or "not judged"])
     return rows
 
 
-def _limit(node: answers.Node, metric: str, rule: answers.Rule | None) -> str:
-    """`65%`, `90% (own)`, `80% (pool spot)`, `off (own)`."""
+def _limit(node: answers.Node, metric: str, rule: answers.Rule | None, pod_class: str | None) -> str:
+    """`65%`, `90% (own)`, `80% (pool spot)`, `60% (class production)`, `off (own)`."""
     if metric in (*node.rules_off, *node.pool_rules_off):
         return "off (own)" if metric in node.rules_off else f"off (pool {node.pool})"
     if rule is None:
         return answers.MISSING
-    return answers.percent(rule.limit) + (" (own)" if rule.own else f" (pool {node.pool})" if rule.pool else "")
+    whose = _whose(rule, node, pod_class)
+    return f"{answers.percent(rule.limit)} ({whose})" if whose else answers.percent(rule.limit)
 
 
-def _comparison(rule: answers.Rule, node: answers.Node) -> str:
+def _whose(rule: answers.Rule, node: answers.Node, pod_class: str | None) -> str:
+    """`own` for a threshold of the node's own, `pool spot`, `class production`; "" for one of the policy."""
+    if rule.own:
+        return "own"
+    return f"pool {node.pool}" if rule.pool else f"class {pod_class}" if rule.pod_class else ""
+
+
+def _comparison(rule: answers.Rule, node: answers.Node, pod_class: str | None) -> str:
     """`cpu_avg_5m 97.0% > 65% (90.0% read 12s ago, 7.0% expected)`."""
-    whose = " of its own" if rule.own else f" of pool {node.pool}" if rule.pool else ""
-    limit = f"{100 * rule.limit:g}%{whose}"
+    whose = "its own" if rule.own else _whose(rule, node, pod_class)
+    limit = f"{100 * rule.limit:g}%" + (f" of {whose}" if whose else "")
     if rule.value is None:
         return f"{rule.metric} missing, limit {limit}"
     read = f"{100 * (rule.reading or 0.0):.1f}% read {answers.age(rule.age_seconds)} ago"

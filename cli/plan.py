@@ -24,7 +24,9 @@ ROOMS_SHOWN: Final = 3
 
 
 class Overload(msgspec.Struct, frozen=True):
-    """One metric of a node over its line; `since` is null while an earlier relief goes on."""
+    """One metric of a node over its line; `since` is null while an earlier relief goes on. A forecast has the begin of
+    its hour and its error; a node that is under its lines and makes room has the pod that it is for.
+    """
 
     metric: str
     value_ratio: float
@@ -32,6 +34,9 @@ class Overload(msgspec.Struct, frozen=True):
     target_ratio: float
     projected_ratio: float
     since: str | None = None
+    peak_at: str | None = None
+    peak_error_ratio: float | None = None
+    room_for: str | None = None
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -163,7 +168,7 @@ def main(
 
 def _refuse_unknown(names: collections.abc.Iterable[str], plan: Plan) -> None:
     """Ends with code 2 for a node that the plan does not know; one that takes pods is there and not overloaded."""
-    overloaded = {node.node for node in plan.nodes}
+    overloaded = {node.node for node in plan.nodes}  # or makes room
     known = overloaded | {room.node for room in plan.headroom.destinations}
     for name in names:
         if name not in known:
@@ -235,7 +240,12 @@ def _overload(over: Overload) -> str:
     after = f", then {answers.percent(over.projected_ratio)}" if over.projected_ratio != over.value_ratio else ""
     lines = f"{100 * over.threshold_ratio:g}%, until {100 * over.target_ratio:g}%"
     sign = ">" if over.value_ratio > over.threshold_ratio else "<="
-    return f"{over.metric} {answers.percent(over.value_ratio)} {sign} {lines}, {since}{after}"
+    if over.room_for:
+        return f"{over.metric} {answers.percent(over.value_ratio)}, makes room for {over.room_for}{after}"
+    if over.peak_at is None or over.peak_error_ratio is None:
+        return f"{over.metric} {answers.percent(over.value_ratio)} {sign} {lines}, {since}{after}"
+    error = f"+- {answers.percent(over.peak_error_ratio)} at {over.peak_at[11:16]} UTC"
+    return f"{over.metric} expected to reach {answers.percent(over.value_ratio)} {error} {sign} {lines}, {since}{after}"
 
 
 def _rooms(rooms: collections.abc.Sequence[Room]) -> str:

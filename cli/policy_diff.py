@@ -1,9 +1,9 @@
 """Differences between two policies in their behaviour, by path: `evenload policy diff` prints them.
 
 Not the text is compared but the policies in force: defaults filled in, `5m` equal to `300s`, a threshold or weight of
-0 equal to none (but in a pool, where 0 turns the policy's off), rows of lists found by what identifies them (a metric's
-name, a hot spot's window, a pool's name). The order counts only where it decides: descheduler.thresholds, flow rules,
-pools.
+0 equal to none (but in a pool or a class of pods, where 0 turns the policy's off), rows of lists found by what
+identifies them (a metric's name, a hot spot's window, the name of a pool or a class). The order counts only where it
+decides: descheduler.thresholds, flow rules, pools, classes.
 """
 
 import collections.abc
@@ -15,7 +15,7 @@ from policy.schema.load_policy import LoadPolicy
 
 ABSENT: Final = "(none)"
 _ZERO_IS_NONE: Final = frozenset({("filter", "thresholds"), ("score", "weights")})
-_UNORDERED: Final = frozenset({"namespaces", "kinds", "days", "values"})
+_UNORDERED: Final = frozenset({"namespaces", "kinds", "days", "values", "priorityClassNames"})
 
 Path = tuple[str, ...]
 Leaves = collections.abc.Iterator[tuple[str, object]]
@@ -64,15 +64,16 @@ def _policy(policy: LoadPolicy) -> Leaves:
                 path = f"hotSpots[{units.duration_text(spot.window_seconds)}]"
                 yield f"{path}.pods", spot.pods
                 yield f"{path}.penalty", spot.penalty
-        elif key == "pools":
-            for pool in policy.pools:
+        elif key in ("pools", "podClasses"):
+            for part in policy.pools if key == "pools" else policy.pod_classes:
                 yield from _leaves(
-                    (f"pools[{pool.name}]",), pool.model_dump(mode="json", by_alias=True, exclude={"name"})
+                    (f"{key}[{part.name}]",), part.model_dump(mode="json", by_alias=True, exclude={"name"})
                 )
         else:
             yield from _leaves((key,), section)
     yield "descheduler.thresholds (order)", list(policy.descheduler.thresholds)
     yield "pools (order)", [pool.name for pool in policy.pools]
+    yield "podClasses (order)", [one.name for one in policy.pod_classes]
 
 
 def _metric(metric: metrics.Metric) -> dict[str, object]:

@@ -1,8 +1,8 @@
-"""`evenload policy show`: a policy in sentences, as a whole or as it is on one node.
+"""`evenload policy show`: a policy in sentences, as a whole or as it is on one node, for one pod, or both.
 
 `--node` reads the node's labels and its annotation `evenload.io/thresholds` from the cluster, `--labels` gives the
-labels by hand and needs no cluster. The node's pool, and what it changes, is decided by `policy.schema`, as in the
-services.
+labels by hand and needs no cluster; `--pod` reads the pod, `--class` names its class. Pool and class, and what they
+change, are decided by `policy.schema`, as in the services.
 """
 
 import collections.abc
@@ -16,6 +16,7 @@ from kube import config, errors, kinds
 from policy.contract import node_thresholds
 from policy.explain import descheduler_summary, summary, wording
 from policy.schema.load_policy import LoadPolicy
+from policy.schema.pod_classes import PodClass
 from runtime import exit_codes
 
 # Kubernetes' own syntax of labels, but for lengths: an empty value is one, an empty key none.
@@ -30,18 +31,30 @@ class OneNode(NamedTuple):
     own: node_thresholds.Own | None = None
 
 
+class OnePod(NamedTuple):
+    """A pod as messages call it, and its class."""
+
+    name: str
+    pod_class: PodClass | None
+
+
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("file", type=policy_files.FILE)
 @click.option("--node", "node_name", metavar="NAME", shell_complete=completing.nodes,
     help="As the policy is on this node of the cluster.")  # fmt: skip
 @click.option("--labels", metavar="KEY=VALUE,...", help="As it is on a node with these labels; no cluster is asked.")
-@click.option("--kubeconfig", metavar="FILE", help="The cluster of --node. Default: as kubectl.")
+@click.option("--pod", "pod_name", metavar="NAMESPACE/NAME", help="As it is for this pod of the cluster.")
+@click.option("--class", "class_name", metavar="NAME", help="As it is for pods of this class; no cluster is asked.")
+@click.option("--kubeconfig", metavar="FILE", help="The cluster of --node and --pod. Default: as kubectl.")
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
 @output.option("text", "json", "yaml")
 def main(
     file: str,
+    *,
     node_name: str | None,
     labels: str | None,
+    pod_name: str | None,
+    class_name: str | None,
     kubeconfig: str | None,
     context: str | None,
     output_format: str,
@@ -49,40 +62,64 @@ def main(
     """Read a policy back in sentences: every rule in force, defaults included.
 
     With --node or --labels, as it is on that node: with the values of its pool, and of its annotation
-    evenload.io/thresholds. With -o yaml or json, the full policy in force: all keys, in the form of the file.
+    evenload.io/thresholds. With --pod or --class, as it is for that pod: with the values of its class. With -o yaml or
+    json, the full policy in force: all keys, in the form of the file.
 
     \b
     Examples:
       evenload policy show policy.yaml
       evenload policy show policy.yaml --node worker-7
       evenload policy show policy.yaml --labels pool=spot,zone=a
+      evenload policy show policy.yaml --pod shop/web-7 --node worker-7
       evenload policy show policy.yaml -o yaml > full.yaml
     """
     if node_name is not None and labels is not None:
         output.fail("--node and --labels exclude each other: the labels of a node are those it has in the cluster")
+    if pod_name is not None and class_name is not None:
+        output.fail("--pod and --class exclude each other: the class of a pod is that of its priority and namespace")
     found = policy_files.load(file)
     with exit_codes.reported(errors.KubeError):
+        pod = _pod(found.policy, pod_name, class_name, kubeconfig, context)
         node = _node(node_name, labels, kubeconfig, context)
-    policy = found.policy if node is None else on_node(found.policy, node)
+    for_pod = found.policy if pod is None else for_class(found.policy, pod.pod_class)
+    policy = for_pod if node is None else on_node(for_pod, node)
     if output_format != "text":
         output.data(output.structured(policy.as_file(), output_format))
         return
-    sections = summary.read_back(policy)
-    if node is not None:  # instead of the pools, that of the node
-        sections = (summary.Section("node", tuple(membership(found.policy, node))), *sections[:-1])
-    for section in sections:
+    for section in _sections(found.policy, policy, node, pod):
         output.data(output.coloured(f"{section.key}:", "cyan"))
         output.data("\n".join(f"  - {sentence}" for sentence in section.sentences))
     output.say(f"{found.source}, hash {found.content_hash}")
 
 
+def _sections(whole: LoadPolicy, policy: LoadPolicy, node: OneNode | None, pod: OnePod | None) -> list[summary.Section]:
+    """The sections of the policy in force; instead of the pools that of the node, instead of the classes the pod's."""
+    sections = {section.key: section for section in summary.read_back(policy)}
+    first = []
+    if pod is not None:
+        del sections["podClasses"]
+        first.append(summary.Section("pod", (_of_class(pod),)))
+    if node is not None:
+        del sections["pools"]
+        first.append(summary.Section("node", tuple(membership(whole, node))))
+    return [*first, *sections.values()]
+
+
+def for_class(policy: LoadPolicy, pod_class: PodClass | None) -> LoadPolicy:
+    """The policy as it is for the pods of a class; None: for pods that no class matches."""
+    if pod_class is None:
+        return policy.model_copy(update={"pod_classes": ()})
+    return policy.of_classes[policy.pod_classes.index(pod_class)]
+
+
 def on_node(policy: LoadPolicy, node: OneNode) -> LoadPolicy:
-    """The policy as it is on one node: its annotation before its pool, its pool before the policy."""
+    """The policy as it is on one node: its annotation before classes and its pool, its pool before the policy."""
     of_pool = policy.on_node(node.labels)
     in_force = {metric.name for metric in policy.metrics_in_force}
     own = {name: ratio for name, ratio in (node.own.limits if node.own else {}).items() if name in in_force}
     filtering = of_pool.filter.model_copy(update={"thresholds": {**of_pool.filter.thresholds, **own}})
-    return of_pool.model_copy(update={"filter": filtering, "pools": ()})
+    classes = tuple(one.without(own) for one in of_pool.pod_classes)
+    return of_pool.model_copy(update={"filter": filtering, "pools": (), "pod_classes": classes})
 
 
 def membership(policy: LoadPolicy, node: OneNode) -> collections.abc.Iterator[str]:
@@ -112,6 +149,34 @@ def _node(name: str | None, labels: str | None, kubeconfig: str | None, context:
         return None
     node = config.connect(kubeconfig, context).get(kinds.NODES, name)
     return OneNode(f"node {name}", node.labels, node_thresholds.decode(node.annotations.get(node_thresholds.KEY)))
+
+
+def _pod(
+    policy: LoadPolicy, name: str | None, class_name: str | None, kubeconfig: str | None, context: str | None
+) -> OnePod | None:
+    """The pod that the options name, None without one. Raises KubeError."""
+    if class_name is not None:
+        named = {one.name: one for one in policy.pod_classes}
+        if class_name not in named:
+            known = ", ".join(named) or "none"
+            output.fail(f"--class {class_name}: the policy has no such class; expected one of podClasses: {known}")
+        return OnePod("a pod", named[class_name])
+    if name is None:
+        return None
+    namespace, _, pod_name = name.partition("/")
+    if not namespace or not pod_name or "/" in pod_name:
+        output.fail(f"--pod {name}: expected the namespace and the name of a pod, such as shop/web-7")
+    pod = config.connect(kubeconfig, context).get(kinds.PODS, pod_name, namespace=namespace)
+    words = f"pod {name} (priority {pod.priority}, PriorityClass {pod.priority_class or 'none'})"
+    return OnePod(words, policy.class_of(pod))
+
+
+def _of_class(pod: OnePod) -> str:
+    """A sentence about the pod's class."""
+    if pod.pod_class is None:
+        return f"{pod.name} is of no class: it has the policy's own values"
+    selected = wording.pods(pod.pod_class.match)
+    return f"{pod.name} is of class {pod.pod_class.name}, the first that matches it ({selected})"
 
 
 def _parsed(text: str) -> dict[str, str]:

@@ -66,10 +66,10 @@ def main(
     leader_elect: bool,
 ) -> None:
     """Relieve overloaded nodes by evicting pods that will land elsewhere."""
-    if source != service_options.PROMETHEUS:
+    if source == service_options.METRICS_SERVER and options.once:
         raise click.UsageError(
-            f"--source {source}: the descheduler plans by what pods used over minutes, which only Prometheus has; give "
-            "--prometheus URL, or run annotator and extender without a descheduler"
+            "--once with --source metrics-server: one sample of 15 s is no window to plan by; run it without --once "
+            "(mode Observe evicts nothing) and read `evenload plan`, or give --prometheus URL"
         )
     logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
     with _collecting(IN_ONE_RUN if options.once else OBJECTS_BEFORE_COLLECTING):
@@ -78,6 +78,7 @@ def main(
 
         given = wiring.CommandLine(
             options=options,
+            source=source,
             connection=connection,
             ledger_path=ledger_path or Path(LEDGER),
             ledger_named=ledger_path is not None,

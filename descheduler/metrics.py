@@ -18,7 +18,7 @@ from descheduler.ledger.rows import Row
 from descheduler.planning.plans import EvictionPlan
 from descheduler.snapshot import scaled_owners
 
-DOORS: Final = ("apiserver", "prometheus", "ledger")
+DOORS: Final = ("apiserver", "prometheus", "metrics-server", "ledger")
 RUN_BUCKETS_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 RUN_RESULTS: Final = ("planned", "blocked", "failed")
 CUTS: Final = ("policy", "lease", "stopping", "snapshot_age")
@@ -102,7 +102,7 @@ class Telemetry:
         )
         self._unmeasured = Counter(
             "evenload_descheduler_predictions_unmeasured_total",
-            "Predictions without a fresh reading of Prometheus at their moment; a rise means that no error is known.",
+            "Predictions without a fresh reading at their moment; a rise means that no error is known.",
             ("after",),
             registry=registry,
         )
@@ -152,7 +152,7 @@ class Telemetry:
         )
         self._planning = Histogram(
             "evenload_descheduler_plan_duration_seconds",
-            "How long a run takes until its plan is made: usage from Prometheus and the decision, without evictions.",
+            "How long a run takes until its plan is made: usage from its source and the decision, without evictions.",
             registry=registry,
             buckets=RUN_BUCKETS_SECONDS,
         )
@@ -178,9 +178,9 @@ class Telemetry:
         self._candidates.clear()
         for cause, count in collections.Counter(cause for plan in plans for cause in plan.causes).items():
             self._candidates.labels(str(cause)).set(count)
-        overloaded = sum(len(plan.nodes) for plan in plans)
-        self._overloaded.set(overloaded)
-        self._unreplaced.set(sum(len(plan.unreplaced or ()) for plan in plans) if overloaded else math.nan)
+        nodes = [node for plan in plans for node in plan.nodes]
+        self._overloaded.set(sum(1 for node in nodes if not (node.before_peak or node.makes_room)))
+        self._unreplaced.set(sum(len(plan.unreplaced or ()) for plan in plans) if nodes else math.nan)
         self._left.labels("hour").set(hour_left)
 
     def nothing_seen(self) -> None:

@@ -1,4 +1,4 @@
-"""Overloads after a start: from the last `overloadedFor` in Prometheus, and from the ledger.
+"""Overloads after a start: from the source's last `overloadedFor`, and from the ledger.
 
 `service.py` asks before its first run, and again after a gap (a pause, an outage, another leader);
 other runs go on from the memory of the run before. So a restart, or `--once`, need not watch an overload for minutes
@@ -12,9 +12,8 @@ from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query
 from descheduler.planning import overload
 from descheduler.planning.overload import Memory
-from descheduler.snapshot.cluster_reader import Reader
 from descheduler.snapshot.node_policies import NodePolicies
-from descheduler.snapshot.usage import NodeUsage
+from descheduler.snapshot.usage import NodeUsage, UsageSource
 from kube.objects import Node
 from policy.schema.load_policy import LoadPolicy
 
@@ -22,7 +21,7 @@ FEWEST_STEPS = 4
 
 
 def memory(
-    reader: Reader,
+    source: UsageSource,
     ledger: Ledger,
     nodes: Sequence[Node],
     node_usage: Mapping[str, NodeUsage],
@@ -30,7 +29,7 @@ def memory(
     *,
     now_seconds: float,
 ) -> Memory:
-    """The memory before the readings of now (`node_usage`); raises PromqlError and LedgerError.
+    """The memory before the readings of now (`node_usage`); raises PromqlError, KubeError and LedgerError.
 
     Where no node is over a line now, what was before says nothing: a reading under it ends every count.
     """
@@ -41,7 +40,7 @@ def memory(
     step_seconds = _step_seconds(policy)
     for number in range(_steps(policy), 0, -1):
         at_seconds = now_seconds - number * step_seconds
-        usages = reader.node_usage(nodes, policy, at_seconds=at_seconds)
+        usages = source.node_usage(nodes, policy, at_seconds=at_seconds)
         found = overload.observe(found, usages, policies, now_seconds=at_seconds)
     return found
 

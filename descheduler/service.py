@@ -1,7 +1,7 @@
 """The descheduler's run: read, follow up, decide, act, record; and what stays between two runs.
 
 `__main__.py` wires a `Service` and lets runtime.loop call `run` every `interval`; `http.app` asks it for plans on
-demand. Only the leader acts. A run that cannot read the cluster or Prometheus plans nothing and says why; it never
+demand. Only the leader acts. A run that cannot read the cluster or its usage plans nothing and says why; it never
 acts on what it remembers of the run before.
 """
 
@@ -23,7 +23,7 @@ from descheduler.ledger.database import LedgerCorrupt, LedgerError, LedgerReplac
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Run
 from descheduler.metrics import Telemetry
-from descheduler.planning import breakers, mean_lines, overload, planner
+from descheduler.planning import before_peak, breakers, mean_lines, overload, planner, room
 from descheduler.planning.breakers import Breaker
 from descheduler.planning.overload import Memory, Overload
 from descheduler.planning.plans import EvictionPlan, NodePlan
@@ -35,7 +35,7 @@ from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from kube import policy_events
 from kube.door import KubeDoor
-from kube.errors import KubeError, NotListed
+from kube.errors import KubeError, MetricsServerError, NotListed
 from policy.schema.load_policy import LoadPolicy
 from promql.errors import Partial, PromqlError
 from runtime import logs
@@ -137,20 +137,22 @@ class Service:
 
     def _run_input(self, policy: LoadPolicy, view: ClusterView, now_seconds: float) -> RunInput:
         """The usage of the nodes, the overloads that are known with it, and the usage of the pods that may leave."""
-        reader = self._parts.reader
-        node_usage = reader.node_usage(view.nodes, policy)
+        reader, source = self._parts.reader, self._parts.reader.source
+        node_usage = source.node_usage(view.nodes, policy)
         lines = mean_lines.lines(policy, view.nodes, node_usage, now_seconds=now_seconds)
         policies = NodePolicies(mean_lines.in_run(policy, lines), view.nodes)
         before = self._remembered(policy)
         if before is None:
             before = overload_recovery.memory(
-                reader, self._parts.ledger, view.nodes, node_usage, policies, now_seconds=now_seconds
+                source, self._parts.ledger, view.nodes, node_usage, policies, now_seconds=now_seconds
             )
-        memory = overload.observe(before, node_usage, policies, now_seconds=now_seconds)
-        overloads = overload.confirmed(memory, node_usage, policies, now_seconds=now_seconds)
-        names = frozenset(one.node for one in overloads)
-        taken = reader.snapshot(view, node_usage, policies.whole, names, now_seconds=now_seconds)
-        return RunInput(taken, policies, lines, memory, overloads)
+        found = before_peak.detect(before, node_usage, policies, view.nodes, now_seconds=now_seconds)
+        until_seconds = self._parts.clock.monotonic() + overload.bridged_seconds(policy)
+        names = frozenset(one.node for one in found.overloads)
+        names |= room.nodes_to_read(view.nodes, found.usages, found.policies, names, now_seconds=now_seconds)
+        source.follow(found.memory.nodes | names, until_seconds=until_seconds)
+        taken = reader.snapshot(view, found.usages, found.policies.whole, names, now_seconds=now_seconds)
+        return RunInput(taken, found.policies, lines, found.memory, found.overloads)
 
     def _remembered(self, policy: LoadPolicy) -> Memory | None:
         """Returns the state of the previous run; None before the first, and after a gap (another replica led, a pause,
@@ -160,7 +162,7 @@ class Service:
         return self._memory if unseen_seconds <= overload.bridged_seconds(policy) else None
 
     def _clock_is_confirmed(self, taken: Snapshot, policy: LoadPolicy) -> bool:
-        """Returns whether Prometheus' data is of about that time: a clock a year ahead would empty the ledger."""
+        """Returns whether the readings are of about that time: a clock a year ahead would empty the ledger."""
         stale_after_seconds = policy.sync.stale_after_seconds
         seen = taken.node_usage.values()
         return any(usage.fresh(one.at_seconds, taken.at_seconds, stale_after_seconds) for one in seen)
@@ -201,7 +203,7 @@ class Service:
     def preview(self) -> Report:
         """Plans a run at this moment without doing or recording it. Raises the errors of the doors.
 
-        A plan asks Prometheus, so those who ask at the same time, or again within moments, get the same one.
+        A plan costs queries, so those who ask at the same time, or again within moments, get the same one.
         """
         parts = self._parts
         with self._previewing:
@@ -281,21 +283,13 @@ class Service:
         return run_schedule.permissions(policy, now_seconds, why_observe=why)
 
     def _begin_anew(self, error: LedgerError) -> None:
-        """Sets a corrupt ledger aside and goes on with an empty one, observing at first; opens one put in its place."""
-        ledger, now_seconds = self._parts.ledger, self._parts.clock.now()
+        ledger = self._parts.ledger
         try:
-            if isinstance(error, LedgerReplaced):
-                moved_to = ledger.open_or_set_aside(at_seconds=now_seconds)
-            else:
-                moved_to = ledger.set_aside(str(error), at_seconds=now_seconds)
+            ledger.begin_again(error, at_seconds=self._parts.clock.now())
         except LedgerError as failure:
             log.warning("ledger not replaced, the next run tries again", error=str(failure))
-            return
-        if moved_to is None:
-            log.warning("ledger opened again", cause=str(error))
         else:
-            log.error("ledger set aside, a new one begun", moved_to=str(moved_to), cause=str(error))
-        self._parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
+            self._parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
 
     def _act(self, report: Report, policy: LoadPolicy, planned: Snapshot, began: float) -> Report:
         parts = self._parts
@@ -315,14 +309,15 @@ class Service:
             return cut is None
 
         may_go_on, may_act = (functools.partial(goes_on, leads) for leads in (parts.leads, parts.holds_lease))
-        look = LastLook(parts.door, parts.reader, planned, policy, parts.clock, may_act)
+        look = LastLook(parts.door, parts.reader.source, planned, policy, parts.clock, may_act)
         outcomes = parts.evicter.carry_out(
             report.plan, ExecutionContext(report.run, evictor.relief_seconds(policy), may_go_on, look)
         )
         for cut in cuts:
             parts.telemetry.cut_short(cut.reason)
         parts.telemetry.carried_out(outcomes, report.run.mode)
-        moved = [one.eviction.overload for one in outcomes if one.result == "evicted"]
+        evicted = [one.eviction.overload for one in outcomes if one.result == "evicted"]
+        moved = [one for one in evicted if not one.room_for]
         if moved and self._memory is not None:
             self._memory = overload.with_relief(self._memory, [(one.node, one.metric) for one in moved])
         verdicts = {one.eviction.pod.uid: one.told.verdict for one in outcomes if one.told.verdict is not None}
@@ -355,7 +350,8 @@ class Service:
             for node in plan.nodes:
                 self._complain(eviction_events.stuck(node, run, run_evicts=bool(plan.evictions)), node, run)
             mode = run.mode if not one.why else f"{run.mode} ({one.why})"
-            log.info("run", summary=summary, overloaded=len(plan.nodes), mode=mode, run=run.run)
+            overloaded = sum(1 for node in plan.nodes if not node.makes_room)
+            log.info("run", summary=summary, overloaded=overloaded, mode=mode, run=run.run)
         self.last = report
 
     def _complain(self, draft: eviction_events.EventDraft | None, node: NodePlan, run: Run) -> None:
@@ -378,14 +374,15 @@ class Service:
             self._post(eviction_events.returned(one.row, one.pod))
 
     def _look_back(self, policy: LoadPolicy, view: ClusterView, now_seconds: float) -> None:
-        """Asks Prometheus what the load of nodes was after earlier evictions from them."""
-        ledger, reader = self._parts.ledger, self._parts.reader
+        """Asks the source what the load of nodes was after earlier evictions from them."""
+        ledger, source = self._parts.ledger, self._parts.reader.source
         rows = followup.unfinished(ledger, now_seconds=now_seconds)
 
         def usage_at(moment: float) -> followup.Usages:
-            return reader.node_usage(view.nodes, policy, at_seconds=moment)
+            return source.node_usage(view.nodes, policy, at_seconds=moment)
 
-        looks = self._looks_back.fill(ledger, rows, policy, usage_at, now_seconds=now_seconds)
+        known_until_seconds = source.known_until_seconds(now_seconds)
+        looks = self._looks_back.fill(ledger, rows, policy, usage_at, now_seconds=known_until_seconds)
         self._parts.telemetry.looked_back(looks)
 
     def _post(self, drafts: tuple[eviction_events.EventDraft, ...]) -> None:
@@ -397,4 +394,6 @@ def _door(error: KubeError | PromqlError | LedgerError) -> str:
     """Returns the door that did not answer, in the words of `metrics.DOORS`."""
     if isinstance(error, LedgerError):
         return "ledger"
+    if isinstance(error, MetricsServerError):
+        return "metrics-server"
     return "apiserver" if isinstance(error, KubeError) else "prometheus"

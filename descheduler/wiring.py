@@ -9,8 +9,9 @@ import dataclasses
 import gc
 import random
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
@@ -25,10 +26,15 @@ from descheduler.metrics import Telemetry
 from descheduler.service import Parts, Service
 from descheduler.snapshot import cluster_reader
 from descheduler.snapshot.cluster_watch import ClusterWatch, Connected
+from descheduler.snapshot.usage import UsageSource
+from descheduler.sources.metrics_server import MetricsServerUsage
+from descheduler.sources.prometheus import PrometheusUsage
 from kube import config, events, lease, policy_events
 from kube import errors as kube_errors
+from kube.door import ScalesDoor
 from kube.http import client_metrics as kube_telemetry
 from policy.loading import loader
+from policy.schema.load_policy import LoadPolicy
 from policy.schema.problems import PolicyError
 from promql import errors as promql_errors
 from promql.http import circuit_breaker
@@ -39,6 +45,9 @@ from runtime import clock, exit_codes, health, logs, loop, terminal
 from runtime import options as service_options
 from runtime.exit_codes import Exit
 from runtime.reloading import POLL_SECONDS, Reloading
+
+if TYPE_CHECKING:
+    from promql.http import client
 
 log = logs.get(__name__)
 
@@ -53,6 +62,7 @@ class CommandLine:
     """The command line."""
 
     options: service_options.ServiceOptions
+    source: str
     connection: promql_options.Connection
     ledger_path: Path
     ledger_named: bool
@@ -62,6 +72,14 @@ class CommandLine:
     default_port: int
 
 
+class Usage(NamedTuple):
+    """The source of usage, its line in /readyz?verbose, and what keeps its windows, where this process does."""
+
+    source: UsageSource
+    check: health.Check
+    sample: Callable[[], None] | None = None
+
+
 def run(command_line: CommandLine, begun: Connected | None) -> None:
     """The whole life of the process; SystemExit with what CODES says."""
     options = command_line.options
@@ -69,11 +87,13 @@ def run(command_line: CommandLine, begun: Connected | None) -> None:
     with exit_codes.reported(*REPORTED, codes=CODES), contextlib.closing(Ledger(command_line.ledger_path)) as ledger:
         policy = Reloading(options.policy, loader.load, clock=wall, describe=loader.describe)
         policy.load()
-        asking = command_line.connection.connect(options.prometheus)
+        by_prometheus = command_line.source == service_options.PROMETHEUS
+        asking = command_line.connection.connect(options.prometheus) if by_prometheus else None
         door, watch = begun or _connected(options, wall, rng)
-        period_seconds = lambda: policy.current.descheduler.interval_seconds  # noqa: E731
-        prometheus = circuit_breaker.CircuitBreaker(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
-        registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
+        if asking is None:
+            used = _of_metrics_server(door, watch, policy, options.namespace, wall)
+        else:
+            used = _of_prometheus(asking, command_line.labels, policy, wall, rng, registry)
         registry.register(kube_telemetry.DoorCollector(door.undecodable, watch.watches))
         moved_to = ledger.open_or_set_aside(at_seconds=wall.now())
         if moved_to is not None:
@@ -89,7 +109,7 @@ def run(command_line: CommandLine, begun: Connected | None) -> None:
         announcer = EventPublisher(writer, LedgerEventSink(ledger, wall))
         parts = Parts(
             policy=policy,
-            reader=cluster_reader.Reader(watch.view, door, prometheus, command_line.labels),
+            reader=cluster_reader.Reader(watch.view, door, used.source),
             ledger=ledger,
             evicter=Evictor(door, ledger, announcer, clock=wall),
             announcer=announcer,
@@ -111,8 +131,29 @@ def run(command_line: CommandLine, begun: Connected | None) -> None:
             code = once(parts, leader, ledger_named=command_line.ledger_named or not enforces)
             gc.freeze()  # or Python looks for garbage among all that it knows, three times, before it ends
             raise SystemExit(code)
-        doors = (health.Check("circuit to Prometheus", lambda: None, lambda: prometheus.line), door.undecodable.check())
-        _serve(parts, registry, command_line, leader, watch, doors)
+        _serve(parts, registry, command_line, leader, watch, used, [used.check, door.undecodable.check()])
+
+
+def _of_prometheus(
+    asking: "client.Client",
+    labels: identity.SeriesLabels,
+    policy: Reloading[LoadPolicy],
+    ticking: clock.Clock,
+    rng: random.Random,
+    registry: CollectorRegistry,
+) -> Usage:
+    period_seconds = lambda: policy.current.descheduler.interval_seconds  # noqa: E731
+    prometheus = circuit_breaker.CircuitBreaker(asking, clock=ticking, rng=rng, longest_pause_seconds=period_seconds)
+    registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
+    check = health.Check("circuit to Prometheus", lambda: None, lambda: prometheus.line)
+    return Usage(PrometheusUsage(prometheus, labels), check)
+
+
+def _of_metrics_server(
+    door: ScalesDoor, watch: ClusterWatch, policy: Reloading[LoadPolicy], namespace: str, ticking: clock.Clock
+) -> Usage:
+    source = MetricsServerUsage(watch.view, door, lambda: policy.current, namespace=namespace, clock=ticking)
+    return Usage(source, health.Check("metrics-server", lambda: None, lambda: source.line), source.sample)
 
 
 def _connected(options: service_options.ServiceOptions, ticking: clock.Clock, rng: random.Random) -> Connected:
@@ -126,6 +167,7 @@ def _serve(
     options: CommandLine,
     election: lease.Election | None,
     watch: ClusterWatch,
+    used: Usage,
     doors: Sequence[health.Check],
 ) -> None:
     from descheduler.http import app  # brings Flask: an eighth of all imports, which `--once` need not wait for
@@ -153,6 +195,10 @@ def _serve(
     ):
         watch.start(parts.stopping)
         loop.start_thread("policy", polling.run, parts.stopping)
+        if used.sample is not None:
+            sync_seconds = lambda: parts.policy.current.sync.period_seconds  # noqa: E731
+            sampling = loop.Loop("samples", used.sample, period_seconds=sync_seconds, clock=ticking, rng=rng)
+            loop.start_thread("samples", sampling.run, parts.stopping)
         runs.run(parts.stopping)
 
 

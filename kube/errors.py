@@ -3,6 +3,7 @@
     KubeError
       ConfigError       the kubeconfig or the pod's service account cannot be used: fix it, exit 2
       InvalidPath       a name that is no segment of a path ("..", ""): nothing was sent
+      MetricsServerError  metrics-server, behind the apiserver, was not read, or nothing that it lists can be used
       NotListed         a kind that is watched was not listed yet: there is nothing to read
       Unreachable       no answer: refused, timed out, TLS, name not found, cut off half-way: retry, or exit 3
         Undecodable       an answer, but not the JSON of an apiserver (a proxy's HTML page, truncated): likewise
@@ -50,6 +51,10 @@ class InvalidPath(KubeError):
 
 class NotListed(KubeError):
     """A kind that a reflector watches was not listed yet; the text says which and why."""
+
+
+class MetricsServerError(KubeError):
+    """metrics-server gave nothing that can be used; the text says why and what to look at. Its readers raise it."""
 
 
 class Unreachable(KubeError):

@@ -49,8 +49,9 @@ EVENTS = Kind("apis/events.k8s.io/v1", "events", "Event", objects.Event)
 PRIORITY_CLASSES = Kind(
     "apis/scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", objects.PriorityClass, namespaced=False
 )
-# Not of kube-apiserver itself, but of metrics-server behind it, where one is installed; it can be listed, not watched.
+# Not of kube-apiserver itself, but of metrics-server behind it, where there is one; they can be listed, not watched.
 NODE_METRICS = Kind("apis/metrics.k8s.io/v1beta1", "nodes", "NodeMetrics", objects.NodeMetrics, namespaced=False)
+POD_METRICS = Kind("apis/metrics.k8s.io/v1beta1", "pods", "PodMetrics", objects.PodMetrics)
 
 ALL: tuple[Kind[Any], ...] = (
     NODES,

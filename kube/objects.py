@@ -19,7 +19,7 @@ from kube.api.metadata import (
     holding_since_seconds,
 )
 from kube.api.nodes import Address, Node, NodeMetrics
-from kube.api.pods import Pod, Volume
+from kube.api.pods import Pod, PodMetrics, Volume
 from kube.api.resources import NOTHING, Container, Requirements, Resources
 from kube.api.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
 from kube.api.small_objects import (
@@ -73,6 +73,7 @@ __all__ = [
     "Pod",
     "PodAffinity",
     "PodAffinityTerm",
+    "PodMetrics",
     "PriorityClass",
     "Reference",
     "ReplicaSet",

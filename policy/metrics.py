@@ -88,7 +88,7 @@ def _averaging(metric: Metric, behind: collections.abc.Mapping[str, float]) -> f
 
 def place(resource: str) -> int | None:
     """The place of a resource in `RESOURCES`; None of one whose load no pod is expected to have."""
-    return next((at for at, known in enumerate(RESOURCES) if known == resource), None)
+    return RESOURCES.index(resource) if resource in RESOURCES else None
 
 
 def resources(metrics: collections.abc.Iterable[Metric]) -> tuple[str, ...]:

@@ -20,17 +20,13 @@ from typing import NamedTuple
 import numpy as np
 
 from annotator.collect.last_good_values import Flags, Floats, LastGoodValues
+from kube.errors import MetricsServerError
 from policy import metrics as load_metrics
 from policy.contract import load_annotation
 from policy.metrics import Metric
 from promql import errors, readings
 from promql.door import Answer
 from promql.queries import identity, node_queries
-
-
-class MetricsServerError(Exception):
-    """metrics-server was not read; the text says why and what to look at."""
-
 
 LoadError = errors.PromqlError | MetricsServerError
 

@@ -21,20 +21,20 @@ import numpy as np
 
 from annotator.collect import collector, node_windows
 from annotator.collect.last_good_values import Floats, LastGoodValues, NodeSet
-from annotator.collect.node_windows import NodeWindows, Samples
+from annotator.collect.node_windows import NodeWindows
 from kube import errors, kinds
 from kube.door import KubeReader
 from kube.objects import Node, NodeMetrics
 from policy import metrics as load_metrics
-from policy.contract import freshness, load_annotation
+from policy.contract import load_annotation
 from policy.contract.load_annotation import Windows
 from policy.metrics import Metric
-from policy.schema import units
+from policy.rules import sample_windows
+from policy.rules.sample_windows import Samples
 from promql import readings
 from promql.queries import identity
 from runtime import clock as clocks
 
-STALE_SECONDS: Final = 120.0  # an item is up to a minute old where metrics-server asks kubelets once a minute
 LONGEST_AVERAGE_SECONDS: Final = 3600.0
 KNOWN_RATIO: Final = 0.5  # as `annotator.diagnostics.scrapes` has it: young nodes among others say nothing
 API: Final = kinds.NODE_METRICS.api_version
@@ -54,10 +54,6 @@ class _Items(NamedTuple):
     samples: Samples
     refused: Mapping[str, str]
     impossible: Mapping[str, Mapping[str, str]]
-
-
-class Refusal(ValueError):
-    """An item that is not used; the text is its reason, fit for a metric label."""
 
 
 class MetricsServerSource:
@@ -83,8 +79,8 @@ class MetricsServerSource:
             items = self._kube.list(kinds.NODE_METRICS).items
             now_seconds = self._clock.now()
             taken = _taken(items, fleet, now_seconds)
-        except (errors.KubeError, collector.MetricsServerError) as error:
-            failure = collector.MetricsServerError(f"metrics-server was not read: {error}; {NEXT_STEP}")
+        except errors.KubeError as error:
+            failure = errors.MetricsServerError(f"metrics-server was not read: {error}; {NEXT_STEP}")
             return tuple(collector.MetricAnswer(metric, None, failure) for metric in metrics)
         self._listed = frozenset(item.name for item in items)
         self._windows.follow(fleet, _available(metrics))
@@ -98,7 +94,7 @@ class MetricsServerSource:
         if not is_available(metric):
             return readings.NodeValues({}, {})
         ratios, newest = self._windows.values(metric, now_seconds=now_seconds), self._windows.newest_seconds()
-        current = np.where(newest >= now_seconds - STALE_SECONDS, ratios, np.nan).tolist()
+        current = np.where(newest >= now_seconds - sample_windows.STALE_SECONDS, ratios, np.nan).tolist()
         refused = {**taken.refused, **taken.impossible[metric.resource]}
         values = {
             name: ratio for name, ratio in zip(names, current, strict=True) if ratio == ratio and name not in refused
@@ -118,7 +114,7 @@ class MetricsServerSource:
             return ""
         seconds = max(one.averaging_seconds for one in averages)
         observed = self._windows.observed_seconds(node.name, seconds, now_seconds=self._clock.now())
-        return f"was observed for {observed:.0f} s, expected {node_windows.ENOUGH_RATIO * seconds:.0f} s"
+        return f"was observed for {observed:.0f} s, expected {sample_windows.ENOUGH_RATIO * seconds:.0f} s"
 
     def shortage(self, metrics: Sequence[Metric]) -> str:
         """See Source."""
@@ -179,13 +175,13 @@ def _taken(items: Sequence[NodeMetrics], fleet: NodeSet, now_seconds: float) -> 
             continue
         try:
             if counted[item.name] > 1:
-                raise Refusal("double")
+                raise sample_windows.Refusal("double")
             columns[row] = _sample(item, fleet.nodes[row], now_seconds)
-        except Refusal as refusal:
+        except sample_windows.Refusal as refusal:
             refused[item.name] = str(refusal)
     if rows and np.isnan(columns[:, 0]).all():
         reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(Counter(refused.values()).items()))
-        raise collector.MetricsServerError(
+        raise errors.MetricsServerError(
             f"{API} lists {len(items)} nodes, of which none can be used ({reasons or 'none is of this cluster'}), "
             f"expected {len(rows)}"
         )
@@ -211,36 +207,19 @@ def refusal(item: NodeMetrics, node: Node, now_seconds: float) -> str | None:
     """Why an item is not used; None where it is."""
     try:
         sample = _sample(item, node, now_seconds)
-    except Refusal as error:
+    except sample_windows.Refusal as error:
         return str(error)
     reasons = (load_annotation.invalid_reason(ratio) for ratio in (sample.cpu_ratio, sample.memory_ratio))
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def window_seconds(item: NodeMetrics) -> float | None:
-    """The length of an item's window; None where it cannot be read."""
-    try:
-        return units.duration_seconds(item.window) or None
-    except ValueError:
-        return None
-
-
 def _sample(item: NodeMetrics, node: Node, now_seconds: float) -> _Sample:
     """Returns an item as a sample of its node. Raises Refusal."""
-    at_seconds = item.at_seconds
-    if at_seconds is None:
-        raise Refusal("no_time")
-    if at_seconds > now_seconds + freshness.MAX_AHEAD_SECONDS:
-        raise Refusal("future")
-    if at_seconds < now_seconds - STALE_SECONDS:
-        raise Refusal("stale")
-    span_seconds = window_seconds(item)
-    if span_seconds is None:
-        raise Refusal("window")
+    at_seconds, span_seconds = sample_windows.checked_seconds(item.at_seconds, item.window, now_seconds)
     try:
         cpu, memory, capacity = item.cpu_millicores, item.memory_bytes, node.capacity
     except ValueError as error:
-        raise Refusal("quantity") from error
+        raise sample_windows.Refusal("quantity") from error
     if capacity.cpu_millicores <= 0 or capacity.memory_bytes <= 0:
-        raise Refusal("no_capacity")
+        raise sample_windows.Refusal("no_capacity")
     return _Sample(at_seconds, span_seconds, cpu / capacity.cpu_millicores, memory / capacity.memory_bytes)

@@ -59,9 +59,10 @@ class Patch(NamedTuple):
 class Rules:
     """When a change is worth a write: minChange, the limits whose crossing always is, and crane's keys or not.
 
-    `limits` are those of filter and descheduler, `hot_above` ([metrics]) the filter's alone: pods are refused by nodes
-    over one of them. NaN where there is none. Both have one more axis in front, the nodes, where some have values of a
-    pool, or filter thresholds of their own (`policy.contract.node_thresholds`).
+    `limits` are those of filter and descheduler, `hot_above` ([1 + classes, metrics]) the filter's alone, for pods
+    without a class and of each class: these are refused by nodes over one of them. NaN where there is none. Both have
+    one more axis in front, the nodes, where some have values of a pool, or filter thresholds of their own
+    (`policy.contract.node_thresholds`).
     """
 
     min_change_ratio: float
@@ -87,16 +88,17 @@ class Rules:
         return cls(policy.sync.min_change_ratio, limits, hot_above, crane)
 
 
-MOST_LIMITS: Final = 3  # of a metric: the filter's, evictAbove and evictUntil
+MOST_LIMITS: Final = 3  # of a metric: the filter's, evictAbove and evictUntil; a class of pods may have another
 
 
 def _lines(policy: LoadPolicy, own: Mapping[str, float]) -> tuple[Floats, Floats]:
-    """Limits [metrics, 3] and hot_above [metrics] of a node with these thresholds of its own."""
+    """Limits [metrics, 3 + classes] and hot_above [1 + classes, metrics] of a node with these thresholds of its own."""
     names = [metric.name for metric in policy.metrics_in_force]
     limits = load_annotation.limits(policy.crossings(own), names)
-    padded = np.pad(limits, ((0, 0), (0, MOST_LIMITS - limits.shape[1])), constant_values=np.nan)
-    thresholds = {**policy.filter.thresholds, **own}
-    return padded, np.array([thresholds.get(name) or np.nan for name in names])
+    most = MOST_LIMITS + len(policy.pod_classes)
+    padded = np.pad(limits, ((0, 0), (0, most - limits.shape[1])), constant_values=np.nan)
+    every = [{**one.filter.thresholds, **own} for one in (policy, *policy.of_classes)]
+    return padded, np.array([[thresholds.get(name) or np.nan for name in names] for thresholds in every])
 
 
 class WriteSet(NamedTuple):
@@ -168,7 +170,7 @@ def weigh(
     if again in fleet.names:
         worth[fleet.names.index(again)] = True
     worth &= np.array([name in carried.texts for name in fleet.names], np.bool_) | ~np.isnan(book.ratios).all(axis=1)
-    cooled = worth & _is_over(carried.ratios, rules) & ~_is_over(readings.ratios, rules)
+    cooled = worth & (_is_over(carried.ratios, rules) & ~_is_over(readings.ratios, rules)).any(axis=1)
     return WriteSet(readings, worth, fleet.names[int(cooled.argmax())] if cooled.any() else "")
 
 
@@ -213,8 +215,10 @@ def _worth_writing(readings: Readings, carried: AnnotationColumns, rules: Rules,
 
 
 def _is_over(ratios: Floats, rules: Rules) -> Flags:
-    """Whether a node is over one of its filter thresholds."""
-    return np.asarray((ratios > rules.hot_above).any(axis=1))
+    """Whether a node is over one of its filter thresholds, for pods without a class and of each class [nodes, 1 +
+    classes].
+    """
+    return np.asarray((ratios[:, None] > rules.hot_above).any(axis=2))
 
 
 class WriteResult(NamedTuple):

@@ -29,6 +29,7 @@ class Rule(msgspec.Struct, frozen=True):
     broken: bool = False
     own: bool = False
     pool: bool = False
+    pod_class: bool = False
 
 
 class Forecast(msgspec.Struct, frozen=True):
@@ -122,6 +123,7 @@ class Decision(msgspec.Struct, frozen=True):
     degraded: tuple[str, ...] = ()
     assumed: str = ""
     shadow: bool = False
+    pod_class: str | None = None
     nodes: tuple[Node, ...] | None = None
     omitted: int = 0
     estimate: Estimate | None = None
@@ -141,6 +143,7 @@ class ExplainAnswer(msgspec.Struct, frozen=True):
     at: str
     nodes: tuple[Node, ...]
     shadow: bool = False
+    pod_class: str | None = None
     exempt: str | None = None
     degraded: tuple[str, ...] = ()
     estimate: Estimate | None = None

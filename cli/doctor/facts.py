@@ -33,11 +33,18 @@ class Settings:
     source: str = options.PROMETHEUS
 
 
+class Denied(NamedTuple):
+    """A right that a ServiceAccount lacks."""
+
+    account: str
+    access: Access
+
+
 class MetricsServerFacts(NamedTuple):
-    """The items of metrics.k8s.io, and whether the annotator may list them; None where that could not be asked."""
+    """The nodes of metrics.k8s.io, and what the services may not do that they need to work without Prometheus."""
 
     items: tuple[NodeMetrics, ...]
-    annotator_may: bool | None = True
+    denied: tuple[Denied, ...] = ()
 
 
 class PrometheusFacts(NamedTuple):

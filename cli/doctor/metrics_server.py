@@ -10,17 +10,19 @@ from typing import Final
 
 from annotator.collect import metrics_server
 from cli.doctor import findings
-from cli.doctor.facts import Facts, MetricsServerFacts
+from cli.doctor.facts import Denied, Facts, MetricsServerFacts
 from cli.doctor.findings import Finding
 from kube import access, errors, kinds
 from kube.http.client import Client
 from kube.objects import Node, NodeMetrics
 from policy import metrics as load_metrics
-from policy.contract import load_annotation
+from policy.contract import heartbeat, load_annotation
 from policy.contract.load_annotation import Reading
+from policy.rules import sample_windows
 from runtime import clock, options
 
-RIGHT: Final = access.Access("list", "nodes", "metrics.k8s.io")
+GROUP: Final = "metrics.k8s.io"
+EVICTS: Final = access.Access("create", "pods/eviction")  # a descheduler without it is not installed
 LONGEST_WINDOW_SECONDS: Final = 75.0  # metrics-server asks kubelets every 15 s by default, of some providers every 60 s
 _COMPONENT: Final = "add the component deploy/kustomize/components/metrics-server (chart: source: metrics-server)"
 
@@ -32,7 +34,7 @@ def source(nodes: Iterable[Node]) -> str:
 
 
 def look(kube: Client, namespace: str) -> MetricsServerFacts | Finding:
-    """Lists what the annotator lists, and asks whether it may."""
+    """Lists the nodes as the annotator does, and asks whether the services may do what they need."""
     try:
         items = kube.list(kinds.NODE_METRICS).items
     except errors.Forbidden as error:
@@ -44,24 +46,36 @@ def look(kube: Client, namespace: str) -> MetricsServerFacts | Finding:
         )
     except errors.KubeError as error:
         return findings.fail(f"metrics-server does not answer: {error}", metrics_server.NEXT_STEP)
+    return MetricsServerFacts(items, _denied(kube, namespace))
+
+
+def _denied(kube: Client, namespace: str) -> tuple[Denied, ...]:
+    """The rights of the component that the services lack; none where that cannot be asked."""
+    beat = access.Access("get", "configmaps", "", namespace, heartbeat.CONFIG_MAP)
+    of_pods = access.Access("list", "pods", GROUP)
     try:
-        allowed = access.may_account(kube, RIGHT, namespace=namespace, name="evenload-annotator")
+        evicts = access.may_account(kube, EVICTS, namespace=namespace, name="evenload-descheduler")
+        needed = [Denied("evenload-annotator", access.Access("list", "nodes", GROUP))]
+        needed += [Denied("evenload-descheduler", one) for one in (of_pods, beat) if evicts]
+        return tuple(
+            one for one in needed if not access.may_account(kube, one.access, namespace=namespace, name=one.account)
+        )
     except errors.KubeError:
-        allowed = None
-    return MetricsServerFacts(items, allowed)
+        return ()
 
 
 def answers(facts: Facts) -> Finding:
-    """metrics-server answers, often enough, and the annotator may ask it."""
+    """metrics-server answers, often enough, and the services may ask it."""
     seen = facts.metrics_server
     if isinstance(seen, Finding):
         return seen
-    if seen.annotator_may is False:
-        return findings.fail(f"the ServiceAccount evenload-annotator may not {RIGHT}", _COMPONENT)
+    if seen.denied:
+        lacking = findings.few(f"the ServiceAccount {one.account} may not {one.access}" for one in seen.denied)
+        return findings.fail(lacking, _COMPONENT)
     if not seen.items:
         return findings.fail(f"{metrics_server.API} lists no node", metrics_server.NEXT_STEP)
     ages = [facts.now_seconds - item.at_seconds for item in seen.items if item.at_seconds is not None]
-    windows = [seconds for item in seen.items if (seconds := metrics_server.window_seconds(item)) is not None]
+    windows = [seconds for item in seen.items if (seconds := sample_windows.window_seconds(item.window)) is not None]
     told = f"{metrics_server.API} lists {len(seen.items)} nodes"
     if not ages or not windows:
         return findings.fail(f"{told} without a time or a window", metrics_server.NEXT_STEP)
@@ -83,7 +97,7 @@ def metrics(facts: Facts) -> Finding:
     count = len(policy.metrics_in_force)
     return findings.ok(
         f"{count} of {count} metrics, by the annotator's own windows; not to be had: owners' usage (pods are estimated "
-        "by their requests) and the descheduler"
+        "by their requests)"
     )
 
 

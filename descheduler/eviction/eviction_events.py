@@ -13,11 +13,13 @@ from descheduler.ledger.database import LedgerError
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import RecordedEvent, Row, Run
 from descheduler.planning import verdicts
+from descheduler.planning.overload import Overload
 from descheduler.planning.plans import Eviction, NodePlan
 from descheduler.planning.verdicts import Cause
 from kube import events, kinds
 from kube.events import Reason
 from kube.objects import Node, Pod, Reference
+from policy.contract import timestamps
 from runtime import logs
 from runtime.clock import Clock
 
@@ -92,13 +94,26 @@ def figures(eviction: Eviction, run: Run) -> str:
     """The figures: "memory_avg_5m 0.87 > 0.80 on node-7, until 0.60; pod uses 90m and 1.20Gi; node then at 0.71 …"."""
     over, used = eviction.overload, eviction.used
     uses = f"{used.cpu_millicores:.0f}m and {used.memory_bytes / GIB:.2f}Gi"
-    sign = ">" if over.value_ratio > over.evict_above_ratio else "relieving, line"
     pool = f" of pool {eviction.pool}" if eviction.pool else ""
     return (
-        f"{over.metric} {over.value_ratio:.2f} {sign} {over.evict_above_ratio:.2f} on {over.node}{pool}, "
-        f"until {over.evict_until_ratio:.2f}; pod uses {uses}, node then at {eviction.projected_ratio:.2f}; "
+        f"{reading(over)} on {over.node}{pool}, until {over.evict_until_ratio:.2f}; pod uses {uses}, "
+        f"node then at {eviction.projected_ratio:.2f}; "
         f"run {run.run}, policy {run.policy_hash}"
     )
+
+
+def reading(over: Overload) -> str:
+    """The reading beside its line: "memory_avg_5m 0.87 > 0.80"; of a forecast the error and the hour, too; of a node
+    that makes room the pod that it is for.
+    """
+    if over.room_for:
+        return f"room for {over.room_for}: {over.metric} {over.value_ratio:.2f}"
+    if over.peak is None:
+        sign = ">" if over.value_ratio > over.evict_above_ratio else "relieving, line"
+        return f"{over.metric} {over.value_ratio:.2f} {sign} {over.evict_above_ratio:.2f}"
+    hour, error = timestamps.encode(over.peak.at_seconds)[11:16], over.peak.error_ratio
+    expected = f"{over.metric} expected to reach {over.value_ratio:.2f} +- {error:.2f} at {hour} UTC"
+    return f"{expected}, line {over.evict_above_ratio:.2f}"
 
 
 def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[EventDraft, ...]:
@@ -106,17 +121,25 @@ def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[EventDraft, ...]:
     from_pod, from_node = events.reference(kinds.PODS, eviction.pod), events.reference(kinds.NODES, node)
     decision = {DECISION: json.dumps(structured(eviction, run), separators=(",", ":"))}
     prefix, shown = PREFIX[run.mode], figures(eviction, run)
+    reason = reason_of(eviction.overload)
     note = f"{prefix}{shown}"
     named = f"{prefix}{eviction.pod.key} {'would be evicted' if prefix else 'evicted'}: {shown}"
     said = [
-        EventDraft(Reason.NODE_OVERLOADED, note, from_pod, from_node, annotations=decision),
-        EventDraft(Reason.NODE_OVERLOADED, named, from_node, from_pod),
+        EventDraft(reason, note, from_pod, from_node, annotations=decision),
+        EventDraft(reason, named, from_node, from_pod),
     ]
     if (workload := eviction.workload) is not None:
         version = API_VERSIONS.get(workload.kind, "")
         owner = Reference(workload.kind, workload.name, workload.namespace, workload.uid, version)
-        said.append(EventDraft(Reason.NODE_OVERLOADED, named, owner, from_pod))
+        said.append(EventDraft(reason, named, owner, from_pod))
     return tuple(said)
+
+
+def reason_of(over: Overload) -> Reason:
+    """The Event's reason: NodeOverloaded, NodePeakExpected or NodeMakesRoom."""
+    if over.room_for:
+        return Reason.NODE_MAKES_ROOM
+    return Reason.NODE_OVERLOADED if over.peak is None else Reason.NODE_PEAK_EXPECTED
 
 
 def unconfirmed(row: Row) -> tuple[EventDraft, ...]:
@@ -165,12 +188,15 @@ def _owner_of(row: Row) -> Reference | None:
 
 
 def stuck(plan: NodePlan, run: Run, *, run_evicts: bool = False) -> EventDraft | None:
-    """An Event on an overloaded node from which nothing can be evicted; None if nothing is wrong there but waiting.
+    """An Event on an overloaded node from which nothing can be evicted; None if nothing is wrong there but waiting, or
+    if it is only expected to be overloaded.
 
     `run_evicts`: pods leave other nodes in this run, and their replacements are waited for next.
     """
     reason = stuck_reason(one.verdict.cause for one in plan.candidates)
-    if plan.chosen or plan.left_alone or reason is None or (run_evicts and reason is Reason.REPLACEMENTS_NOT_READY):
+    if plan.chosen or plan.left_alone or plan.before_peak or plan.makes_room:
+        return None
+    if reason is None or (run_evicts and reason is Reason.REPLACEMENTS_NOT_READY):
         return None
     over = max(plan.overloads, key=lambda one: one.excess_ratio)
     note = (
@@ -224,5 +250,14 @@ def structured(eviction: Eviction, run: Run) -> dict[str, object]:
         "projected": round(eviction.projected_ratio, 4),
         "destination": eviction.destination,
         "workload": str(eviction.workload or ""),
+        **peak(eviction.overload),
+        **({"room_for": eviction.overload.room_for} if eviction.overload.room_for else {}),
         **({"pool": eviction.pool} if eviction.pool else {}),
     }
+
+
+def peak(over: Overload) -> dict[str, object]:
+    """The hour and the error behind a forecast; nothing of a reading."""
+    if over.peak is None:
+        return {}
+    return {"peak_at": timestamps.encode(over.peak.at_seconds), "peak_error": round(over.peak.error_ratio, 4)}

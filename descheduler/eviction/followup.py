@@ -2,8 +2,8 @@
 
 `service.py` runs it at the start of every run: `reconcile` closes open intents by looking at the pods themselves; of
 the rows that are `unfinished`, `follow` fills the later columns from what pods there are, `LookBack` those that ask
-Prometheus for a moment gone by. `findings` is the pure part: one row and a sight of the pods in, the columns to add
-out.
+the source of usage for a moment gone by. `findings` is the pure part: one row and a sight of the pods in, the columns
+to add out.
 """
 
 import collections.abc
@@ -30,7 +30,7 @@ ANSWER_SECONDS = 60.0
 # A controller that said that it moves the pod in the background marks the pod meanwhile; without the mark it has this
 # long (as descheduler's EvictionsInBackground, which counts such evictions for ten minutes).
 BACKGROUND_SECONDS = 600.0
-MOMENTS_A_RUN = 6  # the most moments that one run asks Prometheus for, after whatever outage
+MOMENTS_A_RUN = 6  # the most moments that one run asks for, after whatever outage
 
 Usages = collections.abc.Mapping[str, NodeUsage]
 Ask = collections.abc.Callable[[float], Usages]
@@ -170,7 +170,7 @@ class Look(NamedTuple):
 class LookBack:
     """Asks what the load of nodes was until 30 minutes after an eviction from them: at those moments, however late.
 
-    A moment is asked for once: what Prometheus does not know of it, it will not learn.
+    A moment is asked for once: what the source does not know of it, it will not learn.
     """
 
     def __init__(self) -> None:
@@ -181,7 +181,8 @@ class LookBack:
     ) -> collections.abc.Iterator[Look]:
         """Adds the figures whose moment has come, one by one, out of what `ask` knows of it; raises what that does."""
         self._asked = {moment for moment in self._asked if moment >= now_seconds - FOLLOWED_SECONDS}
-        due = due_moments(unfinished, now_seconds)
+        forecasts = policy.descheduler.peak_bands  # of which Prometheus knows nothing
+        due = due_moments([row for row in unfinished if row.metric not in forecasts], now_seconds)
         rows = {row.id: row for row in unfinished}
         for moment in sorted(due.keys() - self._asked)[:MOMENTS_A_RUN]:
             usages = ask(moment)

@@ -20,9 +20,8 @@ from descheduler.planning import protections
 from descheduler.planning.plans import Eviction
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import usage
-from descheduler.snapshot.cluster_reader import Reader
 from descheduler.snapshot.snapshot import Snapshot
-from descheduler.snapshot.usage import NodeUsage
+from descheduler.snapshot.usage import NodeUsage, UsageSource
 from kube import errors, kinds
 from kube.door import KubeDoor
 from kube.objects import Node, Pod
@@ -45,7 +44,7 @@ class LastLook:
     """The doors to look through, what the plan was made of, and whether this run may still act."""
 
     door: KubeDoor
-    reader: Reader
+    source: UsageSource
     planned: Snapshot
     policy: LoadPolicy
     clock: Clock
@@ -69,11 +68,11 @@ class LastLook:
             return Look(refusal=EvictionResult("replaced", None, f"another pod has its name now: uid {pod.uid}"))
         try:
             verdict = self._protection(eviction, pod) or self._destination(eviction, pod)
-        except errors.KubeError as error:
-            return _unread("the destination", error)
-        except PromqlError as error:
+        except (PromqlError, errors.MetricsServerError) as error:
             text = f"the destination's reading could not be read again: {error}"
             return Look(refusal=EvictionResult("not_done", None, text, stops=True))
+        except errors.KubeError as error:
+            return _unread("the destination", error)
         if verdict is not None:
             return Look(refusal=EvictionResult("not_done", None, str(verdict), verdict=verdict))
         if not self.may_act():
@@ -104,14 +103,16 @@ class LastLook:
         """The nodes' usage, asked for again when it is older than a moment; several evictions follow within one."""
         now_seconds = self.clock.monotonic()
         if self._read is None or now_seconds - self._read[0] >= REREAD_SECONDS:
-            self._read = (now_seconds, self.reader.node_usage(self.planned.nodes, self.policy))
+            self._read = (now_seconds, self.source.node_usage(self.planned.nodes, self.policy))
         return self._read[1]
 
     def _heat(self, eviction: Eviction, node: Node) -> Verdict | None:
         name, allocatable = node.name, node.allocatable
         usages = self._usages()
         now = dataclasses.replace(self.planned, node_usage=usages, at_seconds=self.clock.now())
-        before_ratios, ratios = (destinations.judged_ratios(one, name, self.policy) for one in (self.planned, now))
+        before_ratios, ratios = (
+            destinations.judged_ratios(one, name, self.policy, eviction.destination_left) for one in (self.planned, now)
+        )
         resources = usage.resources_of(self.policy)
         for metric, band in self.policy.on_node(node.labels).descheduler.thresholds.items():
             if metric not in ratios:

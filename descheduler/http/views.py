@@ -10,6 +10,7 @@ from descheduler.ledger.rows import RecordedEvent, Row
 from descheduler.planning import verdicts
 from descheduler.planning.breakers import Breaker
 from descheduler.planning.mean_lines import MeanLine
+from descheduler.planning.overload import Overload
 from descheduler.planning.plans import Eviction, Headroom, NodePlan
 from descheduler.run_report import Report
 from runtime import clock
@@ -101,6 +102,8 @@ def eviction(choice: Eviction, mode: str) -> dict[str, object]:
         "mode": mode,
         "metric": choice.overload.metric,
         "value_ratio": _rounded(choice.overload.value_ratio),
+        **_peak(choice.overload),
+        "room_for": choice.overload.room_for or None,
         "threshold_ratio": _rounded(choice.overload.evict_above_ratio),
         "target_ratio": _rounded(choice.overload.evict_until_ratio),
         "before_ratio": _rounded(choice.before_ratio),
@@ -112,6 +115,16 @@ def eviction(choice: Eviction, mode: str) -> dict[str, object]:
         "destination": choice.destination,
         "destination_ratio": _rounded(choice.destination_ratio),
         "budget": choice.budget,
+    }
+
+
+def _peak(over: Overload) -> dict[str, object]:
+    """The hour that a forecast is about, and its error; null of what is measured."""
+    if over.peak is None:
+        return {"peak_at": None, "peak_error_ratio": None}
+    return {
+        "peak_at": clock.to_rfc3339(over.peak.at_seconds),
+        "peak_error_ratio": _rounded(over.peak.error_ratio),
     }
 
 
@@ -127,6 +140,8 @@ def node(relief: NodePlan, mode: str) -> dict[str, object]:
             {
                 "metric": over.metric,
                 "value_ratio": _rounded(over.value_ratio),
+                **_peak(over),
+                "room_for": over.room_for or None,
                 "threshold_ratio": _rounded(over.evict_above_ratio),
                 "target_ratio": _rounded(over.evict_until_ratio),
                 "since": None if over.since_seconds is None else clock.to_rfc3339(over.since_seconds),

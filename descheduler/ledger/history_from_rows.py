@@ -39,10 +39,14 @@ def history(ledger_rows: LedgerRows, *, now_seconds: float, window_seconds: floa
     rows, resets = ledger_rows.rows, ledger_rows.resets
     counted = [row for row in rows if row.result in COUNTED]
     done = [row for row in counted if row.result in DONE]
-    last_hour = collections.Counter(row.node for row in counted if row.intended_at_seconds > now_seconds - HOUR_SECONDS)
+    lately = [row for row in counted if row.intended_at_seconds > now_seconds - HOUR_SECONDS]
+    last_hour = collections.Counter(row.node for row in lately)
     return History(
-        in_last_hour=sum(last_hour.values()),
+        in_last_hour=len(lately),
+        last_hour_by_metric=collections.Counter(row.metric for row in lately),
         last_hour_by_node=last_hour,
+        rooms_in_last_hour=sum(row.made_room for row in lately),
+        last_room_at_seconds=max((row.intended_at_seconds for row in counted if row.made_room), default=None),
         last_by_workload={row.workload_uid: row.intended_at_seconds for row in counted},
         last_by_node={row.node: row.intended_at_seconds for row in counted},
         returned=collections.Counter(
@@ -57,9 +61,7 @@ def history(ledger_rows: LedgerRows, *, now_seconds: float, window_seconds: floa
             for row in counted
             if _in_flight(row) and row.workload and row.intended_at_seconds > now_seconds - FOLLOWED_SECONDS
         ),
-        landed={
-            row.landed_pod: Measured(row.cpu_millicores, row.memory_bytes) for row in done if row.landed_pod is not None
-        },
+        landed={row.landed_pod: _measured(row) for row in done if row.landed_pod is not None},
         relieved=_relieved(row for row in done if row.intended_at_seconds > now_seconds - FOLLOWED_SECONDS),
         departed=tuple(_departed(row) for row in done),
         undecided=frozenset(row.workload_uid for row in rows if row.result in OPEN),
@@ -111,6 +113,8 @@ def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[Relieved, 
     """The evictions by node, with the load that the node had afterwards."""
     found: dict[str, list[Relieved]] = collections.defaultdict(list)
     for row in done:
+        if row.made_room:  # the load that comes instead of the pod says nothing about its going
+            continue
         looks = tuple(
             (row.at_seconds + LOOK_BACKS[column], getattr(row, column)) for column in prediction_errors.JUDGED
         )
@@ -122,7 +126,8 @@ def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[Relieved, 
 
 def _departed(row: Row) -> EvictedPod:
     gone_at_seconds = row.gone_at_seconds if row.gone_at_seconds is not None else row.intended_at_seconds
-    share_ratio = row.before_ratio - row.projected_ratio
-    return EvictedPod(
-        row.node, row.pod_uid, gone_at_seconds, row.cpu_millicores, row.memory_bytes, row.metric, share_ratio
-    )
+    return EvictedPod(row.node, row.pod_uid, gone_at_seconds, *_measured(row), made_room=row.made_room)
+
+
+def _measured(row: Row) -> Measured:
+    return Measured(row.cpu_millicores, row.memory_bytes, row.metric, row.before_ratio - row.projected_ratio)

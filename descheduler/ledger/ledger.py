@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Final
 
 from descheduler.ledger import history_from_rows, sql_schema
-from descheduler.ledger.database import LedgerFile
+from descheduler.ledger.database import LedgerError, LedgerFile, LedgerReplaced
 from descheduler.ledger.history_from_rows import LedgerRows
 from descheduler.ledger.rows import BARRING, DONE, FAILED, OPEN, Intent, Query, RecordedEvent, Row, Run, intent
 from descheduler.planning.plans import Eviction, EvictionPlan
 from descheduler.planning.predictions import LOOK_BACKS
 from descheduler.snapshot.eviction_history import FOLLOWED_SECONDS, HOUR_SECONDS, History
+from runtime import logs
+
+log = logs.get(__name__)
 
 
 class Ledger:
@@ -51,6 +54,17 @@ class Ledger:
         None where another replica did so: its new file is opened.
         """
         return self._file.set_aside(cause, at_seconds)
+
+    def begin_again(self, error: LedgerError, *, at_seconds: float) -> None:
+        """Sets a corrupt file aside and goes on with an empty one; opens one put in its place. Raises LedgerError."""
+        replaced = isinstance(error, LedgerReplaced)
+        moved_to = (
+            self._file.open_or_set_aside(at_seconds) if replaced else self._file.set_aside(str(error), at_seconds)
+        )
+        if moved_to is None:
+            log.warning("ledger opened again", cause=str(error))
+        else:
+            log.error("ledger set aside, a new one begun", moved_to=str(moved_to), cause=str(error))
 
     def close(self) -> None:
         """Closes the file; safe to call twice."""

@@ -7,7 +7,8 @@ descheduler line
 
     max(u_m, u_peak) + committed + expected of recent pods + pod / allocatable  <=  evictUntil_m
 
-with u_peak the hourly maximum and the forecasts of the resource, by the lines of the node's pool, where it has one.
+with u_peak the hourly maximum and the forecasts of the resource, by the lines of the node's pool, where it has one;
+maxima without the pods that made room (`placement.made_room`).
 
 Coolest first, so that the load spreads as the scheduler would spread it. A node without a fresh reading of every such
 metric never qualifies, and none does for a pod with device claims, which only kube-scheduler can check.
@@ -19,17 +20,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from descheduler.placement import load_filter, open_nodes
+from descheduler.placement import load_filter, made_room, open_nodes
 from descheduler.placement.load_filter import Floats
+from descheduler.placement.made_room import Ratios
 from descheduler.placement.planned_cluster import PlannedCluster, PodFit
 from descheduler.snapshot import usage
-from descheduler.snapshot.eviction_history import Measured
+from descheduler.snapshot.eviction_history import History, Measured
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import PodUsage, Resource
 from kube.objects import Node, Pod
 from kube.pods import pod_view
 from kube_scheduler.arrays import Ints
+from policy import metrics
 from policy.rules import expected_load
 from policy.schema.load_policy import LoadPolicy
 
@@ -65,7 +68,7 @@ class Destinations:
         policies: NodePolicies,
         *,
         excluded: collections.abc.Collection[str],
-        landed: collections.abc.Mapping[str, Measured],
+        history: History,
     ) -> None:
         policy = policies.whole
         self._bands = policy.descheduler.thresholds
@@ -74,13 +77,15 @@ class Destinations:
         peaks = peaks_of(policy)
         every = {node.metadata.name: node for node in taken.nodes}
         valid = {name: _valid(taken, node, policy) for name, node in every.items()}
-        judged = {name: _judged(ratios, policy, peaks) for name, ratios in valid.items()}
+        self._left = left = made_room.left_ratios(taken, policy, history.departed)
+        without = {name: made_room.without(ratios, left.get(name, {})) for name, ratios in valid.items()}
+        judged = {name: _judged(ratios, policy, peaks) for name, ratios in without.items()}
         closed = {name: self._closed(node, judged[name], excluded) for name, node in every.items()}
         self._out = {name: why for name, why in closed.items() if why}
         self._nodes = [every[name] for name in sorted(every) if not closed[name]]
         self._positions = {node.name: position for position, node in enumerate(self._nodes)}
         self._rows = self._cluster.columns.rows_of(list(self._positions))
-        expected = expected_ratios(self._nodes, taken, policy, landed)
+        expected = expected_ratios(self._nodes, taken, policy, history.landed)
         self._filter = load_filter.LoadFilter(self._nodes, expected, valid, policy)
         columns = {metric.name: column for column, metric in enumerate(policy.metrics_in_force)}
         held = [[judged[name][metric] for metric in self._bands] for name in self._positions]
@@ -102,11 +107,42 @@ class Destinations:
             return Destination("", +reasons)
         fit = self._cluster.fit(pod)
         for position in candidates:
+            if self._nodes[position].name == pod.node_name:  # one that makes room leaves an open node
+                continue
             why = self._why_not(position, fit)
             if not why:
                 return Destination(self._nodes[position].name, {})
             reasons[why] += 1
         return Destination("", +reasons)
+
+    def fit(self, pod: Pod) -> PodFit:
+        """The pod with the rules of kube-scheduler that keep it off nodes, for `takes_without`."""
+        return self._cluster.fit(pod)
+
+    def takes_without(
+        self,
+        fit: PodFit,
+        used: PodUsage,
+        name: str,
+        leaving: collections.abc.Sequence[tuple[Pod, PodUsage]],
+    ) -> bool:
+        """True if the node takes the pod, within every target line, once the pods in `leaving` are gone."""
+        position = self._positions.get(name)
+        if position is None:
+            return False
+        allocatable = self._nodes[position].allocatable
+        resources = [self._resources[metric] for metric in self._bands]
+        gone_ratios = [sum(usage.share(one, allocatable, resource) for _, one in leaving) for resource in resources]
+        added_ratios = [usage.share(used, allocatable, resource) for resource in resources]
+        then_ratios = self._ratios[position] - gone_ratios + added_ratios
+        if (then_ratios > np.broadcast_to(self._until_ratios, self._ratios.shape)[position] + usage.ROUNDING).any():
+            return False
+        with self._cluster.without([pod for pod, _ in leaving], int(self._rows[position])):
+            return not self._why_not(position, fit)
+
+    def left_ratios(self, name: str) -> Ratios:
+        """The part of the node's readings that is not counted, by metric: of pods that made room."""
+        return self._left.get(name, made_room.NOTHING)
 
     def commit(self, pod: Pod, used: PodUsage, name: str) -> None:
         """Gives the chosen pod's room away."""
@@ -175,14 +211,16 @@ def peaks_of(policy: LoadPolicy) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def judged_ratios(taken: Snapshot, node: str, policy: LoadPolicy) -> dict[str, float]:
+def judged_ratios(taken: Snapshot, node: str, policy: LoadPolicy, left: Ratios = made_room.NOTHING) -> dict[str, float]:
     """The ratios a destination is judged by: for every metric with a line the highest of it and its resource's hourly
-    maximum and forecasts (`peaks_of`).
+    maximum and forecasts (`peaks_of`), without what is `left` of pods that made room.
 
     Metrics without a fresh, valid reading are absent.
     """
     found = next((one for one in taken.nodes if one.metadata.name == node), None)
-    return {} if found is None else _judged(_valid(taken, found, policy), policy, peaks_of(policy))
+    if found is None:
+        return {}
+    return _judged(made_room.without(_valid(taken, found, policy), left), policy, peaks_of(policy))
 
 
 def _valid(taken: Snapshot, node: Node, policy: LoadPolicy) -> dict[str, float]:
@@ -210,29 +248,48 @@ def expected_ratios(
     """Returns the load of recent pods before the windows show it [nodes, metrics in force]: est(p) * decay /
     allocatable.
 
-    The replacement of an evicted pod is expected to use what that one measurably used, whatever it requests. A pod
-    that the scheduler makes room for by preemption counts in full; DaemonSet pods and placeholders do not count.
+    The replacement of an evicted pod is expected to use what that one measurably used, whatever it requests; if that
+    was evicted for a resource of the policy's own, the same share of it. A pod that the scheduler makes room for by
+    preemption counts in full; DaemonSet pods and placeholders do not count.
     """
     rows = {node.metadata.name: row for row, node in enumerate(nodes)}
     longest_seconds = max(metric.averaging_seconds for metric in policy.metrics_in_force)
     estimated = policy.recent_pods.enabled  # else only what was measured counts
     pods = [pod for pod in _lately_bound(taken, longest_seconds) if estimated or pod.uid in landed]
-    ages = ((pod, _age_seconds(pod, taken.at_seconds)) for pod in pods)
+    ages = ((pod, _age_seconds(pod, taken.windows_end_seconds(pod.node_name))) for pod in pods)
     recents = [
-        (rows[pod.node_name or pod.nominated_node], age_seconds, _load(pod, policy, landed))
+        (rows[pod.node_name or pod.nominated_node], max(0.0, age_seconds), pod)
         for pod, age_seconds in ages
         if age_seconds is not None
         and age_seconds < longest_seconds
         and (pod.node_name or pod.nominated_node) in rows
         and _counts(pod)
     ]
-    return expected_load.expected_by_node(
+    expected = expected_load.expected_by_node(
         np.array([row for row, _, _ in recents], dtype=np.intp),
-        np.array([max(0.0, age_seconds) for _, age_seconds, _ in recents], dtype=np.float64),
-        np.array([load for _, _, load in recents], dtype=np.float64).reshape(len(recents), 2),
+        np.array([age_seconds for _, age_seconds, _ in recents], dtype=np.float64),
+        np.array([_load(pod, policy, landed) for _, _, pod in recents], dtype=np.float64).reshape(len(recents), 2),
         _sizes(nodes, (Resource.CPU, Resource.MEMORY)),
         policy.metrics_in_force,
     )
+    for row, age_seconds, pod in recents:
+        if (measured := landed.get(pod.uid)) is not None:
+            expected[row] += _unseen_shares(measured, age_seconds, policy)
+    return expected
+
+
+def _unseen_shares(measured: Measured, age_seconds: float, policy: LoadPolicy) -> list[float]:
+    """The load by metric in force that the windows do not show yet of a replacement bound so long ago: of the resource
+    that its pod was evicted for, if that has no amounts, else 0.
+    """
+    resource = usage.resources_of(policy).get(measured.metric, Resource.CPU)
+    has_amounts = metrics.place(resource) is not None
+    return [
+        measured.share_ratio * max(0.0, 1.0 - age_seconds / metric.averaging_seconds)
+        if metric.resource == resource and not has_amounts
+        else 0.0
+        for metric in policy.metrics_in_force
+    ]
 
 
 def _sizes(nodes: collections.abc.Sequence[Node], resources: collections.abc.Sequence[str]) -> Floats:
@@ -245,7 +302,8 @@ def _sizes(nodes: collections.abc.Sequence[Node], resources: collections.abc.Seq
 
 def _lately_bound(taken: Snapshot, span_seconds: float) -> collections.abc.Iterable[Pod]:
     """Those of all pods that were bound within the span or wait for a node: few, so that few are looked at closely."""
-    now_seconds = taken.at_seconds
+    ends = map(taken.windows_end_seconds, taken.node_usage if taken.windows_end_at_readings else ())
+    now_seconds = min(ends, default=taken.at_seconds)
     return [
         pod
         for pod in taken.pods
@@ -254,17 +312,17 @@ def _lately_bound(taken: Snapshot, span_seconds: float) -> collections.abc.Itera
     ]
 
 
-def _age_seconds(pod: Pod, now_seconds: float) -> float | None:
-    """Since when it is bound; 0 for a pod that waits for room on its node, None for one that has none."""
+def _age_seconds(pod: Pod, at_seconds: float) -> float | None:
+    """For how long it was bound then; 0 for a pod that waits for room on its node, None for one that has none."""
     if not pod.node_name:
         return 0.0 if pod.nominated_node else None
     bound_at_seconds = pod.scheduled_at_seconds
-    return None if bound_at_seconds is None else now_seconds - bound_at_seconds
+    return None if bound_at_seconds is None else at_seconds - bound_at_seconds
 
 
 def _load(pod: Pod, policy: LoadPolicy, landed: collections.abc.Mapping[str, Measured]) -> expected_load.Load:
     if (measured := landed.get(pod.uid)) is not None:
-        return expected_load.Load(*measured)
+        return expected_load.Load(measured.cpu_millicores, measured.memory_bytes)
     request = expected_load.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes)
     return expected_load.estimate(request, policy.recent_pods).load
 

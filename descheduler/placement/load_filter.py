@@ -3,8 +3,8 @@ Pending.
 
 `placement.destinations` asks for every node that it considers. The rule is `policy.rules.filtering`'s own, over the
 readings of the run's snapshot, the expected load of recent pods, and what the plan has committed so far; thresholds of
-a node and of its pool, and a pod's exemptions, count as they do in the extender. With the default policy `evictUntil`
-is the stricter line, and this rule keeps no pod.
+a node, of the pod's class and of the node's pool, and a pod's exemptions, count as they do in the extender. With the
+default policy `evictUntil` is the stricter line, and this rule keeps no pod.
 """
 
 import collections.abc
@@ -18,6 +18,7 @@ from descheduler.snapshot.usage import PodUsage
 from kube.objects import Node, Pod
 from policy.contract import filter_opt_out, node_thresholds
 from policy.rules import filtering
+from policy.schema import pod_classes
 from policy.schema.load_policy import LoadPolicy
 
 Floats = npt.NDArray[np.float64]
@@ -35,22 +36,20 @@ class LoadFilter:
         valid: collections.abc.Mapping[str, collections.abc.Mapping[str, float]],
         policy: LoadPolicy,
     ) -> None:
-        self._metrics = policy.metrics_in_force
-        self._exempt = policy.filter.exempt
-        compiled = filtering.rules(policy.filter, self._metrics)
-        self._rules = compiled._replace(keep_coolest=False)  # what is kept of an all-hot sample is no place to aim at
+        self._policy, self._metrics = policy, policy.metrics_in_force
         self._rows = {node.metadata.name: row for row, node in enumerate(nodes)}
         self._nodes = nodes
         self._values = self._readings(valid)
         self._expected = expected.copy()
-        self._limits = self._differing_limits(policy)
-        self._reasons: tuple[str, ...] | None = None
+        self._judged_by: dict[int, tuple[filtering.Rules, Floats | None]] = {}  # by the place of the pod's class
+        self._reasons: dict[int, tuple[str, ...]] = {}  # the same
 
     def why_not(self, node: str, pod: Pod) -> str:
         """The filter's reason against the node ("cpu_avg_5m over 0.65"), "" if it would let the pod pass."""
-        if self._reasons is None:
-            self._reasons = filtering.verdicts(self._values, self._expected, self._rules, self._limits).reasons
-        reason = self._reasons[self._rows[node]]
+        place = pod_classes.place(self._policy.pod_classes, pod)
+        if place not in self._reasons:
+            self._reasons[place] = self._judge(place)
+        reason = self._reasons[place][self._rows[node]]
         return "" if not reason or self._is_exempt(pod) else f"filter: {reason}"
 
     def add(self, node: str, used: PodUsage) -> None:
@@ -58,13 +57,21 @@ class LoadFilter:
         row = self._rows[node]
         shares = [usage.share(used, self._nodes[row].allocatable, one.resource) for one in self._metrics]
         self._expected[row] += shares
-        self._reasons = None
+        self._reasons.clear()
+
+    def _judge(self, place: int) -> tuple[str, ...]:
+        """The reasons against the nodes for the pods of a class."""
+        if place not in self._judged_by:
+            policy = self._policy if place == pod_classes.NO_CLASS else self._policy.of_classes[place]
+            compiled = filtering.rules(policy.filter, self._metrics)
+            # what is kept of an all-hot sample is no place to aim at
+            self._judged_by[place] = compiled._replace(keep_coolest=False), self._differing_limits(policy)
+        return filtering.verdicts(self._values, self._expected, *self._judged_by[place]).reasons
 
     def _is_exempt(self, pod: Pod) -> bool:
-        named = filtering.exempt(
-            self._exempt, is_daemon_set=pod.is_daemonset, namespace=pod.namespace, priority=pod.priority
-        )
-        return bool(named or filter_opt_out.exempt(self._exempt.opt_out, pod.annotations, pod.namespace))
+        exempt = self._policy.filter.exempt
+        named = filtering.exempt(exempt, is_daemon_set=pod.is_daemonset, namespace=pod.namespace, priority=pod.priority)
+        return bool(named or filter_opt_out.exempt(exempt.opt_out, pod.annotations, pod.namespace))
 
     def _readings(self, valid: collections.abc.Mapping[str, collections.abc.Mapping[str, float]]) -> Floats:
         """[nodes, metrics], NaN where there is no fresh and valid reading."""

@@ -4,8 +4,9 @@
 
     projected_m = u_m - usage of terminating pods / capacity - sum of usage * (1 - age / W) / capacity of the gone
 
-with W the averaging window behind the metric and age the time since the pod went; for a maximum, the time since the pod
-left the window of the maximum, which shows all of it until then.
+with W the averaging window behind the metric and age the time from when the pod went to the end of the node's windows;
+for a maximum, the time since the pod left the window of the maximum, which shows all of it until then. For a forecast
+usage is multiplied by the growth that is expected of the whole node.
 """
 
 import collections.abc
@@ -31,7 +32,7 @@ class DepartedLoad:
             self._departed.setdefault(one.node, []).append(one)
 
     def without_the_gone(
-        self, node: Node, overloads: collections.abc.Iterable[Overload], here: collections.abc.Sequence[Pod]
+        self, node: Node, overloads: collections.abc.Collection[Overload], here: collections.abc.Sequence[Pod]
     ) -> dict[str, float]:
         """The node's ratios by overloaded metric; `here` are its pods."""
         projected = {overload.metric: overload.value_ratio for overload in overloads}
@@ -39,16 +40,19 @@ class DepartedLoad:
         leaving = [used for pod in here if pod.deleting and (used := known.get(pod.key)) is not None]
         present = {pod.uid for pod in here}
         gone = [one for one in self._departed.get(node.name, []) if one.uid not in present]
-        for metric in projected:
+        growths = {overload.metric: overload.growth for overload in overloads}
+        for metric, growth in growths.items():
             resource = self._resources[metric]
-            projected[metric] -= sum(usage.share(used, node.capacity, resource) for used in leaving)
-            projected[metric] -= sum(
+            projected[metric] -= growth * sum(usage.share(used, node.capacity, resource) for used in leaving)
+            projected[metric] -= growth * sum(
                 self._shown_ratio(one, metric) * usage.share(self._used(one), node.capacity, resource) for one in gone
             )
         return projected
 
     def _shown_ratio(self, evicted: EvictedPod, metric: str) -> float:
-        return usage.shown_ratio(self._policy, metric, self._taken.at_seconds - evicted.gone_at_seconds)
+        return usage.shown_ratio(
+            self._policy, metric, self._taken.windows_end_seconds(evicted.node) - evicted.gone_at_seconds
+        )
 
     def _used(self, evicted: EvictedPod) -> PodUsage:
         """The ledger has the share of the one resource that the pod was evicted for."""

@@ -9,6 +9,7 @@ that triggers.
 
 import collections.abc
 import dataclasses
+from typing import NamedTuple
 
 from descheduler.snapshot import usage
 from descheduler.snapshot.node_policies import NodePolicies
@@ -33,11 +34,29 @@ class Memory:
     streaks: collections.abc.Mapping[Key, Streak] = dataclasses.field(default_factory=dict)
     relieving: frozenset[Key] = frozenset()
 
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The nodes over a line that triggers, and those being relieved."""
+        return frozenset(node for node, _ in (*self.streaks, *self.relieving))
+
+
+class ExpectedPeak(NamedTuple):
+    """The forecast behind an overload that is still to come: the begin of its hour and when it was written (Unix
+    seconds), its error (ratio), and `growth`: forecast by present average of the node, by which the present use of its
+    pods is taken to grow, too.
+    """
+
+    at_seconds: float
+    error_ratio: float
+    written_at_seconds: float
+    growth: float
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overload:
     """A node confirmed over one metric's line: the reading, both lines, and since when (None: relief of an earlier
-    overload goes on).
+    overload goes on). With `peak` the metric is a forecast, and nothing is hot yet; with `room_for` the node is under
+    its lines, and pods leave it to make room for the pod of that key.
     """
 
     node: str
@@ -46,6 +65,13 @@ class Overload:
     evict_above_ratio: float
     evict_until_ratio: float
     since_seconds: float | None
+    peak: ExpectedPeak | None = None
+    room_for: str = ""
+
+    @property
+    def growth(self) -> float:
+        """By how much the present use of a pod is multiplied to be its part of the reading."""
+        return 1.0 if self.peak is None else self.peak.growth
 
     @property
     def excess_ratio(self) -> float:
@@ -94,8 +120,7 @@ def confirmed(
     target line. Only nodes that are remembered can be among them.
     """
     found, policy = [], policies.whole
-    remembered = {node for node, _ in (*memory.streaks, *memory.relieving)}
-    for node in sorted(remembered.intersection(usages)):
+    for node in sorted(memory.nodes.intersection(usages)):
         for metric, band in policies.bands(node).items():
             value = _reading(usages[node], metric, policy, now_seconds)
             key = (node, metric)

@@ -1,76 +1,31 @@
-"""Makes the snapshot of one run: the cluster as `snapshot.cluster_watch` has it, and its usage, asked of Prometheus.
+"""Makes the snapshot of one run: the cluster as `snapshot.cluster_watch` has it, and its usage, asked of a source.
 
-`service.py` takes a view, asks for the nodes' usage, and completes the snapshot when it knows which nodes are
-overloaded: only of pods on these is the usage asked for, and only their owners of custom kinds are looked up. A query
-that fails or is answered in part fails the run: half of a node's series make it look idle. A node or pod without a
-trustworthy value is simply absent.
+`service.py` takes a view, asks the source for the nodes' usage, and completes the snapshot when it knows which nodes
+are overloaded: only of pods on these is the usage asked for, and only their owners of custom kinds are looked up. A
+node or pod without a trustworthy value is simply absent.
 """
 
 import collections.abc
-import math
-from typing import Final, NamedTuple
 
-from descheduler.snapshot import scaled_owners, usage, workloads
+from descheduler.snapshot import scaled_owners, workloads
 from descheduler.snapshot.cluster_watch import ClusterView
 from descheduler.snapshot.scaled_owners import Custom
 from descheduler.snapshot.snapshot import Snapshot
-from descheduler.snapshot.usage import NodeUsage, PodUsage, Resource
-from kube.api import identifiers
+from descheduler.snapshot.usage import NodeUsage, UsageSource
 from kube.door import ScalesDoor
-from kube.objects import Node, PersistentVolume, Pod
-from policy import metrics
-from policy.contract import load_annotation
+from kube.objects import PersistentVolume, Pod
 from policy.schema.load_policy import LoadPolicy
-from promql import readings
-from promql.door import Answer, PrometheusDoor
-from promql.queries import identity, node_queries, pod_queries
-
-# Names in one query, which has them up to twice. VictoriaMetrics takes 16 KiB of text unless it is told otherwise.
-MOST_NAMES_CHARACTERS: Final = 6000
-FEW_RATIO: Final = 0.25  # of all pods: of more than that, all are asked for
-
-
-class Figures(NamedTuple):
-    """Prometheus' figures of pods, by key: cores and bytes used, and the Unix seconds of the data behind each; of each
-    resource of the policy's own the shares of nodes. A pod whose share is no ratio, or has two values, is `refused`.
-    """
-
-    cores: dict[str, float]
-    sizes_bytes: dict[str, float]
-    cpu_at_seconds: dict[str, float]
-    memory_at_seconds: dict[str, float]
-    shares: dict[str, dict[str, float]]
-    refused: frozenset[str]
-
-    def of(self, keys: collections.abc.Set[str]) -> dict[str, PodUsage]:
-        """The usage of those of the pods that have all figures, as old as the older of the data."""
-        known = keys & self.cores.keys() & self.sizes_bytes.keys() & self.cpu_at_seconds.keys()
-        known = (known & self.memory_at_seconds.keys()) - self.refused
-        at_seconds = {key: min(self.cpu_at_seconds[key], self.memory_at_seconds[key]) for key in known}
-        return {
-            key: PodUsage(key, self.cores[key] * 1000.0, self.sizes_bytes[key], at_seconds[key], self._shares_of(key))
-            for key in known
-        }
-
-    def _shares_of(self, key: str) -> dict[str, float]:
-        return {resource: by_pod[key] for resource, by_pod in self.shares.items() if key in by_pod}
 
 
 class Reader:
-    """The view of the cluster, the two doors, and how series name nodes."""
+    """The view of the cluster, the door for owners of custom kinds, and the source of usage."""
 
     def __init__(
-        self,
-        view: collections.abc.Callable[[], ClusterView],
-        scales: ScalesDoor,
-        prometheus: PrometheusDoor,
-        labels: identity.SeriesLabels,
+        self, view: collections.abc.Callable[[], ClusterView], scales: ScalesDoor, source: UsageSource
     ) -> None:
         self.view = view  # raises KubeError where there is none yet
+        self.source = source
         self._scales = scales
-        self._prometheus = prometheus
-        self._labels = labels
-        self._directory = identity.NodeDirectory()
 
     def snapshot(
         self,
@@ -81,7 +36,7 @@ class Reader:
         *,
         now_seconds: float,
     ) -> Snapshot:
-        """The view and its usage; of pods, of those on `overloaded` nodes only. Raises PromqlError."""
+        """The view and its usage; of pods, of those on `overloaded` nodes only. Raises as the source does."""
         leaving = [pod for pod in view.pods if pod.spec.node_name in overloaded] if overloaded else []
         controllers: dict[str, collections.abc.Iterable[workloads.Controller]] = {
             "ReplicaSet": view.replica_sets,
@@ -92,6 +47,7 @@ class Reader:
         }
         volumes = _volumes(view)
         owned = self._custom(controllers, leaving)
+        pod_usage = self.source.pod_usage(policy, leaving, of_all=len(view.pods))
         return Snapshot(
             at_seconds=now_seconds,
             nodes=view.nodes,
@@ -100,7 +56,9 @@ class Reader:
             budgets=view.budgets,
             workloads=workloads.Index(controllers, owned.workloads),
             namespaces={one.name: one.labels for one in view.namespaces},
-            pod_usage=self.pod_usage(policy, leaving, of_all=len(view.pods)),
+            pod_usage=pod_usage,
+            absences={pod.key: self.source.absence(pod) for pod in leaving if pod.key not in pod_usage},
+            windows_end_at_readings=self.source.windows_end_at_readings,
             volumes=volumes,
             attach_limits={one.name: one.limits for one in view.csi_nodes} if volumes else {},
             owner_failures=owned.failures,
@@ -118,127 +76,8 @@ class Reader:
         above = {Custom(namespace, listed.leading(owner)) for namespace, owner in owned if owner is not None}
         return scaled_owners.workloads(self._scales, [one for one in above if scaled_owners.is_custom(one.reference)])
 
-    def node_usage(
-        self, nodes: collections.abc.Iterable[Node], policy: LoadPolicy, *, at_seconds: float | None = None
-    ) -> dict[str, NodeUsage]:
-        """Every node's windows, now or as they were at `at_seconds`: six to eight queries, however many nodes there
-        are. Raises PromqlError.
-        """
-        directory, wanted = self._directory.follow(nodes), usage.metrics_read(policy, nodes)
-        ratios = {}
-        for metric in wanted:
-            answer = self._prometheus.query(
-                node_queries.of_metric(metric, selector=self._labels.node_selector), at_seconds=at_seconds
-            )
-            ratios[metric.name] = self._by_node(answer, directory, load_annotation.invalid_reason)
-        scraped = {metric.resource for metric in wanted}.intersection(metrics.RESOURCES) or set(metrics.RESOURCES)
-        times = self._node_times(directory, scraped, at_seconds)
-        return usage.of_nodes(ratios, times)
-
-    def _node_times(
-        self, directory: identity.Directory, resources: set[str], at_seconds: float | None
-    ) -> collections.abc.Mapping[str, float]:
-        """The older of the newest scrapes behind the resources, for nodes that have one of each."""
-        found: collections.abc.Mapping[str, float] | None = None
-        for resource in sorted(resources):
-            text = node_queries.data_time(resource, selector=self._labels.node_selector)
-            answer = self._prometheus.query(text, at_seconds=at_seconds)
-            times = self._by_node(answer, directory, invalid_amount, readings.oldest)
-            found = times if found is None else _older(found, times)
-        return found or {}
-
-    def pod_usage(
-        self, policy: LoadPolicy, pods: collections.abc.Collection[Pod], *, of_all: int
-    ) -> dict[str, PodUsage]:
-        """Of these pods, out of so many: cores and bytes over the longest averaging window of each resource, and the
-        older of the times of both; a pod that lacks a figure is absent. Raises PromqlError.
-
-        Few pods are asked for by name: the series of all pods of a large cluster take Prometheus seconds to evaluate.
-        """
-        keys, found = {pod.key for pod in pods}, dict[str, PodUsage]()
-        for selector in self._selectors(pods, of_all):
-            found |= self._figures(policy, selector).of(keys)
-        return found
-
-    def _selectors(self, pods: collections.abc.Collection[Pod], of_all: int) -> collections.abc.Iterator[str]:
-        """The selectors whose series are those of the pods, with others at times; none for no pods."""
-        own = self._labels.pod_selector
-        if len(pods) > FEW_RATIO * of_all:
-            yield own
-            return
-        for names in _batches(sorted({pod.name for pod in pods if identifiers.is_name(pod.name)})):
-            yield ",".join(filter(None, (own, pod_queries.naming(names))))
-
-    def _figures(self, policy: LoadPolicy, selector: str) -> Figures:
-        windows = pod_windows(policy)
-        texts = (
-            pod_queries.cpu_cores(windows[Resource.CPU], selector=selector),
-            pod_queries.memory_bytes(windows[Resource.MEMORY], selector=selector),
-            pod_queries.data_time("cpu", selector=selector),
-            pod_queries.data_time("memory", selector=selector),
-        )
-        cores, sizes, *times = (
-            readings.by_pod(self._prometheus.query(text), judge=invalid_amount)[0] for text in texts
-        )
-        judge = load_annotation.invalid_reason
-        answers = {
-            resource: readings.by_pod(self._prometheus.query(text), judge=judge)
-            for resource, text in metrics.pod_queries(policy.metrics_in_force).items()
-            if resource in windows
-        }
-        shares = {resource: values for resource, (values, _) in answers.items()}
-        refused = frozenset(key for _, wrong in answers.values() for key in wrong)
-        return Figures(cores, sizes, times[0], times[1], shares, refused)
-
-    def _by_node(
-        self,
-        answer: Answer,
-        directory: identity.Directory,
-        judge: readings.Judge,
-        of_replicas: collections.abc.Callable[[collections.abc.Sequence[float]], float | None] = readings.largest,
-    ) -> collections.abc.Mapping[str, float]:
-        label = self._labels.node_label
-        return readings.by_node(answer, directory, label=label, judge=judge, of_replicas=of_replicas).values
-
-
-def _older(times: collections.abc.Mapping[str, float], other: collections.abc.Mapping[str, float]) -> dict[str, float]:
-    """The earlier of both times where both are known; written out, since it is asked of every node in every run."""
-    return {node: at if at < other[node] else other[node] for node, at in times.items() if node in other}
-
 
 def _volumes(view: ClusterView) -> dict[str, PersistentVolume]:
     """The volumes by the claims that are bound to them."""
     by_name = {volume.name: volume for volume in view.volumes}
     return {claim.key: by_name[claim.volume_name] for claim in view.claims if claim.volume_name in by_name}
-
-
-def _batches(names: collections.abc.Iterable[str]) -> collections.abc.Iterator[list[str]]:
-    """The names in groups that fit into a query each."""
-    batch, characters = list[str](), 0
-    for name in names:
-        characters += len(name) + 1
-        if batch and characters > MOST_NAMES_CHARACTERS:
-            yield batch
-            batch, characters = [], len(name) + 1
-        batch.append(name)
-    if batch:
-        yield batch
-
-
-def pod_windows(policy: LoadPolicy) -> dict[str, float]:
-    """Over how long a pod's usage is averaged: as long as the averages that its node is judged by."""
-    resources = usage.resources_of(policy)
-    found: dict[str, float] = {Resource.CPU: 0.0, Resource.MEMORY: 0.0}
-    for name in policy.descheduler.thresholds:
-        found[resources[name]] = max(found.get(resources[name], 0.0), usage.window_of(policy, name))
-    longest = max(found.values())
-    return {resource: seconds or longest for resource, seconds in found.items()}
-
-
-def invalid_amount(value: float) -> str | None:
-    """Why a number of cores, bytes or seconds is none, None where it is one."""
-    if 0.0 <= value < math.inf:
-        return None
-    if math.isnan(value):
-        return "nan"
-    return "infinite" if math.isinf(value) else "negative"

@@ -26,8 +26,9 @@ class Snapshot:
     `pod_usage` is of pods on overloaded nodes only: others are in no plan.
     `workloads` is by the uid of the pods' controlling owner, `namespaces` maps a namespace to its labels, `volumes` a
     claim ("namespace/name") to the volume it is bound to, `attach_limits` a node to how many volumes of a CSI driver it
-    can hold. `owner_failures` are the owners of other kinds that could not be looked up, `silent_seconds` says for how
-    long each watch (by the plural of its kind) had heard nothing.
+    can hold. `absences` says by pod why its usage is not known, `windows_end_at_readings` whether nodes' windows end at
+    the times of their readings. `owner_failures` are the owners of other kinds that could not be looked up,
+    `silent_seconds` says for how long each watch (by the plural of its kind) had heard nothing.
     """
 
     at_seconds: float
@@ -40,6 +41,8 @@ class Snapshot:
         default_factory=dict
     )
     pod_usage: collections.abc.Mapping[str, PodUsage] = dataclasses.field(default_factory=dict)
+    absences: collections.abc.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    windows_end_at_readings: bool = False
     volumes: collections.abc.Mapping[str, PersistentVolume] = dataclasses.field(default_factory=dict)
     attach_limits: collections.abc.Mapping[str, collections.abc.Mapping[str, int]] = dataclasses.field(
         default_factory=dict
@@ -54,6 +57,11 @@ class Snapshot:
             return ""
         limit = f"{watch_status.STALE_SECONDS:.0f} s"
         return f"the watch of {plural} has heard nothing for {silent_seconds:.0f} s, over {limit}"
+
+    def windows_end_seconds(self, node: str) -> float:
+        """When the windows of a node end: by this time a load has come or gone for them."""
+        reading = self.node_usage.get(node) if self.windows_end_at_readings else None
+        return self.at_seconds if reading is None else min(reading.at_seconds, self.at_seconds)
 
     def owner_failure(self, pod: Pod) -> str:
         """Why the pod's owner could not be looked up, "" if it could."""

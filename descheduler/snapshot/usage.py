@@ -1,8 +1,8 @@
 """Use of nodes and pods, as figures with a time, and the rule which of them may be acted on.
 
-`snapshot.cluster_reader` makes these from Prometheus answers; `planning.planner` and `placement.destinations` decide by
-them. A figure that is missing is absent, never 0, and a figure that is too old counts as missing: the descheduler never
-acts on a node or a pod it cannot see.
+A `UsageSource` (`descheduler.sources`) makes these; `planning.planner` and `placement.destinations` decide by them. A
+figure that is missing is absent, never 0, and a figure that is too old counts as missing: the descheduler never acts on
+a node or a pod it cannot see.
 """
 
 import collections.abc
@@ -10,9 +10,9 @@ import dataclasses
 import enum
 import functools
 import math
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from kube.objects import Node, Resources
+from kube.objects import Node, Pod, Resources
 from policy import metrics
 from policy.contract import freshness, load_annotation, node_thresholds
 from policy.schema.load_policy import LoadPolicy
@@ -48,6 +48,43 @@ class PodUsage:
     memory_bytes: float
     at_seconds: float
     shares: collections.abc.Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+
+class UsageSource(Protocol):
+    """Source of the usage of nodes and pods. Any thread may call it.
+
+    `windows_end_at_readings`: whether a node's windows end at its `NodeUsage.at_seconds`, and not at the moment of
+    asking.
+    """
+
+    @property
+    def windows_end_at_readings(self) -> bool: ...
+
+    def node_usage(
+        self, nodes: collections.abc.Collection[Node], policy: LoadPolicy, *, at_seconds: float | None = None
+    ) -> collections.abc.Mapping[str, NodeUsage]:
+        """Every node's windows, now or as they were at `at_seconds`. Raises PromqlError or KubeError."""
+        ...
+
+    def pod_usage(
+        self, policy: LoadPolicy, pods: collections.abc.Collection[Pod], *, of_all: int
+    ) -> collections.abc.Mapping[str, PodUsage]:
+        """The usage of these pods, out of so many, over `pod_windows`; a pod that lacks a figure is absent. Raises
+        PromqlError or KubeError.
+        """
+        ...
+
+    def absence(self, pod: Pod) -> str:
+        """Why the last answer has no usage of the pod."""
+        ...
+
+    def known_until_seconds(self, now_seconds: float) -> float:
+        """Until which moment gone by the nodes' usage is known."""
+        ...
+
+    def follow(self, nodes: frozenset[str], *, until_seconds: float) -> None:
+        """The usage of pods on these nodes will be asked for until then (monotonic), unless this is called again."""
+        ...
 
 
 _node_usage = functools.partial(tuple.__new__, NodeUsage)  # half the time of calling it, for all nodes in every run
@@ -97,12 +134,8 @@ def forecasts(node: Node, now_seconds: float, policy: LoadPolicy) -> dict[str, f
     Each while the annotation is no older than the forecast looks ahead: a quiet node's stays as it was written.
     """
     ahead = [metric for metric in policy.metrics_in_force if metric.is_forecast]
-    text = node.metadata.annotations.get(load_annotation.KEY) if ahead else None
-    if text is None:
-        return {}
-    try:
-        reading = load_annotation.decode(text)
-    except load_annotation.AnnotationError:
+    reading = annotated(node) if ahead else None
+    if reading is None:
         return {}
     written = {metric.name: metric for metric in ahead if metric.name in reading.values}
     return {
@@ -110,6 +143,14 @@ def forecasts(node: Node, now_seconds: float, policy: LoadPolicy) -> dict[str, f
         for name, metric in written.items()
         if freshness.usable(reading.at_seconds, now_seconds, metric.window_seconds) == "usable"
     }
+
+
+def annotated(node: Node) -> load_annotation.Reading | None:
+    """The reading in a node's load annotation; None without a usable one."""
+    try:
+        return load_annotation.decode(node.metadata.annotations[load_annotation.KEY])
+    except (KeyError, load_annotation.AnnotationError):
+        return None
 
 
 def resources_of(policy: LoadPolicy) -> dict[str, str]:
@@ -122,13 +163,29 @@ def window_of(policy: LoadPolicy, metric_name: str) -> float:
     return _metric(policy, metric_name).averaging_seconds
 
 
+def pod_windows(policy: LoadPolicy) -> dict[str, float]:
+    """Over how long a pod's usage is averaged: as long as the averages that its node is judged by."""
+    resources = resources_of(policy)
+    found: dict[str, float] = {Resource.CPU: 0.0, Resource.MEMORY: 0.0}
+    for name in policy.descheduler.thresholds:
+        found[resources[name]] = max(found.get(resources[name], 0.0), window_of(policy, name))
+    longest = max(found.values())
+    return {resource: seconds or longest for resource, seconds in found.items()}
+
+
 def shown_ratio(policy: LoadPolicy, metric_name: str, age_seconds: float) -> float:
     """How much of a load that went so long ago a metric in force still shows: an average less and less, linearly; a
-    maximum (or percentile) all of it until its window has passed, and then as the averages behind it.
+    maximum (or percentile) all of it until its window has passed, and then as the averages behind it. A forecast
+    begins with the present average.
     """
     metric = _metric(policy, metric_name)
-    held_seconds = 0.0 if metric.statistic == metrics.AVERAGE else metric.window_seconds
+    held_seconds = 0.0 if metric.statistic in (metrics.AVERAGE, metrics.FORECAST) else metric.window_seconds
     return min(1.0, max(0.0, 1.0 - (age_seconds - held_seconds) / metric.averaging_seconds))
+
+
+def is_forecast(policy: LoadPolicy, metric_name: str) -> bool:
+    """Whether a metric in force is expected, not measured."""
+    return _metric(policy, metric_name).is_forecast
 
 
 def _metric(policy: LoadPolicy, name: str) -> metrics.Metric:
@@ -149,13 +206,15 @@ def forecast_metrics(policy: LoadPolicy, resource: str) -> list[str]:
 
 
 def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ()) -> tuple[metrics.Metric, ...]:
-    """The metrics that a run asks Prometheus for: those with a descheduler line, the hourly maxima of their resources,
-    and what the extender filters by (thresholds of the policy, its pools and the nodes), which destinations must pass.
+    """The metrics that a run reads: those with a descheduler line, the hourly maxima of their resources, and what the
+    extender filters by (thresholds of the policy, its pools, its classes of pods and the nodes), which destinations
+    must pass.
     """
     lines = tuple(policy.descheduler.thresholds)
     resources = resources_of(policy)
     peaks = [peak for name in lines if (peak := peak_metric(policy, resources[name])) is not None]
-    of_all = (policy.filter.thresholds, *(pool.filter.thresholds for pool in policy.pools))
+    changes = [part.filter for part in policy.pools] + [part.filter for part in policy.pod_classes]
+    of_all = (policy.filter.thresholds, *(change.thresholds for change in changes))
     filtered = [name for thresholds in of_all for name, limit in thresholds.items() if limit > 0]
     key = node_thresholds.KEY
     written = {node.metadata.annotations[key] for node in nodes if key in node.metadata.annotations}
@@ -172,6 +231,16 @@ def amount(usage: PodUsage, resource: str) -> float:
     if resource == Resource.CPU:
         return usage.cpu_millicores
     return usage.memory_bytes if resource == Resource.MEMORY else usage.shares.get(resource, 0.0)
+
+
+def grown(usage: PodUsage, growths: collections.abc.Mapping[str, float]) -> PodUsage:
+    """The usage with CPU and memory multiplied by these factors, 1 where there is none."""
+    if not growths:
+        return usage
+    cpu, memory = growths.get(Resource.CPU, 1.0), growths.get(Resource.MEMORY, 1.0)
+    return dataclasses.replace(
+        usage, cpu_millicores=usage.cpu_millicores * cpu, memory_bytes=usage.memory_bytes * memory
+    )
 
 
 def size(resources: Resources, resource: str) -> float:

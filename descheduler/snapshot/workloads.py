@@ -153,8 +153,10 @@ class WorkloadStatuses(collections.abc.Mapping[str, WorkloadStatus]):
             if workload.uid != uid:
                 raise KeyError(uid)
             owners = (uid, *self._workloads.versions(uid))
-            pods = (pod for owner in owners for pod in self._owned.get((workload.namespace, owner), ()))
-            ready = sum(1 for pod in pods if pod.ready and not pod.deleting and not pod.finished)
+            ready = 0
+            for owner in owners:  # a list is faster than nested generators, and many pods are counted
+                pods = self._owned.get((workload.namespace, owner), ())
+                ready += len([1 for pod in pods if pod.ready and not pod.deleting and not pod.finished])
             self._counted[uid] = WorkloadStatus(workload, min(workload.ready, ready))
         return self._counted[uid]
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from extender import deadline, metrics, protocol
 from extender.http import app, deferred, nonblocking_sockets
-from extender.state import cluster_view, name_table, node_cache, score_cache
+from extender.state import cluster_view, name_table, node_cache, node_labels, score_cache
 from extender.verbs import decision_log, verbs
 from kube import objects
 from policy.contract import owner_usage
@@ -71,7 +71,7 @@ class _Order(NamedTuple):
     """A list of names as it stood in a request or reply, and where its nodes stand under these labels."""
 
     text: bytes
-    labels: score_cache.NodeLabels
+    labels: node_labels.NodeLabels
     rows: node_cache.Rows
 
 
@@ -87,11 +87,11 @@ class NameListCache:
     def __init__(self) -> None:
         self._kept: collections.deque[_Order] = collections.deque(maxlen=ORDERS_KEPT)
 
-    def find(self, text: bytes, labels: score_cache.NodeLabels) -> _Order | None:
+    def find(self, text: bytes, labels: node_labels.NodeLabels) -> _Order | None:
         """The list with exactly this text; None for one not seen, or seen before nodes came or went."""
         return next((one for one in self._kept.copy() if one.labels is labels and one.text == text), None)
 
-    def keep(self, text: bytes, labels: score_cache.NodeLabels, rows: node_cache.Rows) -> None:
+    def keep(self, text: bytes, labels: node_labels.NodeLabels, rows: node_cache.Rows) -> None:
         """Remember a list."""
         self._kept.append(_Order(text, labels, rows))
 
@@ -139,8 +139,8 @@ class FastPath:
         return _SentReply(reply, connection)
 
     def ahead(self) -> None:
-        """Builds this second's score table before the first request needs it."""
-        self._boards.current(self._parts.clock.now())
+        """Builds this second's score tables before the first request needs them."""
+        self._boards.ahead(self._parts.clock.now())
 
     def _attempt(self, answer: Answer, body: bytes, *, complete: bool) -> Reply | None:
         """Returns the answer, or None where there is none: also when it would be late, or when a bug raises here (it is
@@ -265,7 +265,7 @@ class FastPath:
         if winner:
             self._parts.view.assume(request.pod, winner, request.standing.now_seconds)
             if 2 * len(request.candidates.rows) >= len(request.candidates.table.labels.rows):
-                self._boards.current(self._parts.clock.now())
+                self._boards.current(self._parts.clock.now(), pod=request.pod)
 
     def _question(self, body: bytes, now_seconds: float) -> ParsedRequest:
         """The request in a body as Go writes it, with known names; Declined for any other.
@@ -292,12 +292,12 @@ class FastPath:
     def _candidates(
         self, pod: objects.Pod, rows: node_cache.Rows, now_seconds: float
     ) -> score_cache.CandidateScores | None:
-        table = self._boards.current(now_seconds, rows)
+        table = self._boards.current(now_seconds, rows, pod)
         if self._parts.view.placements.knows(pod.uid):
             return self._boards.without(table, rows, pod.uid)
         return score_cache.CandidateScores(table, rows)
 
-    def _rows(self, text: bytes, labels: score_cache.NodeLabels) -> node_cache.Rows | None:
+    def _rows(self, text: bytes, labels: node_labels.NodeLabels) -> node_cache.Rows | None:
         """The rows of a JSON list of known names, each once; None if it holds anything else.
 
         Only the exact bytes of a known name are looked up, so a text that means something else in JSON is not found.

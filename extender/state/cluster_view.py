@@ -98,7 +98,7 @@ class Candidates(NamedTuple):
         if not self.in_force.weighing.incoming_pod:
             return None
         per_allocatable = self.loads.per_allocatable.take(self.rows, axis=0)
-        return np.array(self.in_force.incoming(self.estimate(pod, mean).load, per_allocatable)).T
+        return self.in_force.incoming(self.estimate(pod, mean).load, per_allocatable)
 
     def estimate(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> expected_load.Estimate:
         """Returns the expected load of a pod; `mean` is its owner's."""
@@ -308,13 +308,18 @@ class ClusterView:
             return _joined(in_force, at_seconds, loads.names, loads, rows, crowded, self.stale_watches())
         return self._placed_anew(before, at_seconds, rows, crowded)
 
+    def row_of(self, uid: str) -> int | None:
+        """Returns the row of the node on which a pod counts; None if it counts on none."""
+        with self._lock:
+            return self.nodes.loads().index.get(self.placements.node_of(uid))
+
     def besides(self, standing: Candidates, uid: str) -> Candidates | None:
         """The row of the node on which a pod counts, as it is without the pod, at the moment of `standing`; no row if
         it counts on none. None if the nodes or the policy are others than in `standing`.
         """
         with self._lock:
             loads, at_seconds = self.nodes.loads(), standing.now_seconds
-            if loads is not standing.loads or self._in_force is not standing.in_force:
+            if loads is not standing.loads or not self._in_force.includes(standing.in_force):
                 return None
             row = loads.index.get(self.placements.node_of(uid))
             rows = np.array([] if row is None else [row], dtype=np.intp)

@@ -1,7 +1,8 @@
 """A policy with what is compiled from it once, for the columns of its metrics.
 
 `state.cluster_view` compiles each policy that comes into force and hands it on with the candidates of a request, so
-that an answer is made by one policy from its beginning to its end.
+that an answer is made by one policy from its beginning to its end. For a pod of a class (`policy.schema.pod_classes`)
+that is the compiled policy of its class, over the same columns.
 """
 
 from typing import NamedTuple
@@ -11,7 +12,7 @@ import numpy as np
 from extender.state import node_cache
 from policy import metrics
 from policy.rules import expected_load, filtering, hotspots, scoring
-from policy.schema import load_policy
+from policy.schema import load_policy, pod_classes
 
 
 class CompiledPolicy(NamedTuple):
@@ -30,23 +31,44 @@ class CompiledPolicy(NamedTuple):
     weighing: scoring.Weighing
     pricing: hotspots.Pricing
     resources: node_cache.Rows  # by metric the place of its resource in a `Load`; 0 for one that is not in it
-    estimated: tuple[bool, ...]  # by metric whether its resource is in a `Load`
+    estimated: node_cache.Floats  # by metric 1 where its resource is in a `Load`, else 0
     shadow: bool  # every node passes and scores the same in answers, whatever is decided
+    pod_class: pod_classes.PodClass | None = None  # of which the pods are that it is for; None: of no class
+    of_classes: "tuple[CompiledPolicy, ...]" = ()
 
-    def incoming(self, load: expected_load.Load, per_allocatable: node_cache.Floats) -> list[node_cache.Floats]:
-        """Returns the rise of each metric by a load, by metric [nodes]; `per_allocatable` is [nodes, cpu|memory] as in
+    @property
+    def class_name(self) -> str | None:
+        """The name of the class of pods that it is for, None for those that no class matches."""
+        return None if self.pod_class is None else self.pod_class.name
+
+    def for_pod(self, pod: pod_classes.ClassifiedPod) -> "CompiledPolicy":
+        """Returns the policy that the pod is judged by: that of its class, or this one without a class."""
+        if not self.of_classes:
+            return self
+        at = pod_classes.place(self.policy.pod_classes, pod)
+        return self if at == pod_classes.NO_CLASS else self.of_classes[at]
+
+    def includes(self, other: "CompiledPolicy") -> bool:
+        """Whether the other is this one or that of one of its classes."""
+        return other is self or any(other is one for one in self.of_classes)
+
+    def incoming(self, load: expected_load.Load, per_allocatable: node_cache.Floats) -> node_cache.Floats:
+        """Returns the rise of each metric by a load [nodes, metrics]; `per_allocatable` is [nodes, cpu|memory] as in
         `node_cache.NodeLoads`.
         """
-        ratios = [per_allocatable[:, resource] * amount for resource, amount in enumerate(load)]
-        if all(self.estimated):
-            return [ratios[resource] for resource in self.resources]
-        nothing = np.zeros(len(per_allocatable))
-        places = zip(self.resources, self.estimated, strict=True)
-        return [ratios[resource] if estimated else nothing for resource, estimated in places]
+        amounts = np.array(load)[self.resources] * self.estimated
+        rises: node_cache.Floats = per_allocatable.take(self.resources, axis=1) * amounts
+        return rises
 
 
 def compiled(policy: load_policy.LoadPolicy, content_hash: str) -> CompiledPolicy:
-    """Compile a policy for the columns of its metrics."""
+    """Compile a policy, and it as it is for the pods of each class, for the columns of its metrics."""
+    named = zip(policy.pod_classes, policy.of_classes, strict=True)
+    of_classes = tuple(_compiled(for_class, content_hash)._replace(pod_class=one) for one, for_class in named)
+    return _compiled(policy, content_hash)._replace(of_classes=of_classes)
+
+
+def _compiled(policy: load_policy.LoadPolicy, content_hash: str) -> CompiledPolicy:
     in_force = policy.metrics_in_force
     names = metrics.names(in_force)
     rules = filtering.rules(policy.filter, in_force)
@@ -62,7 +84,7 @@ def compiled(policy: load_policy.LoadPolicy, content_hash: str) -> CompiledPolic
         _weighing(policy),
         hotspots.pricing(policy.hot_spots),
         np.array([place or 0 for place in places], dtype=np.intp),
-        tuple(place is not None for place in places),
+        np.array([place is not None for place in places], dtype=np.float64),
         policy.extender.mode == "Shadow",
     )
 

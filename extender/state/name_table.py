@@ -2,8 +2,8 @@
 
 `state.score_cache` makes a `NameTable` when nodes come or go, `http.fast_path` asks it. A dictionary takes about 0.2
 microseconds a name, most of it waiting for memory: that alone would be the time a Go extender needs for everything.
-Here the letters of all names are read as numbers, eight at a time, added up to one key per name and looked up in
-tables.
+Here eight letters of every name are read as one number, where in a name the numbers of all nodes differ, and looked up
+in a table. numpy calls are few, because in a process that was just woken each one costs more than its work.
 
 That only guesses. What proves the guess is that the names of the rows found, written down again, are the text that was
 asked about, byte for byte; any other text gets None, among them every list with a name that is not known.
@@ -11,7 +11,8 @@ asked about, byte for byte; any other text gets None, among them every list with
 
 import collections.abc
 import dataclasses
-from typing import Final
+import functools
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,44 +21,71 @@ Rows = npt.NDArray[np.intp]
 Keys = npt.NDArray[np.uint64]
 
 _QUOTE: Final = ord('"')
+_NO_NAME: Final = b'"'  # a quote is in no list of names between two others
 _WINDOW: Final = 8  # letters read at once, as one number
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)  # multiplicative hashing: 2^64 / golden ratio, odd
 _TABLE_BITS: Final = 16
-_TABLES: Final = 8
+_SHIFT: Final = np.uint64(64 - _TABLE_BITS)
+_TRIED: Final = 256  # names that a window must tell apart before all names are looked at
+
+
+class Windows(NamedTuple):
+    """Where in a name the windows of its key begin; one that would not end within `shortest_bytes`, the length of the
+    shortest name, ends with the name where that is too short for it.
+    """
+
+    offsets: tuple[int, ...]
+    shortest_bytes: int
+
+    @property
+    def reach(self) -> int:
+        """Returns how many letters behind the beginning of a name are read, however short the name is."""
+        return max((at + _WINDOW for at in self.offsets if at + _WINDOW <= self.shortest_bytes), default=0)
+
+    def keys(self, text: bytes, starts: Rows, ends: Rows) -> Keys:
+        """Returns one number per name: the sum of its windows, each times an odd number of its own."""
+        numbers = np.ndarray((len(text) - _WINDOW + 1,), dtype="<u8", buffer=text, strides=(1,))
+        parts = (numbers[self._places(at, starts, ends)] for at in self.offsets)
+        odd = (np.uint64((2 * nth + 1) * int(_SPREAD) % 2**64) for nth in range(len(self.offsets)))
+        return functools.reduce(np.add, map(np.multiply, parts, odd))
+
+    def _places(self, at: int, starts: Rows, ends: Rows) -> Rows:
+        places: Rows = starts + at
+        if at + _WINDOW > self.shortest_bytes:
+            np.minimum(places, np.maximum(ends - _WINDOW, 0), out=places)
+        return places
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NameTable:
-    """`names[row]` without quotes, b"" for rows of no node; `windows` to read of each name, as many as
-    tell them apart; `keys[row]`; `tables` give
-    a row by hashed key, each for those that the tables before it had no room for.
+    """`names[row]` without quotes; `windows` tell the names apart; `keys[row]`; `table` gives a row by the highest bits
+    of a key, `others` by key the rows whose place in it is another's.
     """
 
     names: npt.NDArray[np.object_]
-    windows: int
+    windows: Windows
     keys: Keys
-    tables: tuple[Rows, ...]
+    table: Rows
+    others: dict[int, int]
 
     def rows(self, text: bytes) -> Rows | None:
         """The rows of `["a","b",...]` in its order. None for anything but a list of known names in this form; also
         for names of under 8 letters, whose windows reach into their neighbours.
         """
-        quotes = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == _QUOTE)
-        if len(quotes) == 0 or len(quotes) % 2 or len(text) <= _WINDOW + 2:
+        quotes = (np.frombuffer(text, dtype=np.uint8) == _QUOTE).nonzero()[0]
+        if len(quotes) == 0 or len(quotes) % 2:
             return None
         starts, ends = quotes[0::2] + 1, quotes[1::2]
-        if (starts == ends).any():  # "" is the name of the rows of no node
+        if len(text) < max(_WINDOW, int(starts[-1]) + self.windows.reach):
             return None
-        found = self._guessed(_keys(text, starts, ends, self.windows))
-        return found if written(self.names[found].tolist()) == text else None
+        rows = self._guessed(self.windows.keys(text, starts, ends))
+        return rows if written(self.names[rows].tolist()) == text else None
 
     def _guessed(self, keys: Keys) -> Rows:
-        rows: Rows = self.tables[0][_slots(keys, 0)]
-        for level in range(1, len(self.tables)):
-            others = np.flatnonzero(self.keys[rows] != keys)
-            if not len(others):
-                break
-            rows[others] = self.tables[level][_slots(keys[others], level)]
+        rows: Rows = self.table[keys >> _SHIFT]
+        places = (self.keys[rows] != keys).nonzero()[0]
+        if len(places):
+            rows[places] = [self.others.get(key, 0) for key in keys[places].tolist()]
         return rows
 
 
@@ -69,45 +97,29 @@ def written(names: collections.abc.Iterable[bytes]) -> bytes:
 def of(names: collections.abc.Sequence[bytes]) -> NameTable:
     """The directory of these names by row; b"" is no node. Names are as they stand in JSON between the quotes."""
     held = np.empty(len(names), dtype=np.object_)
-    held[:] = names
+    held[:] = [name or _NO_NAME for name in names]
     lengths = np.array([len(name) for name in names], dtype=np.intp)
     starts = np.cumsum(lengths + 3) - lengths - 1  # in the list of all: [" before the first, "," between two
-    rows, padded = np.flatnonzero(lengths), written(names) + bytes(_WINDOW)
-    windows, most = 1, 1 + int(lengths.max(initial=0)) // _WINDOW
-    keys = _keys(padded, starts, starts + lengths, windows)
-    while windows < most and len(np.unique(keys[rows])) < len(rows):
-        windows += 1
-        keys = _keys(padded, starts, starts + lengths, windows)
-    return NameTable(held, windows, keys, tuple(_tables(keys, rows)))
+    padded, rows = written(names) + bytes(_WINDOW), np.flatnonzero(lengths)
+    windows = _windows(padded, starts[rows], lengths[rows])
+    keys = windows.keys(padded, starts, starts + lengths)
+    table = np.zeros(2**_TABLE_BITS, dtype=np.intp)
+    table[keys[rows] >> _SHIFT] = rows
+    others = rows[table[keys[rows] >> _SHIFT] != rows]
+    return NameTable(held, windows, keys, table, dict(zip(keys[others].tolist(), others.tolist(), strict=True)))
 
 
-def _keys(text: bytes, starts: Rows, ends: Rows, windows: int) -> Keys:
-    """One number per name from its first letters: the sum of its windows, each times an odd number of its own.
-
-    The last windows end with the name, so that no letter outside of it counts.
-    """
-    numbers = np.ndarray((len(text) - _WINDOW + 1,), dtype="<u8", buffer=text, strides=(1,))
-    last = np.maximum(ends - _WINDOW, 0)
-    keys = np.zeros(len(starts), dtype=np.uint64)
-    for at in range(windows):
-        keys += numbers[np.minimum(starts + at * _WINDOW, last)] * np.uint64((2 * at + 1) * int(_SPREAD) % 2**64)
-    return keys
-
-
-def _slots(keys: Keys, level: int) -> Rows:
-    mixed = (keys ^ (keys >> np.uint64(29 + level))) * _SPREAD
-    return (mixed >> np.uint64(64 - _TABLE_BITS)).astype(np.intp)
+def _windows(text: bytes, starts: Rows, lengths: Rows) -> Windows:
+    """The first window by which all names differ, or else as many as they have letters for."""
+    longest_bytes = int(lengths.max(initial=0))
+    shortest_bytes = int(lengths.min(initial=longest_bytes))
+    ends, step = starts + lengths, 1 + len(starts) // _TRIED
+    for at in range(max(1, longest_bytes - _WINDOW + 1)):
+        one = Windows((at,), shortest_bytes)
+        if all(_differ(one.keys(text, starts[::each], ends[::each])) for each in (step, 1)):
+            return one
+    return Windows(tuple(range(0, longest_bytes, _WINDOW)), shortest_bytes)
 
 
-def _tables(keys: Keys, rows: Rows) -> collections.abc.Iterator[Rows]:
-    """Builds the tables: on a slot collision the key moves to the next one; names with equal keys get no slot and stay
-    unknown.
-    """
-    for level in range(_TABLES):
-        table = np.zeros(2**_TABLE_BITS, dtype=np.intp)
-        slots = _slots(keys[rows], level)
-        table[slots] = rows
-        yield table
-        rows = rows[table[slots] != rows]
-        if not len(rows):
-            return
+def _differ(keys: Keys) -> bool:
+    return len(np.unique(keys)) == len(keys)

@@ -1,12 +1,13 @@
 """The answers of this second, row by row: verdict, reason, base, raw score and the bytes each node adds to a reply.
 
 `http.fast_path` takes a `ScoreTable` per request and picks rows from it; where the policy adds the incoming pod's own
-load, that is added to what stands ready in these rows. A board never changes; `ScoreCache` makes the next one when a
-placement, a reading, the policy or the second has changed since: from the rows that changed where only placements did
-(or grew older), from all rows otherwise. Every number comes from the functions that `verbs` answers with, so both give
-the same replies (tests/unit/extender/test_lean.py holds them to it).
+load, that is added to what stands ready in these rows. Pods of a class (policy, `podClasses`) have a table of their
+own. A table never changes; `ScoreCache` makes the next one when a placement, a reading, the policy or the second has
+changed since: from the rows that changed where only placements did (or grew older), from all rows otherwise. Every
+number comes from the functions that `verbs` answers with, so both give the same replies
+(tests/unit/extender/test_fast_path.py holds them to it).
 
-One lock makes one board at a time: requests that meet while it is made would all make the same one. It takes some
+One lock makes one table at a time: requests that meet while it is made would all make the same one. It takes some
 milliseconds at 5,000 nodes, the view's and tables' locks are taken inside it and never the other way round, and a watch
 waits for those alone.
 """
@@ -19,28 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from extender import deadline, protocol
-from extender.state import cluster_view, name_table, node_cache
+from extender.state import cluster_view, node_cache, node_labels
+from extender.state.compiled_policy import CompiledPolicy
+from extender.state.node_labels import Bytes, NodeLabels
 from policy.rules import expected_load, filtering, scoring
+from policy.schema import pod_classes
 
-Bytes = npt.NDArray[np.object_]
 CAUSES: Final = ("unknown_node", "missing_reading", "stale_reading", "missing_metric")  # bit i of `lacking`
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NodeLabels:
-    """Columns that depend on the names alone: by row the name as JSON and the opening of its part of a prioritize
-    reply, and the row of a name as its bytes stand in JSON; `named` marks the rows that are a node's.
-
-    Names with characters that JSON may write in several ways, which no node of a cluster has, are in neither.
-    `longest_bytes` is the length of the list of all of them, which no list of known names, each once, can exceed.
-    """
-
-    quoted: Bytes
-    openings: Bytes
-    directory: name_table.NameTable
-    rows: dict[bytes, int]
-    longest_bytes: int
-    named: cluster_view.Mask
+CHANGES_MOST: Final = 32  # of a table's rows, before all of them are made again
 
 
 class _Numbers(NamedTuple):
@@ -175,64 +162,138 @@ class CandidateScores(NamedTuple):
             expected[self.own.place] = self.own.without.expected[0]
         predicted = every.values.take(rows, axis=0)
         predicted += expected
-        columns = np.ascontiguousarray(predicted.T)
-        incoming = every.in_force.incoming(load, every.loads.per_allocatable.take(rows, axis=0))
-        for column, ratios in zip(columns, incoming, strict=True):
-            column += ratios
-        places = every.score_places
+        predicted += every.in_force.incoming(load, every.loads.per_allocatable.take(rows, axis=0))
+        columns, places = np.ascontiguousarray(predicted.T), every.score_places
         return scoring.bases(columns.T, every.in_force.weighing, None if places is None else places[rows])
 
 
+@dataclasses.dataclass(slots=True)
+class _StoredTable:
+    """The score table of one class of pods, and the rows that changed since it was made, oldest first; None: all."""
+
+    table: ScoreTable | None = None
+    changes: list[cluster_view.Candidates] | None = None
+    requested: bool = False  # since `ScoreCache.ahead` was last called
+
+    def mark(self, changed: cluster_view.Candidates | None) -> None:
+        """Note rows that changed (None: all); from some number on all are made again, which takes as long."""
+        if changed is None or self.changes is None or len(self.changes) == CHANGES_MOST:
+            self.changes = None
+        else:
+            self.changes.append(changed)
+
+
 class ScoreCache:
-    """The current board of a view; from any thread."""
+    """The current score tables of a view, one for the pods of each class; from any thread.
+
+    The rows are kept current by one standing view of all nodes; a table takes over what changed when a pod of its class
+    is asked about. A class that is not asked about costs nothing.
+    """
 
     def __init__(self, view: cluster_view.ClusterView) -> None:
         self._view = view
         self._lock = deadline.Lock()
-        self._board: ScoreTable | None = None
+        self._standing: cluster_view.Candidates | None = None
+        self._labels: NodeLabels | None = None
+        self._tables: dict[str | None, _StoredTable] = {}  # by the class, None for pods that no class matches
 
     def labels(self, now_seconds: float) -> NodeLabels:
         """The labels of the nodes there are."""
-        board = self._board
-        if board is None or board.standing.loads.names is not self._view.nodes.loads().names:
-            board = self.current(now_seconds)
-        return board.labels
+        labels = self._labels
+        if labels is None or labels.names is not self._view.nodes.loads().names:
+            labels = self.current(now_seconds).labels
+        return labels
 
-    def current(self, now_seconds: float, rows: node_cache.Rows | None = None) -> ScoreTable:
-        """The board of this moment. With rows `rows` for, a few others may be of a moment ago: repairing a row costs
-        as much as repairing several, and the next pod is mostly asked about on other nodes.
+    def current(
+        self,
+        now_seconds: float,
+        rows: node_cache.Rows | None = None,
+        pod: pod_classes.ClassifiedPod | None = None,
+    ) -> ScoreTable:
+        """The table of this moment for pods like this one (None: pods that no class matches). With rows `rows` for, a
+        few others may be of a moment ago: repairing a row costs as much as repairing several, and the next pod is
+        mostly asked about on other nodes.
         """
         with self._lock:
-            before, self._board = self._board, None  # a failure half-way has cleared the dirty flags: all rows again
-            found = self._view.standing(None if before is None else before.standing, now_seconds, rows)
-            if before is not None and found is before.standing:
-                board = before
-            elif before is None or len(found.rows) == len(found.loads.names):
-                board = _build(found, before)
-            else:
-                board = _repaired(before, found)
-            self._board = board
-            return board
+            standing = self._advance(now_seconds, rows)
+            in_force = standing.in_force if pod is None else standing.in_force.for_pod(pod)
+            table = self._table(standing, in_force)
+            self._tables[in_force.class_name].requested = True
+            return table
+
+    def ahead(self, now_seconds: float) -> None:
+        """Makes the tables of this moment for the pods that no class matches, and for the classes that were asked
+        about since the last call. Of the others those of which all rows are out of date are dropped.
+        """
+        with self._lock:
+            self._advance(now_seconds, None)
+            wanted = {None, *(name for name, stored in self._tables.items() if stored.requested)}
+            every = self._tables.items()
+            self._tables = {name: one for name, one in every if name in wanted or one.changes is not None}
+            for stored in self._tables.values():
+                stored.requested = False
+        for name in wanted:
+            with self._lock:  # for each anew: a request waits for one of them at most
+                standing = self._advance(now_seconds, None)
+                for in_force in (standing.in_force, *standing.in_force.of_classes):
+                    if in_force.class_name == name:
+                        self._table(standing, in_force)
 
     def without(self, table: ScoreTable, rows: node_cache.Rows, uid: str) -> CandidateScores | None:
         """Some rows as if a pod counted on no node; None if the nodes or the policy changed since the table was made.
 
-        Nearly always one row differs, and the columns of all nodes would be slow to copy for it.
+        One row differs, if the pod's node is asked about at all, and the columns of all nodes would be slow to copy.
         """
+        row = self._view.row_of(uid)
+        places = [] if row is None else (rows == row).nonzero()[0].tolist()
+        if not places:
+            return CandidateScores(table, rows)
         changed = self._view.besides(table.standing, uid)
-        if changed is None:
+        if changed is None or changed.rows.tolist() != [row]:
             return None
-        counted_on = changed.rows.tolist()
-        places = (rows == counted_on[0]).nonzero()[0].tolist() if counted_on else []
-        return CandidateScores(table, rows, OwnNode(places[0], changed) if places else None)
+        return CandidateScores(table, rows, OwnNode(places[0], changed))
+
+    def _advance(self, now_seconds: float, rows: node_cache.Rows | None) -> cluster_view.Candidates:
+        """Brings the standing view to this moment and marks in every table what changed."""
+        before, self._standing = self._standing, None  # a failure half-way has cleared the dirty flags: all rows again
+        found = self._view.standing(before, now_seconds, rows)
+        if found is not before:
+            partly = before is not None and len(found.rows) < len(found.loads.names)
+            for stored in self._tables.values():
+                stored.mark(found if partly else None)
+            if before is not None and partly:
+                found = before.repaired(found)
+        self._standing = found
+        return found
+
+    def _table(self, standing: cluster_view.Candidates, in_force: CompiledPolicy) -> ScoreTable:
+        """The table of a class, repaired where rows changed since it was made."""
+        stored = self._tables.setdefault(in_force.class_name, _StoredTable())
+        before, changes = stored.table, stored.changes
+        if before is not None and changes == []:
+            return before
+        every = standing if in_force is standing.in_force else standing._replace(in_force=in_force)
+        if before is None or changes is None:
+            self._labels = node_labels.of(standing.loads.names, self._labels)
+            table = _build(every, before, self._labels)
+        else:
+            table = _repaired(before, every, _changed_rows(every, changes))
+        stored.table, stored.changes = table, []
+        return table
 
 
-def _build(standing: cluster_view.Candidates, before: ScoreTable | None) -> ScoreTable:
-    """A board of all rows; names and bytes that are as before are taken over."""
-    loads = standing.loads
-    kept = before if before is not None and before.standing.loads.names is loads.names else None
-    labels = _labels(loads) if kept is None else kept.labels
-    size, lacking = len(loads.names), _bits(list(standing.lacking().values()))
+def _changed_rows(every: cluster_view.Candidates, changes: list[cluster_view.Candidates]) -> cluster_view.Candidates:
+    """The rows that differ, as they stand now."""
+    if len(changes) == 1:
+        return changes[0]._replace(in_force=every.in_force)
+    rows = np.unique(np.concatenate([changed.rows for changed in changes]))
+    return cluster_view.CandidateRows(every, rows).candidates()
+
+
+def _build(standing: cluster_view.Candidates, before: ScoreTable | None, labels: NodeLabels) -> ScoreTable:
+    """A table of all rows; texts of nodes that are as before are taken over."""
+    kept = before if before is not None and before.labels is labels else None
+    size, lacking = len(labels.names), _bits(list(standing.lacking().values()))
     blank = ScoreTable(
         standing,
         labels,
@@ -251,14 +312,14 @@ def _build(standing: cluster_view.Candidates, before: ScoreTable | None) -> Scor
     return blank
 
 
-def _repaired(before: ScoreTable, changed: cluster_view.Candidates) -> ScoreTable:
-    """The next board, where only the placements of some rows changed."""
+def _repaired(before: ScoreTable, standing: cluster_view.Candidates, changed: cluster_view.Candidates) -> ScoreTable:
+    """The next table, where only the placements of some rows changed; `standing` is all rows as they are now."""
     verdicts = changed.verdicts(each_alone=True)
     texts = (before.reasons, before.refusals)
     if not verdicts.allowed.all():  # slow to copy
         texts = (before.reasons.copy(), before.refusals.copy())
     board = ScoreTable(
-        before.standing.repaired(changed),
+        standing,
         before.labels,
         before.allowed.copy(),
         *texts,
@@ -278,14 +339,16 @@ def _numbers(changed: cluster_view.Candidates) -> _Numbers:
     """Score some rows. Without a base there is no raw score, and the score 0 is not read."""
     base = scoring.bases(changed.values + changed.expected, changed.in_force.weighing, changed.score_places)
     penalty = changed.penalty
-    raw, scores = np.full(len(base), np.nan), np.zeros(len(base), dtype=np.int64)
     has_base = ~np.isnan(base)
+    if np.count_nonzero(has_base) == len(base):
+        return _Numbers(base, penalty, *scoring.clamped(base, penalty))
+    raw, scores = np.full(len(base), np.nan), np.zeros(len(base), dtype=np.int64)
     raw[has_base], scores[has_base] = scoring.clamped(base[has_base], penalty[has_base])
     return _Numbers(base, penalty, raw, scores)
 
 
 def _write(board: ScoreTable, changed: cluster_view.Candidates, verdicts: filtering.Verdicts) -> None:
-    """Judge and score the changed rows into the columns of a board that no other thread has yet."""
+    """Judge and score the changed rows into the columns of a table that no other thread has yet."""
     rows, numbers = changed.rows, _numbers(changed)
     board.allowed[rows] = verdicts.allowed
     if not verdicts.allowed.all():
@@ -305,19 +368,3 @@ def _write_refusals(board: ScoreTable, rows: node_cache.Rows, verdicts: filterin
 def _bits(masks: list[cluster_view.Mask]) -> npt.NDArray[np.uint8]:
     packed: npt.NDArray[np.uint8] = np.packbits(np.array(masks), axis=0, bitorder="little")[0]
     return packed
-
-
-def _labels(loads: node_cache.NodeLoads) -> NodeLabels:
-    quoted = [protocol.encode(name) for name in loads.names]
-    inside = [name[1:-1] if name.isascii() and b"\\" not in name else b"" for name in quoted]
-    rows = {text: row for row, text in enumerate(inside) if text}
-    openings = list(map(protocol.score_opening, quoted))
-    longest_bytes = 2 + sum(len(text) + 3 for text in rows)
-    named = np.array(list(map(bool, loads.names)), dtype=np.bool_)
-    return NodeLabels(_column(quoted), _column(openings), name_table.of(inside), rows, longest_bytes, named)
-
-
-def _column(texts: list[bytes]) -> Bytes:
-    held = np.empty(len(texts), dtype=np.object_)
-    held[:] = texts
-    return held

@@ -7,6 +7,7 @@ was. Everything here is a value: a new ConfigMap or policy makes another one.
 
 import collections.abc
 import dataclasses
+import functools
 from typing import Final, NamedTuple
 
 from kube import objects
@@ -48,9 +49,16 @@ def request_of(pod: PodView) -> expected_load.Load:
 def owner_of(pod: PodView) -> str:
     """The key of the pod's controlling owner, "" for a bare pod and where a question names what cannot be an owner."""
     owner = pod.owner
-    if owner is None or not (owner.is_possible and identifiers.is_namespace(pod.namespace)):
+    if owner is None or not owner.is_bounded or len(pod.namespace) > identifiers.LONGEST_LABEL:
         return ""
-    return owner_usage.owner_key(pod.namespace, owner.kind, owner.name)
+    return _key(pod.namespace, owner)
+
+
+@functools.lru_cache(maxsize=4096)  # workloads of a large cluster; a retried pod and a burst's replicas are equal here
+def _key(namespace: str, owner: objects.OwnerReference) -> str:
+    if not (owner.is_possible and identifiers.is_namespace(namespace)):
+        return ""
+    return owner_usage.owner_key(namespace, owner.kind, owner.name)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

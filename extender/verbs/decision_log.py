@@ -120,8 +120,8 @@ class Inputs:
         arrays += sum(column.nbytes for column in (loads.own_limits, loads.pools) if column is not None)
         parts: list[tuple[object, int]] = [(loads, arrays + 8 * len(loads.names))]
         if isinstance(self.seen, cluster_view.CandidateRows):
-            every = self.seen.standing
-            parts.append((every, every.values.nbytes + every.expected.nbytes + every.counts.nbytes))
+            every = self.seen.standing  # of each class of pods another one, over the same arrays
+            parts.append((every.expected, every.values.nbytes + every.expected.nbytes + every.counts.nbytes))
         return parts
 
     def _marked(self, wanted: set[str]) -> npt.NDArray[np.bool_]:
@@ -139,7 +139,7 @@ class Decision(msgspec.Struct, frozen=True):
 
     `exempt` is why the filter did not judge the pod by load, if so. `degraded` lists the causes that made it less than
     whole: a missing or stale reading, nodes unknown here, all rejected. `shadow`: the answer was that every node passes
-    and scores the same.
+    and scores the same. `pod_class` is the class of pods (policy, `podClasses`) that it was judged as.
     """
 
     verb: str
@@ -156,6 +156,7 @@ class Decision(msgspec.Struct, frozen=True):
     best: tuple[Ranked, ...] = ()
     assumed: str = ""
     shadow: bool = False
+    pod_class: str | None = None
     inputs: Inputs | None = None
 
     def size_bytes(self) -> int:

@@ -22,7 +22,7 @@ def explain(view: cluster_view.ClusterView, pod: objects.Pod, names: tuple[str, 
     """Per node the verdict with metric, value, limit and age, and every factor of the score, as filter and prioritize
     see them.
     """
-    candidates = view.candidates(names, now_seconds, besides=pod.uid)
+    candidates = verbs.candidates_for(view, pod, names, now_seconds)
     _, judged = verbs.judge(candidates, pod)
     mean = view.mean(pod, now_seconds)
     breakdown = verbs.score(candidates, pod, mean)
@@ -31,6 +31,7 @@ def explain(view: cluster_view.ClusterView, pod: objects.Pod, names: tuple[str, 
         "policy": candidates.in_force.content_hash,
         "at": clock.to_rfc3339(now_seconds),
         "shadow": candidates.in_force.shadow,
+        "pod_class": candidates.in_force.class_name,
         "exempt": judged.exempt,
         "estimate": _estimate(candidates.estimate(pod, mean)),
         "means": _means(candidates.in_force),

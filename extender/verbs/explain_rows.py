@@ -203,7 +203,7 @@ def _rules(candidates: cluster_view.Candidates, verdicts: filtering.Verdicts, at
     """Every filter rule as it stands for one node: its limit, what was compared with it, how old that is, the outcome.
 
     `value` is the reading and the expected load together, `own` marks a threshold of the node's own, `pool` one of its
-    pool.
+    pool, `pod_class` one of the pod's class.
     """
     values, expected = candidates.values[at].tolist(), candidates.expected[at].tolist()
     limits = verdicts.limits[at].tolist()
@@ -214,6 +214,7 @@ def _rules(candidates: cluster_view.Candidates, verdicts: filtering.Verdicts, at
             "limit": limits[place],
             "own": _is_own(candidates, at, rule),
             "pool": _differs(verdicts, at, place) and not _is_own(candidates, at, rule),
+            "pod_class": _is_class(candidates, rule) and not _is_own(candidates, at, rule),
             "value": _number(values[rule.column] + expected[rule.column]),
             "reading": _number(values[rule.column]),
             "expected": expected[rule.column],
@@ -234,6 +235,12 @@ def _is_own(candidates: cluster_view.Candidates, at: int, rule: filtering.Rule) 
     """Whether the node's annotation has a threshold of the rule's metric."""
     own = candidates.loads.own_limits
     return own is not None and not math.isnan(own[candidates.rows[at], rule.column])
+
+
+def _is_class(candidates: cluster_view.Candidates, rule: filtering.Rule) -> bool:
+    """Whether the class of the pod has a threshold of the rule's metric."""
+    pod_class = candidates.in_force.pod_class
+    return pod_class is not None and rule.metric in pod_class.filter.thresholds
 
 
 def _rules_off(candidates: cluster_view.Candidates, verdicts: filtering.Verdicts, at: int) -> Json:

@@ -40,7 +40,7 @@ class Judgement(NamedTuple):
 
 def filter_nodes(view: cluster_view.ClusterView, args: protocol.Args, now_seconds: float) -> Outcome:
     """POST /filter. A single node that passes is the winner: the scheduler ranks no single node."""
-    candidates = view.candidates(args.names, now_seconds, besides=args.pod.uid)
+    candidates = candidates_for(view, args.pod, args.names, now_seconds)
     left, judged = judge(candidates, args.pod)
     mean = view.mean(args.pod, now_seconds)
     if candidates.in_force.shadow:
@@ -56,7 +56,7 @@ def filter_nodes(view: cluster_view.ClusterView, args: protocol.Args, now_second
 
 def prioritize(view: cluster_view.ClusterView, args: protocol.Args, now_seconds: float) -> Outcome:
     """POST /prioritize. The best node is assumed to win, so that the next pod of a burst sees it there."""
-    candidates = view.candidates(args.names, now_seconds, besides=args.pod.uid)
+    candidates = candidates_for(view, args.pod, args.names, now_seconds)
     mean = view.mean(args.pod, now_seconds)
     if candidates.in_force.shadow:
         return _shadow_prioritize(candidates, args, mean)
@@ -86,11 +86,20 @@ def preempt(view: cluster_view.ClusterView, args: protocol.PreemptionArgs, now_s
     """POST /preempt: nodes that filter would reject leave the map, because a dead victim does not cool a 5-minute
     average.
     """
-    candidates = view.candidates(tuple(args.victims), now_seconds, besides=args.pod.uid)
+    candidates = candidates_for(view, args.pod, tuple(args.victims), now_seconds)
     left, judged = judge(candidates, args.pod)
     passed = candidates.names if candidates.in_force.shadow else left.names
     body = protocol.encode_preemption({node: args.victims[node] for node in passed})
     return Outcome(body, decision("preempt", candidates, args.pod, judged, mean=view.mean(args.pod, now_seconds)))
+
+
+def candidates_for(
+    view: cluster_view.ClusterView, pod: objects.Pod, names: tuple[str, ...], now_seconds: float
+) -> cluster_view.Candidates:
+    """The nodes as they stand now without the pod, under the policy of its class."""
+    every = view.candidates(names, now_seconds, besides=pod.uid)
+    in_force = every.in_force.for_pod(pod)
+    return every if in_force is every.in_force else every._replace(in_force=in_force)
 
 
 def judge(candidates: cluster_view.Candidates, pod: objects.Pod) -> tuple[cluster_view.Candidates, Judgement]:
@@ -143,7 +152,10 @@ def is_cool(candidates: cluster_view.Candidates, at: int) -> bool:
     """Whether one candidate is at or under every target line of its own."""
     policy, place = candidates.in_force.policy, candidates.place(at)
     policy = policy if place == node_pools.NO_POOL else policy.of_pools[place]
-    return relief_hint.is_relieved(usable_values(candidates, at), policy.descheduler.thresholds)
+    section = policy.descheduler
+    if section.before_peak is not None or section.make_room is not None:
+        return False  # relieved for load to come, or for another pod: its lines of now say nothing
+    return relief_hint.is_relieved(usable_values(candidates, at), section.thresholds)
 
 
 def usable_values(candidates: cluster_view.Candidates, at: int) -> dict[str, float]:
@@ -235,5 +247,6 @@ def decision(
         best=best,
         assumed=assumed,
         shadow=every.in_force.shadow,
+        pod_class=every.in_force.class_name,
         inputs=decision_log.Inputs.of(rows, pod, judged.rejected, mean),
     )

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from policy import metrics
 from policy.contract import filter_opt_out
 from policy.explain import descheduler_summary, wording
-from policy.schema import load_policy, node_pools, sections
+from policy.schema import load_policy, node_pools, pod_classes, sections
 
 Sentences = collections.abc.Iterator[str]
 _MODES: Final = {
@@ -38,6 +38,7 @@ def read_back(policy: load_policy.LoadPolicy) -> tuple[Section, ...]:
         Section("extender", (_MODES[policy.extender.mode],)),
         Section("descheduler", tuple(descheduler_summary.read_back(policy))),
         Section("pools", tuple(_pools(policy))),
+        Section("podClasses", tuple(_pod_classes(policy))),
     )
 
 
@@ -187,7 +188,20 @@ def _pools(policy: load_policy.LoadPolicy) -> Sentences:
             yield f"pool {pool.name}: {sentence}"
 
 
-def _filtered(policy: load_policy.LoadPolicy, pool: node_pools.Pool) -> Sentences:
+def _filtered(policy: load_policy.LoadPolicy, part: node_pools.Pool | pod_classes.PodClass) -> Sentences:
     by_name = {metric.name: metric for metric in policy.metrics_in_force}
-    for name, limit_ratio in pool.filter.thresholds.items():
+    for name, limit_ratio in part.filter.thresholds.items():
         yield _skipped(by_name[name], limit_ratio)
+
+
+def _pod_classes(policy: load_policy.LoadPolicy) -> Sentences:
+    """Classes of pods by what differs for them from the sections above."""
+    if not policy.pod_classes:
+        yield "there are no classes of pods: all of this holds for every pod"
+        return
+    yield "a pod is of the first class that matches it; what a class does not name is as above, pools included"
+    for one, for_class in zip(policy.pod_classes, policy.of_classes, strict=True):
+        yield f"class {one.name} has {wording.pods(one.match)}"
+        scored = tuple(_scored(for_class)) if one.score.differs else ()
+        for sentence in (*_filtered(policy, one), *scored):
+            yield f"class {one.name}: {sentence}"

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from policy import metrics
-from policy.schema import sections, units
+from policy.schema import pod_classes, sections, units
 
 _UNITS: Final = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 _RESOURCES: Final = {metrics.CPU: "CPU", metrics.MEMORY: "memory"}
@@ -103,3 +103,18 @@ def selector(of: sections.LabelSelector) -> str:
             }[expression.operator]
         )
     return ",".join(parts)
+
+
+def pods(of: pod_classes.PodMatch) -> str:
+    """The pods of a class: `the pods of priority 9000 to 9999 in shop or shop-*`, `all pods`."""
+    least, most = of.priority.least, of.priority.most
+    parts = []
+    if least is not None and most is not None:
+        parts.append(f"of priority {least} to {most}")
+    elif least is not None or most is not None:
+        parts.append(f"of priority {least} or more" if most is None else f"of priority {most} or less")
+    if of.priority_class_names:
+        parts.append(f"of PriorityClass {listed(of.priority_class_names, 'or')}")
+    if of.namespaces:
+        parts.append(f"in {listed(of.namespaces, 'or')}")
+    return " ".join(("the pods", *parts)) if parts else "all pods"

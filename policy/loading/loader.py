@@ -62,6 +62,7 @@ def in_force(policy: load_policy.LoadPolicy) -> dict[str, str]:
         "score.spread": score.spread,
         "descheduler.mode": policy.descheduler.mode,
         **({"pools": ", ".join(pool.name for pool in policy.pools)} if policy.pools else {}),
+        **({"podClasses": ", ".join(one.name for one in policy.pod_classes)} if policy.pod_classes else {}),
     }
 
 

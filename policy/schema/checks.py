@@ -11,7 +11,7 @@ import zoneinfo
 from typing import Final, NamedTuple
 
 from policy import metrics
-from policy.schema import descheduler_section, load_policy, node_pools, problems, sections, units
+from policy.schema import descheduler_section, load_policy, node_pools, pod_classes, problems, sections, units
 
 
 class Finding(NamedTuple):
@@ -23,6 +23,7 @@ class Finding(NamedTuple):
 
 
 Findings = collections.abc.Iterator[Finding]
+Bands = collections.abc.Mapping[str, descheduler_section.Band | descheduler_section.PeakBand]
 
 # A statistic that Evenload computes; p95 is the 95th percentile, p999 the 99.9th.
 _KNOWN_STATISTIC: Final = re.compile(r"avg|max|forecast|p[1-9][0-9]?|p99[0-9]")
@@ -141,14 +142,29 @@ def _forecasts(policy: load_policy.LoadPolicy) -> Findings:
     lines: tuple[tuple[problems.Path, collections.abc.Iterable[str]], ...] = (
         (("filter", "thresholds"), policy.filter.thresholds),
         (("descheduler", "thresholds"), policy.descheduler.thresholds),
-        *((("pools", index, "filter", "thresholds"), pool.filter.thresholds) for index, pool in _pools(policy)),
+        *(((*path, "filter", "thresholds"), part.filter.thresholds) for path, part in _parts(policy)),
     )
     for thresholds, names in lines:
         for name in (name for name in names if name in ahead.keys() - built_in):
-            yield Finding((*thresholds, name), "a forecast has no threshold: give it a weight of the score")
+            message = "a forecast has no threshold: give it a weight of the score"
+            own = ", or lines in descheduler.beforePeak" if thresholds[0] == "descheduler" else ""
+            yield Finding((*thresholds, name), message + own)
     if ahead and not (policy.recent_pods.enabled and policy.recent_pods.owner_usage):
         message = "must be true while a metric is a forecast, which is made from owners' use"
         yield Finding(("recentPods", "ownerUsage"), message, (("metrics",),))
+
+
+def _before_peak(policy: load_policy.LoadPolicy) -> Findings:
+    """Lines of forecasts, and the lines of what is measured that destinations must be judged by, too."""
+    path, own = ("descheduler", "beforePeak", "thresholds"), policy.descheduler
+    yield from _band_order(path, own.peak_bands)
+    resources = {metric.resource for metric in policy.metrics_in_force if metric.name in own.thresholds}
+    for metric in (metric for metric in policy.metrics_in_force if metric.name in own.peak_bands):
+        if not metric.is_forecast:
+            yield Finding((*path, metric.name), f"{metric.name} looks back: only a forecast has a peak ahead")
+        elif metric.resource not in resources:
+            message = f"{metric.resource} has no line in descheduler.thresholds: destinations would not be judged by it"
+            yield Finding((*path, metric.name), message, (("descheduler", "thresholds"),))
 
 
 def _named(policy: load_policy.LoadPolicy) -> Findings:
@@ -158,8 +174,9 @@ def _named(policy: load_policy.LoadPolicy) -> Findings:
         (("filter", "thresholds"), policy.filter.thresholds),
         (("score", "weights"), policy.score.weights),
         (("descheduler", "thresholds"), policy.descheduler.thresholds),
-        *((("pools", index, "filter", "thresholds"), pool.filter.thresholds) for index, pool in _pools(policy)),
-        *((("pools", index, "score", "weights"), pool.score.weights) for index, pool in _pools(policy)),
+        (("descheduler", "beforePeak", "thresholds"), policy.descheduler.peak_bands),
+        *(((*path, "filter", "thresholds"), part.filter.thresholds) for path, part in _parts(policy)),
+        *(((*path, "score", "weights"), part.score.weights) for path, part in _parts(policy)),
     )
     for path, keys in maps:
         for at, name in enumerate(name for name in keys if name not in known):
@@ -179,11 +196,26 @@ def _weights(policy: load_policy.LoadPolicy) -> Findings:
         if policy.pools[index].score.weights and not any(on_pool.score.weights.values()):
             message = "all weights are 0 in this pool, with those of score.weights: at least one metric must count"
             yield Finding(("pools", index, "score", "weights"), message, (("score", "weights"),))
+    for index, for_class in enumerate(policy.of_classes):
+        if policy.pod_classes[index].score.weights:
+            yield from _weights_of_class(("podClasses", index, "score", "weights"), for_class)
+
+
+def _weights_of_class(path: problems.Path, policy: load_policy.LoadPolicy) -> Findings:
+    rests_on: tuple[problems.Path, ...] = (("score", "weights"), ("pools",))
+    if not any(policy.score.weights.values()):
+        message = "all weights are 0 for this class, with those of score.weights: at least one metric must count"
+        yield Finding(path, message, rests_on)
+        return
+    for pool, on_pool in zip(policy.pools, policy.of_pools, strict=True):
+        if not any(on_pool.score.weights.values()):
+            message = f"all weights are 0 for this class on nodes of pool {pool.name}: at least one metric must count"
+            yield Finding(path, message, rests_on)
 
 
 def _goals(policy: load_policy.LoadPolicy) -> Findings:
     targets: list[tuple[problems.Path, float | None]] = [(("score", "target"), policy.score.target_ratio)]
-    targets += [(("pools", index, "score", "target"), pool.score.target_ratio) for index, pool in _pools(policy)]
+    targets += [((*path, "score", "target"), part.score.target_ratio) for path, part in _parts(policy)]
     for path, target_ratio in targets:
         if target_ratio is not None and not 0.0 < target_ratio < 1.0:
             yield Finding(path, f"must be over 0 and under 1, got {target_ratio:g}: it is a load to fill nodes up to")
@@ -200,7 +232,7 @@ def _hot_spots(policy: load_policy.LoadPolicy) -> Findings:
 def _bands(policy: load_policy.LoadPolicy) -> Findings:
     yield from _band_order(("descheduler", "thresholds"), policy.descheduler.thresholds)
     own = policy.descheduler.thresholds
-    for index, pool in _pools(policy):
+    for index, pool in enumerate(policy.pools):
         path: problems.Path = ("pools", index, "descheduler", "thresholds")
         yield from _band_order(path, pool.descheduler.thresholds)
         for name in pool.descheduler.thresholds:
@@ -210,13 +242,14 @@ def _bands(policy: load_policy.LoadPolicy) -> Findings:
                 yield Finding((*path, name), message, (("descheduler", "thresholds"),))
 
 
-def _band_order(path: problems.Path, bands: collections.abc.Mapping[str, descheduler_section.Band]) -> Findings:
+def _band_order(path: problems.Path, bands: Bands) -> Findings:
     for name, band in bands.items():
         if band.evict_until_ratio >= band.evict_above_ratio:
             above = f"{band.evict_above_ratio:g}"
             message = f"must be lower than evictAbove ({above}), or a relieved node is overloaded again"
             yield Finding((*path, name, "evictUntil"), message)
-        yield from _over_mean((*path, name, "overMean"), band)
+        if isinstance(band, descheduler_section.Band):
+            yield from _over_mean((*path, name, "overMean"), band)
 
 
 def _over_mean(path: problems.Path, band: descheduler_section.Band) -> Findings:
@@ -279,7 +312,7 @@ def _selectors(policy: load_policy.LoadPolicy) -> Findings:
         yield from _selector(("descheduler", "protect", "namespaceSelector"), protect.namespace_selector)
     for index, rule in enumerate(policy.descheduler.flow):
         yield from _selector(("descheduler", "flow", index, "match", "labelSelector"), rule.match.label_selector)
-    for index, pool in _pools(policy):
+    for index, pool in enumerate(policy.pools):
         yield from _selector(("pools", index, "nodeSelector"), pool.node_selector)
 
 
@@ -293,21 +326,26 @@ def _selector(path: problems.Path, selector: sections.LabelSelector) -> Findings
             yield Finding((*path, "matchExpressions", index, "values"), message)
 
 
-def _pools(policy: load_policy.LoadPolicy) -> collections.abc.Iterator[tuple[int, node_pools.Pool]]:
-    return iter(enumerate(policy.pools))
+def _parts(
+    policy: load_policy.LoadPolicy,
+) -> collections.abc.Iterator[tuple[problems.Path, node_pools.Pool | pod_classes.PodClass]]:
+    """The pools and the classes of pods, each with its path."""
+    yield from ((("pools", index), pool) for index, pool in enumerate(policy.pools))
+    yield from ((("podClasses", index), one) for index, one in enumerate(policy.pod_classes))
 
 
-def _pool_names(policy: load_policy.LoadPolicy) -> Findings:
-    seen: set[str] = set()
-    for index, pool in _pools(policy):
-        if pool.name in seen:
-            yield Finding(("pools", index, "name"), f"pool {pool.name} is listed twice")
-        seen.add(pool.name)
+def _part_names(policy: load_policy.LoadPolicy) -> Findings:
+    seen: set[tuple[str | int, str]] = set()
+    for path, part in _parts(policy):
+        if (path[0], part.name) in seen:
+            kind = "pool" if path[0] == "pools" else "class"
+            yield Finding((*path, "name"), f"{kind} {part.name} is listed twice")
+        seen.add((path[0], part.name))
 
 
 def _pool_order(policy: load_policy.LoadPolicy) -> Findings:
     """Pools that no node can belong to, because one before them has all of their nodes."""
-    for index, pool in _pools(policy):
+    for index, pool in enumerate(policy.pools):
         path: problems.Path = ("pools", index, "nodeSelector")
         before = next((one for one in policy.pools[:index] if one.node_selector == pool.node_selector), None)
         if before is not None:
@@ -317,6 +355,27 @@ def _pool_order(policy: load_policy.LoadPolicy) -> Findings:
             yield Finding(
                 path, f"matches every node, so that none is left for pool {after}: list pool {pool.name} last"
             )
+
+
+def _classes(policy: load_policy.LoadPolicy) -> Findings:
+    """Classes that no pod can be of, or more of them than the extender keeps scores for."""
+    every, most = policy.pod_classes, pod_classes.MOST_CLASSES
+    if len(every) > most:
+        message = f"{len(every)} classes, expected at most {most}: the extender keeps the scores of all nodes for each"
+        yield Finding(("podClasses",), message)
+        return
+    for index, one in enumerate(every):
+        path: problems.Path = ("podClasses", index, "match")
+        least, limit = one.match.priority.least, one.match.priority.most
+        if least is not None and limit is not None and least > limit:
+            yield Finding((*path, "priority", "min"), f"{least} is over max ({limit}), so that no pod matches")
+        elif one.match.is_empty and index + 1 < len(every):
+            after = f"none is left for class {every[index + 1].name}"
+            yield Finding(path, f"matches every pod, so that {after}: list class {one.name} last")
+            return
+        elif not pod_classes.has_pods(every, index):
+            message = f"no pod is left for class {one.name}: each that matches is of a class before it"
+            yield Finding(path, f"{message}; list {one.name} before them, or remove it")
 
 
 _CHECKS: Final = (
@@ -331,9 +390,11 @@ _CHECKS: Final = (
     _goals,
     _hot_spots,
     _bands,
+    _before_peak,
     _pauses,
     _windows,
     _selectors,
-    _pool_names,
+    _part_names,
     _pool_order,
+    _classes,
 )

@@ -14,7 +14,7 @@ from policy.schema import load_policy
 
 # Sections with a map whose keys are metrics.
 _BY_METRIC: Final = {"Filter": "thresholds", "Score": "weights", "Descheduler": "thresholds"}
-_BY_METRIC_IN_POOLS: Final = {"PoolFilter": "thresholds", "PoolScore": "weights", "PoolDescheduler": "thresholds"}
+_BY_METRIC_IN_PARTS: Final = {"FilterChange": "thresholds", "ScoreChange": "weights", "PoolDescheduler": "thresholds"}
 ID: Final = "schemas/loadpolicy.schema.json"
 
 
@@ -24,7 +24,7 @@ def text() -> str:
     model["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     model["$id"] = ID
     _with_defaults(model)
-    for section, key in (_BY_METRIC | _BY_METRIC_IN_POOLS).items():
+    for section, key in (_BY_METRIC | _BY_METRIC_IN_PARTS).items():
         given = model["$defs"][section]["properties"][key]
         given["properties"] = dict.fromkeys(metrics.names(metrics.BUILT_IN), given["additionalProperties"])
     return json.dumps(model, indent=2, ensure_ascii=False) + "\n"

@@ -10,6 +10,7 @@ from typing import Final
 from policy import metrics
 from policy.schema import load_policy, problems, units
 from policy.schema.checks import Finding, Findings
+from policy.schema.descheduler_section import Limits, PeakLimits, RoomLimits
 
 # Most clusters scrape every 15 s to 1 min.
 _QUICK_SCRAPE_SECONDS: Final = 15.0
@@ -91,7 +92,11 @@ def _targets(policy: load_policy.LoadPolicy) -> Findings:
     """Targets of packing that the filter does not let a node reach."""
     every: list[tuple[problems.Path, load_policy.LoadPolicy]] = [(("score", "target"), policy)]
     pools = zip(policy.pools, policy.of_pools, strict=True)
-    every += [(("pools", at, "score", "target"), one) for at, (pool, one) in enumerate(pools) if pool.score.differs]
+    every += [(("pools", at, "score", "target"), on) for at, (part, on) in enumerate(pools) if part.score.differs]
+    classes = zip(policy.pod_classes, policy.of_classes, strict=True)
+    every += [
+        (("podClasses", at, "score", "target"), of) for at, (part, of) in enumerate(classes) if part.score.differs
+    ]
     for path, one in every:
         counted = {name for name, weight in one.score.weights.items() if weight > 0}
         limits = {name: limit for name, limit in one.filter.thresholds.items() if limit > 0 and name in counted}
@@ -117,4 +122,65 @@ def _pool_limits(policy: load_policy.LoadPolicy) -> Findings:
                 yield Finding(("pools", index, "descheduler", "limits", key), message)
 
 
-_CHECKS: Final = (_period, _windows, _rests, _weights, _targets, _shadow, _pool_limits)
+def _before_peak(policy: load_policy.LoadPolicy) -> Findings:
+    """Lines of forecasts that are under those of what is measured, and caps that never hold."""
+    peaks, own = policy.descheduler.before_peak, policy.descheduler
+    if peaks is None:
+        return
+    path: problems.Path = ("descheduler", "beforePeak")
+    resources = {metric.name: metric.resource for metric in policy.metrics_in_force}
+    for name, band in peaks.thresholds.items():
+        for line, measured in own.thresholds.items():
+            until_ratio = measured.evict_until_ratio
+            if resources.get(line) == resources.get(name) and band.evict_above_ratio <= until_ratio:
+                message = f"is not over evictUntil of {line} ({until_ratio:g}): a node at that needs no relief"
+                yield Finding((*path, "thresholds", name, "evictAbove"), message, (("descheduler", "thresholds"),))
+    yield from _idle_caps(path, peaks.limits, own.limits)
+    if peaks.errors == 0:
+        yield Finding((*path, "errors"), "is 0: every forecast over the line counts, however unsure it is")
+
+
+def _make_room(policy: load_policy.LoadPolicy) -> Findings:
+    """Caps on making room that never hold."""
+    section = policy.descheduler.make_room
+    if section is not None:
+        yield from _idle_caps(("descheduler", "makeRoom"), section.limits, policy.descheduler.limits)
+
+
+def _idle_caps(path: problems.Path, own: PeakLimits | RoomLimits, whole: Limits) -> Findings:
+    """The caps of a section's own that those of all evictions come before."""
+    caps = (("perRun", own.per_run, whole.per_run), ("perHour", own.per_hour, whole.per_hour))
+    for key, cap, most in caps:
+        if cap > most:
+            message = f"never holds: descheduler.limits.{key} ({most}) counts these evictions, too"
+            yield Finding((*path, "limits", key), message)
+
+
+def _exempt_classes(policy: load_policy.LoadPolicy) -> Findings:
+    """Thresholds of classes whose pods the filter lets pass anyway."""
+    exempt = policy.filter.exempt
+    for index, one in enumerate(policy.pod_classes):
+        path: problems.Path = ("podClasses", index, "filter", "thresholds")
+        least, namespaces = one.match.priority.least, one.match.namespaces
+        if not one.filter.thresholds:
+            continue
+        if least is not None and least >= exempt.priority_at_least:
+            message = f"never hold: pods of priority {exempt.priority_at_least} or more"
+            yield Finding(path, f"{message} are never filtered (filter.exempt.priorityAtLeast)")
+        elif namespaces and set(namespaces) <= set(exempt.namespaces):
+            named = ", ".join(namespaces)
+            yield Finding(path, f"never hold: pods in {named} are never filtered (filter.exempt.namespaces)")
+
+
+_CHECKS: Final = (
+    _period,
+    _windows,
+    _rests,
+    _weights,
+    _targets,
+    _shadow,
+    _pool_limits,
+    _before_peak,
+    _make_room,
+    _exempt_classes,
+)

@@ -3,8 +3,9 @@
 docs/contract.md, policy file, has all keys with their defaults.
 `policy.loading.loader` fills a `LoadPolicy` from YAML (field aliases are the YAML keys), `policy.schema.checks` judges
 combinations, and docs/reference/policy.md explains each field to operators. The section of the descheduler is in
-`policy.schema.descheduler_section`, that of the pools in `policy.schema.node_pools`. A map given in the file
-(`thresholds`, `weights`) replaces the default map; sections and keys not given keep their defaults.
+`policy.schema.descheduler_section`, that of the pools in `policy.schema.node_pools`, that of the classes of pods in
+`policy.schema.pod_classes`. A map given in the file (`thresholds`, `weights`) replaces the default map; sections and
+keys not given keep their defaults.
 """
 
 import collections.abc
@@ -16,6 +17,7 @@ import pydantic
 from policy import metrics
 from policy.metrics import Metric
 from policy.schema import descheduler_section, node_pools, sections, units
+from policy.schema.pod_classes import NO_CLASS, ClassifiedPod, PodClass, place
 
 API_VERSION: Final = "evenload.io/v1alpha1"
 KIND: Final = "LoadPolicy"
@@ -250,6 +252,11 @@ class LoadPolicy(sections.Section):
     pools: tuple[node_pools.Pool, ...] = pydantic.Field(
         default=(), description="Groups of nodes with values of their own; the first that matches a node has it."
     )
+    pod_classes: tuple[PodClass, ...] = pydantic.Field(
+        default=(),
+        alias="podClasses",
+        description="Groups of pods with values of their own; the first that matches a pod has it.",
+    )
 
     @functools.cached_property
     def metrics_in_force(self) -> tuple[Metric, ...]:
@@ -260,6 +267,11 @@ class LoadPolicy(sections.Section):
     def of_pools(self) -> "tuple[LoadPolicy, ...]":
         """The policy as it is on the nodes of each pool, in the order of `pools`; it has no pools itself."""
         return tuple(self._of(pool) for pool in self.pools)
+
+    @functools.cached_property
+    def of_classes(self) -> "tuple[LoadPolicy, ...]":
+        """The policy as it is for the pods of each class, in the order of `pod_classes`; it has no classes itself."""
+        return tuple(self._for(one) for one in self.pod_classes)
 
     @property
     def evicts(self) -> bool:
@@ -276,40 +288,66 @@ class LoadPolicy(sections.Section):
         at = node_pools.place(self.pools, labels)
         return self if at == node_pools.NO_POOL else self.of_pools[at]
 
+    def class_of(self, pod: ClassifiedPod) -> PodClass | None:
+        """Returns the class of a pod, None where no class matches."""
+        at = place(self.pod_classes, pod)
+        return None if at == NO_CLASS else self.pod_classes[at]
+
+    def for_pod(self, pod: ClassifiedPod) -> "LoadPolicy":
+        """Returns the policy as it is for a pod: that of its class, or this one without a class. With `on_node` it does
+        not matter which is first.
+        """
+        at = place(self.pod_classes, pod)
+        return self if at == NO_CLASS else self.of_classes[at]
+
     def _of(self, pool: node_pools.Pool) -> "LoadPolicy":
         own, given = self.descheduler, pool.descheduler
         limits = own.limits.model_copy(update={"per_node": given.limits.per_node or own.limits.per_node})
         relief: dict[str, object] = {"thresholds": {**own.thresholds, **given.thresholds}, "limits": limits}
-        filtered = {"thresholds": {**self.filter.thresholds, **pool.filter.thresholds}}
         changed = {
             "pools": (),
-            "filter": self.filter.model_copy(update=filtered),
-            "score": self.score.model_copy(
-                update={
-                    "weights": {**self.score.weights, **pool.score.weights},
-                    "goal": pool.score.goal or self.score.goal,
-                    "target_ratio": pool.score.target_ratio or self.score.target_ratio,
-                }
-            ),
+            **self._changed(pool),
             "descheduler": own.model_copy(update={**relief, "mode": given.mode or own.mode}),
         }
         return self.model_copy(update=changed)
 
+    def _for(self, pod_class: PodClass) -> "LoadPolicy":
+        pools = tuple(map(pod_class.outranked, self.pools))
+        return self.model_copy(update={"pod_classes": (), "pools": pools, **self._changed(pod_class)})
+
+    def _changed(self, part: node_pools.Pool | PodClass) -> dict[str, object]:
+        """The filter and the score with the values of a pool or a class."""
+        score = {
+            "weights": {**self.score.weights, **part.score.weights},
+            "goal": part.score.goal or self.score.goal,
+            "target_ratio": part.score.target_ratio or self.score.target_ratio,
+        }
+        thresholds = {**self.filter.thresholds, **part.filter.thresholds}
+        return {
+            "filter": self.filter.model_copy(update={"thresholds": thresholds}),
+            "score": self.score.model_copy(update=score),
+        }
+
     def model_copy(self, *, update: collections.abc.Mapping[str, object] | None = None, deep: bool = False) -> Self:
-        """A copy with other values. Pydantic would copy `of_pools` along, which were made of the values before."""
+        """A copy with other values. Pydantic would copy along what was made of the values before."""
         copied = super().model_copy(update=update, deep=deep)
-        copied.__dict__.pop("of_pools", None)
+        for name in ("of_pools", "of_classes"):
+            copied.__dict__.pop(name, None)
         return copied
 
     def crossings(self, own: collections.abc.Mapping[str, float] | None = None) -> dict[str, tuple[float, ...]]:
-        """By metric name the ratios whose crossing is written at once: filter and descheduler thresholds.
+        """By metric name the ratios whose crossing is written at once: thresholds of the filter, for pods of any class,
+        and of the descheduler, those of forecasts among them.
 
         `own` are a node's own filter thresholds, which replace the policy's metric by metric.
         """
         limits: dict[str, set[float]] = {}
-        for name, limit in {**self.filter.thresholds, **(own or {})}.items():
-            limits.setdefault(name, set()).update({limit} - {0.0})
-        for name, band in self.descheduler.thresholds.items():
+        for policy in (self, *self.of_classes):
+            for name, limit in {**policy.filter.thresholds, **(own or {})}.items():
+                limits.setdefault(name, set()).update({limit} - {0.0})
+        measured, peaks = self.descheduler.thresholds, self.descheduler.peak_bands
+        bands: dict[str, descheduler_section.Band | descheduler_section.PeakBand] = {**measured, **peaks}
+        for name, band in bands.items():
             limits.setdefault(name, set()).update({band.evict_above_ratio, band.evict_until_ratio})
         return {name: tuple(sorted(ratios)) for name, ratios in limits.items()}
 

@@ -17,31 +17,6 @@ NO_POOL: Final = -1  # the place of the pool of a node that no pool matches
 PoolName = Annotated[str, pydantic.Field(strict=True, pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 
 
-class PoolFilter(sections.Section):
-    """When the extender rejects a node of the pool."""
-
-    thresholds: dict[str, units.Ratio] = pydantic.Field(
-        default_factory=dict, description="By metric, instead of filter.thresholds; 0 = rule off."
-    )
-
-
-class PoolScore(sections.Section):
-    """How the extender ranks nodes of the pool."""
-
-    weights: dict[str, units.Weight] = pydantic.Field(
-        default_factory=dict, description="By metric, instead of score.weights; 0 = not counted."
-    )
-    goal: sections.Goal | None = pydantic.Field(default=None, description="Instead of score.goal.")
-    target_ratio: units.Ratio | None = pydantic.Field(
-        default=None, alias="target", description="Instead of score.target."
-    )
-
-    @property
-    def differs(self) -> bool:
-        """Whether the pool has a score of its own."""
-        return bool(self.weights or self.goal or self.target_ratio)
-
-
 class PoolLimits(sections.Section):
     """Caps on evictions from nodes of the pool."""
 
@@ -75,8 +50,12 @@ class Pool(sections.Section):
     node_selector: sections.LabelSelector = pydantic.Field(
         alias="nodeSelector", description="Its nodes, by label; the first pool that matches a node has it."
     )
-    filter: PoolFilter = pydantic.Field(default_factory=PoolFilter, description="When a node is rejected.")
-    score: PoolScore = pydantic.Field(default_factory=PoolScore, description="How a node is ranked.")
+    filter: sections.FilterChange = pydantic.Field(
+        default_factory=sections.FilterChange, description="When a node is rejected."
+    )
+    score: sections.ScoreChange = pydantic.Field(
+        default_factory=sections.ScoreChange, description="How a node is ranked."
+    )
     descheduler: PoolDescheduler = pydantic.Field(
         default_factory=PoolDescheduler, description="Relief of nodes that are overloaded all the same."
     )

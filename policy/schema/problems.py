@@ -41,6 +41,7 @@ _COMPARED: Final = {
 _PATTERNS: Final = {
     "^[a-z][a-z0-9_]": "a name of lower-case letters, digits and _ such as cpu_p95_30m",
     "^[a-z0-9]([-a-z0-9]": "a name of at most 63 lower-case letters, digits and - such as spot-large",
+    "^([a-z0-9]([-a-z0-9]": 'a namespace such as shop, or its beginning with a * such as "shop-*"',
     "^(([01][0-9]": 'a time of day of two digits each, in quotes, such as "08:30"',
 }
 
@@ -123,6 +124,8 @@ def _mistyped(kind: str, value: object, context: dict[str, typing.Any]) -> str:
                 return f"{expected} expected, got {units.quoted(value)}"
     if kind == "too_short" or kind == "string_too_short":
         return "must not be empty"
+    if kind == "too_long":
+        return f"{context['actual_length']} items, expected at most {context['max_length']}"
     if kind == "bool_type" and isinstance(value, str) and value.lower() in _YAML_1_1_BOOLEANS:
         return f"{value} is a text here: write true or false"
     if kind == "string_type" and isinstance(value, int | float | bool):

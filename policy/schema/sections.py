@@ -1,7 +1,7 @@
 """Base of all sections of the policy file: frozen, strict about unknown keys, read by its YAML keys only.
 
 `policy.schema.load_policy` and `policy.schema.descheduler_section` build their models on `Section`; `LabelSelector` and
-`OptOut` are the sections both use.
+`OptOut` are the sections both use, `FilterChange` and `ScoreChange` those of node pools and pod classes.
 """
 
 import collections.abc
@@ -69,3 +69,28 @@ class OptOut(Section):
     def allowed_in(self, namespace: str) -> bool:
         """Whether it counts what pods of the namespace say."""
         return self.enabled and namespace not in self.except_namespaces
+
+
+class FilterChange(Section):
+    """Thresholds of the filter that differ from the policy's for some nodes or pods."""
+
+    thresholds: dict[str, units.Ratio] = pydantic.Field(
+        default_factory=dict, description="By metric, instead of filter.thresholds; 0 = rule off."
+    )
+
+
+class ScoreChange(Section):
+    """A ranking of nodes that differs from the policy's for some nodes or pods."""
+
+    weights: dict[str, units.Weight] = pydantic.Field(
+        default_factory=dict, description="By metric, instead of score.weights; 0 = not counted."
+    )
+    goal: Goal | None = pydantic.Field(default=None, description="Instead of score.goal.")
+    target_ratio: units.Ratio | None = pydantic.Field(
+        default=None, alias="target", description="Instead of score.target."
+    )
+
+    @property
+    def differs(self) -> bool:
+        """Whether it changes anything."""
+        return bool(self.weights or self.goal or self.target_ratio)

@@ -89,7 +89,7 @@ class DirectExtender:
         return found
 
     def _candidates(self, pod: Pod, names: Sequence[str]) -> Candidates:
-        return self._seen.candidates(tuple(names), self._clock.now(), besides=pod.uid)
+        return verbs.candidates_for(self._seen, pod, tuple(names), self._clock.now())
 
 
 def _living(pod: Pod | None) -> Pod | None:

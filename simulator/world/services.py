@@ -26,6 +26,7 @@ from descheduler.service import Parts
 from descheduler.service import Service as Descheduler
 from descheduler.snapshot import cluster_reader
 from descheduler.snapshot.cluster_watch import ClusterView, ClusterWatch
+from descheduler.sources.prometheus import PrometheusUsage
 from extender.service import Service as Extender
 from extender.state import node_cache
 from kube import events
@@ -119,7 +120,7 @@ def descheduler(around: Surroundings, ledger: Ledger) -> Descheduler:
         watch.catch_up()
         return watch.view()
 
-    reader = cluster_reader.Reader(view, door, prometheus, identity.SeriesLabels())
+    reader = cluster_reader.Reader(view, door, PrometheusUsage(prometheus, identity.SeriesLabels()))
     return Descheduler(
         Parts(
             policy=around.policy,

@@ -1,9 +1,10 @@
-"""metrics.k8s.io behind a real kube-apiserver, over kubelets that only say what their node uses.
+"""metrics.k8s.io behind a real kube-apiserver, over kubelets that only say what their node and its pods use.
 
-`tests/contract/test_metrics_server.py` lets the annotator read it. The apiserver reaches the server through an
-APIService, a Service and an EndpointSlice, as in a cluster. With EVENLOAD_METRICS_SERVER=real (`make metrics-server`)
-that is the real metrics-server, which takes minutes to compile; else a stand-in, which answers as it does and passes
-the same tests. Each kubelet serves `/metrics/resource` by TLS at a loopback address that its Node has as ExternalIP.
+`tests/contract/test_metrics_server.py` lets the annotator read it, `tests/e2e/test_without_prometheus.py` all services.
+The apiserver reaches the server through an APIService, a Service and an EndpointSlice, as in a cluster. With
+EVENLOAD_METRICS_SERVER=real (`make metrics-server`) that is the real metrics-server, which takes minutes to compile;
+else a stand-in, which answers as it does and passes the same tests. Each kubelet serves `/metrics/resource` by TLS at a
+loopback address that its Node has as ExternalIP.
 """
 
 import collections.abc
@@ -14,17 +15,23 @@ import json
 import os
 import pathlib
 import random
+import re
 import ssl
 import subprocess
 import threading
 import time
+import typing
+
+import yaml
 
 import cluster
 from cluster import ports, programs
+from cluster.demo import permissions
 from runtime import certificates, clock
 from tests.e2e import waiting
 
 HERE = pathlib.Path(__file__).parent
+COMPONENT = HERE.parents[1] / "deploy" / "kustomize" / "components" / "metrics-server" / "kustomization.yaml"
 API = "v1beta1.metrics.k8s.io"
 FIRST_ADDRESS = ipaddress.IPv4Address("127.0.8.1")
 REAL = os.environ.get("EVENLOAD_METRICS_SERVER") == "real"
@@ -35,15 +42,68 @@ SLICES = "apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
 API_SERVICES = "apis/apiregistration.k8s.io/v1/apiservices"
 
 
+def operations(kind: str, name: str) -> list[dict[str, typing.Any]]:
+    """What the component adds to an object."""
+    document = yaml.safe_load(COMPONENT.read_text(encoding="utf-8"))
+    targets = [(one["target"], yaml.safe_load(one["patch"])) for one in document["patches"]]
+    patches = [patch for target, patch in targets if target["kind"] == kind and re.fullmatch(target["name"], name)]
+    return [one for patch in patches for one in patch if one["op"] == "add"]
+
+
+def added_arguments(service: str) -> list[str]:
+    """The arguments that the component adds to a service's."""
+    return [one["value"] for one in operations("Deployment", f"evenload-{service}")]
+
+
+def grant(running: cluster.Cluster, service: str) -> None:
+    """Adds the component's rules to the roles of a service, and nothing else."""
+    account = f"evenload-{service}"
+    for kind in ("ClusterRole", "Role"):
+        added = [one["value"] for one in operations(kind, account)]
+        if added:
+            path = f"{permissions.PATHS[kind].format(namespace=permissions.NAMESPACE)}/{account}"
+            running.api.patch(path, {"rules": [*running.api.get(path)["rules"], *added]})
+        where = permissions.NAMESPACE if kind == "Role" else ""
+        for rule in added:
+            user, name = f"system:serviceaccount:{permissions.NAMESPACE}:{account}", rule.get("resourceNames", [""])[0]
+            right = permissions.Right(user, rule["verbs"][0], rule["apiGroups"][0], rule["resources"][0], name, where)
+            permissions.await_right(running, right)
+
+
+class Pod(typing.NamedTuple):
+    """A pod that a kubelet runs: its name, and the cores and bytes that it uses."""
+
+    namespace: str
+    name: str
+    cores: float
+    used_bytes: float
+
+    @property
+    def labels(self) -> str:
+        """The labels of its one container's series."""
+        return f'container="main",namespace="{self.namespace}",pod="{self.name}"'
+
+
+class Counters(typing.NamedTuple):
+    """Unix seconds, CPU seconds and bytes in use of a node, and the CPU seconds of each of its pods."""
+
+    at_seconds: float
+    cpu_seconds: float
+    used_bytes: float
+    pods: collections.abc.Mapping[Pod, float]
+
+
 class Kubelet:
-    """What a kubelet says of its node: CPU seconds that grow by the load, and the memory in use."""
+    """What a kubelet says of its node: CPU seconds that grow by the load, and the memory in use, its pods' included."""
 
     def __init__(self, address: str, *, cores: float, memory_bytes: float, tls: ssl.SSLContext) -> None:
         self.address = address
         self._cores, self._memory_bytes = cores, memory_bytes
         self._lock = threading.Lock()
         self._cpu_ratio, self._memory_ratio, self._cpu_seconds = 0.1, 0.1, 1000.0  # metrics-server drops a node at 0
+        self._pods: dict[Pod, float] = {}  # CPU seconds
         self._until_seconds = time.time()
+        self.silent: frozenset[str] = frozenset()  # pods by name whose series it does not have
         handler = type("Handler", (_Handler,), {"kubelet": self})
         self._server = http.server.ThreadingHTTPServer((address, 0), handler)
         self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
@@ -55,27 +115,42 @@ class Kubelet:
         """Where it listens."""
         return int(self._server.server_address[1])
 
-    def counters(self) -> tuple[float, float, float]:
-        """Unix seconds, CPU seconds and bytes in use of this moment."""
+    def counters(self) -> Counters:
+        """The counters of this moment."""
         with self._lock:
-            return self._advance(), self._cpu_seconds, self._memory_ratio * self._memory_bytes
+            at_seconds = self._advance()
+            used_bytes = self._memory_ratio * self._memory_bytes + sum(pod.used_bytes for pod in self._pods)
+            shown = {pod: seconds for pod, seconds in self._pods.items() if pod.name not in self.silent}
+            return Counters(at_seconds, self._cpu_seconds, used_bytes, shown)
 
     def load(self, cpu_ratio: float, memory_ratio: float) -> None:
-        """The load from now on."""
+        """The load beside that of pods from now on."""
         with self._lock:
             self._advance()
             self._cpu_ratio, self._memory_ratio = cpu_ratio, memory_ratio
 
+    def host(self, pods: collections.abc.Iterable[Pod]) -> None:
+        """The pods from now on."""
+        with self._lock:
+            self._advance()
+            self._pods = {pod: self._pods.get(pod, 0.0) for pod in pods}
+
     def page(self) -> bytes:
         """The exposition of `/metrics/resource`."""
-        at_seconds, cpu_seconds, used_bytes = self.counters()
+        at_seconds, cpu_seconds, used_bytes, pods = self.counters()
         at_milliseconds = round(at_seconds * 1000)
-        return (
-            "# TYPE node_cpu_usage_seconds_total counter\n"
-            f"node_cpu_usage_seconds_total {cpu_seconds:.6f} {at_milliseconds}\n"
-            "# TYPE node_memory_working_set_bytes gauge\n"
-            f"node_memory_working_set_bytes {used_bytes:.0f} {at_milliseconds}\n"
-        ).encode()
+        series = {
+            "node_cpu_usage_seconds_total counter": [f" {cpu_seconds:.6f}"],
+            "node_memory_working_set_bytes gauge": [f" {used_bytes:.0f}"],
+            "container_cpu_usage_seconds_total counter": [f"{{{pod.labels}}} {used:.6f}" for pod, used in pods.items()],
+            "container_memory_working_set_bytes gauge": [f"{{{pod.labels}}} {pod.used_bytes:.0f}" for pod in pods],
+        }
+        lines = [
+            line
+            for name, rows in series.items()
+            for line in (f"# TYPE {name}", *(f"{name.split()[0]}{row} {at_milliseconds}" for row in rows))
+        ]
+        return "".join(f"{line}\n" for line in lines).encode()
 
     def close(self) -> None:
         """Ends it."""
@@ -85,7 +160,9 @@ class Kubelet:
 
     def _advance(self) -> float:
         now_seconds = time.time()
-        self._cpu_seconds += self._cpu_ratio * self._cores * (now_seconds - self._until_seconds)
+        span_seconds = now_seconds - self._until_seconds
+        self._cpu_seconds += (self._cpu_ratio * self._cores + sum(pod.cores for pod in self._pods)) * span_seconds
+        self._pods = {pod: seconds + pod.cores * span_seconds for pod, seconds in self._pods.items()}
         self._until_seconds = now_seconds
         return now_seconds
 
@@ -126,29 +203,49 @@ class StandIn:
         self._thread.join()
         self._server.server_close()
 
-    def items(self) -> list[dict[str, object]]:
-        """The items of the list; none before the second scrape."""
+    def nodes(self) -> list[dict[str, object]]:
+        """The items of the list of nodes; none before the second scrape."""
+        return [
+            _item({"name": name}, before, now, now.cpu_seconds - before.cpu_seconds, now.used_bytes)
+            for name, before, now in self._twice()
+        ]
+
+    def pods(self) -> list[dict[str, object]]:
+        """The items of the list of pods that both scrapes have."""
+        return [
+            _pod_item(pod, before, now) for _, before, now in self._twice() for pod in now.pods if pod in before.pods
+        ]
+
+    def _twice(self) -> list[tuple[str, Counters, Counters]]:
         with self._lock:
-            if time.time() - next(iter(self._scrapes[-1].values()))[0] >= RESOLUTION_SECONDS:
+            if time.time() - next(iter(self._scrapes[-1].values())).at_seconds >= RESOLUTION_SECONDS:
                 self._scrapes = [self._scrapes[-1], self._scrape()]
             if len(self._scrapes) < 2:
                 return []
             before, now = self._scrapes
-            return [_item(name, before[name], now[name]) for name in now]
+            return [(name, before[name], now[name]) for name in now]
 
-    def _scrape(self) -> dict[str, tuple[float, float, float]]:
+    def _scrape(self) -> dict[str, Counters]:
         return {name: kubelet.counters() for name, kubelet in self._kubelets.items()}
 
 
-def _item(name: str, before: tuple[float, float, float], now: tuple[float, float, float]) -> dict[str, object]:
-    window_seconds = now[0] - before[0]
-    nanocores = round((now[1] - before[1]) / window_seconds * 1e9)
-    at = clock.to_rfc3339(now[0])
+def _pod_item(pod: Pod, before: Counters, now: Counters) -> dict[str, object]:
+    metadata = {"name": pod.name, "namespace": pod.namespace}
+    item = _item(metadata, before, now, now.pods[pod] - before.pods[pod], pod.used_bytes)
+    return {**item, "containers": [{"name": "main", "usage": item.pop("usage")}]}
+
+
+def _item(
+    metadata: dict[str, str], before: Counters, now: Counters, cpu_seconds: float, used_bytes: float
+) -> dict[str, object]:
+    window_seconds = now.at_seconds - before.at_seconds
+    nanocores = round(cpu_seconds / window_seconds * 1e9)
+    at = clock.to_rfc3339(now.at_seconds)
     return {
-        "metadata": {"name": name, "creationTimestamp": at, "labels": {"kubernetes.io/hostname": name}},
+        "metadata": {**metadata, "creationTimestamp": at, "labels": {}},
         "timestamp": at,
         "window": f"{window_seconds:.3f}s",
-        "usage": {"cpu": f"{nanocores}n", "memory": f"{round(now[2] / 1024)}Ki"},
+        "usage": {"cpu": f"{nanocores}n", "memory": f"{round(used_bytes / 1024)}Ki"},
     }
 
 
@@ -158,12 +255,17 @@ class _ApiHandler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path, found = self.path.partition("?")[0], 200
-        if path == f"/apis/{GROUP_VERSION}/nodes":
-            items = self.stand_in.items()
-            body: object = {"kind": "NodeMetricsList", "apiVersion": GROUP_VERSION, "metadata": {}, "items": items}
+        lists = {"nodes": ("NodeMetricsList", self.stand_in.nodes), "pods": ("PodMetricsList", self.stand_in.pods)}
+        plural = path.removeprefix(f"/apis/{GROUP_VERSION}/")
+        if plural in lists:
+            kind, items = lists[plural]
+            body: object = {"kind": kind, "apiVersion": GROUP_VERSION, "metadata": {}, "items": items()}
         elif path == f"/apis/{GROUP_VERSION}":
-            resource = {"name": "nodes", "singularName": "", "namespaced": False, "kind": "NodeMetrics"}
-            resources = [{**resource, "verbs": ["get", "list"]}]
+            shared = {"singularName": "", "verbs": ["get", "list"]}
+            resources = [
+                {**shared, "name": "nodes", "namespaced": False, "kind": "NodeMetrics"},
+                {**shared, "name": "pods", "namespaced": True, "kind": "PodMetrics"},
+            ]
             body = {"kind": "APIResourceList", "groupVersion": GROUP_VERSION, "resources": resources}
         else:
             body, found = {"kind": "Status", "status": "Failure", "code": 404}, 404

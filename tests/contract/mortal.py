@@ -23,13 +23,11 @@ from descheduler.service import Parts, Service
 from descheduler.snapshot.cluster_reader import Reader
 from descheduler.snapshot.cluster_watch import ClusterWatch
 from descheduler.snapshot.usage import NodeUsage, PodUsage
-from kube.door import ScalesDoor
 from kube.events import EventWriter
 from kube.http import client
 from kube.objects import Node, Pod
 from policy.loading import loader
 from policy.schema.load_policy import LoadPolicy
-from promql.queries import identity
 from runtime.clock import WallClock
 from runtime.reloading import Reloading
 from tests import patience
@@ -80,13 +78,12 @@ class Mortal(client.Client):
         return answer
 
 
-class Heated(Reader):
-    """Reads the real cluster, and finds one node hot and every pod using the same."""
+class Heated:
+    """A source that finds one node hot and every pod using the same."""
 
-    def __init__(self, door: ScalesDoor, hot: str, clock: WallClock) -> None:
-        watch = ClusterWatch(door, clock=clock, rng=random.Random())
-        watch.begin_lists()
-        super().__init__(watch.view, door, None, identity.SeriesLabels())  # type: ignore[arg-type] # nothing below asks Prometheus
+    windows_end_at_readings = False
+
+    def __init__(self, hot: str, clock: WallClock) -> None:
         self._hot = hot
         self._clock = clock
 
@@ -106,6 +103,17 @@ class Heated(Reader):
         now_seconds = self._clock.now()
         return {pod.key: PodUsage(pod.key, 1000 * POD_CORES, POD_BYTES, now_seconds) for pod in pods}
 
+    def absence(self, pod: Pod) -> str:
+        """Never asked: every pod has its usage."""
+        raise NotImplementedError
+
+    def known_until_seconds(self, now_seconds: float) -> float:
+        """Now."""
+        return now_seconds
+
+    def follow(self, nodes: frozenset[str], *, until_seconds: float) -> None:
+        """Nothing."""
+
 
 def run(order: Order) -> None:
     """The whole run, in a process of its own; exit code 0 if it lives to its end."""
@@ -120,9 +128,11 @@ def run(order: Order) -> None:
     policy.load()
     events = EventWriter(door, controller=CONTROLLER, instance="mortal", clock=clock)
     announcer = EventPublisher(events, LedgerEventSink(ledger, clock))
+    watch = ClusterWatch(door, clock=clock, rng=random.Random())
+    watch.begin_lists()
     parts = Parts(
         policy=policy,
-        reader=Heated(door, order.hot, clock),
+        reader=Reader(watch.view, door, Heated(order.hot, clock)),
         ledger=ledger,
         evicter=Evictor(door, ledger, announcer, clock=clock),
         announcer=announcer,

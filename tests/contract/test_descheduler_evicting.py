@@ -33,6 +33,7 @@ from descheduler.snapshot.eviction_history import History
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import PodUsage
 from descheduler.snapshot.workloads import Workload
+from descheduler.sources.prometheus import PrometheusUsage
 from kube import errors, events, kinds, lease, objects
 from kube.door import KubeDoor, ScalesDoor
 from policy.contract import relief_hint
@@ -337,7 +338,7 @@ def listed(door: ScalesDoor) -> ClusterView:
 def taken_by(reader: Reader, policy: load_policy.LoadPolicy, overloaded: Collection[str]) -> Snapshot:
     """A snapshot of now, these nodes taken for overloaded."""
     view = reader.view()
-    node_usage = reader.node_usage(view.nodes, policy)
+    node_usage = reader.source.node_usage(view.nodes, policy)
     return reader.snapshot(view, node_usage, policy, overloaded, now_seconds=clock.WallClock().now())
 
 
@@ -351,7 +352,7 @@ def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
     lines = {f"{resource}_avg_5m": {"evictAbove": 0.0002, "evictUntil": 0.0001} for resource in ("cpu", "memory")}
     obeyed = load_policy.LoadPolicy.of({"metrics": windows, "descheduler": {"thresholds": lines}})
     with contextlib.closing(prometheus.connect(control_plane.prometheus_url)) as asked:
-        reader = Reader(lambda: listed(descheduler), descheduler, asked, identity.SeriesLabels())
+        reader = Reader(lambda: listed(descheduler), descheduler, PrometheusUsage(asked, identity.SeriesLabels()))
 
         def whole() -> Snapshot | None:
             """With usage of the pod and its node, and the Deployment's status as the controller counts it in time."""
@@ -401,7 +402,7 @@ def test_the_volumes_of_pods_and_what_nodes_can_attach_are_read(
     control_plane: cluster.Cluster, descheduler: ScalesDoor, namespace: str, claimed: str
 ) -> None:
     with contextlib.closing(prometheus.connect(control_plane.prometheus_url)) as asked:
-        reader = Reader(lambda: listed(descheduler), descheduler, asked, identity.SeriesLabels())
+        reader = Reader(lambda: listed(descheduler), descheduler, PrometheusUsage(asked, identity.SeriesLabels()))
 
         def read_snapshot() -> Snapshot | None:
             try:

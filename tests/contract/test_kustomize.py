@@ -276,7 +276,9 @@ def test_the_component_crane_is_accepted_and_both_its_patches_apply(site: Site, 
     assert "cpu_usage_avg_5m" in policy["spec"]["variables"][0]["expression"]
 
 
-def test_the_component_metrics_server_is_accepted_and_runs_no_descheduler(site: Site, copied: pathlib.Path) -> None:
+def test_the_component_metrics_server_is_accepted_and_grants_each_service_its_own(
+    site: Site, copied: pathlib.Path
+) -> None:
     mine = copied / "mine"
     mine.mkdir()
     kustomize = "../deploy/kustomize"
@@ -285,13 +287,21 @@ def test_the_component_metrics_server_is_accepted_and_runs_no_descheduler(site: 
     answer = site.checked(mine)
     assert answer.returncode == 0, answer.stderr
     rendered = by_name(site.rendered(mine))
-    container = rendered["Deployment", "evenload-annotator"]["spec"]["template"]["spec"]["containers"][0]
-    assert container["args"][-1] == "--source=metrics-server"
+    pods = {name: rendered["Deployment", f"evenload-{name}"]["spec"]["template"]["spec"] for name in SERVICES}
+    reading = {name for name, pod in pods.items() if "--source=metrics-server" in pod["containers"][0]["args"]}
+    assert reading == {"annotator", "descheduler"}
     replicas = {name: rendered["Deployment", f"evenload-{name}"]["spec"]["replicas"] for name in SERVICES}
-    assert replicas == {"annotator": 2, "extender": 3, "descheduler": 0}
-    rule = {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"], "verbs": ["list"]}
-    roles = {name for (kind, name), one in rendered.items() if kind == "ClusterRole" and rule in one["rules"]}
-    assert roles == {"evenload-annotator", "evenload-doctor"}
+    assert replicas == {"annotator": 2, "extender": 3, "descheduler": 2}
+    roles = {(kind, name): one["rules"] for (kind, name), one in rendered.items() if kind.endswith("Role")}
+    granted = {
+        name: rule["resources"]
+        for (_, name), rules in roles.items()
+        for rule in rules
+        if "metrics.k8s.io" in rule["apiGroups"]
+    }
+    assert granted == {"evenload-annotator": ["nodes"], "evenload-doctor": ["nodes"], "evenload-descheduler": ["pods"]}
+    beat = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["evenload-heartbeat"], "verbs": ["get"]}
+    assert beat in roles["Role", "evenload-descheduler"]
 
 
 @pytest.mark.parametrize(("overlay", "component"), [("observe", "monitoring"), ("mtls", "monitoring-mtls")])

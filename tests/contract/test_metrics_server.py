@@ -6,24 +6,22 @@
 
 import json
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import click.testing
 import pytest
-import yaml
 
 import cli.__main__
 import cluster
 from cluster.demo import permissions
 from kube import config, kinds
+from kube.objects import PodMetrics
 from policy.contract import load_annotation
 from tests.contract import metrics_server_site
 from tests.e2e import policies, services, waiting
 
 pytestmark = pytest.mark.cluster
-ROOT: Final = pathlib.Path(__file__).parents[2]
-COMPONENT: Final = ROOT / "deploy" / "kustomize" / "components" / "metrics-server" / "kustomization.yaml"
 NAMESPACE: Final = permissions.NAMESPACE
 WINDOWS_SECONDS: Final = {"avg_5m": 20, "max_1h": 120, "max_1d": 3600}
 METRICS: Final = [
@@ -38,9 +36,6 @@ METRICS: Final = [
 ]
 SYNCS: Final = "evenload_annotator_syncs_total"
 LIMIT: Final = 2 * waiting.LIMIT_SECONDS
-RIGHT: Final = permissions.Right(
-    f"system:serviceaccount:{NAMESPACE}:evenload-annotator", "list", "metrics.k8s.io", "nodes"
-)
 
 
 class World:
@@ -52,7 +47,9 @@ class World:
         self.policy = policies.write(directory / "policy.yaml", metrics=METRICS)
         kubeconfig = permissions.kubeconfig(site.cluster, "annotator")
         arguments = ["--policy", str(self.policy), "--kubeconfig", str(kubeconfig), "--namespace", NAMESPACE]
-        self.annotator = services.Service("annotator", [*arguments, *added_arguments()], directory)
+        self.annotator = services.Service(
+            "annotator", [*arguments, *metrics_server_site.added_arguments("annotator")], directory
+        )
 
     def reading(self, node: str) -> load_annotation.Reading | None:
         """What a node carries."""
@@ -78,26 +75,6 @@ class World:
         result = click.testing.CliRunner().invoke(cli.__main__.main, ["doctor", *options, *words])
         assert result.stdout, result.stderr
         return {one["check"]: one for one in json.loads(result.stdout)["checks"]}
-
-
-def operations(kind: str) -> list[Mapping[str, Any]]:
-    """What the component adds to an object of a kind."""
-    document = yaml.safe_load(COMPONENT.read_text(encoding="utf-8"))
-    (patch,) = [one["patch"] for one in document["patches"] if one["target"]["kind"] == kind]
-    return [one for one in yaml.safe_load(patch) if one["op"] == "add"]
-
-
-def added_arguments() -> list[str]:
-    """The annotator's arguments that the component adds."""
-    return [one["value"] for one in operations("Deployment")]
-
-
-def grant(running: cluster.Cluster) -> None:
-    """Adds the component's rule to the annotator's role."""
-    path = f"{permissions.PATHS['ClusterRole']}/evenload-annotator"
-    rules = running.api.get(path)["rules"]
-    running.api.patch(path, {"rules": [*rules, *(one["value"] for one in operations("ClusterRole"))]})
-    permissions.await_right(running, RIGHT)
 
 
 @pytest.fixture(scope="module")
@@ -132,15 +109,44 @@ def test_the_door_reads_what_metrics_server_serves(world: World) -> None:
         assert item.memory_bytes >= 0
 
 
+def test_the_door_reads_pods_container_by_container(world: World) -> None:
+    spec = {"nodeName": "node-1", "containers": [{"name": "main", "image": "registry.k8s.io/pause:3.10"}]}
+    world.cluster.api.create("api/v1/namespaces/default/pods", {"metadata": {"name": "web-0"}, "spec": spec})
+    kubelet = world.site.kubelets["node-1"]
+    kubelet.host([metrics_server_site.Pod("default", "web-0", 0.5, 2.0**30)])
+
+    def listed() -> tuple[PodMetrics, ...]:
+        door = config.connect(str(world.cluster.kubeconfig))
+        try:
+            return door.list(kinds.POD_METRICS).items
+        finally:
+            door.close()
+
+    (item,) = waiting.eventually(listed, LIMIT, "the pod in metrics.k8s.io")
+    assert (item.key, len(item.containers)) == ("default/web-0", 1)
+    assert item.at_seconds is not None
+    assert item.window.endswith("s")
+    assert item.cpu_millicores == pytest.approx(500, rel=0.05)
+    assert item.memory_bytes == pytest.approx(2.0**30, rel=0.01)
+    kubelet.host([])
+
+
 def test_without_the_components_right_nothing_is_read_and_the_annotator_says_why(world: World) -> None:
     world.annotator.start()
     words = "nodes.metrics.k8s.io is forbidden"
     waiting.eventually(lambda: words in world.status(), LIMIT, "the refusal in /readyz", world.status)
     assert world.reading("node-0") is None
     checks = world.examine("--source", "metrics-server")
-    assert checks["metrics-server"]["seen"] == "the ServiceAccount evenload-annotator may not list nodes.metrics.k8s.io"
+    assert checks["metrics-server"]["seen"] == (
+        "the ServiceAccount evenload-annotator may not list nodes.metrics.k8s.io, "
+        "the ServiceAccount evenload-descheduler may not list pods.metrics.k8s.io, "
+        "the ServiceAccount evenload-descheduler may not get configmaps/evenload-heartbeat in evenload-system"
+    )
     assert checks["windows"]["seen"] == "no node has windows yet"
-    grant(world.cluster)
+    metrics_server_site.grant(world.cluster, "annotator")
+    checks = world.examine("--source", "metrics-server")
+    assert checks["metrics-server"]["seen"].startswith("the ServiceAccount evenload-descheduler may not list pods.")
+    metrics_server_site.grant(world.cluster, "descheduler")
 
 
 def test_nodes_carry_what_their_kubelets_say(world: World) -> None:

@@ -1,11 +1,20 @@
-"""Nodes that become hot by pods which may go elsewhere later: a Deployment placed on one node and then set free."""
+"""Nodes that become hot by pods which may go elsewhere later (a Deployment placed on one node and then set free), and
+the plan about them.
+"""
 
 import collections.abc
+import json
+from collections.abc import Callable
+from typing import Any, Final
 
+import click.testing
+
+import cli.__main__
 from kube import kinds, objects
 from tests.e2e import bodies, stack, waiting
 
 PODS = 4
+EVENT_SECONDS: Final = 90.0
 
 
 def labelled(evenload: stack.Stack, node: str, labels: collections.abc.Mapping[str, str | None]) -> None:
@@ -29,3 +38,26 @@ def filled(evenload: stack.Stack, name: str, node: str, shape: bodies.PodOptions
     for other in evenload.nodes():
         labelled(evenload, other, {label: "yes"})
     return {pod.uid: pod for pod in pods}
+
+
+def plan(evenload: stack.Stack) -> dict[str, Any]:
+    """The plan of this moment, as the command prints it."""
+    words = ["plan", "--descheduler", evenload.descheduler.url, "-o", "json"]
+    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
+    assert result.exit_code == 0, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def await_events(evenload: stack.Stack, reason: str, enough: Callable[[list[str]], bool]) -> list[str]:
+    """Returns the notes of our Events with this reason, of pods, owners and nodes, once they are `enough`.
+
+    A row of the ledger says that a pod was evicted before its Events are written.
+    """
+
+    def notes() -> list[str]:
+        events = evenload.door.list(kinds.EVENTS, namespace="", field_selector=f"reason={reason}").items
+        return [event.note for event in events]
+
+    waiting.eventually(lambda: enough(notes()), EVENT_SECONDS, f"enough Events {reason}", notes)
+    return notes()

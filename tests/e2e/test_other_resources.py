@@ -6,11 +6,9 @@ built-in metric has a threshold or a line here.
 
 import collections.abc
 import functools
-import json
 
 import pytest
 
-from kube import kinds
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
@@ -68,5 +66,6 @@ def test_a_node_is_closed_and_relieved_by_a_metric_of_the_operators_own(evenload
     assert {(row["node"], row["metric"]) for row in rows} == {(BUSY, "device_avg_5m")}
     assert {row["pod_uid"] for row in rows} <= set(pods)
     assert all(row["before_ratio"] - row["projected_ratio"] == pytest.approx(5 / 32, abs=0.02) for row in rows), rows
-    events = evenload.door.list(kinds.EVENTS, namespace=stack.NAMESPACE, field_selector="reason=NodeOverloaded").items
-    assert any(event.note.startswith("device_avg_5m 0.") for event in events), json.dumps([one.note for one in events])
+    hot_nodes.await_events(
+        evenload, "NodeOverloaded", lambda notes: any(note.startswith("device_avg_5m 0.") for note in notes)
+    )

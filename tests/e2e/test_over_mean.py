@@ -2,13 +2,9 @@
 
 import collections.abc
 import functools
-import json
-from typing import Any
 
-import click.testing
 import pytest
 
-import cli.__main__
 from tests.e2e import bodies, hot_nodes, policies, stack
 
 pytestmark = pytest.mark.cluster
@@ -32,15 +28,6 @@ def evenload() -> collections.abc.Iterator[stack.Stack]:
         started.descheduler.kill()
 
 
-def plan(evenload: stack.Stack) -> dict[str, Any]:
-    """The plan of this moment, as the command prints it."""
-    words = ["plan", "--descheduler", evenload.descheduler.url, "-o", "json"]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
-    assert result.exit_code == 0, result.stderr
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
-
-
 def test_a_node_far_above_the_mean_is_relieved_and_comes_to_rest_near_it(evenload: stack.Stack) -> None:
     hot_nodes.filled(evenload, "web", BUSY, HEAVY)
     evenload.set_load(BUSY, memory_ratio=0.1)
@@ -54,6 +41,6 @@ def test_a_node_far_above_the_mean_is_relieved_and_comes_to_rest_near_it(evenloa
     assert {row["node"] for row in rows} == {BUSY}
     assert all(0.3 <= row["threshold_ratio"] <= 0.45 for row in rows), rows
     assert all(row["value_ratio"] < 0.9 for row in rows), "under both fixed lines"
-    (line,) = plan(evenload)["mean_lines"]
+    (line,) = hot_nodes.plan(evenload)["mean_lines"]
     assert (line["metric"], line["nodes"]) == ("memory_avg_5m", 6)
     assert line["target_ratio"] == pytest.approx(line["mean_ratio"] + 0.15, abs=1e-3)

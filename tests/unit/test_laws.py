@@ -28,7 +28,7 @@ APART: Final[dict[str, str]] = {
     "cli.doctor.checks": "the list to which a new check is added",
     "cli.effectiveness_plot": "the only module of the command that draws",
     "cluster.demo.budgets": "judges the demo; fed by a reflector, not by the phases",
-    "descheduler.planning.departed_load": "one formula; the planner is long",
+    "descheduler.placement.made_room": "a reading without some pods; destinations are long",
     "extender.verbs.neutral_answers": "answers without a view, so that they cannot wait for one",
     "policy.schema.json_schema": "an entry point: python -m policy.schema.json_schema",
     "promql.http.response_limits": "limits of one response; the client is long",

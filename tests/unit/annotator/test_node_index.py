@@ -23,8 +23,8 @@ def test_a_changed_node_is_seen() -> None:
     shared = made.rules(POLICY).hot_above
     own = builders.node("a", annotations={node_thresholds.KEY: '{"cpu_avg_5m": 0.3}'})
     made.follow((own,))
-    assert shared.shape == (6,)
-    assert made.rules(POLICY).hot_above[0, 0] == 0.3
+    assert shared.shape == (1, 6)
+    assert made.rules(POLICY).hot_above[0, 0, 0] == 0.3
     fleet, directory = made.follow((own, builders.node("b")))
     assert fleet.names == ("a", "b")
     assert directory.resolve("b") == "b"

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from annotator.collect.last_good_values import NodeSet
-from annotator.collect.node_windows import Carried, NodeWindows, Samples
+from annotator.collect.node_windows import Carried, NodeWindows
 from policy import metrics
 from policy.contract.load_annotation import Reading, Windows
 from policy.metrics import Metric
+from policy.rules.sample_windows import Samples
 from tests import builders
 
 NOW = 1_795_233_600.0  # 2026-11-21T04:00:00Z

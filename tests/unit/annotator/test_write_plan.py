@@ -152,6 +152,42 @@ def test_a_pools_threshold_decides_what_is_written_at_once_on_its_nodes(
     assert len(planned(node, {"cpu_avg_5m": Held(after, NOW)}, policy=policy).patches) == patches
 
 
+JOBS = {"name": "jobs", "match": {"priority": {"max": -1}}, "filter": {"thresholds": {"cpu_avg_5m": 0.9}}}
+
+
+@pytest.mark.parametrize(
+    ("own_thresholds", "before", "after", "patches"),
+    [
+        pytest.param(None, 0.895, 0.905, 1, id="crossing the threshold of a class of pods"),
+        pytest.param(None, 0.645, 0.655, 1, id="crossing the policy's, which holds for all others"),
+        pytest.param(None, 0.695, 0.705, 0, id="crossing none"),
+        pytest.param('{"cpu_avg_5m": 0.7}', 0.695, 0.705, 1, id="crossing the node's own"),
+        pytest.param('{"cpu_avg_5m": 0.7}', 0.895, 0.905, 0, id="crossing the class's, which its own replaces"),
+    ],
+)
+def test_a_threshold_of_a_class_of_pods_decides_what_is_written_at_once(
+    own_thresholds: str | None, before: float, after: float, patches: int
+) -> None:
+    node = written(cpu_avg_5m=before)
+    node = node if own_thresholds is None else own(node, own_thresholds)
+    policy = load_policy.LoadPolicy.of({"podClasses": [JOBS]})
+    assert len(planned(node, {"cpu_avg_5m": Held(after, NOW)}, policy=policy).patches) == patches
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cooled"),
+    [
+        pytest.param(0.95, 0.85, True, id="for pods of the class, while it is closed for others"),
+        pytest.param(0.7, 0.6, True, id="for others, as it was open for the class"),
+        pytest.param(0.85, 0.75, False, id="for nobody"),
+    ],
+)
+def test_a_node_has_cooled_when_it_opens_for_pods_of_some_class(before: float, after: float, cooled: bool) -> None:
+    node, policy = written(cpu_avg_5m=before), load_policy.LoadPolicy.of({"podClasses": [JOBS]})
+    found = planned(node, {"cpu_avg_5m": Held(after, NOW)}, policy=policy)
+    assert found.cooled == (node.name if cooled else "")
+
+
 def test_a_node_has_cooled_when_it_is_under_its_own_threshold() -> None:
     node, after = written(cpu_avg_5m=0.95), {"cpu_avg_5m": Held(0.85, NOW)}
     assert planned(own(node, '{"cpu_avg_5m": 0.9}'), after).cooled == node.name

@@ -14,6 +14,7 @@ from cli.common import api_types as answers
 from kube import objects
 from tests import builders
 from tests.unit.cli import extenders
+from tests.unit.descheduler.test_protections import set_spec
 from tests.unit.extender import worlds
 
 HALF = dict.fromkeys(worlds.IDLE, 0.5)
@@ -156,7 +157,32 @@ def test_json_and_yaml_are_data_alone_and_carry_the_share(extender: extenders.Ex
         "broken": True,
         "own": False,
         "pool": False,
+        "pod_class": False,
     }
+
+
+@pytest.mark.parametrize("now", [False, True])
+def test_the_class_of_the_pod_is_named_beside_its_limits(tmp_path: pathlib.Path, now: bool) -> None:
+    thresholds = {"cpu_avg_5m": 0.95, "memory_avg_5m": 0.05}
+    jobs = {"name": "jobs", "match": {"priorityClassNames": ["night"]}, "filter": {"thresholds": thresholds}}
+    view = worlds.view_of({"hot": worlds.HOT, "half": HALF}, worlds.policy(podClasses=[jobs]))
+    view.nodes.node_changed(None, worlds.node("cool", worlds.IDLE, thresholds='{"memory_avg_5m": 0.2}'))
+    night = set_spec(priorityClassName="night")
+    body = builders.pod_body("web", mutate=night)
+    with extenders.serving({}, view) as served, extenders.apiserver(tmp_path, body, NAMES) as file:
+        served.decide(NAMES, mutate=night)
+        words = ["explain", "pod", "web", "--extender", served.url, "--kubeconfig", str(file), *["--now"] * now]
+        result = extenders.run(*words)
+        wide = extenders.run(*words, "-o", "wide").stdout
+        story = json.loads(extenders.run(*words, "-o", "json").stdout)
+    assert "of class jobs, the first that matches it\n" in result.stdout
+    over = "rejected: memory_avg_5m 10.0% > 5% of class jobs (10.0% read 0s ago)"
+    assert over in row(result.stdout, "hot")
+    assert "passes: memory_avg_5m 10.0% <= 20% of its own (10.0% read 0s ago)" in row(result.stdout, "cool")
+    limits = {" ".join(line.split()[:2]): line for line in wide.splitlines() if line.startswith(NAMES)}
+    assert "95% (class jobs)" in limits["hot cpu_avg_5m"]
+    assert "20% (own)" in limits["cool memory_avg_5m"]
+    assert story["pod_class"] == "jobs"
 
 
 @pytest.mark.parametrize("now", [False, True])

@@ -201,6 +201,7 @@ def test_show_reads_every_section_back(file: pathlib.Path) -> None:
         "extender:",
         "descheduler:",
         "pools:",
+        "podClasses:",
     ]
     assert result.stderr.startswith(f"{file}, hash ")
 

@@ -61,6 +61,16 @@ DIFFERENT = {
         "pools: [{name: a, nodeSelector: {matchLabels: {b: c}}, filter: {thresholds: {cpu_avg_5m: 0}}}]",
         ["pools[a].filter.thresholds.cpu_avg_5m: (none) -> 0"],
     ),
+    "a class of pods by its name, where 0 turns a rule off": (
+        "podClasses: [{name: a, match: {priorityClassNames: [b, c]}}]",
+        "podClasses: [{name: a, match: {priorityClassNames: [c, b]}, filter: {thresholds: {cpu_avg_5m: 0}}}]",
+        ["podClasses[a].filter.thresholds.cpu_avg_5m: (none) -> 0"],
+    ),
+    "the order of classes of pods, which decides": (
+        "podClasses: [{name: a, match: {namespaces: [a]}}, {name: b, match: {namespaces: [b]}}]",
+        "podClasses: [{name: b, match: {namespaces: [b]}}, {name: a, match: {namespaces: [a]}}]",
+        ["podClasses (order): [a, b] -> [b, a]"],
+    ),
     "the order of pools, which decides": (
         "pools: [{name: a, nodeSelector: {matchLabels: {b: c}}}, {name: d, nodeSelector: {}}]",
         "pools: [{name: d, nodeSelector: {matchLabels: {e: f}}}, {name: a, nodeSelector: {matchLabels: {b: c}}}]",

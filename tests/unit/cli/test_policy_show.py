@@ -18,6 +18,10 @@ pools:
   nodeSelector: {matchLabels: {lifecycle: spot}}
   filter: {thresholds: {cpu_avg_5m: 0.85, cpu_max_1h: 0}}
   descheduler: {mode: Enforce, limits: {perRun: 2}}
+podClasses:
+- name: production
+  match: {priority: {min: 9000}, namespaces: ["shop*"]}
+  filter: {thresholds: {cpu_avg_5m: 0.95, memory_avg_5m: 0.9}}
 """
 CPU = "  - a node is skipped for new pods while its 5-minute CPU average is over "
 MEMORY = "  - a node is skipped for new pods while its 5-minute memory average is over "
@@ -25,20 +29,29 @@ MEMORY = "  - a node is skipped for new pods while its 5-minute memory average i
 
 @pytest.fixture
 def file(tmp_path: pathlib.Path) -> str:
-    """A policy with a pool."""
+    """A policy with a pool and a class of pods."""
     path = tmp_path / "policy.yaml"
     path.write_text(POLICY)
     return str(path)
 
 
+def prioritized(body: builders.Body) -> None:
+    """Gives a pod the priority of a PriorityClass."""
+    body["spec"].update(priority=9500, priorityClassName="high")
+
+
 @contextlib.contextmanager
 def cluster(directory: pathlib.Path) -> Iterator[str]:
-    """The kubeconfig of an apiserver with one spot node, which has a threshold of its own."""
+    """The kubeconfig of an apiserver with one spot node, which has a threshold of its own, and two pods."""
     own = {"evenload.io/thresholds": '{"memory_avg_5m": "80%", "disk": 0.5}'}
 
     def answer(exchange: scripted_http.Exchange) -> None:
         if exchange.path == "/api/v1/nodes/spot-1":
             exchange.answer(builders.node_body("spot-1", labels={"lifecycle": "spot"}, annotations=own))
+        elif exchange.path == "/api/v1/namespaces/shop/pods/web-1":
+            exchange.answer(builders.pod_body("web-1", namespace="shop", mutate=prioritized))
+        elif exchange.path == "/api/v1/namespaces/jobs/pods/night-1":
+            exchange.answer(builders.pod_body("night-1", namespace="jobs"))
         else:
             exchange.status(404, "NotFound", 'nodes "spot-2" not found')
 
@@ -100,9 +113,53 @@ def test_as_yaml_it_is_the_whole_policy_of_that_node(file: str, tmp_path: pathli
         "memory_max_1h": 0.75,
     }
     assert shown.pools == ()
+    (production,) = shown.pod_classes
+    assert production.filter.thresholds == {"cpu_avg_5m": 0.95}, "the annotation has memory_avg_5m, and comes first"
     whole = loader.load(extenders.run("policy", "show", file, "-o", "yaml").stdout, "whole")
     assert whole == loader.load(POLICY, "policy")
     assert yaml.safe_load(result.stdout)["pools"] == []
+
+
+@pytest.mark.parametrize(
+    ("pod", "words", "limit"),
+    [
+        (
+            "shop/web-1",
+            "(priority 9500, PriorityClass high) is of class production, the first that matches it (the pods of "
+            "priority 9000 or more in shop*)",
+            "95 %",
+        ),
+        ("jobs/night-1", "(priority 0, PriorityClass none) is of no class: it has the policy's own values", "65 %"),
+    ],
+)
+def test_with_a_pod_it_is_as_for_the_class_that_the_pod_has_in_the_cluster(
+    file: str, tmp_path: pathlib.Path, pod: str, words: str, limit: str
+) -> None:
+    with cluster(tmp_path) as kubeconfig:
+        result = extenders.run("policy", "show", file, "--pod", pod, "--kubeconfig", kubeconfig)
+    lines = result.stdout.splitlines()
+    assert lines[:2] == ["pod:", f"  - pod {pod} {words}"]
+    assert f"{CPU}{limit}" in lines
+    assert "pools:" in lines
+    assert "podClasses:" not in lines
+
+
+def test_with_a_pod_and_a_node_the_nearest_value_is_shown(file: str, tmp_path: pathlib.Path) -> None:
+    with cluster(tmp_path) as kubeconfig:
+        words = ["--pod", "shop/web-1", "--node", "spot-1", "--kubeconfig", kubeconfig]
+        lines = extenders.run("policy", "show", file, *words).stdout.splitlines()
+    assert [line for line in lines if not line.startswith(" ")][:3] == ["pod:", "node:", "sync:"]
+    assert {f"{CPU}95 %", f"{MEMORY}80 %"} <= set(lines), "the class before the pool, the annotation before the class"
+    assert not any("1-hour CPU maximum is over" in line for line in lines), "the pool has it off"
+    labelled = extenders.run("policy", "show", file, "--class", "production", "--labels", "lifecycle=spot").stdout
+    assert {f"{CPU}95 %", f"{MEMORY}90 %"} <= set(labelled.splitlines())
+
+
+def test_a_pod_that_the_cluster_does_not_have_ends_the_command(file: str, tmp_path: pathlib.Path) -> None:
+    with cluster(tmp_path) as kubeconfig:
+        result = extenders.run("policy", "show", file, "--pod", "shop/gone", "--kubeconfig", kubeconfig)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "not found" in result.stderr
 
 
 def test_a_node_that_the_cluster_does_not_have_ends_the_command(file: str, tmp_path: pathlib.Path) -> None:
@@ -120,9 +177,13 @@ def test_a_node_that_the_cluster_does_not_have_ends_the_command(file: str, tmp_p
         (["--labels", "=spot"], "'=spot' is no label"),
         (["--labels", "a=1,a=2"], "--labels a=1,a=2: a is given twice: a node has one value of each label"),
         (["--labels", "a=1", "--node", "n"], "--node and --labels exclude each other"),
+        (["--pod", "a/b", "--class", "c"], "--pod and --class exclude each other"),
+        (["--pod", "web-1"], "--pod web-1: expected the namespace and the name of a pod, such as shop/web-7"),
+        (["--pod", "shop/web/1"], "--pod shop/web/1: expected the namespace and the name of a pod"),
+        (["--class", "prod"], "--class prod: the policy has no such class; expected one of podClasses: production"),
     ],
 )
-def test_options_that_name_no_node_are_bad_input(file: str, options: list[str], message: str) -> None:
+def test_options_that_name_no_node_and_no_pod_are_bad_input(file: str, options: list[str], message: str) -> None:
     result = extenders.run("policy", "show", file, *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr

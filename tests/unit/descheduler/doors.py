@@ -39,6 +39,7 @@ class FakeDoor:
         self.versions_asked: list[str] = []
         self.listed: dict[str, str] = {}
         self.lists: list[tuple[str, str]] = []
+        self.pod_metrics_failure: errors.KubeError | None = None
 
     def evict(
         self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
@@ -53,9 +54,11 @@ class FakeDoor:
 
     def list(self, kind: Kind[Any], *, namespace: str = "", field_selector: str = "", **_: object) -> Listing[Any]:
         self._check()
+        if kind is kinds.POD_METRICS and self.pod_metrics_failure is not None:
+            raise self.pod_metrics_failure
         self.listed[kind.plural] = field_selector
         self.lists.append((kind.plural, namespace))
-        items = self.objects.get(kind.plural, ())
+        items = self.objects.get(kind.name if kind is kinds.POD_METRICS else kind.plural, ())
         return Listing(tuple(one for one in items if namespace in ("", one.namespace)), "1")
 
     def resources(self, api_version: str) -> tuple[ApiResource, ...]:

@@ -1,10 +1,12 @@
 """Where a pod could go: every rule that keeps a node from being a destination, each by one difference."""
 
+import dataclasses
 import json
 from typing import Any
 
 import pytest
 
+from descheduler.planning import planner
 from descheduler.snapshot.eviction_history import History, Measured
 from kube import objects
 from kube_scheduler import volumes
@@ -247,6 +249,61 @@ def test_a_node_that_our_own_filter_rejects_is_no_destination(
     assert verdict.detail == (f"no other node takes it: {why}" if why else "expected on warm")
 
 
+def classified(**thresholds: float) -> load_policy.LoadPolicy:
+    """A policy with other filter thresholds for pods of a priority, beside another for nodes of a label."""
+    production = {"name": "production", "match": {"priority": {"min": 100}}, "filter": {"thresholds": thresholds}}
+    return load_policy.LoadPolicy.of({**pooled(0.52).as_file(), "podClasses": [production]})
+
+
+@pytest.mark.parametrize(
+    ("node", "priority", "obeyed", "why"),
+    [
+        pytest.param({}, 100, classified(memory_avg_5m=0.55), "", id="its class has a higher threshold"),
+        pytest.param(
+            {}, 99, classified(memory_avg_5m=0.55), "1 filter: memory_avg_5m over 0.5", id="a pod of another class"
+        ),
+        pytest.param(
+            {}, 100, classified(memory_avg_5m=0.4), "1 filter: memory_avg_5m over 0.4", id="over that of its class"
+        ),
+        pytest.param({}, 100, classified(memory_avg_5m=0), "", id="the rule is off for its class"),
+        pytest.param(
+            {}, 100, classified(memory_avg_5m=0, cpu_avg_5m=0.05), "1 filter: cpu_avg_5m over 0.05", id="another metric"
+        ),
+        pytest.param({"labels": SPOT}, 100, classified(memory_avg_5m=0.55), "", id="its class comes before the pool"),
+        pytest.param(
+            {"labels": SPOT}, 100, classified(cpu_avg_5m=0.5), "1 filter: memory_avg_5m over 0.52", id="the pool's rest"
+        ),
+        pytest.param(
+            {"annotations": {"evenload.io/thresholds": '{"memory_avg_5m": 0.45}'}},
+            100,
+            classified(memory_avg_5m=0.55),
+            "1 filter: memory_avg_5m over 0.45",
+            id="the node's own comes before its class",
+        ),
+    ],
+)
+def test_a_pod_of_a_class_goes_where_the_extender_would_let_it(
+    node: dict[str, Any], priority: int, obeyed: load_policy.LoadPolicy, why: str
+) -> None:
+    scene = Scene().node("hot", memory=0.9).node("warm", memory=0.53, **node)
+    scene.workload("web", on=["hot", "warm"], mutate=set_spec(priority=priority))
+    verdict = scenes.judged(scene.plan(obeyed))["web-0"].verdict
+    assert verdict.detail == (f"no other node takes it: {why}" if why else "expected on warm")
+
+
+@pytest.mark.parametrize("priority", [pytest.param(100, id="of another class"), pytest.param(0, id="of its own")])
+def test_room_that_another_pod_takes_is_gone_for_pods_of_every_class(priority: int) -> None:
+    scene = Scene().node("hot", memory=0.9).node("hot2", memory=0.85).node("warm", memory=0.35)
+    scene.workload("prod", on=["hot", "warm"], gib=6.4, mutate=set_spec(priority=priority))
+    scene.workload("web", on=["hot2", "warm"], gib=3.2)
+    plan = scene.plan(classified(memory_avg_5m=0.6))
+    found = {name: scenes.judged(plan)[name].verdict.detail for name in ("prod-0", "web-0")}
+    assert found == {
+        "prod-0": "expected on warm",
+        "web-0": "no other node takes it: 1 filter: memory_avg_5m over 0.5, 1 overloaded",
+    }
+
+
 def test_the_plan_says_why_each_node_does_not_take_the_pod() -> None:
     scene = Scene().node("hot", memory=0.9).node("hot2", memory=0.95).node("full", memory=0.5).node("cool")
     scene.node("cordoned", mutate=cool_spec(unschedulable=True)).node("tainted", mutate=cool_spec(taints=[TAINT]))
@@ -351,6 +408,27 @@ def test_a_replacement_that_landed_counts_by_what_the_evicted_pod_used(
     obeyed = load_policy.LoadPolicy.of({"recentPods": recent_pods})
     plan = scene.plan(obeyed, History(landed=landed))  # 0.45 + 0.6 * 4/32 + 4/32 > 0.6
     assert scenes.causes(plan)["web-0"] == expected
+
+
+@pytest.mark.parametrize(
+    ("at_readings", "age_seconds", "expected"),
+    [(True, 290, "no_destination"), (True, 400, "no_destination"), (True, 460, "chosen"), (False, 290, "chosen")],
+)
+def test_a_pod_that_landed_counts_until_the_windows_of_its_node_show_it_however_late_these_are(
+    at_readings: bool, age_seconds: float, expected: str
+) -> None:
+    """The annotation of the destination is 180 s old, so of a pod that came 290 s ago it shows 110 s."""
+
+    def bound(body: builders.Body) -> None:
+        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - age_seconds)
+
+    scene = Scene().node("hot", memory=0.9).node("cool", memory=0.45).workload("web", on=["hot", "hot"])
+    taken = scene.workload("new", on=["cool"], memory="64Mi", mutate=bound).snapshot()
+    readings = {**taken.node_usage, "cool": taken.node_usage["cool"]._replace(at_seconds=NOW - 180)}
+    late = dataclasses.replace(taken, node_usage=readings, windows_end_at_readings=at_readings)
+    obeyed = scenes.policy()
+    landed = History(landed={"uid-new-0": Measured(0.0, 4 * scenes.GIB)})
+    assert scenes.causes(planner.plan(late, scene.overloads(obeyed), obeyed, landed))["web-0"] == expected
 
 
 def filled_ratio(*, by_ledger: bool) -> float:

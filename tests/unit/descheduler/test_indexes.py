@@ -7,14 +7,15 @@ import pytest
 from hypothesis import strategies as st
 
 from descheduler.planning import disruption_budgets
-from descheduler.snapshot import cluster_reader, cluster_watch, usage, workloads
+from descheduler.snapshot import usage, workloads
+from descheduler.sources.prometheus import PrometheusUsage
 from kube.objects import Deployment, Pod
 from policy.contract import node_thresholds
 from policy.schema import load_policy
 from promql.door import Answer, Sample
 from promql.queries import identity
 from tests import builders
-from tests.unit.descheduler import doors, scenes
+from tests.unit.descheduler import scenes
 from tests.unit.descheduler.test_plan_invariants import clusters
 
 LABELS = st.dictionaries(st.sampled_from(["app", "tier", "zone"]), st.sampled_from(["a", "b"]), max_size=3)
@@ -133,18 +134,13 @@ class OneAnswer:
         raise NotImplementedError
 
 
-def nothing() -> cluster_watch.ClusterView:
-    """No view: these tests ask Prometheus only."""
-    raise AssertionError
-
-
 def test_selectors_reach_every_query_of_nodes_and_of_pods() -> None:
     prometheus = OneAnswer("10.0.0.7:9100")
     labels = identity.SeriesLabels(node_selector='cluster="a",of="nodes"', pod_selector='cluster="a",of="pods"')
-    reader = cluster_reader.Reader(nothing, doors.FakeDoor(), prometheus, labels)  # type: ignore[arg-type]
-    reader.node_usage([], scenes.policy())
+    source = PrometheusUsage(prometheus, labels)  # type: ignore[arg-type]
+    source.node_usage([], scenes.policy())
     of_nodes = len(prometheus.asked)
-    reader.pod_usage(scenes.policy(), [builders.pod("web-0")], of_all=1)
+    source.pod_usage(scenes.policy(), [builders.pod("web-0")], of_all=1)
     assert all('cluster="a",of="nodes"' in text for text in prometheus.asked[:of_nodes])
     assert len(prometheus.asked) == of_nodes + 4
     assert all('cluster="a",of="pods"' in text for text in prometheus.asked[of_nodes:])
@@ -156,12 +152,12 @@ def test_a_node_that_gets_another_address_is_known_by_it(address: str) -> None:
         return lambda body: body["status"].update(addresses=[{"type": "InternalIP", "address": to}])
 
     prometheus = OneAnswer("10.0.0.7:9100")
-    reader = cluster_reader.Reader(nothing, doors.FakeDoor(), prometheus, identity.SeriesLabels())  # type: ignore[arg-type]
+    source = PrometheusUsage(prometheus, identity.SeriesLabels())  # type: ignore[arg-type]
     first = [builders.node("n", mutate=addressed("10.0.0.7"))]
     then = [builders.node("n", mutate=addressed(address))]
     policy = scenes.policy()
-    assert set(reader.node_usage(first, policy)) == {"n"}
-    assert set(reader.node_usage(then, policy)) == ({"n"} if address == "10.0.0.7" else set())
+    assert set(source.node_usage(first, policy)) == {"n"}
+    assert set(source.node_usage(then, policy)) == ({"n"} if address == "10.0.0.7" else set())
 
 
 def test_a_run_asks_prometheus_for_no_forecast_even_where_a_node_names_one() -> None:
@@ -171,3 +167,11 @@ def test_a_run_asks_prometheus_for_no_forecast_even_where_a_node_names_one() -> 
     names = [metric.name for metric in usage.metrics_read(policy, [own])]
     assert "cpu_max_1d" in names
     assert "cpu_forecast_4h" not in names
+
+
+def test_a_run_asks_prometheus_for_the_metrics_that_some_class_of_pods_is_filtered_by() -> None:
+    def names(*classes: object) -> set[str]:
+        return {one.name for one in usage.metrics_read(load_policy.LoadPolicy.of({"podClasses": list(classes)}))}
+
+    batch = {"name": "batch", "match": {}, "filter": {"thresholds": {"cpu_max_1d": 0.5, "memory_max_1d": 0}}}
+    assert names(batch) - names() == {"cpu_max_1d"}

@@ -176,7 +176,7 @@ def test_a_replacement_that_landed_is_known_by_what_the_evicted_pod_used(ledger:
     record(ledger, "evicted", name="api")
     ledger.fill(row_id, landed_pod="uid-web-9")
     landed = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0).landed
-    assert landed == {"uid-web-9": Measured(500.0, 4 * scenes.GIB)}
+    assert landed == {"uid-web-9": Measured(500.0, 4 * scenes.GIB, "memory_avg_5m", 0.9 - 0.775)}
 
 
 def test_what_a_node_showed_after_its_evictions_is_known_for_a_day(ledger: Ledger) -> None:

@@ -7,8 +7,10 @@ import pytest
 
 from descheduler.ledger import prediction_errors
 from descheduler.ledger.rows import Query
-from descheduler.snapshot.eviction_history import EvictedPod, History
+from descheduler.snapshot.eviction_history import EvictedPod, History, Measured
 from policy.schema.load_policy import LoadPolicy
+from runtime import clock
+from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
 from tests.unit.descheduler.worlds import World
@@ -83,6 +85,28 @@ def test_a_pod_evicted_for_cpu_needs_room_for_its_disk_too() -> None:
 def test_a_pod_evicted_for_it_a_moment_ago_counts_as_gone(metric: str, expected: list[str]) -> None:
     gone = EvictedPod("busy", "uid-gone", NOW - 10, 100.0, 1e9, metric, 0.35)
     plan = busy(pod=0.4).plan(POLICY, History(departed=(gone,)))
+    assert scenes.evicted(plan) == expected
+
+
+@pytest.mark.parametrize(
+    ("metric", "age_seconds", "expected"),
+    [
+        pytest.param("", 120, ["pod-0"], id="not by the ledger"),
+        pytest.param("memory_avg_5m", 120, ["pod-0"], id="evicted for memory"),
+        pytest.param("disk_avg_5m", 120, [], id="the window shows two fifths of it"),
+        pytest.param("disk_avg_5m", 290, ["pod-0"], id="the window shows all but a thirtieth"),
+    ],
+)
+def test_a_replacement_counts_on_its_destination_until_the_window_shows_it(
+    metric: str, age_seconds: float, expected: list[str]
+) -> None:
+    """Before, the next run gave the destination a second pod for which it had no room: 0.2 + 0.3 * 3/5 + 0.3 > 0.6."""
+
+    def bound(body: builders.Body) -> None:
+        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - age_seconds)
+
+    scene = busy(pod=0.3).reading("idle", disk_avg_5m=0.2).workload("new", on=["idle"], memory="64Mi", mutate=bound)
+    plan = scene.plan(POLICY, History(landed={"uid-new-0": Measured(100.0, 1e9, metric, 0.3)}))
     assert scenes.evicted(plan) == expected
 
 

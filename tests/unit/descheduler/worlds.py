@@ -15,9 +15,10 @@ from descheduler.http import app
 from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
 from descheduler.service import Parts, Service
-from descheduler.snapshot import cluster_reader, usage
+from descheduler.snapshot import usage
 from descheduler.snapshot.cluster_reader import Reader
 from descheduler.snapshot.cluster_watch import ClusterView, ClusterWatch
+from descheduler.sources.prometheus import PrometheusUsage
 from kube import kinds
 from kube.events import EventWriter
 from kube.policy_events import PolicyEventPublisher, speaker
@@ -69,7 +70,8 @@ class FakePrometheus:
 
     def _rows(self, expression: str, moment: float) -> collections.abc.Iterator[tuple[dict[str, str], float]]:
         times = {node_queries.data_time("cpu"), node_queries.data_time("memory")}
-        texts = {node_queries.of_metric(metric): metric.name for metric in self._policy.metrics_in_force}
+        asked = load_metrics.measured(self._policy.metrics_in_force)
+        texts = {node_queries.of_metric(metric): metric.name for metric in asked}
         for node, ratios in self._scene.readings.items():
             if expression in times:
                 yield {"instance": f"{node}:9100"}, moment - self.age_seconds
@@ -78,7 +80,7 @@ class FakePrometheus:
         yield from self._pod_rows(expression, moment)
 
     def _pod_rows(self, expression: str, moment: float) -> collections.abc.Iterator[tuple[dict[str, str], float]]:
-        windows = cluster_reader.pod_windows(self._policy)
+        windows = usage.pod_windows(self._policy)
         shares = {
             query: resource for resource, query in load_metrics.pod_queries(self._policy.metrics_in_force).items()
         }
@@ -122,13 +124,14 @@ class World:
         self.stopping = threading.Event()
         self.registry = CollectorRegistry()
         self.show(scene)
+        self.source = self.of_usage()
         given = ServiceOptions(path, namespace="ours")
         writer = EventWriter(self.door, controller=CONTROLLER, instance="me", clock=self.clock)
         announcer = EventPublisher(writer, LedgerEventSink(self.ledger, self.clock))
         self.service = Service(
             Parts(
                 policy=self.policy,
-                reader=Reader(self.listed, self.door, self.prometheus, identity.SeriesLabels()),
+                reader=Reader(self.listed, self.door, self.source),
                 ledger=self.ledger,
                 evicter=Evictor(self.door, self.ledger, announcer, clock=self.clock),
                 announcer=announcer,
@@ -142,6 +145,10 @@ class World:
                 news=PolicyEventPublisher(self.policy, self.door, speaker("descheduler", given), clock=self.clock),
             )
         )
+
+    def of_usage(self) -> usage.UsageSource:
+        """Where its usage comes from."""
+        return PrometheusUsage(self.prometheus, identity.SeriesLabels())
 
     def show(self, scene: Scene) -> None:
         """What the apiserver lists from now on."""

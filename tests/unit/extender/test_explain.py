@@ -50,6 +50,7 @@ def test_explain_names_metric_value_limit_and_every_term() -> None:
         "expected": 0.07,
         "own": False,
         "pool": False,
+        "pod_class": False,
         "age_seconds": 0.0,
         "broken": True,
     }

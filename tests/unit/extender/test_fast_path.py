@@ -29,6 +29,11 @@ METRICS = tuple(worlds.IDLE)
 OWNERS = (("ReplicaSet", "web"), ("StatefulSet", "db"), None)
 SIZES: tuple[dict[str, Any], ...] = ({}, {"cpu": "6", "memory": "1Gi"}, {"cpu": "0", "memory": "30Gi"}, {"cpu": "x"})
 PODS = tuple(f"b{at}" for at in range(12))
+PRIORITIES: tuple[builders.Mutator | None, ...] = (
+    None,
+    lambda body: body["spec"].update(priority=1000, priorityClassName="c0"),
+    lambda body: body["spec"].update(priority=2000, priorityClassName="c1"),
+)
 
 
 class Side:
@@ -249,6 +254,26 @@ POLICIES = st.builds(
         max_size=2,
     ),
 )
+CLASSES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "match": st.sampled_from(
+                [{}, {"priority": {"min": 1000}}, {"priority": {"max": 0}}, {"priorityClassNames": ["c1"]}]
+            ),
+            "filter": st.fixed_dictionaries(
+                {"thresholds": st.dictionaries(st.sampled_from(METRICS), st.sampled_from([0.0, 0.2, 0.9]))}
+            ),
+            "score": st.fixed_dictionaries(
+                {"weights": st.dictionaries(st.sampled_from(METRICS), st.sampled_from([0.0, 0.5, 3.0]))},
+                optional={"goal": st.sampled_from(["pack", "spread"])},
+            ),
+        }
+    ),
+    max_size=3,
+).map(lambda classes: [{"name": f"class-{at}", **one} for at, one in enumerate(classes)])
+CLASSIFIED = st.builds(
+    lambda policy, classes: load_policy.LoadPolicy.of({**policy.as_file(), "podClasses": classes}), POLICIES, CLASSES
+)
 LABELS = st.sampled_from([{}, {"kind": "x"}, {"kind": "y"}])
 OWN = st.none() | st.dictionaries(st.sampled_from(METRICS), st.sampled_from([0.0, 0.05, 0.333, 0.9]), max_size=3)
 MEANS = st.dictionaries(
@@ -265,7 +290,7 @@ STEPS = st.one_of(
     st.tuples(st.just("wait"), st.sampled_from([f"p{at}" for at in range(6)])),
     st.tuples(st.just("usage"), st.none() | MEANS, st.sampled_from([0, 0, 4000])),
     st.tuples(st.just("tick"), st.floats(0.1, 90.0)),
-    st.tuples(st.just("policy"), POLICIES),
+    st.tuples(st.just("policy"), CLASSIFIED),
     st.tuples(
         st.just("ask"), st.permutations(NAMES), st.integers(1, 12), st.integers(0, 5), st.booleans(), st.booleans()
     ),
@@ -274,7 +299,7 @@ STEPS = st.one_of(
 
 @hypothesis.settings(deadline=None, max_examples=100, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(
-    policy=POLICIES,
+    policy=CLASSIFIED,
     loads=CLUSTERS,
     own=st.lists(OWN, min_size=len(NAMES), max_size=len(NAMES)) | st.just([None] * len(NAMES)),
     bound=st.lists(BINDINGS, max_size=len(PODS)),
@@ -321,7 +346,7 @@ def ask_as_the_scheduler_does(
     """Filter, then prioritize over those that passed, as Go writes it."""
     names = [name for name in order[:count] if not known_only or name in pair.nodes]
     fields = {"owner": OWNERS[pod % len(OWNERS)], "annotations": OPTED_OUT if opts_out else None}
-    fields |= SIZES[pod % len(SIZES)]
+    fields |= SIZES[pod % len(SIZES)] | {"mutate": PRIORITIES[pod % len(PRIORITIES)]}
     if pod != 5:  # of which the watch hears later, or never
         pair.wait(f"p{pod}", **fields)
     passed = pair.ask("filter", go_body(names, f"p{pod}", **fields))["NodeNames"]

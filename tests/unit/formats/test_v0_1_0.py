@@ -225,12 +225,20 @@ def test_the_page_names_the_sections_that_0_1_0_refuses() -> None:
     before = json.loads((HERE / "defaults.json").read_text(encoding="utf-8"))
     added = {path for path, _ in leaves(load_policy.defaults().as_file())} - {path for path, _ in leaves(before)}
     sections = {path.split(".")[0] for path in added} - before.keys()
-    assert sections == {"extender", "pools"}
+    assert sections == {"extender", "pools", "podClasses"}
     keys = {".".join((path.split(".")[0], path.split(".")[-1])) for path in added if path.split(".")[0] in before}
-    assert keys == {"score.goal", "score.target", "descheduler.overMean"}
+    assert keys == {
+        "score.goal",
+        "score.target",
+        "descheduler.overMean",
+        "descheduler.beforePeak",
+        "descheduler.makeRoom",
+    }
     page = (ROOT / "docs" / "reference" / "compatibility.md").read_text(encoding="utf-8")
-    assert "0.2.0 adds the policy's sections `extender` and `pools`, the keys `goal` and `target` of `score`" in page
-    assert "`overMean` of a band and `podQuery` of a metric" in " ".join(page.split())
+    assert "0.2.0 adds the policy's sections `extender`, `pools` and `podClasses`, the keys `goal` and `target`" in page
+    assert "`beforePeak` and `makeRoom` of `descheduler`, `overMean` of a band and `podQuery` of a metric" in " ".join(
+        page.split()
+    )
 
 
 def test_the_page_states_the_versions_that_are_written() -> None:

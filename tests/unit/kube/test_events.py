@@ -100,6 +100,8 @@ def test_reasons_are_pinned() -> None:
         "EvictionLoop",
         "NoFittingNode",
         "NodeLoadNotFalling",
+        "NodePeakExpected",
+        "NodeMakesRoom",
         "ReplacementsNotReady",
         "PolicyRefused",
         "PolicyAccepted",

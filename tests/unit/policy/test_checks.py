@@ -10,6 +10,10 @@ _SPOT = {"name": "spot", "nodeSelector": {"matchLabels": {"pool": "spot"}}}
 _EXPRESSION = {"key": "app", "operator": "In"}
 
 
+def _class(name: str, **match: object) -> dict[str, object]:
+    return {"name": name, "match": match}
+
+
 def _pool(name: str, **labels: str) -> dict[str, object]:
     return {"name": name, "nodeSelector": {"matchLabels": labels}}
 
@@ -143,7 +147,36 @@ def _band(above: float, until: float) -> dict[str, object]:
                 "descheduler": {"thresholds": {"cpu_forecast_4h": {"evictAbove": 0.8, "evictUntil": 0.6}}},
             },
             "descheduler.thresholds.cpu_forecast_4h",
-            "a forecast has no threshold",
+            "a forecast has no threshold: give it a weight of the score, or lines in descheduler.beforePeak",
+        ),
+        (
+            {"metrics": [_FORECAST], "descheduler": {"beforePeak": {"thresholds": {"cpu_avg_5m": _band(0.8, 0.6)}}}},
+            "descheduler.beforePeak.thresholds.cpu_avg_5m",
+            "cpu_avg_5m looks back: only a forecast has a peak ahead",
+        ),
+        (
+            {"metrics": [_FORECAST], "descheduler": {"beforePeak": {"thresholds": {"cpu_forecast": _band(0.8, 0.6)}}}},
+            "descheduler.beforePeak.thresholds.cpu_forecast",
+            'no metric of this name; did you mean "cpu_forecast_4h"',
+        ),
+        (
+            {
+                "metrics": [_FORECAST],
+                "descheduler": {"beforePeak": {"thresholds": {"cpu_forecast_4h": _band(0.8, 0.8)}}},
+            },
+            "descheduler.beforePeak.thresholds.cpu_forecast_4h.evictUntil",
+            "must be lower than evictAbove (0.8)",
+        ),
+        (
+            {
+                "metrics": [_FORECAST],
+                "descheduler": {
+                    "thresholds": {"memory_avg_5m": _band(0.8, 0.6)},
+                    "beforePeak": {"thresholds": {"cpu_forecast_4h": _band(0.9, 0.8)}},
+                },
+            },
+            "descheduler.beforePeak.thresholds.cpu_forecast_4h",
+            "cpu has no line in descheduler.thresholds: destinations would not be judged by it",
         ),
         (
             {
@@ -252,6 +285,71 @@ def _band(above: float, until: float) -> dict[str, object]:
             "In needs at least one",
         ),
         (
+            {"podClasses": [_class("a", namespaces=["x"]), _class("a", namespaces=["y"])]},
+            "podClasses[1].name",
+            "class a is listed twice",
+        ),
+        (
+            {"podClasses": [_class("a"), _class("b", namespaces=["x"])]},
+            "podClasses[0].match",
+            "matches every pod, so that none is left for class b: list class a last",
+        ),
+        (
+            {"podClasses": [_class("a", namespaces=["x-*"]), _class("b", namespaces=["x-1"], priority={"min": 1})]},
+            "podClasses[1].match",
+            "no pod is left for class b: each that matches is of a class before it; list b before them, or remove it",
+        ),
+        (
+            {"podClasses": [_class("a", priority={"min": 2, "max": 1})]},
+            "podClasses[0].match.priority.min",
+            "2 is over max (1), so that no pod matches",
+        ),
+        (
+            {"podClasses": [_class(f"c{at}", namespaces=[f"n{at}"]) for at in range(9)]},
+            "podClasses",
+            "9 classes, expected at most 8: the extender keeps the scores of all nodes for each",
+        ),
+        (
+            {"podClasses": [{**_class("a"), "filter": {"thresholds": {"cpu_avg": 0.5}}}]},
+            "podClasses[0].filter.thresholds.cpu_avg",
+            'no metric of this name; did you mean "cpu_avg_5m"',
+        ),
+        (
+            {"podClasses": [{**_class("a"), "score": {"weights": {"cpu": 1}}}]},
+            "podClasses[0].score.weights.cpu",
+            "no metric of this name",
+        ),
+        (
+            {"podClasses": [{**_class("a"), "score": {"target": 1}}]},
+            "podClasses[0].score.target",
+            "must be over 0 and under 1, got 1",
+        ),
+        (
+            {
+                "score": {"weights": {"cpu_avg_5m": 1}},
+                "podClasses": [{**_class("a"), "score": {"weights": {"cpu_avg_5m": 0}}}],
+            },
+            "podClasses[0].score.weights",
+            "all weights are 0 for this class, with those of score.weights: at least one metric must count",
+        ),
+        (
+            {
+                "score": {"weights": {"cpu_avg_5m": 1, "cpu_max_1h": 1}},
+                "pools": [{**_pool("p", app="x"), "score": {"weights": {"cpu_max_1h": 0}}}],
+                "podClasses": [{**_class("a"), "score": {"weights": {"cpu_avg_5m": 0}}}],
+            },
+            "podClasses[0].score.weights",
+            "all weights are 0 for this class on nodes of pool p: at least one metric must count",
+        ),
+        (
+            {
+                "metrics": [{"name": "ahead", "resource": "cpu", "statistic": "forecast", "window": "4h"}],
+                "podClasses": [{**_class("a"), "filter": {"thresholds": {"ahead": 0.5}}}],
+            },
+            "podClasses[0].filter.thresholds.ahead",
+            "a forecast has no threshold",
+        ),
+        (
             {
                 "descheduler": {
                     "flow": [
@@ -305,6 +403,10 @@ def test_a_time_zone_must_be_one_of_the_iana_database(zone: str) -> None:
         {"descheduler": {"windows": [{"from": "22:00", "to": "06:00", "timeZone": "Europe/Berlin"}]}},
         {"descheduler": {"windows": [{"from": "00:00", "to": "24:00"}]}},
         {"pools": [_pool("a", app="x"), _pool("b", app="x", zone="1"), _pool("rest")]},
+        {"podClasses": [_class("a", namespaces=["x-*"]), _class("b", namespaces=["x-1", "y"]), _class("rest")]},
+        {"podClasses": [_class(f"c{at}", namespaces=[f"n{at}"]) for at in range(8)]},
+        {"podClasses": [{**_class("a"), "score": {"weights": {"cpu_avg_5m": 0}}}]},
+        {"podClasses": [_class("a", priority={"max": 0}), _class("b", priority={"min": 1, "max": 1})]},
     ],
 )
 def test_a_combination_that_can_work_is_accepted(sections: dict[str, object]) -> None:

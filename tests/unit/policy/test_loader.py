@@ -293,3 +293,29 @@ def test_the_log_names_the_pools_of_a_policy_that_has_some() -> None:
     named = loader.in_force(load_policy.LoadPolicy.of({"pools": pools}))
     assert named["pools"] == "spot, database"
     assert "pools" not in loader.in_force(load_policy.defaults())
+
+
+def test_the_log_names_the_classes_of_pods_of_a_policy_that_has_some() -> None:
+    classes = [{"name": name, "match": {"namespaces": [name]}} for name in ("production", "batch")]
+    named = loader.in_force(load_policy.LoadPolicy.of({"podClasses": classes}))
+    assert named["podClasses"] == "production, batch"
+    assert "podClasses" not in loader.in_force(load_policy.defaults())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '{name: a, match: {namespaces: ["*"]}}',
+            'a namespace such as shop, or its beginning with a * such as "shop-*" expected, got "*"',
+        ),
+        ("{name: a, match: {priority: {min: high}}}", 'a whole number expected, got "high"'),
+        ("{name: a, match: {labels: {a: b}}}", 'unknown key "labels"; known here: namespaces, priority, pri'),
+        ("{name: a}", "podClasses[0].match: is required"),
+        (f"{{name: a, match: {{namespaces: [{', '.join(101 * ['b'])}]}}}}", "101 items, expected at most 100"),
+    ],
+)
+def test_an_unusable_class_of_pods_is_refused_with_the_expectation(text: str, message: str) -> None:
+    with pytest.raises(problems.PolicyError) as caught:
+        loader.load(f"apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\npodClasses: [{text}]\n", "policy.yaml")
+    assert message in str(caught.value)

@@ -84,6 +84,7 @@ after 3 failed evictions in a row a workload is left alone for 2 minutes (and up
 2 times as long after each failed trial, at most 1 hour; after 5 trials until `evenload breaker reset`
 """,
     "pools": "there are no pools: all of this holds for every node",
+    "podClasses": "there are no classes of pods: all of this holds for every pod",
 }
 
 
@@ -129,6 +130,21 @@ CHANGES = [
         },
         "it is overloaded, too, once that has been over 40 % and 25 points above the mean of the nodes for 3 minutes; "
         "pods leave it, then, until that is at most 10 points above the mean",
+    ),
+    (
+        "descheduler",
+        {
+            "metrics": [{"name": "cpu_next_8h", "resource": "cpu", "statistic": "forecast", "window": "8h"}],
+            "descheduler": {"beforePeak": {"thresholds": {"cpu_next_8h": {"evictAbove": 0.85, "evictUntil": 0.75}}}},
+        },
+        "while no node is over a line, pods leave a node whose 8-hour CPU forecast less 2 times its error is over 85 % "
+        "for 3 minutes, until the forecast is at or under 75 %",
+    ),
+    (
+        "descheduler",
+        {"descheduler": {"makeRoom": {"limits": {"perRun": 1}}}},
+        "where no node takes a pod of an overloaded one, one or two small pods leave another node of its pool, so that "
+        "it does; at most 1 pod in one run and 6 in any hour",
     ),
     ("sync", {"sync": {"minChange": 0}}, "every change is written to the node"),
     ("filter", {"filter": {"thresholds": {}}}, "no node is skipped for its load: no threshold is set"),
@@ -366,3 +382,26 @@ def test_a_span_is_said_in_the_largest_unit_that_fits(seconds: float, words: str
 
 def test_the_tenth_that_is_kept_is_the_filters_own() -> None:
     assert filtering.KEPT_RATIO == 0.1
+
+
+def test_a_class_of_pods_is_read_back_by_what_differs_for_it() -> None:
+    production = {
+        "name": "production",
+        "match": {"priority": {"min": 9000, "max": 9999}, "namespaces": ["shop", "shop-*"]},
+        "filter": {"thresholds": {"cpu_avg_5m": 0.95, "cpu_max_1h": 0}},
+    }
+    batch = {"name": "batch", "match": {"priorityClassNames": ["night"], "priority": {"max": -1}}}
+    rest = {"name": "rest", "match": {"priority": {"min": 5}}, "score": {"goal": "pack"}}
+    *most, scored, packed = section_sentences("podClasses", podClasses=[production, batch, rest])
+    assert most == [
+        "a pod is of the first class that matches it; what a class does not name is as above, pools included",
+        "class production has the pods of priority 9000 to 9999 in shop or shop-*",
+        "class production: a node is skipped for new pods while its 5-minute CPU average is over 95 %",
+        "class production: no node is skipped for its 1-hour CPU maximum",
+        "class batch has the pods of priority -1 or less of PriorityClass night",
+        "class rest has the pods of priority 5 or more",
+    ]
+    assert scored.startswith("class rest: a node scores 10 (idle) to 0 (full) by the worse of ")
+    assert packed.startswith("class rest: nodes are packed: up to a load of 50 % ")
+    (_, everything) = section_sentences("podClasses", podClasses=[{"name": "all", "match": {}}])
+    assert everything == "class all has all pods"

@@ -69,6 +69,12 @@ def priorities_on_few_machines() -> scenario.Scenario:
 
 FIELD = studies.shipped("field").policy
 STRICT = {"thresholds": {"cpu_avg_5m": 0.3, "memory_avg_5m": 0.4}, "whenAllRejected": "pending"}
+SERVICES = {
+    "name": "services",
+    "match": {"priority": {"min": 0}},
+    "filter": {"thresholds": {"cpu_avg_5m": 0.3, "memory_avg_5m": 0.9}},
+    "score": {"weights": {"cpu_avg_5m": 3, "memory_max_1d": 0}},
+}
 CASES: dict[str, tuple[Callable[[], scenario.Scenario], dict[str, Any]]] = {
     "evictions": (functools.partial(worlds.misleading, min_available=3), {}),
     "a generated cluster": (functools.partial(generated, 3), {}),
@@ -86,6 +92,7 @@ CASES: dict[str, tuple[Callable[[], scenario.Scenario], dict[str, Any]]] = {
     "use that is not known": (unknown_use, {}),
     "pods that opt out": (some_opt_out, {"policy": policy(filter=STRICT | {"exempt": {"optOut": {"enabled": True}}})}),
     "preemption": (priorities_on_few_machines, {}),
+    "classes of pods": (functools.partial(generated, 3), {"policy": policy(podClasses=[SERVICES])}),
     "the preset of the field": (functools.partial(generated, 9), {"policy": FIELD}),
     "plain": (functools.partial(generated, 3), {"policy": None}),
     "only observed": (functools.partial(worlds.misleading, min_available=3), {"enforce": False}),
@@ -120,5 +127,8 @@ def test_the_cases_are_what_they_say() -> None:
         < long("a generated cluster").figures.pods_bound
     )
     assert long("preemption").figures.pods_bound != long("a generated cluster").figures.pods_bound
+    assert not np.array_equal(
+        long("classes of pods").timeline.cpu_ratio, long("a generated cluster").timeline.cpu_ratio
+    )
     assert any("not known" in one for one in long("use that is not known").assumptions)
     assert all(long(case).explained for case in CASES if case not in ("plain", "preemption"))

@@ -103,9 +103,32 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     ),
     "an annotator that may not list metrics-server": (
         "metrics-server",
-        {"metrics_server": facts.MetricsServerFacts((worlds.item("node-1"),), False)},
+        {
+            "metrics_server": facts.MetricsServerFacts(
+                (worlds.item("node-1"),),
+                (facts.Denied("evenload-annotator", access.Access("list", "nodes", "metrics.k8s.io")),),
+            )
+        },
         "fail",
         ("evenload-annotator may not list nodes.metrics.k8s.io", "components/metrics-server"),
+    ),
+    "a descheduler that may neither list pods nor read the heartbeat": (
+        "metrics-server",
+        {
+            "metrics_server": facts.MetricsServerFacts(
+                (worlds.item("node-1"),),
+                (
+                    facts.Denied("evenload-descheduler", access.Access("list", "pods", "metrics.k8s.io")),
+                    facts.Denied("evenload-descheduler", access.Access("get", "configmaps", "", "ours", "beat")),
+                ),
+            )
+        },
+        "fail",
+        (
+            "the ServiceAccount evenload-descheduler may not list pods.metrics.k8s.io, the ServiceAccount "
+            "evenload-descheduler may not get configmaps/beat in ours",
+            "components/metrics-server",
+        ),
     ),
     "a metrics-server that lists nothing": (
         "metrics-server",

@@ -1,0 +1,69 @@
+"""Nodes that packing leaves without pods, beside the default score, Trimaran's TargetLoadPacking and plain scheduling.
+
+`python -m bench packing --trace FILE` plays the trace on its nodes, under both rules of requests, and prints a table
+each: hours of nodes that have no pod, which an autoscaler could remove, and what the others bear for it, with the
+differences to the default, seed by seed, and their standard errors. docs/lab/packing-2026-11.md holds such a run.
+Loads of nodes are compared under equal arrivals, so the machine it runs on plays no part.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from bench import relief, scoring
+from bench.table import Row
+from simulator import contention
+from simulator.peer_comparison import Contestant, Sections
+from simulator.results.outcome import Outcome
+from simulator.results.study import PLAIN_NAME
+
+_ROUNDING_RATIO: Final = 1e-4  # loads are 32-bit numbers
+
+
+def _packed(target_ratio: float, **more: object) -> Sections:
+    return {"score": {"goal": "pack", "target": target_ratio}, **more}
+
+
+VARIANTS: Final = (
+    *(Contestant(f"pack until {100 * target:.0f} %", sections=_packed(target)) for target in (0.4, 0.5, 0.6)),
+    Contestant("pack until 50 %, no hot spots", sections=_packed(0.5, hotSpots=[])),
+)
+CONTESTANTS: Final = (
+    Contestant(relief.DEFAULT, sections={}),
+    Contestant(PLAIN_NAME),
+    Contestant("target-load-packing", peer="target-load-packing"),
+    *VARIANTS,
+)
+
+
+def empty_node_hours(outcome: Outcome) -> float:
+    """Returns the hours of nodes that carry no pod's load: theirs is that of an empty node."""
+    timeline, system = outcome.timeline, contention.SystemLoad()
+    idle_cpu = timeline.cpu_ratio <= np.float32(system.cpu_ratio + _ROUNDING_RATIO)
+    idle_memory = timeline.memory_ratio <= np.float32(system.memory_ratio + _ROUNDING_RATIO)
+    return float((idle_cpu & idle_memory).sum() * timeline.step_seconds / 3600)
+
+
+COLUMNS: Final = (
+    relief.Column("node-hours without pods", empty_node_hours),
+    relief.Column("node-minutes over 80 %", relief.over_80),
+    relief.Column("over 65 %", scoring.warm),
+    relief.Column("without a node", lambda one: len(one.unplaced) + one.figures.pods_pending),
+)
+
+
+def measure(settings: scoring.Settings) -> list[Row]:
+    """Prints every table with its differences; rows: node-hours without pods beside the default's, in sums."""
+    rows: list[Row] = []
+    for part in settings.parts:
+        for rule in scoring.RULES:
+            results = scoring.played(settings, part, rule)
+            title = f"part {part}, {rule} owners"
+            print(f"\n### {title}\n\n{relief.differences(results, COLUMNS)}", flush=True)
+            empty = {name: sum(map(empty_node_hours, results[name])) for name in results}
+            rows += [
+                Row(f"node-hours without pods, {title}, {each.name}", empty[each.name], "h", empty[relief.DEFAULT])
+                for each in VARIANTS
+                if each.name in empty
+            ]
+    return rows

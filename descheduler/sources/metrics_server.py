@@ -1,0 +1,150 @@
+"""Usage of nodes and pods without Prometheus (`--source metrics-server`): node annotations, and samples of pods.
+
+The annotator keeps the windows of nodes and writes them on these; this process keeps windows of pods, of those only
+that a plan may be about. `sample` runs on a thread of its own, as often as the annotator syncs: it reads the nodes, and
+while a node is over a line (`follow`) it lists metrics.k8s.io once for all pods. A list that fails, as a query of
+Prometheus does, fails the runs until the next one; and a run without one fresh node fails.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from descheduler.snapshot import usage
+from descheduler.snapshot.cluster_watch import ClusterView
+from descheduler.snapshot.usage import NodeUsage, PodUsage
+from descheduler.sources.node_annotations import NodeAnnotations
+from descheduler.sources.pod_windows import PodWindows
+from kube import errors, kinds
+from kube.door import KubeReader
+from kube.errors import MetricsServerError
+from kube.objects import Node, Pod
+from policy.contract import heartbeat
+from policy.schema.load_policy import LoadPolicy
+from runtime import logs
+from runtime.clock import Clock
+
+log = logs.get(__name__)
+
+API: Final = kinds.POD_METRICS.api_version
+IDLE: Final = "no node is over a line, no pod is observed"
+NEXT_STEP: Final = "`kubectl get apiservice v1beta1.metrics.k8s.io` and metrics-server's log say more"
+
+
+class MetricsServerUsage:
+    """A `usage.UsageSource` through the Kubernetes door; `namespace` is the annotator's. Any thread may call it."""
+
+    windows_end_at_readings = True
+
+    def __init__(
+        self,
+        view: Callable[[], ClusterView],
+        kube: KubeReader,
+        policy: Callable[[], LoadPolicy],
+        *,
+        namespace: str,
+        clock: Clock,
+    ) -> None:
+        self._view, self._kube, self._policy = view, kube, policy
+        self._namespace, self._clock = namespace, clock
+        self._lock = threading.Lock()
+        self._annotations = NodeAnnotations()
+        self._windows = PodWindows()
+        self._nodes: frozenset[str] = frozenset()
+        self._until_seconds = 0.0  # monotonic
+        self._failure = ""  # of the last list of pods
+        self.line = IDLE
+
+    def node_usage(
+        self, nodes: Collection[Node], policy: LoadPolicy, *, at_seconds: float | None = None
+    ) -> Mapping[str, NodeUsage]:
+        """See UsageSource. Of now it is what the watch has, whatever `nodes` are like. Raises MetricsServerError where
+        no node has a fresh reading.
+        """
+        if at_seconds is not None:
+            with self._lock:
+                return self._annotations.at(at_seconds)
+        usages = self._read_nodes(policy)
+        _reject_stale(usages, nodes, policy, self._clock.now())
+        return usages
+
+    def _read_nodes(self, policy: LoadPolicy) -> dict[str, NodeUsage]:
+        beat = self._beat()
+        with self._lock:
+            return self._annotations.read(self._view().nodes, beat, policy, now_seconds=self._clock.now())
+
+    def _beat(self) -> Mapping[str, str] | None:
+        """The heartbeat is read before the nodes: a node's text may be newer than it, which costs no freshness."""
+        try:
+            return self._kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=self._namespace).data
+        except errors.NotFound:
+            return None
+
+    def known_until_seconds(self, now_seconds: float) -> float:
+        """The time of the newest reading: what happened since then shows later."""
+        with self._lock:
+            return min(now_seconds, self._annotations.known_until_seconds())
+
+    def pod_usage(self, policy: LoadPolicy, pods: Collection[Pod], *, of_all: int) -> dict[str, PodUsage]:
+        """See UsageSource. Raises MetricsServerError where the last list failed."""
+        del of_all
+        with self._lock:
+            if pods and self._failure:
+                raise MetricsServerError(self._failure)
+            return self._windows.usage(pods, policy, now_seconds=self._clock.now())
+
+    def absence(self, pod: Pod) -> str:
+        """See UsageSource."""
+        with self._lock:
+            return self._windows.absence(pod, self._policy(), now_seconds=self._clock.now())
+
+    def follow(self, nodes: frozenset[str], *, until_seconds: float) -> None:
+        """See UsageSource."""
+        with self._lock:
+            self._nodes, self._until_seconds = nodes, until_seconds
+
+    def sample(self) -> None:
+        """Reads the nodes, and lists the use of the pods on those that are followed."""
+        policy = self._policy()
+        try:
+            self._read_nodes(policy)
+            pods = self._followed(self._view().pods)
+        except errors.KubeError as error:
+            log.debug("nodes not read", error=str(error))
+            return
+        try:
+            items = self._kube.list(kinds.POD_METRICS).items if pods else ()
+            if pods and not items:
+                raise MetricsServerError(f"{API} lists no pods")
+        except errors.KubeError as error:
+            self._failure = self.line = f"metrics-server was not read: {error}; {NEXT_STEP}"
+            log.warning("use of pods not read", error=str(error))
+            return
+        now_seconds = self._clock.now()
+        with self._lock:
+            self._failure = ""
+            self._windows.follow(pods, policy)
+            self._windows.add(items, pods, now_seconds=now_seconds)
+            observed = len(self._windows.usage(pods, policy, now_seconds=now_seconds))
+        line = f"{observed} of {len(pods)} pods on nodes over a line were observed for long enough"
+        self.line = line if pods else IDLE
+
+    def _followed(self, pods: Collection[Pod]) -> list[Pod]:
+        with self._lock:
+            nodes = self._nodes if self._clock.monotonic() < self._until_seconds else frozenset[str]()
+        return [pod for pod in pods if pod.spec.node_name in nodes] if nodes else []
+
+
+def _reject_stale(
+    usages: Mapping[str, NodeUsage], nodes: Collection[Node], policy: LoadPolicy, now_seconds: float
+) -> None:
+    """Raises MetricsServerError where no node has a reading that may be acted on: not all of them fall silent."""
+    limit_seconds = policy.sync.stale_after_seconds
+    if not nodes or any(usage.fresh(one.at_seconds, now_seconds, limit_seconds) for one in usages.values()):
+        return
+    newest_seconds = max((one.at_seconds for one in usages.values()), default=None)
+    age = "none has one" if newest_seconds is None else f"the newest is {now_seconds - newest_seconds:.0f} s old"
+    raise MetricsServerError(
+        f"no node has a load annotation to act on: {age}, expected under {limit_seconds:.0f} s (sync.staleAfter); the "
+        "annotator writes them from metrics-server, and its /readyz?verbose says why"
+    )

@@ -1,0 +1,182 @@
+"""Usage of nodes and pods from Prometheus: a few queries, however many nodes there are.
+
+`wiring` makes the one `snapshot.usage.UsageSource` of the process. A query that fails or is answered in part fails the
+run: half of a node's series make it look idle.
+"""
+
+import collections.abc
+import math
+from typing import Final, NamedTuple
+
+from descheduler.snapshot import usage
+from descheduler.snapshot.usage import NodeUsage, PodUsage, Resource
+from kube.api import identifiers
+from kube.objects import Node, Pod
+from policy import metrics
+from policy.contract import load_annotation
+from policy.schema.load_policy import LoadPolicy
+from promql import readings
+from promql.door import Answer, PrometheusDoor
+from promql.queries import identity, node_queries, pod_queries
+
+# Names in one query, which has them up to twice. VictoriaMetrics takes 16 KiB of text unless it is told otherwise.
+MOST_NAMES_CHARACTERS: Final = 6000
+FEW_RATIO: Final = 0.25  # of all pods: of more than that, all are asked for
+
+
+class Figures(NamedTuple):
+    """Prometheus' figures of pods, by key: cores and bytes used, and the Unix seconds of the data behind each; of each
+    resource of the policy's own the shares of nodes. A pod whose share is no ratio, or has two values, is `refused`.
+    """
+
+    cores: dict[str, float]
+    sizes_bytes: dict[str, float]
+    cpu_at_seconds: dict[str, float]
+    memory_at_seconds: dict[str, float]
+    shares: dict[str, dict[str, float]]
+    refused: frozenset[str]
+
+    def of(self, keys: collections.abc.Set[str]) -> dict[str, PodUsage]:
+        """The usage of those of the pods that have all figures, as old as the older of the data."""
+        known = keys & self.cores.keys() & self.sizes_bytes.keys() & self.cpu_at_seconds.keys()
+        known = (known & self.memory_at_seconds.keys()) - self.refused
+        at_seconds = {key: min(self.cpu_at_seconds[key], self.memory_at_seconds[key]) for key in known}
+        return {
+            key: PodUsage(key, self.cores[key] * 1000.0, self.sizes_bytes[key], at_seconds[key], self._shares_of(key))
+            for key in known
+        }
+
+    def _shares_of(self, key: str) -> dict[str, float]:
+        return {resource: by_pod[key] for resource, by_pod in self.shares.items() if key in by_pod}
+
+
+class PrometheusUsage:
+    """A `usage.UsageSource`: the door, and how series name nodes."""
+
+    windows_end_at_readings = False
+
+    def __init__(self, prometheus: PrometheusDoor, labels: identity.SeriesLabels) -> None:
+        self._prometheus = prometheus
+        self._labels = labels
+        self._directory = identity.NodeDirectory()
+
+    def node_usage(
+        self, nodes: collections.abc.Iterable[Node], policy: LoadPolicy, *, at_seconds: float | None = None
+    ) -> dict[str, NodeUsage]:
+        """Every node's windows, now or as they were at `at_seconds`: six to eight queries, however many nodes there
+        are. Raises PromqlError.
+        """
+        directory, wanted = self._directory.follow(nodes), usage.metrics_read(policy, nodes)
+        ratios = {}
+        for metric in wanted:
+            answer = self._prometheus.query(
+                node_queries.of_metric(metric, selector=self._labels.node_selector), at_seconds=at_seconds
+            )
+            ratios[metric.name] = self._by_node(answer, directory, load_annotation.invalid_reason)
+        scraped = {metric.resource for metric in wanted}.intersection(metrics.RESOURCES) or set(metrics.RESOURCES)
+        times = self._node_times(directory, scraped, at_seconds)
+        return usage.of_nodes(ratios, times)
+
+    def _node_times(
+        self, directory: identity.Directory, resources: set[str], at_seconds: float | None
+    ) -> collections.abc.Mapping[str, float]:
+        """The older of the newest scrapes behind the resources, for nodes that have one of each."""
+        found: collections.abc.Mapping[str, float] | None = None
+        for resource in sorted(resources):
+            text = node_queries.data_time(resource, selector=self._labels.node_selector)
+            answer = self._prometheus.query(text, at_seconds=at_seconds)
+            times = self._by_node(answer, directory, invalid_amount, readings.oldest)
+            found = times if found is None else _older(found, times)
+        return found or {}
+
+    def pod_usage(
+        self, policy: LoadPolicy, pods: collections.abc.Collection[Pod], *, of_all: int
+    ) -> dict[str, PodUsage]:
+        """Of these pods, out of so many: cores and bytes over the longest averaging window of each resource, and the
+        older of the times of both; a pod that lacks a figure is absent. Raises PromqlError.
+
+        Few pods are asked for by name: the series of all pods of a large cluster take Prometheus seconds to evaluate.
+        """
+        keys, found = {pod.key for pod in pods}, dict[str, PodUsage]()
+        for selector in self._selectors(pods, of_all):
+            found |= self._figures(policy, selector).of(keys)
+        return found
+
+    def absence(self, pod: Pod) -> str:
+        """See UsageSource."""
+        del pod
+        return "Prometheus has no window of it"
+
+    def known_until_seconds(self, now_seconds: float) -> float:
+        """Now: Prometheus answers for any moment gone by."""
+        return now_seconds
+
+    def follow(self, nodes: frozenset[str], *, until_seconds: float) -> None:
+        """Nothing: Prometheus has the windows."""
+
+    def _selectors(self, pods: collections.abc.Collection[Pod], of_all: int) -> collections.abc.Iterator[str]:
+        """The selectors whose series are those of the pods, with others at times; none for no pods."""
+        own = self._labels.pod_selector
+        if len(pods) > FEW_RATIO * of_all:
+            yield own
+            return
+        for names in _batches(sorted({pod.name for pod in pods if identifiers.is_name(pod.name)})):
+            yield ",".join(filter(None, (own, pod_queries.naming(names))))
+
+    def _figures(self, policy: LoadPolicy, selector: str) -> Figures:
+        windows = usage.pod_windows(policy)
+        texts = (
+            pod_queries.cpu_cores(windows[Resource.CPU], selector=selector),
+            pod_queries.memory_bytes(windows[Resource.MEMORY], selector=selector),
+            pod_queries.data_time("cpu", selector=selector),
+            pod_queries.data_time("memory", selector=selector),
+        )
+        cores, sizes, *times = (
+            readings.by_pod(self._prometheus.query(text), judge=invalid_amount)[0] for text in texts
+        )
+        judge = load_annotation.invalid_reason
+        answers = {
+            resource: readings.by_pod(self._prometheus.query(text), judge=judge)
+            for resource, text in metrics.pod_queries(policy.metrics_in_force).items()
+            if resource in windows
+        }
+        shares = {resource: values for resource, (values, _) in answers.items()}
+        refused = frozenset(key for _, wrong in answers.values() for key in wrong)
+        return Figures(cores, sizes, times[0], times[1], shares, refused)
+
+    def _by_node(
+        self,
+        answer: Answer,
+        directory: identity.Directory,
+        judge: readings.Judge,
+        of_replicas: collections.abc.Callable[[collections.abc.Sequence[float]], float | None] = readings.largest,
+    ) -> collections.abc.Mapping[str, float]:
+        label = self._labels.node_label
+        return readings.by_node(answer, directory, label=label, judge=judge, of_replicas=of_replicas).values
+
+
+def _older(times: collections.abc.Mapping[str, float], other: collections.abc.Mapping[str, float]) -> dict[str, float]:
+    """The earlier of both times where both are known; written out, since it is asked of every node in every run."""
+    return {node: at if at < other[node] else other[node] for node, at in times.items() if node in other}
+
+
+def _batches(names: collections.abc.Iterable[str]) -> collections.abc.Iterator[list[str]]:
+    """The names in groups that fit into a query each."""
+    batch, characters = list[str](), 0
+    for name in names:
+        characters += len(name) + 1
+        if batch and characters > MOST_NAMES_CHARACTERS:
+            yield batch
+            batch, characters = [], len(name) + 1
+        batch.append(name)
+    if batch:
+        yield batch
+
+
+def invalid_amount(value: float) -> str | None:
+    """Why a number of cores, bytes or seconds is none, None where it is one."""
+    if 0.0 <= value < math.inf:
+        return None
+    if math.isnan(value):
+        return "nan"
+    return "infinite" if math.isinf(value) else "negative"
