@@ -64,7 +64,7 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server
+.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server hour
 image: $(STAMP) ## build the image as root on Debian, without Docker, into dist/, and print its size, contents and start times
 	$(BIN)/python -m deploy.image $(IMAGE)
 # Not part of `test`: the first run compiles an engine, for some minutes.
@@ -73,6 +73,9 @@ compose: binaries ## docker-compose.yml in a real engine, as root on Debian
 # Not part of `test`: the first run compiles metrics-server, for four minutes and more. `test` has a stand-in of it.
 metrics-server: binaries ## annotator and descheduler over the real metrics-server
 	EVENLOAD_METRICS_SERVER=real $(REAL) tests/contract/test_metrics_server.py tests/e2e/test_without_prometheus.py
+# Not part of `test`: it plays a whole hour.
+hour: binaries ## pools, classes of pods, packing, a disk and shadow mode for an hour (HOUR="--minutes 10")
+	$(BIN)/python -m tests.hour $(HOUR)
 audit: $(STAMP) ## known vulnerabilities of what is pinned, where a network answers
 	$(BIN)/python -m deploy.audit
 licences: $(STAMP) ## write docs/reference/licences.md from what is installed
