@@ -64,7 +64,7 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server hour
+.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server hour chaos
 image: $(STAMP) ## build the image as root on Debian, without Docker, into dist/, and print its size, contents and start times
 	$(BIN)/python -m deploy.image $(IMAGE)
 # Not part of `test`: the first run compiles an engine, for some minutes.
@@ -76,6 +76,9 @@ metrics-server: binaries ## annotator and descheduler over the real metrics-serv
 # Not part of `test`: it plays a whole hour.
 hour: binaries ## pools, classes of pods, packing, a disk and shadow mode for an hour (HOUR="--minutes 10")
 	$(BIN)/python -m tests.hour $(HOUR)
+# Not part of `test`: 60 faults take four minutes and want the machine for themselves.
+chaos: binaries ## kills, freezes and damage in a control plane with all services, judged from outside (CHAOS="--seed 2")
+	$(BIN)/python -m tests.chaos $(CHAOS)
 audit: $(STAMP) ## known vulnerabilities of what is pinned, where a network answers
 	$(BIN)/python -m deploy.audit
 licences: $(STAMP) ## write docs/reference/licences.md from what is installed

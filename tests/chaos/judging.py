@@ -1,0 +1,174 @@
+"""The invariants of a run with faults, one function each, which yields a sentence for everything that broke it. Pure.
+
+Evictions come from the apiserver's audit log, pods from lists twice a second, rows from the ledger's file.
+"""
+
+import collections
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+HOUR_SECONDS: Final = 3600.0
+CLOCK_SECONDS: Final = 0.002  # the audit log has microseconds, the ledger floats of another process of this machine
+GAP_SECONDS: Final = 5.0
+OTHERS_SECONDS: Final = 120.0  # so long a pod that others deleted may be missing
+OPEN: Final = ("intended", "unknown", "in_progress")
+DONE: Final = ("evicted", "evicted_unconfirmed")
+
+
+class EvictionCall(NamedTuple):
+    """A call of the eviction API: by which account, when (Unix seconds), and its answer."""
+
+    account: str
+    namespace: str
+    pod: str
+    pod_uid: str
+    at_seconds: float
+    status: int
+    dry_run: bool
+
+    @property
+    def accepted(self) -> bool:
+        """True if the apiserver evicted the pod."""
+        return self.status == 201 and not self.dry_run
+
+
+class Recorded(NamedTuple):
+    """A row of the ledger."""
+
+    id: int
+    run: str
+    pod_uid: str
+    node: str
+    result: str
+    intended_at_seconds: float
+
+
+class Ready(NamedTuple):
+    """How many pods of a workload were Ready at a moment, and how many its budget demands."""
+
+    workload: str
+    number: int
+    least: int
+    at_seconds: float
+
+
+class Caps(NamedTuple):
+    """The limits of the policy: evictions in a run and in an hour, and the rest of a node (seconds)."""
+
+    per_run: int
+    per_hour: int
+    node_seconds: float
+
+
+def without_a_row(calls: Iterable[EvictionCall], rows: Iterable[Recorded]) -> Iterator[str]:
+    """Every accepted eviction has exactly one row, written before the apiserver was asked, and done or still open."""
+    by_uid: dict[str, list[Recorded]] = collections.defaultdict(list)
+    for row in rows:
+        if row.result in (*DONE, *OPEN):
+            by_uid[row.pod_uid].append(row)
+    for one in calls:
+        if not one.accepted:
+            continue
+        found = by_uid.get(one.pod_uid, [])
+        if len(found) != 1:
+            yield f"the accepted eviction of {one.namespace}/{one.pod} has {len(found)} rows, 1 expected"
+        elif found[0].intended_at_seconds > one.at_seconds + CLOCK_SECONDS:
+            late_seconds = found[0].intended_at_seconds - one.at_seconds
+            yield f"the row of {one.namespace}/{one.pod} was written {late_seconds:.3f} s after the call"
+
+
+def without_an_eviction(
+    calls: Iterable[EvictionCall], rows: Iterable[Recorded], gaps_seconds: Collection[float] = ()
+) -> Iterator[str]:
+    """Every row that says evicted has an eviction that the apiserver accepted. An apiserver that was killed within
+    moments after it (`gaps_seconds`) has answered and not written its line.
+    """
+    accepted = {one.pod_uid for one in calls if one.accepted}
+    for row in rows:
+        killed = any(0 <= moment - row.intended_at_seconds < GAP_SECONDS for moment in gaps_seconds)
+        if row.result == "evicted" and row.pod_uid not in accepted and not killed:
+            yield f"row {row.id} says evicted, and the apiserver accepted no eviction of that pod"
+
+
+def twice(calls: Iterable[EvictionCall]) -> Iterator[str]:
+    """No pod is evicted twice."""
+    counted = collections.Counter((one.namespace, one.pod, one.pod_uid) for one in calls if one.accepted)
+    for (namespace, pod, _), count in counted.items():
+        if count > 1:
+            yield f"{namespace}/{pod} was evicted {count} times"
+
+
+def over_caps(rows: Iterable[Recorded], caps: Caps) -> Iterator[str]:
+    """No run and no hour has more evictions than the policy allows, over restarts and changes of the leader."""
+    counted = sorted(
+        (row for row in rows if row.result in (*DONE, *OPEN)), key=lambda row: (row.intended_at_seconds, row.id)
+    )
+    for run, count in collections.Counter(row.run for row in counted).items():
+        if count > caps.per_run:
+            yield f"run {run} has {count} evictions, {caps.per_run} allowed"
+    for first, last in zip(counted, counted[caps.per_hour :], strict=False):
+        span_seconds = last.intended_at_seconds - first.intended_at_seconds
+        if span_seconds < HOUR_SECONDS:
+            yield f"{caps.per_hour + 1} evictions within {span_seconds:.0f} s, {caps.per_hour} an hour allowed"
+
+
+def restless(rows: Iterable[Recorded], caps: Caps) -> Iterator[str]:
+    """A node rests after a run in which pods left it."""
+    by_node: dict[str, list[Recorded]] = collections.defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row.intended_at_seconds, row.id)):
+        if row.result in (*DONE, *OPEN):
+            by_node[row.node].append(row)
+    for node, several in by_node.items():
+        for before, after in itertools.pairwise(several):
+            rest_seconds = after.intended_at_seconds - before.intended_at_seconds
+            if before.run != after.run and rest_seconds < caps.node_seconds:
+                yield f"{node} rested {rest_seconds:.1f} s between two runs, {caps.node_seconds:g} s expected"
+
+
+def unprotected(calls: Iterable[EvictionCall], protected: Collection[str]) -> Iterator[str]:
+    """No eviction of a protected pod is even asked for."""
+    for one in calls:
+        if one.pod_uid in protected:
+            yield f"the eviction of {one.namespace}/{one.pod} was asked for, which is protected"
+
+
+def deleted(deletions: Iterable[str]) -> Iterator[str]:
+    """No account of ours deletes a pod: budgets only hold for evictions."""
+    for line in deletions:
+        yield f"an account of ours deleted a pod: {line}"
+
+
+def under_budget(changes: Iterable[Ready], others: Mapping[str, Sequence[float]]) -> Iterator[str]:
+    """No workload has fewer Ready pods than its budget demands, unless others than evictions took some of them a moment
+    ago: `others` are by workload the times at which a pod went with its node or was deleted.
+    """
+    for one in changes:
+        taken = others.get(one.workload, ())
+        excused = any(0 <= one.at_seconds - moment < OTHERS_SECONDS for moment in taken)
+        if one.number < one.least and not excused:
+            yield f"{one.workload} had {one.number} Ready pods, {one.least} demanded, at {one.at_seconds:.0f}"
+
+
+def tracebacks(logs: Mapping[str, str]) -> Iterator[str]:
+    """No service logs a traceback."""
+    for name, text in logs.items():
+        if "Traceback (most recent call last)" in text:
+            after = text.split("Traceback (most recent call last)", 1)[1].splitlines()
+            last = next((line for line in after if line and not line.startswith((" ", ":"))), "")
+            yield f"{name} logged a traceback: {last}"
+
+
+def exit_codes(codes: Iterable[tuple[str, int]]) -> Iterator[str]:
+    """Every service that was told to end by SIGTERM ends with 0."""
+    for name, code in codes:
+        if code != 0:
+            yield f"{name} ended with {code} at SIGTERM, 0 expected"
+
+
+def grown(before: Mapping[str, float], after: Mapping[str, float], most_mebibytes: float) -> Iterator[str]:
+    """No process that ran all the time, or since a restart, has grown by more than that."""
+    for name, mebibytes in after.items():
+        if name in before and mebibytes - before[name] > most_mebibytes:
+            words = f"{name} grew from {before[name]:.0f} to {mebibytes:.0f} MiB"
+            yield f"{words}, at most {most_mebibytes:.0f} more expected"
