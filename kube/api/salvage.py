@@ -111,11 +111,13 @@ def readable(check: Check, text: bytes, depth: int = DEPTH) -> bytes | None:
     if _accepts(check, text):
         return text
     opening = text.lstrip()[:1]
-    if depth and opening == b"{":
-        return _readable_object(check, text, depth - 1)
-    if depth and opening == b"[":
-        return _readable_array(check, text, depth - 1)
-    return None
+    parts = {b"{": _readable_object, b"[": _readable_array}.get(opening)
+    if not depth or parts is None:
+        return None
+    try:
+        return parts(check, text, depth - 1)
+    except REFUSALS:  # a key is no text: what it is of cannot be said
+        return None
 
 
 def _readable_object(check: Check, text: bytes, depth: int) -> bytes | None:

@@ -15,7 +15,8 @@ _SHAPE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z")
 @functools.lru_cache(maxsize=64)  # one sync writes the same second on thousands of nodes
 def encode(at_seconds: float) -> str:
     """`2026-11-21T04:00:00Z` for Unix seconds; fractions are cut off, so a stamp never lies in the future."""
-    return datetime.datetime.fromtimestamp(math.floor(at_seconds), datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = datetime.datetime.fromtimestamp(math.floor(at_seconds), datetime.UTC)
+    return moment.isoformat().removesuffix("+00:00") + "Z"
 
 
 def decode(text: object) -> float:

@@ -175,6 +175,17 @@ def test_bytes_that_are_no_text_cost_one_object() -> None:
     assert [(one.name, one.reason) for one in found.undecodable] == [("b", "encoding")]
 
 
+@pytest.mark.parametrize("kind", [kinds.PODS, compact.PODS, interned_pods.PODS])
+def test_a_key_that_is_no_text_beside_a_wrong_type_costs_a_part_of_one_object(kind: kinds.Kind[Any]) -> None:
+    spoilt = b'[{"type":5,"\xf0x":1}]'
+    text = b'{"metadata":{"name":"a","namespace":"b"},"spec":{"nodeName":"n"},"status":{"conditions":%s}}' % spoilt
+    found = decoding.decoded("watch", kind.type, text)
+    assert found.undecodable is not None
+    assert (found.undecodable.name, found.undecodable.node) == ("a", "n")
+    assert found.object is not None
+    assert found.object.node_name == "n"
+
+
 def test_a_watch_goes_on_and_reports_the_node_as_gone(wire: Wire) -> None:
     wire.streams(
         ("ADDED", versioned(builders.node_body("a"), 8)),

@@ -17,6 +17,11 @@ def test_whole_seconds_come_back_as_they_went(at: int) -> None:
     assert timestamps.decode(timestamps.encode(float(at))) == float(at)
 
 
+def test_a_year_before_1000_has_four_digits() -> None:
+    text = "0357-11-21T04:00:00Z"
+    assert timestamps.encode(timestamps.decode(text)) == text
+
+
 @pytest.mark.parametrize(
     "text",
     [
