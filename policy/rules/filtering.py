@@ -104,15 +104,11 @@ class Verdicts(NamedTuple):
         first = self.broken[rejected].argmax(axis=1)
         found = [texts[at] for at in (2 * first + self.missing[rejected, first]).tolist()]
         if self.own is not None:
-            for own in np.flatnonzero(self.own[rejected, first]).tolist():
-                found[own] = self._reason(rejected[own], int(first[own]))
+            known = self.own[rejected, first] & ~self.missing[rejected, first]
+            for own in np.flatnonzero(known).tolist():
+                limit_ratio = float(self.limits[rejected[own], first[own]])
+                found[own] = self.rules[first[own]].over_own(limit_ratio)
         return list(zip(rejected.tolist(), found, strict=True))
-
-    def _reason(self, node: int, at: int) -> str:
-        rule = self.rules[at]
-        if self.missing[node, at]:
-            return rule.missing
-        return rule.over_own(float(self.limits[node, at])) if self.own is not None and self.own[node, at] else rule.over
 
 
 def rules(filter_: load_policy.Filter, in_force: collections.abc.Sequence[metrics.Metric]) -> Rules:
@@ -180,7 +176,7 @@ def coolest(excess: Floats) -> Mask:
     `excess` is [nodes, rules], u'_m - t_m, NaN where unusable; a node without any usable rule comes last. Nodes
     exactly as hot as the last one kept are kept too, so the answer does not depend on the order of the nodes.
     """
-    worst = np.where(np.isnan(excess), -np.inf, excess).max(axis=1, initial=-np.inf)
+    worst = np.where(np.isnan(excess), -np.inf, excess).max(axis=1)
     worst = np.where(np.isneginf(worst), np.inf, worst)
     keep = max(1, math.ceil(len(worst) * KEPT_RATIO))
     last: np.float64 = np.partition(worst, keep - 1)[keep - 1]

@@ -159,6 +159,16 @@ def test_coolest_keeps_a_tenth_and_everything_exactly_as_hot() -> None:
     assert filtering.coolest(np.full((30, 2), 0.3)).all()
 
 
+def test_coolest_keeps_the_tenth_of_nodes_in_any_order() -> None:
+    excess = np.random.default_rng(1).permutation(1000).astype(float)
+    kept = excess[filtering.coolest(excess[:, None])]
+    assert sorted(kept) == list(range(100))
+
+
+def test_coolest_judges_a_node_by_the_rules_that_can_be_used() -> None:
+    assert filtering.coolest(np.array([[NAN, 0.1], [0.2, 0.2]])).tolist() == [True, False]
+
+
 def _own(*rows: dict[int, float]) -> npt.NDArray[np.float64]:
     """Thresholds of nodes by column, none where a column is not named."""
     own = np.full((len(rows), 6), NAN)
@@ -201,6 +211,13 @@ def test_zero_turns_a_rule_off_on_that_node_also_for_missing_readings() -> None:
 def test_a_node_may_have_a_threshold_where_the_policy_has_none() -> None:
     verdicts = _with_own(_rules(), _own({2: 0.5}, {}), [0.1, 0.1, 0.6, 0.1, 0.1, 0.1], [0.1, 0.1, 0.6, 0.1, 0.1, 0.1])
     assert verdicts.reasons == ("cpu_max_1d over 0.5", "")
+
+
+def test_a_missing_reading_is_the_reason_also_where_a_node_has_a_threshold_of_its_own() -> None:
+    rules = _rules(onMissing="reject", thresholds={"cpu_avg_5m": 0.5})
+    values = _array([NAN] * 6)
+    verdicts = filtering.verdicts(values, np.zeros_like(values), rules, _own({0: 0.4}))
+    assert verdicts.reasons == _verdicts(rules, [NAN] * 6).reasons
 
 
 def test_reasons_of_own_thresholds_are_few_texts() -> None:
