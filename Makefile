@@ -76,7 +76,7 @@ metrics-server: binaries ## annotator and descheduler over the real metrics-serv
 # Not part of `test`: it plays a whole hour.
 hour: binaries ## pools, classes of pods, packing, a disk and shadow mode for an hour (HOUR="--minutes 10")
 	$(BIN)/python -m tests.hour $(HOUR)
-# Not part of `test`: 60 faults take four minutes and want the machine for themselves.
+# `test` injects 60 faults of one seed; this is for other seeds and more of them.
 chaos: binaries ## kills, freezes and damage in a control plane with all services, judged from outside (CHAOS="--seed 2")
 	$(BIN)/python -m tests.chaos $(CHAOS)
 audit: $(STAMP) ## known vulnerabilities of what is pinned, where a network answers

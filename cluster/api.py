@@ -5,6 +5,7 @@ object per user; it may be used from several threads (each gets its own connecti
 """
 
 import collections.abc
+import json
 import pathlib
 import threading
 import typing
@@ -42,6 +43,16 @@ class Api:
     def items(self, path: str, **query: str) -> list[Json]:
         """The items of a list."""
         return list(self.get(path, **query).get("items", []))
+
+    def watch(self, path: str, *, resource_version: str, seconds: float) -> collections.abc.Iterator[Json]:
+        """Yields the events since that version for so long; ends early when the connection does."""
+        query = {"watch": "1", "resourceVersion": resource_version, "timeoutSeconds": f"{seconds:.0f}"}
+        url = f"{self.url}/{path.lstrip('/')}"
+        try:
+            with self._session().get(url, params=query, stream=True, timeout=TIMEOUT_SECONDS) as answer:
+                yield from (json.loads(line) for line in answer.iter_lines(chunk_size=None) if line)
+        except (requests.RequestException, ValueError) as error:  # half a line, where the apiserver was killed
+            raise ApiError(f"GET {url}: {error}", 0) from error
 
     def create(self, path: str, body: collections.abc.Mapping[str, object]) -> Json:
         """POST; the object as stored."""

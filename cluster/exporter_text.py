@@ -7,7 +7,7 @@ A sum over these without a matcher counts double, here as in life.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from cluster import exporter_fleet
@@ -19,7 +19,7 @@ BUSY_MODES = (
 )  # fmt: skip
 CPU_SKEW = 0.3  # the busiest CPU of a half-busy node does 15 % more than the mean, the laziest 15 % less
 PAUSE_IMAGE, PAUSE_CPU_SHARE, PAUSE_BYTES = "registry.k8s.io/pause:3.10", 0.0, 400 * 1024.0
-GARBAGE = ("nan", "negative", "over", "infinite")
+GARBAGE = ("nan", "negative", "over", "infinite", "twice")
 
 Lines = list[str]
 
@@ -61,15 +61,19 @@ def instance(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def _node_labels(node: exporter_fleet.NodeState, page: Page) -> str:
-    own = f'instance="{escape(instance(node.facts.address, page.node_port))}"'
-    return f'{own},node="{escape(node.facts.name)}"' if page.node_label else own
+def _labelled(nodes: Iterable[exporter_fleet.NodeState], page: Page) -> Iterator[tuple[exporter_fleet.NodeState, str]]:
+    """Yields each node with the labels of its series, and once more for a second exporter that claims the node."""
+    for node in nodes:
+        own = f'instance="{escape(instance(node.facts.address, page.node_port))}"'
+        labels = f'{own},node="{escape(node.facts.name)}"' if page.node_label else own
+        yield node, labels
+        if node.control.garbage == "twice":
+            yield node, f'{labels},exporter="second"'
 
 
 def _node_cpu(lines: Lines, nodes: Iterable[exporter_fleet.NodeState], page: Page) -> None:
     _head(lines, "node_cpu_seconds_total", "counter", "Seconds the CPUs spent in each mode.")
-    for node in nodes:
-        labels = _node_labels(node, page)
+    for node, labels in _labelled(nodes, page):
         for cpu, busy in enumerate(_busy_by_cpu(node, page.max_cpus)):
             start = f'node_cpu_seconds_total{{cpu="{cpu}",{labels},mode='
             lines.append(f'{start}"idle"}} {_idle(node, busy):.3f}')
@@ -103,7 +107,7 @@ def _node_memory(lines: Lines, nodes: list[exporter_fleet.NodeState], page: Page
     for field, value in rows:
         name = f"node_memory_{field}_bytes"
         _head(lines, name, "gauge", f"Memory information field {name}.")
-        lines.extend(f"{name}{{{_node_labels(node, page)}}} {value(node):.0f}" for node in nodes)
+        lines.extend(f"{name}{{{labels}}} {value(node):.0f}" for node, labels in _labelled(nodes, page))
 
 
 def _true_available(node: exporter_fleet.NodeState) -> float:

@@ -48,12 +48,14 @@ SHARED = {
 # Files and groups of half a minute and more, the longest first, by `--durations=0`. The order of the others matters to
 # nobody.
 LONGEST_FIRST = (
+    "test_chaos",
     "test_annotator_faults",
     "control_plane, lent",
     "test_descheduler_faults",
     "test_relief",
     "control_plane",
     "test_annotator_writes",
+    "test_chaos_sabotages",
     "test_descheduler_starving",
     "test_extender_connections",
     "test_helm",

@@ -20,6 +20,7 @@ class Forwarder:
 
     def __init__(self, *targets: int, address: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         self._targets = itertools.cycle(targets)
+        self._withdrawn: set[int] = set()
         self._flowing = threading.Event()
         self._flowing.set()
         self._listener = socket.create_server(address)
@@ -27,6 +28,16 @@ class Forwarder:
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self.port: int = self._listener.getsockname()[1]
         self.connections = dict.fromkeys(targets, 0)
+
+    def withdraw(self, target: int) -> None:
+        """New connections go to the others, of which there is one; those there are stay, as where a Service loses an
+        endpoint.
+        """
+        self._withdrawn.add(target)
+
+    def restore(self, target: int) -> None:
+        """New connections go to this one again."""
+        self._withdrawn.discard(target)
 
     def freeze(self) -> None:
         """Nothing passes any more, and nobody is told: connections stay open."""
@@ -48,7 +59,7 @@ class Forwarder:
             _end(one)
 
     def _accept(self) -> None:
-        for target in self._targets:
+        while True:
             try:
                 client, _ = self._listener.accept()
             except OSError:
@@ -56,6 +67,7 @@ class Forwarder:
                     return
                 continue
             self._sockets.append(client)
+            target = next(one for one in self._targets if one not in self._withdrawn)
             try:
                 server = socket.create_connection(("127.0.0.1", target))
             except OSError:  # the target is down: the client sees its connection end

@@ -1,67 +1,100 @@
 """`python -m tests.chaos`: inject seeded faults one after the other, and say what broke an invariant.
 
-Prints a table of the faults and what the judges said; ends with 1 where an invariant was broken. With --sabotage a
-service has a defect, and it ends with 1 unless the judges find it.
+Prints a table of the faults and what the judges said; ends with 1 where an invariant was broken. With --sabotage
+services have defects, and it ends with 1 unless the judges find each of them.
 """
 
 import collections
+import itertools
 import pathlib
 import random
 import sys
 import tempfile
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import click
 
 from cluster import cache
-from tests.chaos import faults, judging, records, sabotaged, site
-from tests.chaos.site import Site
+from tests.chaos import faults, judging, records, sabotages, site
+from tests.chaos.site import Site, Terms
 
 CHURN: Final = (4, 5, 6)  # replicas of a workload; its budget demands four
+FAULTS_A_CHURN: Final = 3
+MOST_FAULTS: Final = 5  # times as many as wanted, where evictions are rare
 MOST_GROWTH_MEBIBYTES: Final = 40.0
+
+
+class Result(NamedTuple):
+    """Of a run: faults by kind, evictions that the apiserver accepted, rows by result, MiB of each service before and
+    after, and sentences about broken invariants.
+    """
+
+    injected: collections.Counter[str]
+    evicted: int
+    rows: collections.Counter[str]
+    before_mebibytes: dict[str, float]
+    after_mebibytes: dict[str, float]
+    broken: list[str]
 
 
 @click.command()
 @click.option("--faults", "count", default=60, show_default=True, help="How many.")
 @click.option("--seed", default=1, show_default=True, help="Of the faults.")
-@click.option("--kind", "only", multiple=True, type=click.Choice(sorted(faults.FAULTS)), help="Only these.")
-@click.option("--sabotage", default="", type=click.Choice(["", *sabotaged.SABOTAGES]), help="A defect to be found.")
-def main(count: int, seed: int, only: tuple[str, ...], sabotage: str) -> None:
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(sorted(faults.FAULTS)), help="Only these.")
+@click.option(
+    "--sabotage", "defects", multiple=True, type=click.Choice(sorted(sabotages.SABOTAGES)), help="To be found."
+)
+@click.option("--ready-seconds", default=site.READY_SECONDS, show_default=True, help="Until all is well again.")
+def main(count: int, seed: int, kinds: tuple[str, ...], **terms: Any) -> None:
     """Inject faults into a control plane with all services, and judge."""
+    wanted = Terms(**terms)
+    result = play(count, seed, kinds or tuple(faults.FAULTS), wanted)
+    for kind, number in sorted(result.injected.items()):
+        click.echo(f"{kind}: {number}")
+    counted = f"{result.evicted} evictions accepted, rows: {dict(result.rows)}"
+    click.echo(f"{sum(result.injected.values())} faults, seed {seed}, {counted}")
+    for name, mebibytes in result.after_mebibytes.items():
+        click.echo(f"{name}: {result.before_mebibytes[name]:.0f} MiB, {mebibytes:.0f} at the end")
+    click.echo("\n".join(result.broken) or "no invariant was broken")
+    missed = [one for one in wanted.complaints() if not any(one in sentence for sentence in result.broken)]
+    click.echo("".join(f'no judge said "{one}"\n' for one in missed), nl=False)
+    sys.exit(1 if missed or (result.broken and not wanted.defects) else 0)
+
+
+def play(count: int, seed: int, kinds: tuple[str, ...], terms: Terms) -> Result:
+    """Injects so many faults of these kinds into a control plane of its own."""
     rng = random.Random(seed)
     with (
         tempfile.TemporaryDirectory(prefix="evenload-chaos-") as name,
-        site.started(pathlib.Path(name), rng, sabotage=sabotage) as here,
+        site.started(pathlib.Path(name), rng, terms) as here,
     ):
         before = here.memory()
-        injected = inject(here, count, only or tuple(faults.FAULTS))
+        injected = inject(here, count, kinds)
         after = here.memory()
         here.end()
         broken = [*here.verdicts(), *judging.grown(before, after, MOST_GROWTH_MEBIBYTES)]
         audit = here.cluster.directory / "logs" / "audit.log"
         evicted = sum(one.accepted for one in records.evictions(audit))
         rows = collections.Counter(row.result for row in records.rows(here.ledger))
-    for kind, number in sorted(injected.items()):
-        click.echo(f"{kind}: {number}")
-    click.echo(f"{sum(injected.values())} faults, seed {seed}, {evicted} evictions accepted, rows: {dict(rows)}")
-    click.echo(
-        "\n".join(f"{one}: {before[one]:.0f} MiB, {mebibytes:.0f} at the end" for one, mebibytes in after.items())
-    )
-    click.echo("\n".join(broken) or "no invariant was broken")
-    found = any(sabotaged.SABOTAGES[sabotage].complaint in one for one in broken) if sabotage else not broken
-    sys.exit(0 if found else 1)
+    return Result(injected, evicted, rows, before, after, broken)
 
 
 def inject(here: Site, count: int, kinds: tuple[str, ...]) -> collections.Counter[str]:
-    """Injects so many faults of these kinds, each once all has recovered from the one before; how many of each."""
+    """Injects so many faults, and more while the ledger has too few rows, each once all has recovered from the one
+    before, each kind in each round; how many of each.
+    """
     injected: collections.Counter[str] = collections.Counter()
-    for number in range(1, count + 1):
-        kind = here.rng.choice(kinds)
+    rounds = (here.rng.sample(kinds, len(kinds)) for _ in itertools.count())
+    for number, kind in enumerate(itertools.chain.from_iterable(rounds), 1):
+        rows = len(records.rows(here.ledger))
+        if number > count and (rows >= here.least_rows or number > MOST_FAULTS * count):
+            break
         detail = faults.FAULTS[kind](here)
         injected[kind] += 1
-        cache.say(f"{number} of {count}: {kind}: {detail}; {len(records.rows(here.ledger))} rows")
+        cache.say(f"{number} of {count}: {kind}: {detail}; {rows} rows before")
         here.recovered(f"fault {number} ({kind}: {detail})")
-        here.scale(f"shop-{here.rng.randrange(site.WORKLOADS)}", here.rng.choice(CHURN))
+        if number % FAULTS_A_CHURN == 0:
+            here.scale(f"{sabotages.BUDGETED}{here.rng.randrange(site.WORKLOADS)}", here.rng.choice(CHURN))
     return injected
 
 

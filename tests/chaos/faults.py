@@ -1,4 +1,5 @@
-"""The faults by name: each breaks something, mends it again, and says in words what it did.
+"""The faults by name; here those of processes and of what they keep at the apiserver. Each breaks something, mends it
+again, and says in words what it did.
 
 A frozen process runs again and a bad policy is replaced when the function returns; `Site.recovered` waits for the rest.
 """
@@ -14,10 +15,9 @@ from typing import Any, Final
 from cluster.demo import permissions
 from kube import errors, kinds
 from policy.contract import heartbeat, load_annotation
-from tests.chaos import judging, records
+from tests.chaos import judging, records, surroundings
 from tests.chaos.site import Site
 
-SHORT_SECONDS, LONG_SECONDS = 1.0, 8.0
 STRIKE_SECONDS: Final = 20.0
 LEASES: Final = ("evenload-annotator", "evenload-descheduler")
 HEAD: Final = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
@@ -32,7 +32,7 @@ def kill_service(site: Site) -> str:
     """A service is killed and started again a moment later."""
     name = _service(site)
     site.services[name].kill()
-    _pause(site)
+    site.pause()
     site.services[name].start()
     return name
 
@@ -50,7 +50,7 @@ def freeze_service(site: Site) -> str:
     name = _service(site)
     pid = site.services[name].pid
     os.kill(pid, signal.SIGSTOP)
-    _pause(site)
+    site.pause()
     os.kill(pid, signal.SIGCONT)
     return name
 
@@ -75,7 +75,7 @@ def kill_component(site: Site) -> str:
     if name in ("kube-apiserver", "etcd"):
         site.apiserver_gaps.append(time.time())
     process.kill()
-    _pause(site)
+    site.pause()
     process.start()
     if name == "etcd":  # the apiserver may have ended over it
         site.cluster.processes["kube-apiserver"].start()
@@ -87,7 +87,7 @@ def freeze_component(site: Site) -> str:
     name = site.rng.choice(("kube-apiserver", "etcd", "kube-scheduler", "prometheus"))
     process = site.cluster.processes[name]
     process.pause()
-    _pause(site)
+    site.pause()
     process.resume()
     return name
 
@@ -138,7 +138,7 @@ def delete_node(site: Site) -> str:
     for pod in pods:
         with contextlib.suppress(errors.NotFound):
             site.door.delete(kinds.PODS, pod.name, namespace="default")
-    _pause(site)
+    site.pause()
     metadata = {key: body["metadata"].get(key, {}) for key in ("name", "labels", "annotations")}
     site.cluster.api.create("api/v1/nodes", {"metadata": metadata, "spec": {}, "status": body["status"]})
     site.cluster.api.patch(f"api/v1/nodes/{name}/status", {"status": body["status"]})
@@ -154,32 +154,19 @@ def delete_pod(site: Site) -> str:
     return pod.name
 
 
-def hide_node(site: Site) -> str:
-    """The series of a node end for a while."""
-    node = site.rng.choice(site.nodes())
-    site.load(node, hidden=True)
-    _pause(site)
-    site.load(node, hidden=False)
-    return node
-
-
 def break_policy(site: Site) -> str:
     """The policy file is broken, empty or of another kind for a while."""
     text = site.rng.choice(["{", "", "kind: Nonsense\n", f"{HEAD}sync: 7\n"])
     site.policy.write_text(text, encoding="utf-8")
-    _pause(site)
+    site.pause()
     site.obey()
     return json.dumps(text)
-
-
-def _pause(site: Site) -> None:
-    time.sleep(site.rng.uniform(SHORT_SECONDS, LONG_SECONDS))
 
 
 FAULTS: Final[Mapping[str, Fault]] = {
     one.__name__: one
     for one in (
         kill_service, stop_service, freeze_service, strike_at_an_intent, kill_component, freeze_component, delete_lease,
-        damage_lease, damage_annotation, damage_heartbeat, delete_node, delete_pod, hide_node, break_policy,
+        damage_lease, damage_annotation, damage_heartbeat, delete_node, delete_pod, break_policy, *surroundings.ALL,
     )
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """The invariants of a run with faults, one function each, which yields a sentence for everything that broke it. Pure.
 
-Evictions come from the apiserver's audit log, pods from lists twice a second, rows from the ledger's file.
+Evictions come from the apiserver's audit log, departures from its watch of pods, rows from the ledger's file.
 """
 
 import collections
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 HOUR_SECONDS: Final = 3600.0
 CLOCK_SECONDS: Final = 0.002  # the audit log has microseconds, the ledger floats of another process of this machine
 GAP_SECONDS: Final = 5.0
-OTHERS_SECONDS: Final = 120.0  # so long a pod that others deleted may be missing
+OTHERS_SECONDS: Final = 20.0  # until then a budget's status may not know of a pod that others deleted
 OPEN: Final = ("intended", "unknown", "in_progress")
 DONE: Final = ("evicted", "evicted_unconfirmed")
 
@@ -33,6 +33,13 @@ class EvictionCall(NamedTuple):
         return self.status == 201 and not self.dry_run
 
 
+class Deletion(NamedTuple):
+    """A pod that an account of ours deleted, or asked to; "" for all pods of a namespace."""
+
+    namespace: str
+    pod: str
+
+
 class Recorded(NamedTuple):
     """A row of the ledger."""
 
@@ -44,13 +51,22 @@ class Recorded(NamedTuple):
     intended_at_seconds: float
 
 
-class Ready(NamedTuple):
-    """How many pods of a workload were Ready at a moment, and how many its budget demands."""
+class Departure(NamedTuple):
+    """A Ready pod that began to leave, and how many pods of its workload were Ready without it."""
 
     workload: str
-    number: int
-    least: int
+    pod: str
+    pod_uid: str
+    left: int
     at_seconds: float
+
+
+class Jump(NamedTuple):
+    """From when until when (Unix seconds) the clock of a descheduler was wrong, and by how much."""
+
+    from_seconds: float
+    until_seconds: float
+    by_seconds: float
 
 
 class Caps(NamedTuple):
@@ -59,6 +75,24 @@ class Caps(NamedTuple):
     per_run: int
     per_hour: int
     node_seconds: float
+
+
+def by_the_true_clock(rows: Iterable[Recorded], jumps: Collection[Jump]) -> list[Recorded]:
+    """Returns the rows by the right time: those that were written while a clock was wrong say that wrong time.
+
+    Jumps are hours and a run is shorter, so a time tells whether it is a wrong one.
+    """
+    return [row._replace(intended_at_seconds=_true_seconds(row.intended_at_seconds, jumps)) for row in rows]
+
+
+def _true_seconds(at_seconds: float, jumps: Collection[Jump]) -> float:
+    """Of several jumps that explain a time, the latest: its clock was wrong for the shortest time."""
+    right = [
+        at_seconds - jump.by_seconds
+        for jump in jumps
+        if jump.from_seconds <= at_seconds - jump.by_seconds <= jump.until_seconds + CLOCK_SECONDS
+    ]
+    return right[-1] if right else at_seconds
 
 
 def without_a_row(calls: Iterable[EvictionCall], rows: Iterable[Recorded]) -> Iterator[str]:
@@ -133,21 +167,28 @@ def unprotected(calls: Iterable[EvictionCall], protected: Collection[str]) -> It
             yield f"the eviction of {one.namespace}/{one.pod} was asked for, which is protected"
 
 
-def deleted(deletions: Iterable[str]) -> Iterator[str]:
+def deleted(deletions: Iterable[Deletion]) -> Iterator[str]:
     """No account of ours deletes a pod: budgets only hold for evictions."""
-    for line in deletions:
-        yield f"an account of ours deleted a pod: {line}"
+    for one in deletions:
+        yield f"an account of ours deleted a pod: {one.namespace}/{one.pod}"
 
 
-def under_budget(changes: Iterable[Ready], others: Mapping[str, Sequence[float]]) -> Iterator[str]:
-    """No workload has fewer Ready pods than its budget demands, unless others than evictions took some of them a moment
-    ago: `others` are by workload the times at which a pod went with its node or was deleted.
+def under_budget(
+    departures: Iterable[Departure],
+    by_us: Collection[str],
+    least: Mapping[str, int],
+    others: Mapping[str, Sequence[float]],
+) -> Iterator[str]:
+    """No Ready pod leaves by an account of ours (`by_us`, uids and names) so that fewer are Ready than its budget
+    demands (`least`, by workload). The apiserver trusts a budget's status, so departures are left out that follow one
+    by `others` (by workload, Unix seconds) within moments.
     """
-    for one in changes:
-        taken = others.get(one.workload, ())
-        excused = any(0 <= one.at_seconds - moment < OTHERS_SECONDS for moment in taken)
-        if one.number < one.least and not excused:
-            yield f"{one.workload} had {one.number} Ready pods, {one.least} demanded, at {one.at_seconds:.0f}"
+    for one in departures:
+        if not {one.pod, one.pod_uid}.isdisjoint(by_us) and one.left < least.get(one.workload, 0):
+            taken = others.get(one.workload, ())
+            if not any(0 <= one.at_seconds - moment < OTHERS_SECONDS for moment in taken):
+                words = f"{one.workload} had {one.left} Ready pods without {one.pod}"
+                yield f"{words}, which left by us; {least[one.workload]} demanded"
 
 
 def tracebacks(logs: Mapping[str, str]) -> Iterator[str]:

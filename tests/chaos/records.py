@@ -1,20 +1,24 @@
 """Reads the apiserver's audit log and the ledger's file after a run with faults."""
 
 import datetime
+import itertools
 import json
 import pathlib
 import sqlite3
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tests.chaos.judging import EvictionCall, Recorded
+from tests.chaos.judging import Deletion, EvictionCall, Recorded
 
 ACCOUNT: Final = "system:serviceaccount:evenload-system:"
 
 
 def _events(path: pathlib.Path) -> Iterator[dict[str, Any]]:
-    """The whole lines about pods that accounts of ours wrote; a killed apiserver may leave half of one."""
-    for line in path.read_bytes().splitlines():
+    """The whole lines about pods that accounts of ours wrote; a killed apiserver may leave half of one. A large log has
+    earlier files beside it, with their time in the name.
+    """
+    files = [*sorted(path.parent.glob(f"{path.stem}-*{path.suffix}")), path]
+    for line in itertools.chain.from_iterable(one.read_bytes().splitlines() for one in files):
         if ACCOUNT.encode() in line and b'"resource":"pods"' in line:
             try:
                 event = json.loads(line)
@@ -48,10 +52,10 @@ def evictions(path: pathlib.Path) -> list[EvictionCall]:
     return found
 
 
-def deletions(path: pathlib.Path) -> list[str]:
+def deletions(path: pathlib.Path) -> list[Deletion]:
     """The pods that accounts of ours deleted, or asked to."""
-    events = (one for one in _events(path) if one["verb"] in ("delete", "deletecollection"))
-    return [f"{one['objectRef'].get('namespace')}/{one['objectRef'].get('name')}" for one in events]
+    wanted = (one["objectRef"] for one in _events(path) if one["verb"] in ("delete", "deletecollection"))
+    return [Deletion(one.get("namespace", ""), one.get("name", "")) for one in wanted]
 
 
 def rows(path: pathlib.Path) -> list[Recorded]:

@@ -9,12 +9,13 @@ import contextlib
 import json
 import pathlib
 import random
+import subprocess
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Final, NamedTuple
 
 import cluster
 from bench import contestants
@@ -23,8 +24,10 @@ from cluster.demo import permissions
 from kube import config, errors, kinds
 from kube.objects import Pod
 from tests import forwarding
-from tests.chaos import judging, records, sabotaged
-from tests.chaos.judging import Caps, Ready
+from tests.chaos import judging, process, records, sabotages
+from tests.chaos.judging import Caps, Jump
+from tests.chaos.pod_watch import PodWatch
+from tests.contract import shifted
 from tests.e2e import bodies, policies, services, waiting
 
 NODES: Final = 20
@@ -35,48 +38,118 @@ PROTECTED: Final = "kept"
 HOT_NODES: Final = 3
 HOT_RATIO, IDLE_RATIO = 0.75, 0.1  # of memory beside the pods'; a node with one of HOT_RATIO and two pods is over 80 %
 CAPS: Final = Caps(per_run=4, per_hour=400, node_seconds=5.0)
-SAMPLE_SECONDS: Final = 0.5
+FEW_A_RUN, FEW_AN_HOUR = 2, 10
 HEAT_SECONDS: Final = 15.0
 READY_SECONDS: Final = 90.0
-HEAVY: Final[bodies.PodOptions] = {"cpu_millicores": 100, "memory_bytes": 3 * 2**30, "memory_request": "128Mi"}
+START_SECONDS: Final = 150.0  # for the pods of the beginning, on a busy machine
+_BINDINGS: Final = "apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+_ADMINISTRATOR: Final = {  # a defective descheduler has every right, so that judges see more than refused calls
+    "metadata": {"name": "defective"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    "subjects": [{"kind": "ServiceAccount", "name": "evenload-descheduler", "namespace": permissions.NAMESPACE}],
+}
+HEAVY: Final[bodies.PodOptions] = {
+    "cpu_millicores": 100,
+    "memory_bytes": 3 * 2**30,
+    "memory_request": "128Mi",
+    "grace_seconds": 30,
+    "annotations": {"cluster.evenload.io/delete-delay": "1s"},
+}
+
+
+class Process(services.Service):
+    """A service with a clock of its own, whose output goes through a pipe: no limit of its files holds for a log.
+
+    `tree` is where its code is, from the next start on.
+    """
+
+    def __init__(
+        self, name: str, options: Sequence[str], directory: pathlib.Path, defects: Iterable[str], tree: pathlib.Path
+    ) -> None:
+        self.tree = tree
+        self.shift = shifted.Shift(directory / "clock")
+        self.shift.set(0.0)
+        own = [process.SERVICE, name, shifted.OPTION, str(self.shift.file), process.SABOTAGES, ",".join(defects)]
+        super().__init__(process.__name__, [*own, *options], directory)
+
+    def spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Starts it, and what writes its output into the log until it ends."""
+        self._writer = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=log)
+        assert self._writer.stdin is not None
+        with self._writer.stdin:
+            return super().spawn(self._writer.stdin)
+
+    def _environment(self) -> dict[str, str]:
+        return {**super()._environment(), process.TREE: str(self.tree)}
+
+    def ended(self) -> int:
+        """The exit code, once all that was logged is in the file."""
+        code = super().ended()
+        self._writer.wait()
+        return code
+
+
+class Terms(NamedTuple):
+    """Of a run: defects by name, the seconds until all has to be ready and a new pod placed, where the code is that the
+    services begin with, how many nodes there are, how many rows the ledger has to have before a run ends, and how long
+    a fault lasts at least and at most.
+    """
+
+    defects: tuple[str, ...] = ()
+    ready_seconds: float = READY_SECONDS
+    tree: pathlib.Path = services.ROOT
+    nodes: int = NODES
+    least_rows: int = 0
+    fault_seconds: tuple[float, float] = (1.0, 8.0)
+
+    @property
+    def caps(self) -> Caps:
+        """The policy's; with defects few in a run and an hour, so that too many are seen soon."""
+        return CAPS._replace(per_run=FEW_A_RUN, per_hour=FEW_AN_HOUR) if self.defects else CAPS
+
+    def complaints(self) -> list[str]:
+        """Words that judges have to say of the defects."""
+        return [words for name in self.defects for words in sabotages.SABOTAGES[name].complaints]
 
 
 class Site:
     """The cluster, the services by name ("annotator-0"), and what was seen so far."""
 
-    def __init__(self, running: cluster.Cluster, directory: pathlib.Path, rng: random.Random, sabotage: str) -> None:
+    def __init__(self, running: cluster.Cluster, directory: pathlib.Path, rng: random.Random, terms: Terms) -> None:
         self.cluster, self.directory, self.rng = running, directory, rng
         self.door = config.connect(str(running.kubeconfig))
         self.policy = directory / "policy.yaml"
+        self._terms = terms
         self.obey()
         self.ledger = directory / "ledger.sqlite"
-        self._sabotage = sabotage
         self.services = {
             f"{name}-{number}": self._service(name, number)
             for name in ("annotator", "extender", "descheduler")
             for number in (0, 1)
         }
+        self.address = forwarding.Forwarder(*(self.services[f"extender-{number}"].port for number in (0, 1)))
         self._heat_rng = random.Random(rng.random())  # of a thread of its own
+        self.watch = PodWatch(running.api)
         self.violations: list[str] = []
-        self.low: list[Ready] = []
         self.others: dict[str, list[float]] = {}
         self.apiserver_gaps: list[float] = []  # when the apiserver or etcd went, so that answers have no audit line
-        self.protected: set[str] = set()
+        self.jumps: list[Jump] = []  # of deschedulers
         self.codes: list[tuple[str, int]] = []
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=one) for one in (self._sample, self._heat)]
+        self._heating = threading.Thread(target=self._heat)
 
     def obey(self) -> None:
         """Writes the policy: short windows, Enforce, caps that a run of minutes can reach."""
+        caps = self._terms.caps
         policies.write(
             self.policy,
             descheduler__mode="Enforce",
-            descheduler__limits={"perRun": CAPS.per_run, "perHour": CAPS.per_hour, "unreplaced": 10},
-            descheduler__cooldown={"workload": "2s", "node": f"{CAPS.node_seconds:g}s",
+            descheduler__limits={"perRun": caps.per_run, "perHour": caps.per_hour, "unreplaced": 10},
+            descheduler__cooldown={"workload": "2s", "node": f"{caps.node_seconds:g}s",
                                    "returned": {"initial": "1s", "max": "5s", "window": "1m"}},
         )  # fmt: skip
 
-    def _service(self, name: str, number: int) -> services.Service:
+    def _service(self, name: str, number: int) -> Process:
         directory = self.directory / f"{name}-{number}"
         directory.mkdir()
         kubeconfig = permissions.kubeconfig(self.cluster, name)
@@ -85,28 +158,29 @@ class Site:
             options += ["--prometheus", self.cluster.prometheus_url]
         if name == "descheduler":
             options += ["--ledger", str(self.ledger)]
-        if sabotaged.is_about(self._sabotage, name):
-            return services.Service(sabotaged.__name__, [sabotaged.OPTION, self._sabotage, *options], directory)
-        return services.Service(name, options, directory)
+        defects = sabotages.of_service(name, self._terms.defects)
+        return Process(name, options, directory, defects, self._terms.tree)
 
-    def begin(self, forwarder: forwarding.Forwarder) -> None:
+    def begin(self) -> None:
         """Creates the workloads, starts everything, and waits until all pods are Ready."""
         for one in self.services.values():
             one.start()
-        url = f"http://127.0.0.1:{forwarder.port}"
-        self.cluster.start_scheduler(extenders=[extender_stanza.at(url)])
+        self.cluster.start_scheduler(extenders=[extender_stanza.at(f"http://127.0.0.1:{self.address.port}")])
         for number in range(WORKLOADS):
-            self._deploy(f"shop-{number}", HEAVY)
-            self.door.create(kinds.BUDGETS, bodies.budget(f"shop-{number}", AVAILABLE), namespace="default")
+            self._deploy(f"{sabotages.BUDGETED}{number}", HEAVY)
+            self.door.create(
+                kinds.BUDGETS, bodies.budget(f"{sabotages.BUDGETED}{number}", AVAILABLE), namespace="default"
+            )
         self.door.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": "least"}, "value": -10})
         tempting: bodies.PodOptions = {**HEAVY, "priority_class": "least"}  # without protection they would go first
-        self._deploy(PROTECTED, {**tempting, "annotations": {"evenload.io/evictable": "false"}})
+        protected = {**HEAVY["annotations"], "evenload.io/evictable": "false"}
+        self._deploy(PROTECTED, {**tempting, "annotations": protected})
         wanted = (WORKLOADS + 1) * REPLICAS
         waiting.eventually(
-            lambda: sum(pod.ready for pod in self.pods()) == wanted, READY_SECONDS, "all pods to be Ready"
+            lambda: sum(pod.ready for pod in self.pods()) == wanted, START_SECONDS, "all pods to be Ready"
         )
-        for thread in self._threads:
-            thread.start()
+        self.watch.start()
+        self._heating.start()
 
     def _deploy(self, name: str, options: bodies.PodOptions) -> None:
         self.door.create(kinds.DEPLOYMENTS, bodies.deployment(name, REPLICAS, **options), namespace="default")
@@ -132,18 +206,6 @@ class Site:
         for pod in pods:
             self.others.setdefault(pod.labels.get("app", ""), []).append(time.time())
 
-    def _sample(self) -> None:
-        """Counts Ready pods all the time, while the apiserver answers."""
-        while not self._stop.wait(SAMPLE_SECONDS):
-            with contextlib.suppress(errors.KubeError):
-                pods = self.pods()
-                self.protected |= {pod.uid for pod in pods if pod.labels.get("app") == PROTECTED}
-                for number in range(WORKLOADS):
-                    name = f"shop-{number}"
-                    count = sum(pod.ready for pod in pods if pod.labels.get("app") == name)
-                    if count < AVAILABLE:
-                        self.low.append(Ready(name, count, AVAILABLE, time.time()))
-
     def _heat(self) -> None:
         """Makes other nodes hot from time to time: those with most pods, and one with a protected pod."""
         hot: list[str] = []
@@ -165,20 +227,44 @@ class Site:
         request = urllib.request.Request(f"{self.cluster.exporter_url}/nodes/{node}", data=body, method="POST")
         urllib.request.urlopen(request, timeout=10).close()
 
+    @property
+    def ready_seconds(self) -> float:
+        """Within how many seconds all has to be ready."""
+        return self._terms.ready_seconds
+
+    @property
+    def least_rows(self) -> int:
+        """How many rows the ledger has to have before the run ends."""
+        return self._terms.least_rows
+
+    def deschedulers(self) -> list[Process]:
+        """Both of them."""
+        return [one for name, one in self.services.items() if name.startswith("descheduler")]
+
+    def pause_seconds(self) -> float:
+        """Returns how long a fault lasts."""
+        return self.rng.uniform(*self._terms.fault_seconds)
+
+    def pause(self, seconds: float | None = None) -> None:
+        """Lets a fault last, by default for a time of the seed."""
+        self._stop.wait(self.pause_seconds() if seconds is None else seconds)
+
     def recovered(self, fault: str) -> None:
         """Judges what has to be true again within a bound: every service ready, and a new pod placed."""
-        limit = time.monotonic() + READY_SECONDS
+        within_seconds = self.ready_seconds
+        limit = time.monotonic() + within_seconds
         waiting_for = dict(self.services)
         while waiting_for and time.monotonic() < limit:
             waiting_for = {name: one for name, one in waiting_for.items() if not is_ready(one)}
             self._stop.wait(0.2)
-        self.violations += [f"after {fault}: {name} is not ready after {READY_SECONDS:g} s" for name in waiting_for]
+        self.violations += [f"after {fault}: {name} is not ready after {within_seconds:g} s" for name in waiting_for]
         if not self._placed():
-            self.violations.append(f"after {fault}: a new pod is not placed after {READY_SECONDS:g} s")
+            self.violations.append(f"after {fault}: a new pod is not placed after {within_seconds:g} s")
 
     def _placed(self) -> bool:
         """Creates a pod; True if kube-scheduler binds it in time."""
-        name, limit = f"canary-{self.rng.getrandbits(32):08x}", time.monotonic() + READY_SECONDS
+        name = f"{sabotages.CANARY}{self.rng.getrandbits(32):08x}"
+        limit = time.monotonic() + self.ready_seconds
         created = bound = False
         while not bound and time.monotonic() < limit:
             with contextlib.suppress(errors.KubeError):
@@ -198,26 +284,29 @@ class Site:
     def end(self) -> None:
         """Ends the threads, then every service by SIGTERM."""
         self._stop.set()
-        for thread in self._threads:
-            if thread.is_alive():
-                thread.join()
+        self.watch.end()
+        if self._heating.is_alive():
+            self._heating.join()
         self.codes += [(name, one.stop()) for name, one in self.services.items() if one.running]
 
     def verdicts(self) -> list[str]:
         """All that broke an invariant."""
         audit = self.cluster.directory / "logs" / "audit.log"
-        asked, rows = records.evictions(audit), records.rows(self.ledger)
+        asked, deleted = records.evictions(audit), records.deletions(audit)
+        rows = judging.by_the_true_clock(records.rows(self.ledger), self.jumps)
+        by_us = {one.pod_uid for one in asked if one.accepted} | {one.pod for one in deleted}
+        least = {f"{sabotages.BUDGETED}{number}": AVAILABLE for number in range(WORKLOADS)}
         logs = {name: one.log() for name, one in self.services.items()}
         return [
             *self.violations,
             *judging.without_a_row(asked, rows),
             *judging.without_an_eviction(asked, rows, self.apiserver_gaps),
             *judging.twice(asked),
-            *judging.over_caps(rows, CAPS),
-            *judging.restless(rows, CAPS),
-            *judging.unprotected(asked, self.protected),
-            *judging.deleted(records.deletions(audit)),
-            *judging.under_budget(self.low, self.others),
+            *judging.over_caps(rows, self._terms.caps),
+            *judging.restless(rows, self._terms.caps),
+            *judging.unprotected(asked, self.watch.uids.get(PROTECTED, set())),
+            *judging.deleted(deleted),
+            *judging.under_budget(self.watch.departures, by_us, least, self.others),
             *judging.tracebacks(logs),
             *judging.exit_codes(self.codes),
         ]
@@ -232,15 +321,17 @@ def is_ready(service: services.Service) -> bool:
 
 
 @contextlib.contextmanager
-def started(directory: pathlib.Path, rng: random.Random, *, sabotage: str = "") -> Iterator[Site]:
+def started(directory: pathlib.Path, rng: random.Random, terms: Terms) -> Iterator[Site]:
     """Everything runs, and all pods are Ready."""
     with contextlib.ExitStack() as undo:
-        running = undo.enter_context(cluster.Cluster(nodes=NODES, node_exporter=False, audit=True))
+        running = undo.enter_context(cluster.Cluster(nodes=terms.nodes, node_exporter=False, audit=True))
         running.api.create("api/v1/namespaces", {"metadata": {"name": permissions.NAMESPACE}})
         permissions.apply(running)
-        made = Site(running, directory, rng, sabotage)
+        if terms.defects:
+            running.api.create(_BINDINGS, _ADMINISTRATOR)
+        made = Site(running, directory, rng, terms)
         undo.callback(made.door.close)
         undo.callback(made.end)
-        ports = [made.services[f"extender-{number}"].port for number in (0, 1)]
-        made.begin(undo.enter_context(forwarding.Forwarder(*ports)))
+        undo.enter_context(made.address)
+        made.begin()
         yield made

@@ -4,12 +4,11 @@ The file holds by how many seconds the clock is wrong. Wall time in the process 
 monotonic time, as they do on a real machine.
 """
 
+import importlib
 import pathlib
 import sys
 import time
 from typing import Final, NamedTuple
-
-from descheduler import __main__ as command
 
 OPTION: Final = "--shift"
 
@@ -29,14 +28,23 @@ class Shift(NamedTuple):
         """As last set."""
         return float(self.file.read_text(encoding="ascii"))
 
+    def apply(self) -> None:
+        """Sets the clock of this process by the file from now on."""
+        right = time.time
+        time.time = lambda: right() + self.seconds()
+
+
+def take_option(option: str) -> str:
+    """Takes an option away from the command line and returns its value."""
+    at = sys.argv.index(option)
+    _, value = sys.argv.pop(at), sys.argv.pop(at)
+    return value
+
 
 def main() -> None:
     """Takes its own option away and runs the command."""
-    at = sys.argv.index(OPTION)
-    shift, right = Shift(pathlib.Path(sys.argv[at + 1])), time.time
-    del sys.argv[at : at + 2]
-    time.time = lambda: right() + shift.seconds()
-    command.main()
+    Shift(pathlib.Path(take_option(OPTION))).apply()
+    importlib.import_module("descheduler.__main__").main()
 
 
 if __name__ == "__main__":

@@ -190,7 +190,7 @@ def test_a_node_whose_series_vanish_is_emptied_although_its_windows_are_full(sit
     assert list(site.values("node-1")) == NAMES
 
 
-@pytest.mark.parametrize("garbage", ["nan", "negative", "over", "infinite"])
+@pytest.mark.parametrize("garbage", ["nan", "negative", "over", "infinite", "twice"])
 def test_values_that_cannot_be_are_absent_and_counted(site: Site, garbage: str) -> None:
     site.steady()
     before = site.annotator.metric("evenload_annotator_invalid_samples_total")

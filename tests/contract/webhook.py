@@ -1,6 +1,5 @@
-"""An admission webhook for evictions, over TLS as the apiserver asks for it; a test says how it answers.
-
-`test_descheduler_starving` registers one at the real apiserver.
+"""An admission webhook for evictions or another write, over TLS as the apiserver asks for it; a test says how it
+answers.
 """
 
 import base64
@@ -11,17 +10,28 @@ import pathlib
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import cluster
 
 NAME = "evictions.example.com"
 CONFIGURATIONS = "apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-Answer = Callable[[str], dict[str, object] | None]  # a pod's name -> the Status of a denial, None to allow
+Answer = Callable[[str], dict[str, object] | None]  # an object's name -> the Status of a denial, None to allow
+
+
+class Write(NamedTuple):
+    """What the apiserver asks the webhook about, in its words."""
+
+    operation: str
+    resource: str
+
+
+EVICTIONS: Final = Write("CREATE", "pods/eviction")
+NODE_UPDATES: Final = Write("UPDATE", "nodes")
 
 
 class Webhook:
-    """Answers reviews by `answer`; `asked` are the pods of the evictions that it was asked about."""
+    """Answers reviews by `answer`; `asked` are the names of the objects that it was asked about."""
 
     def __init__(self) -> None:
         self.answer: Answer = lambda _: None
@@ -54,8 +64,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def registered(running: cluster.Cluster) -> Iterator[Webhook]:
-    """A webhook that is asked about every eviction."""
+def registered(running: cluster.Cluster, about: Write = EVICTIONS) -> Iterator[Webhook]:
+    """A webhook that is asked about every such write."""
     webhook, pki = Webhook(), running.directory / "pki"
     handler = type("Handler", (_Handler,), {"webhook": webhook})
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -65,7 +75,7 @@ def registered(running: cluster.Cluster) -> Iterator[Webhook]:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        running.api.create(CONFIGURATIONS, _configuration(server.server_port, pki / "ca.crt"))
+        running.api.create(CONFIGURATIONS, _configuration(server.server_port, pki / "ca.crt", about))
         try:
             yield webhook
         finally:
@@ -74,9 +84,9 @@ def registered(running: cluster.Cluster) -> Iterator[Webhook]:
             thread.join()
 
 
-def _configuration(port: int, authority: pathlib.Path) -> dict[str, object]:
-    """Evictions wait for it as long as they may; without an answer they fail."""
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]}
+def _configuration(port: int, authority: pathlib.Path, about: Write) -> dict[str, object]:
+    """Such writes wait for it as long as they may; without an answer they fail."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [about.operation], "resources": [about.resource]}
     hook = {
         "name": NAME,
         "clientConfig": {

@@ -16,6 +16,7 @@ class PodOptions(typing.TypedDict, total=False):
     annotations: collections.abc.Mapping[str, str]
     priority_class: str
     node_selector: collections.abc.Mapping[str, str]
+    grace_seconds: int
 
 
 DEFAULTS: typing.Final[PodOptions] = {
@@ -27,6 +28,7 @@ DEFAULTS: typing.Final[PodOptions] = {
     "annotations": {},
     "priority_class": "",
     "node_selector": {},
+    "grace_seconds": 0,
 }
 
 
@@ -75,4 +77,5 @@ def _spec(options: PodOptions) -> dict[str, object]:
     container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
     priority = {"priorityClassName": said["priority_class"]} if said["priority_class"] else {}
     selector = {"nodeSelector": dict(said["node_selector"])} if said["node_selector"] else {}
-    return {"terminationGracePeriodSeconds": 0, "containers": [container], **priority, **selector}
+    grace = {"terminationGracePeriodSeconds": said["grace_seconds"]}
+    return {**grace, "containers": [container], **priority, **selector}

@@ -16,6 +16,7 @@ import ssl
 import subprocess
 import sys
 import urllib.request
+from typing import IO
 
 from cluster import ports
 from tests.e2e import waiting
@@ -70,12 +71,16 @@ class Service:
     def start(self) -> None:
         """Starts it and waits until /readyz says ok."""
         with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=log, stderr=log, env=self._environment())
+            self._process = self.spawn(log)
         try:
             waiting.eventually(self._is_ready, waiting.START_SECONDS, f"{self.name} to be ready", self.log)
         except BaseException:
             self.kill()  # nobody else ends it: the fixture that started it has not come to its `finally`
             raise
+
+    def spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Starts the process, whose output goes there."""
+        return subprocess.Popen(self._command, cwd=ROOT, stdout=log, stderr=log, env=self._environment())
 
     def stop(self) -> int:
         """SIGTERM, and the exit code it ends with."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests.chaos import judging
-from tests.chaos.judging import Caps, EvictionCall, Ready, Recorded
+from tests.chaos.judging import Caps, Deletion, Departure, EvictionCall, Jump, Recorded
 
 CAPS = Caps(per_run=2, per_hour=3, node_seconds=10.0)
 
@@ -93,16 +93,32 @@ def test_a_protected_pod_that_was_asked_for_is_named_even_if_it_stayed() -> None
 
 def test_a_deletion_by_an_account_of_ours_is_named() -> None:
     assert list(judging.deleted([])) == []
-    assert one(judging.deleted(["shop/web-1"])) == "an account of ours deleted a pod: shop/web-1"
+    assert one(judging.deleted([Deletion("shop", "web-1")])) == "an account of ours deleted a pod: shop/web-1"
 
 
-def test_a_workload_under_its_budget_is_named_unless_others_took_its_pods() -> None:
-    low = Ready("web", 3, 4, 1000.0)
-    assert list(judging.under_budget([Ready("web", 4, 4, 1000.0)], {})) == []
-    assert one(judging.under_budget([low], {})) == "web had 3 Ready pods, 4 demanded, at 1000"
-    assert list(judging.under_budget([low], {"web": [990.0]})) == []
-    assert len(list(judging.under_budget([low], {"web": [1001.0], "api": [990.0]}))) == 1
-    assert len(list(judging.under_budget([low], {"web": [800.0]}))) == 1
+@pytest.mark.parametrize("by_us", [{"a"}, {"web-1"}])
+def test_a_workload_under_its_budget_is_named_if_a_pod_left_by_us(by_us: set[str]) -> None:
+    low = Departure("web", "web-1", "a", 3, 1000.0)
+    assert list(judging.under_budget([low._replace(left=4)], by_us, {"web": 4}, {})) == []
+    named = "web had 3 Ready pods without web-1, which left by us; 4 demanded"
+    assert one(judging.under_budget([low], by_us, {"web": 4}, {})) == named
+    assert list(judging.under_budget([low], {"b", "web-2"}, {"web": 4}, {})) == [], "others took it"
+    assert list(judging.under_budget([low], by_us, {"api": 4}, {})) == [], "no budget"
+
+
+@pytest.mark.parametrize(
+    ("others", "named"), [({"web": [990.0]}, 0), ({"web": [1001.0], "api": [990.0]}, 1), ({"web": [970.0]}, 1)]
+)
+def test_a_budget_whose_status_may_be_old_excuses(others: dict[str, list[float]], named: int) -> None:
+    low = Departure("web", "web-1", "a", 3, 1000.0)
+    assert len(list(judging.under_budget([low], {"a"}, {"web": 4}, others))) == named
+
+
+def test_rows_written_by_a_wrong_clock_get_the_right_time() -> None:
+    jumps = [Jump(100.0, 110.0, 7200.0), Jump(104.0, 112.0, -7200.0)]
+    rows = [row(at_seconds=at) for at in (90.0, 7303.0, -7095.0, 105.0)]
+    corrected = judging.by_the_true_clock(rows, jumps)
+    assert [one.intended_at_seconds for one in corrected] == [90.0, 103.0, 105.0, 105.0]
 
 
 def test_a_traceback_is_named_with_its_last_line() -> None:

@@ -128,6 +128,13 @@ def test_infinite_garbage_leaves_nothing_to_divide_by() -> None:
     assert values(found, "node_memory_MemTotal_bytes") == [0]
 
 
+def test_a_node_with_two_exporters_has_each_series_twice() -> None:
+    once, found = (samples(fleet_of(exporter_fleet.Control(garbage=garbage))) for garbage in (None, "twice"))
+    for name in ("node_memory_MemTotal_bytes", "node_cpu_seconds_total"):
+        assert len(values(found, name)) == 2 * len(values(once, name))
+        assert set(values(found, name)) == set(values(once, name))
+
+
 @pytest.mark.parametrize(
     ("address", "expected"),
     [("10.0.0.1", "10.0.0.1:9100"), ("fd00::7", "[fd00::7]:9100"), ("node-0", "node-0:9100")],
