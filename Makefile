@@ -64,7 +64,7 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server hour chaos
+.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server hour chaos upgrade
 image: $(STAMP) ## build the image as root on Debian, without Docker, into dist/, and print its size, contents and start times
 	$(BIN)/python -m deploy.image $(IMAGE)
 # Not part of `test`: the first run compiles an engine, for some minutes.
@@ -79,6 +79,9 @@ hour: binaries ## pools, classes of pods, packing, a disk and shadow mode for an
 # `test` injects 60 faults of one seed; this is for other seeds and more of them.
 chaos: binaries ## kills, freezes and damage in a control plane with all services, judged from outside (CHAOS="--seed 2")
 	$(BIN)/python -m tests.chaos $(CHAOS)
+# Not part of `test`: it needs the history of the repository, which an archive of it does not have.
+upgrade: binaries ## from the version before to this tree and back, replica by replica, under load (UPGRADE="--rounds 2")
+	$(BIN)/python -m tests.upgrade $(UPGRADE)
 audit: $(STAMP) ## known vulnerabilities of what is pinned, where a network answers
 	$(BIN)/python -m deploy.audit
 licences: $(STAMP) ## write docs/reference/licences.md from what is installed
