@@ -64,7 +64,7 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server hour chaos upgrade
+.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server hour chaos upgrade guided
 image: $(STAMP) ## build the image as root on Debian, without Docker, into dist/, and print its size, contents and start times
 	$(BIN)/python -m deploy.image $(IMAGE)
 # Not part of `test`: the first run compiles an engine, for some minutes.
@@ -82,6 +82,10 @@ chaos: binaries ## kills, freezes and damage in a control plane with all service
 # Not part of `test`: it needs the history of the repository, which an archive of it does not have.
 upgrade: binaries ## from the version before to this tree and back, replica by replica, under load (UPGRADE="--rounds 2")
 	$(BIN)/python -m tests.upgrade $(UPGRADE)
+# Not part of `test`: an hour a target. atheris is a wheel for Linux on x86-64.
+guided: $(STAMP) ## fuzz a reader of others' texts, guided by coverage (GUIDED="watch --seconds 600 --texts build/fuzz/watch")
+	$(PIP) -r requirements-fuzz.txt
+	$(BIN)/python -m tests.guided $(GUIDED)
 audit: $(STAMP) ## known vulnerabilities of what is pinned, where a network answers
 	$(BIN)/python -m deploy.audit
 licences: $(STAMP) ## write docs/reference/licences.md from what is installed
