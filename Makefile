@@ -64,7 +64,7 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server hour chaos upgrade guided
+.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server hour chaos upgrade soak guided
 image: $(STAMP) ## build the image as root on Debian, without Docker, into dist/, and print its size, contents and start times
 	$(BIN)/python -m deploy.image $(IMAGE)
 # Not part of `test`: the first run compiles an engine, for some minutes.
@@ -86,6 +86,9 @@ upgrade: binaries ## from the version before to this tree and back, replica by r
 guided: $(STAMP) ## fuzz a reader of others' texts, guided by coverage (GUIDED="watch --seconds 600 --texts build/fuzz/watch")
 	$(PIP) -r requirements-fuzz.txt
 	$(BIN)/python -m tests.guided $(GUIDED)
+# Not part of `test`: minutes, or an hour and more.
+soak: binaries ## growth per day in a simulated month, or of services for 100 minutes (SOAK="real")
+	$(BIN)/python -m tests.soak $(or $(SOAK),simulated)
 audit: $(STAMP) ## known vulnerabilities of what is pinned, where a network answers
 	$(BIN)/python -m deploy.audit
 licences: $(STAMP) ## write docs/reference/licences.md from what is installed
