@@ -1,0 +1,54 @@
+"""Disruptions that budgets allow within one plan, and the sentences of those that allow none."""
+
+import pytest
+
+from descheduler.planning.disruption_budgets import Headroom
+from descheduler.planning.verdicts import Cause, Verdict
+from kube.objects import DisruptionBudget
+from tests import builders
+
+
+def budget(
+    *, allowed: int = 1, healthy: int = 4, needed: int = 3, generation: int = 2, observed: int = 2
+) -> DisruptionBudget:
+    def state(body: dict[str, object]) -> None:
+        body["metadata"] = {"name": "web", "namespace": "default", "generation": generation}
+        body["status"] = {
+            "observedGeneration": observed, "disruptionsAllowed": allowed, "currentHealthy": healthy,
+            "desiredHealthy": needed, "expectedPods": healthy,
+        }  # fmt: skip
+
+    return builders.budget("web", mutate=state)
+
+
+def test_a_plan_reserves_as_many_disruptions_as_there_are_and_says_how_many_it_has() -> None:
+    headroom = Headroom([budget(allowed=3, healthy=6)])
+    for number in range(3):
+        pod = builders.pod(f"web-{number}", node="node-1")
+        assert headroom.verdict(pod) is None
+        assert headroom.reserve(pod) == "web"
+    assert headroom.verdict(builders.pod("web-3", node="node-1")) == Verdict(
+        Cause.BUDGET, "web allows 3 (6 healthy, 3 needed, 3 in this plan)"
+    )
+    assert [(one.allowed, one.reserved) for one in headroom.left()] == [(3, 3)]
+
+
+@pytest.mark.parametrize(
+    ("spent", "text"),
+    [
+        pytest.param(budget(allowed=0, healthy=3), "web allows 0 (3 healthy, 3 needed)", id="none is allowed"),
+        pytest.param(budget(observed=1), "web: its status is not current yet", id="the status is of an older spec"),
+    ],
+)
+def test_a_budget_that_allows_none_says_why(spent: DisruptionBudget, text: str) -> None:
+    assert Headroom([spent]).verdict(builders.pod("web-0", node="node-1")) == Verdict(Cause.BUDGET, text)
+
+
+@pytest.mark.parametrize(("needed", "name"), [(1, ""), (0, "web"), (2, "web")])
+def test_an_unready_pod_costs_no_disruption_where_enough_others_are_healthy(needed: int, name: str) -> None:
+    headroom = Headroom([budget(healthy=1, needed=needed)])
+    assert headroom.reserve(builders.pod("web-0")) == name
+
+
+def test_a_pod_without_a_budget_reserves_nothing() -> None:
+    assert Headroom([]).reserve(builders.pod("web-0", node="node-1")) == ""
