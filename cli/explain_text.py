@@ -60,7 +60,7 @@ def wide(story: Story, weight: int, *, no_headers: bool = False) -> str:
 
 
 def verdict(node: answers.Node, pod_class: str | None = None) -> output.Cell:
-    """Whether the pod, of this class, may go there, with the rule that says no, or the one that is nearest to it."""
+    """Says if the pod, of this class, may go there, with the rule that says no, or the one that is nearest to it."""
     if not node.usable and node.allowed:
         return output.Cell(f"passes unjudged: {node.state}")
     broken = [rule for rule in node.rules if rule.broken]

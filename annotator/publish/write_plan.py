@@ -215,7 +215,7 @@ def _worth_writing(readings: Readings, carried: AnnotationColumns, rules: Rules,
 
 
 def _is_over(ratios: Floats, rules: Rules) -> Flags:
-    """Whether a node is over one of its filter thresholds, for pods without a class and of each class [nodes, 1 +
+    """Marks the nodes over one of their filter thresholds, for pods without a class and of each class [nodes, 1 +
     classes].
     """
     return np.asarray((ratios[:, None] > rules.hot_above).any(axis=2))

@@ -139,6 +139,6 @@ def _ahead(sure: Overload, known: collections.abc.Mapping[Key, Forecast]) -> Ove
 
 
 def _any_hot(memory: Memory, section: BeforePeak, names: collections.abc.Set[str]) -> bool:
-    """Whether a node is over a measured line, confirmed or not, or is being relieved of that."""
+    """True if a node is over a measured line, confirmed or not, or is being relieved of that."""
     keys = (*memory.streaks, *memory.relieving)
     return any(node in names and metric not in section.thresholds for node, metric in keys)

@@ -81,7 +81,7 @@ class NodePlan:
 
     @property
     def before_peak(self) -> bool:
-        """Whether the node is not hot, and only expected to be."""
+        """True if the node is not hot, and only expected to be."""
         return all(one.peak is not None for one in self.overloads)
 
     @property

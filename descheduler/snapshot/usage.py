@@ -184,7 +184,7 @@ def shown_ratio(policy: LoadPolicy, metric_name: str, age_seconds: float) -> flo
 
 
 def is_forecast(policy: LoadPolicy, metric_name: str) -> bool:
-    """Whether a metric in force is expected, not measured."""
+    """True if a metric in force is expected, not measured."""
     return _metric(policy, metric_name).is_forecast
 
 

@@ -49,7 +49,7 @@ class CompiledPolicy(NamedTuple):
         return self if at == pod_classes.NO_CLASS else self.of_classes[at]
 
     def includes(self, other: "CompiledPolicy") -> bool:
-        """Whether the other is this one or that of one of its classes."""
+        """True if the other is this one or that of one of its classes."""
         return other is self or any(other is one for one in self.of_classes)
 
     def incoming(self, load: expected_load.Load, per_allocatable: node_cache.Floats) -> node_cache.Floats:

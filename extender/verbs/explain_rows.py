@@ -238,7 +238,7 @@ def _is_own(candidates: cluster_view.Candidates, at: int, rule: filtering.Rule) 
 
 
 def _is_class(candidates: cluster_view.Candidates, rule: filtering.Rule) -> bool:
-    """Whether the class of the pod has a threshold of the rule's metric."""
+    """True if the class of the pod has a threshold of the rule's metric."""
     pod_class = candidates.in_force.pod_class
     return pod_class is not None and rule.metric in pod_class.filter.thresholds
 

@@ -51,7 +51,7 @@ class PriorityRange(sections.Section):
     most: units.Priority | None = pydantic.Field(default=None, alias="max", description="This priority or less.")
 
     def includes(self, priority: int) -> bool:
-        """Whether the priority is in the range."""
+        """True if the priority is in the range."""
         return (self.least is None or priority >= self.least) and (self.most is None or priority <= self.most)
 
 
@@ -70,7 +70,7 @@ class PodMatch(sections.Section):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no condition, so that it matches every pod."""
+        """True if it has no condition, so that it matches every pod."""
         return self == PodMatch()
 
     @functools.cached_property
@@ -82,7 +82,7 @@ class PodMatch(sections.Section):
         return tuple(name[:-1] for name in self.namespaces if name.endswith("*"))
 
     def matches(self, pod: ClassifiedPod) -> bool:
-        """Whether every condition holds for the pod."""
+        """True if every condition holds for the pod."""
         if self.priority_class_names and pod.priority_class not in self.priority_class_names:
             return False
         if self.namespaces and pod.namespace not in self._names and not pod.namespace.startswith(self._prefixes):
@@ -148,6 +148,6 @@ def place(classes: collections.abc.Sequence[PodClass], pod: ClassifiedPod) -> in
 
 
 def has_pods(classes: collections.abc.Sequence[PodClass], at: int) -> bool:
-    """Whether some pod could be of the class at this place: those before it leave one over."""
+    """True if some pod could be of the class at this place, as those before it leave one over."""
     before = [one.match for one in classes[:at]]
     return any(place(classes, pod) == at for pod in classes[at].match.examples(before))

@@ -92,5 +92,5 @@ class ScoreChange(Section):
 
     @property
     def differs(self) -> bool:
-        """Whether it changes anything."""
+        """True if it changes anything."""
         return bool(self.weights or self.goal or self.target_ratio)
