@@ -56,11 +56,11 @@ def freeze_service(site: Site) -> str:
 
 
 def strike_at_an_intent(site: Site) -> str:
-    """Both deschedulers are killed while an eviction is open in the ledger, if there is one in time."""
-    limit = time.monotonic() + STRIKE_SECONDS
+    """Both deschedulers are killed while a new eviction is open in the ledger, if there is one in time."""
+    limit, known = time.monotonic() + STRIKE_SECONDS, len(records.rows(site.ledger))
     found: list[judging.Recorded] = []
     while not found and time.monotonic() < limit:
-        found = [row for row in records.rows(site.ledger)[-20:] if row.result == "intended"]
+        found = [row for row in records.rows(site.ledger)[known:] if row.result == "intended"]
     for number in (0, 1):
         site.services[f"descheduler-{number}"].kill()
     for number in (0, 1):

@@ -26,6 +26,7 @@ REFUSALS: Final[tuple[dict[str, object], ...]] = (
     {"code": 429, "reason": "TooManyRequests", "message": "later", "details": {"retryAfterSeconds": 2}},
     {"code": 500, "reason": "InternalError", "message": "broken"},
 )
+ASKED_SECONDS: Final = 20.0  # until there is something to refuse
 DELAY_SECONDS: Final = 3.0
 YEAR_0: Final = "0000-01-01T00:00:00Z"  # kube-apiserver stores and serves it, and no reader of dates takes it
 CONNECTIONS: Final = 40  # to each service
@@ -79,7 +80,9 @@ def slow_disk(site: Site) -> str:
 
 
 def refuse_writes(site: Site) -> str:
-    """An admission webhook refuses evictions or writes of nodes for a while, each in the same way, or delays them."""
+    """An admission webhook refuses evictions or writes of nodes, each in the same way, or delays them: from the first
+    that is asked for on for a while.
+    """
     about = site.rng.choice((webhook.EVICTIONS, webhook.EVICTIONS, webhook.NODE_UPDATES))
     refusal = site.rng.choice((*REFUSALS, None))
 
@@ -88,6 +91,9 @@ def refuse_writes(site: Site) -> str:
 
     with webhook.registered(site.cluster, about) as hook:
         hook.answer = delay if refusal is None else lambda _: refusal
+        limit = time.monotonic() + ASKED_SECONDS
+        while not hook.asked and time.monotonic() < limit:
+            site.pause(0.1)
         site.pause()
         reviews = len(hook.asked)
     return f"{about.resource}: {refusal['code'] if refusal else 'late'}, {reviews} reviews"

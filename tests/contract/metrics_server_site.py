@@ -43,7 +43,7 @@ API_SERVICES = "apis/apiregistration.k8s.io/v1/apiservices"
 
 
 def operations(kind: str, name: str) -> list[dict[str, typing.Any]]:
-    """What the component adds to an object."""
+    """The fields that the component adds to an object."""
     document = yaml.safe_load(COMPONENT.read_text(encoding="utf-8"))
     targets = [(one["target"], yaml.safe_load(one["patch"])) for one in document["patches"]]
     patches = [patch for target, patch in targets if target["kind"] == kind and re.fullmatch(target["name"], name)]
@@ -94,7 +94,7 @@ class Counters(typing.NamedTuple):
 
 
 class Kubelet:
-    """What a kubelet says of its node: CPU seconds that grow by the load, and the memory in use, its pods' included."""
+    """The metrics of a kubelet about its node: CPU seconds that grow by the load, memory in use with that of pods."""
 
     def __init__(self, address: str, *, cores: float, memory_bytes: float, tls: ssl.SSLContext) -> None:
         self.address = address

@@ -20,7 +20,7 @@ Answer = Callable[[str], dict[str, object] | None]  # an object's name -> the St
 
 
 class Write(NamedTuple):
-    """What the apiserver asks the webhook about, in its words."""
+    """A kind of write, by the operation and the resource of a webhook's rule."""
 
     operation: str
     resource: str

@@ -63,8 +63,8 @@ def evenload() -> collections.abc.Iterator[stack.Stack]:
 
 
 def command(*words: str) -> str:
-    """What an `evenload` command prints, also of a decision that lacked a number: on a busy machine windows of seconds
-    are empty at times.
+    """The output of an `evenload` command, also about a decision that lacked a number: on a busy machine windows of
+    seconds are empty at times.
     """
     result = click.testing.CliRunner().invoke(cli.__main__.main, list(words))
     assert result.exit_code in (exit_codes.Exit.OK, exit_codes.Exit.PARTIAL), result.stderr

@@ -1,4 +1,4 @@
-"""What is fuzzed: for each target its properties, which raise where one is broken, and texts to begin with.
+"""The targets of fuzzing: for each its properties, which raise where one is broken, and texts to begin with.
 
 The properties are those that Hypothesis checks in the unit tests, without its examples. `tests.guided` feeds them by
 coverage, a unit test with the texts of `corpus/`.

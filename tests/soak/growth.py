@@ -11,7 +11,7 @@ CACHED: Final = "cached entries"
 
 
 class Sample(NamedTuple):
-    """What a process holds at a time (seconds since the beginning): by name ("memory MiB", "open files") an amount."""
+    """Amounts by name ("memory MiB", "open files") of a process at a time (seconds since the beginning)."""
 
     at_seconds: float
     amounts: Mapping[str, float]

@@ -11,7 +11,7 @@ from typing import Final
 
 from bench import contestants
 from cluster import cache
-from tests.chaos import site
+from tests.chaos import sabotages, site
 from tests.chaos.site import Process, Site, Terms
 from tests.soak.growth import FILES, LEDGER, MEMORY, SERIES, THREADS, Sample
 from tests.upgrade.arrivals import Arrivals
@@ -34,7 +34,7 @@ def play(
                 for name, process in here.services.items():
                     samples[name].append(Sample(at_seconds, amounts(process, here)))
                 if number % SCALE_SAMPLES == 0:
-                    here.scale(f"shop-{rng.randrange(site.WORKLOADS)}", rng.choice(SIZES))
+                    here.scale(f"{sabotages.BUDGETED}{rng.randrange(site.WORKLOADS)}", rng.choice(SIZES))
                 cache.say(f"{at_seconds:.0f} s: {arrivals.bound} pods placed; {_memory(samples)}")
         finally:
             arrivals.end()
@@ -55,7 +55,7 @@ def _memory(samples: dict[str, list[Sample]]) -> str:
 
 
 def amounts(process: Process, here: Site) -> dict[str, float]:
-    """What a service holds, its children included for memory and files."""
+    """Memory, open files, threads, series and the ledger's size of a service; memory with that of its children."""
     status = pathlib.Path(f"/proc/{process.pid}")
     series = [line for line in process.text("/metrics").splitlines() if line and not line.startswith("#")]
     found = {

@@ -95,7 +95,7 @@ def _short_log() -> Iterator[None]:
 
 
 def amounts(directory: pathlib.Path) -> dict[str, float]:
-    """What this process holds."""
+    """Memory, open files, threads, cache entries and series of this process, and the ledger's size."""
     gc.collect()
     pages = int(pathlib.Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     registries = [one for one in gc.get_objects() if isinstance(one, prometheus_client.CollectorRegistry)]

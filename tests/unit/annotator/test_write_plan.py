@@ -179,7 +179,7 @@ def test_a_threshold_of_a_class_of_pods_decides_what_is_written_at_once(
     [
         pytest.param(0.95, 0.85, True, id="for pods of the class, while it is closed for others"),
         pytest.param(0.7, 0.6, True, id="for others, as it was open for the class"),
-        pytest.param(0.85, 0.75, False, id="for nobody"),
+        pytest.param(0.85, 0.75, False, id="over no line"),
     ],
 )
 def test_a_node_has_cooled_when_it_opens_for_pods_of_some_class(before: float, after: float, cooled: bool) -> None:

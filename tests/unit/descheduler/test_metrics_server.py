@@ -44,7 +44,7 @@ class Bench(World):
         return self.source
 
     def tell(self) -> None:
-        """What annotator and metrics-server say at this moment: changed nodes are written, the heartbeat has all."""
+        """Writes the annotations of changed nodes and a heartbeat over all, as the annotator does at this moment."""
         at_seconds = self.clock.now() - AGE_SECONDS
         for name, ratios in self.scene.readings.items() if self.annotates else ():
             before = load_annotation.decode(self.texts[name]).values if name in self.texts else None
@@ -177,7 +177,7 @@ def test_the_average_is_over_the_window_and_not_the_last_sample(tmp_path: pathli
 
 def test_without_a_node_over_a_line_no_pod_is_listed(tmp_path: pathlib.Path) -> None:
     bench = Bench(tmp_path, scenes.Scene().node("warm", memory=0.7).node("cool").workload("web", on=["warm"]))
-    bench.door.pod_metrics_failure = errors.Unreachable("nobody should list pods")
+    bench.door.pod_metrics_failure = errors.Unreachable("no list of pods was expected")
     bench.run(600)
     assert bench.service.trouble is None
     assert bench.read().line == "no node is over a line, no pod is observed"
@@ -187,7 +187,7 @@ def test_a_process_that_runs_no_more_follows_no_pods(bench: Bench) -> None:
     bench.run(120)
     bench.leads = False
     bench.run(330)
-    bench.door.pod_metrics_failure = errors.Unreachable("nobody should list pods")
+    bench.door.pod_metrics_failure = errors.Unreachable("no list of pods was expected")
     bench.run(60)
     assert bench.read().line == "no node is over a line, no pod is observed"
 
