@@ -73,7 +73,7 @@ def by_name(api: door.KubeDoor, kind: kinds.Kind[Any], namespace: str) -> dict[s
 
 def test_an_apiserver_takes_it_all_and_only_bounded_values_are_kept(api: door.KubeDoor, home: str) -> None:
     whole = by_name(api, kinds.PODS, home)
-    assert whole.keys() == HOSTILE.keys(), "what the apiserver refuses needs no bound"
+    assert whole.keys() >= HOSTILE.keys(), "what the apiserver refuses needs no bound"
     assert len(whole["owners-without-end"].metadata.owner_references) == 8000
     assert len(whole["a-long-name"].owner.name) == 1_200_000
     watched = by_name(api, compact.PODS, home)
