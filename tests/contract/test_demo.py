@@ -77,25 +77,6 @@ def left_running(tmp_path: pathlib.Path) -> list[str]:
     return found
 
 
-def test_a_small_run_ends_with_the_figures_of_both_phases_and_leaves_nothing(tmp_path: pathlib.Path) -> None:
-    with demo(tmp_path, *SMALL) as process:
-        out, progress = process.communicate(timeout=800)
-    assert process.returncode == 0, progress
-    found = json.loads(out)
-    assert found["settings"]["seed"] == 1
-    for phase in ("plain", "evenload"):
-        value = {key: row[phase] for key, row in found["figures"].items()}
-        assert value["pdb_violations"] == 0
-        assert value["pods_bound"] >= found["settings"]["pods"] * 0.9
-        assert 0 < value["total_schedule_count"] <= value["pods_bound"]
-        assert 0 < value["cpu_mean_ratio"] < 1
-        assert value["cpu_mean_ratio"] <= value["cpu_p99_ratio"] <= 1
-    assert found["figures"]["evictions"]["plain"] == 0
-    assert "plain: starting" in progress
-    assert "evenload: starting" in progress
-    assert left_running(tmp_path) == []
-
-
 def test_ctrl_c_ends_everything_that_was_started(tmp_path: pathlib.Path) -> None:
     with demo(tmp_path, *SMALL) as process:
         limit = time.monotonic() + 300
@@ -122,8 +103,9 @@ def test_a_policy_with_mistakes_is_refused_before_anything_starts(tmp_path: path
 
 
 class KeptDemo(NamedTuple):
-    """A demo that has ended and left its cluster and its services running."""
+    """A demo that has ended and left its second cluster and its services running: what it wrote, and where they are."""
 
+    table: str
     progress: str
     kubeconfig: pathlib.Path
     prometheus_url: str
@@ -134,11 +116,13 @@ def kept_demo(tmp_path_factory: pytest.TempPathFactory) -> collections.abc.Itera
     """A small run with `--keep`; afterwards its cluster is ended as it says, and nothing is left."""
     scratch = tmp_path_factory.mktemp("kept")
     with demo(scratch, *SMALL, "--keep") as process:
-        _, progress = process.communicate(timeout=800)
+        table, progress = process.communicate(timeout=800)
     (directory,) = (line.split()[-1] for line in progress.splitlines() if line.startswith("End it with:"))
     try:
         assert process.returncode == 0, progress
-        yield KeptDemo(progress, pathlib.Path(directory) / "kubeconfig", prometheus_url(progress))
+        kept = pathlib.Path(directory)
+        assert [words for words in left_running(scratch) if str(kept) not in words] == [], "of the first cluster"
+        yield KeptDemo(table, progress, kept / "kubeconfig", prometheus_url(progress))
     finally:
         down = [sys.executable, "-m", "cluster", "down", "--directory", directory]
         subprocess.run(down, cwd=ROOT, check=True, capture_output=True, timeout=300)
@@ -149,6 +133,21 @@ def prometheus_url(progress: str) -> str:
     """The address that the demo prints at its end."""
     (url,) = (line.split()[-1] for line in progress.splitlines() if line.strip().startswith("Prometheus:"))
     return url
+
+
+def test_a_small_run_ends_with_the_figures_of_both_phases(kept_demo: KeptDemo) -> None:
+    found = json.loads(kept_demo.table)
+    assert found["settings"]["seed"] == 1
+    for phase in ("plain", "evenload"):
+        value = {key: row[phase] for key, row in found["figures"].items()}
+        assert value["pdb_violations"] == 0
+        assert value["pods_bound"] >= found["settings"]["pods"] * 0.9
+        assert 0 < value["total_schedule_count"] <= value["pods_bound"]
+        assert 0 < value["cpu_mean_ratio"] < 1
+        assert value["cpu_mean_ratio"] <= value["cpu_p99_ratio"] <= 1
+    assert found["figures"]["evictions"]["plain"] == 0
+    assert "plain: starting" in kept_demo.progress
+    assert "evenload: starting" in kept_demo.progress
 
 
 def test_a_kept_cluster_is_sound_and_its_services_are_found_by_kubeconfig(kept_demo: KeptDemo) -> None:
