@@ -64,7 +64,7 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server hour chaos upgrade soak guided
+.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server hour chaos upgrade soak guided mutants
 image: $(STAMP) ## build the image as root on Debian, without Docker, into dist/, and print its size, contents and start times
 	$(BIN)/python -m deploy.image $(IMAGE)
 # Not part of `test`: the first run compiles an engine, for some minutes.
@@ -86,6 +86,10 @@ upgrade: binaries ## from the version before to this tree and back, replica by r
 guided: $(STAMP) ## fuzz a reader of others' texts, guided by coverage (GUIDED="watch --seconds 600 --texts build/fuzz/watch")
 	$(PIP) -r requirements-fuzz.txt
 	$(BIN)/python -m tests.guided $(GUIDED)
+# Not part of `test`: some minutes a target.
+mutants: $(STAMP) ## change the code of one target a place at a time, run its unit tests, print what survived (MUTANTS="filter")
+	$(PIP) -r requirements-mutants.txt
+	$(BIN)/python -m tests.mutants $(or $(MUTANTS),filter)
 # Not part of `test`: minutes, or an hour and more.
 soak: binaries ## growth per day in a simulated month, or of services for 100 minutes (SOAK="real")
 	$(BIN)/python -m tests.soak $(or $(SOAK),simulated)
@@ -128,5 +132,6 @@ lock: $(STAMP) ## pin what pyproject.toml and requirements*.in name, with hashes
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --excludes requirements-unused.in pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-dev.in -o requirements-dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-build.in -o requirements-build.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-mutants.in -o requirements-mutants.txt
 clean: ## forget the virtual environment and caches of tools (the built control plane stays)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

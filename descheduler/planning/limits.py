@@ -16,12 +16,13 @@ from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import workloads
 from descheduler.snapshot.eviction_history import HOUR_SECONDS, History, PendingReplacement
 from descheduler.snapshot.node_policies import NodePolicies
-from descheduler.snapshot.workloads import WorkloadStatus, WorkloadStatuses
+from descheduler.snapshot.workloads import WorkloadStatus
 from kube.objects import Pod
 from policy.schema.descheduler_section import Breaker, Descheduler, Growing
 from policy.schema.node_pools import Pool
 
 BY_SIZE = "bySize"
+Standings = collections.abc.Mapping[str, WorkloadStatus]  # by the workload's uid
 NAMED = 3  # so many workloads are named where evictions wait for replacements
 
 
@@ -29,7 +30,7 @@ class Caps:
     """Counts what a plan has chosen so far and says whether one more is allowed."""
 
     def __init__(
-        self, policies: NodePolicies, history: History, standings: WorkloadStatuses | None = None, *, now_seconds: float
+        self, policies: NodePolicies, history: History, standings: Standings | None = None, *, now_seconds: float
     ) -> None:
         self.unreplaced = unreplaced(history.awaited, standings or {}, now_seconds)
         self._waiting = len(self.unreplaced)
@@ -43,7 +44,7 @@ class Caps:
         self._by_node: collections.Counter[str] = collections.Counter()
         self._by_pool: collections.Counter[str] = collections.Counter()
         self._by_namespace: collections.Counter[str] = collections.Counter()
-        self._by_workload: collections.Counter[str] = collections.Counter()
+        self._workloads: set[str] = set()
 
     @property
     def brake(self) -> Verdict | None:
@@ -173,7 +174,7 @@ class Caps:
         self._by_pool[self._policies.pool_name(pod.node_name)] += 1
         self._by_namespace[pod.namespace] += 1
         if standing is not None:
-            self._by_workload[standing.workload.uid] += 1
+            self._workloads.add(standing.workload.uid)
             self._waiting += 1
             self._waiting_by_namespace[pod.namespace] += 1
 
@@ -194,9 +195,8 @@ class Caps:
 
     def _workload_verdict(self, standing: WorkloadStatus) -> Verdict | None:
         workload = standing.workload
-        chosen = self._by_workload[workload.uid]
         last = self._history.last_by_workload.get(workload.uid)
-        if chosen > 0 or (workload.uid in self._history.in_flight and standing.unavailable > 0):
+        if workload.uid in self._workloads or (workload.uid in self._history.in_flight and standing.unavailable > 0):
             return Verdict(
                 Cause.IN_FLIGHT, f"{workload} waits for a replacement, {standing.ready} ready of {workload.replicas}"
             )
@@ -204,7 +204,7 @@ class Caps:
             waits = f"starts its pods in order, {standing.ready} ready of {workload.replicas}"
             return Verdict(Cause.IN_FLIGHT, f"{workload} {waits}: a replacement might have to wait")
         cap = workload_cap(self._policy.limits.per_workload, workload.replicas)
-        if chosen + standing.unavailable >= cap:
+        if standing.unavailable >= cap:
             return Verdict(Cause.WORKLOAD_CAP, f"{workload} has {standing.unavailable} unavailable, {cap} allowed")
         return self._cooldown_verdict(workload.uid, last) or self._breaker_verdict(workload.uid)
 
@@ -241,7 +241,7 @@ class Caps:
 
 def unreplaced(
     awaited: collections.abc.Iterable[PendingReplacement],
-    standings: collections.abc.Mapping[str, WorkloadStatus],
+    standings: Standings,
     now_seconds: float,
 ) -> tuple[PendingReplacement, ...]:
     """The evictions whose workload still misses a pod for them, oldest first; of each workload no more than it misses.

@@ -1,6 +1,7 @@
 """Relief before a peak: which forecasts count, when nothing is hot, and what a pod is taken to use then."""
 
 import collections.abc
+import dataclasses
 import json
 import pathlib
 import random
@@ -12,8 +13,10 @@ from descheduler.eviction import evictor
 from descheduler.ledger.rows import Query
 from descheduler.planning import before_peak, overload, planner
 from descheduler.planning.before_peak import Detection
-from descheduler.planning.overload import Memory, Streak
+from descheduler.planning.limits import Caps
+from descheduler.planning.overload import ExpectedPeak, Memory, Overload, Streak
 from descheduler.planning.plans import EvictionPlan
+from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot.eviction_history import EvictedPod, History, Relieved
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.usage import NodeUsage
@@ -21,6 +24,7 @@ from kube.events import NOTE_LIMIT_BYTES
 from policy.contract import load_annotation
 from policy.contract.load_annotation import Peak, Reading
 from policy.schema.load_policy import LoadPolicy
+from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
 from tests.unit.descheduler.worlds import World
@@ -274,6 +278,32 @@ def test_relief_before_peaks_has_caps_of_its_own(history: History, cause: str) -
     assert cause in scenes.causes(planned(morning(forecast(0.93)), history=history)).values()
 
 
+@pytest.mark.parametrize(
+    ("history", "chosen", "verdict"),
+    [
+        pytest.param(History(), 0, None, id="nothing before"),
+        pytest.param(History(), 1, Verdict(Cause.RUN_CAP, "1 of 1 a run before peaks"), id="run"),
+        pytest.param(
+            History(last_hour_by_metric={CPU: 4}), 0, Verdict(Cause.HOUR_CAP, "4 of 4 an hour before peaks"), id="hour"
+        ),
+        pytest.param(
+            History(last_by_node={"day": NOW - 60}),
+            0,
+            Verdict(Cause.NODE_COOLDOWN, "its forecast is from before the last eviction from it"),
+            id="written in the moment of the last eviction",
+        ),
+        pytest.param(History(last_by_node={"day": NOW - 61}), 0, None, id="written after it"),
+    ],
+)
+def test_a_node_before_a_peak_that_waits_says_why(history: History, chosen: int, verdict: Verdict | None) -> None:
+    counted = Caps(NodePolicies(policy()), history, now_seconds=NOW)
+    for _ in range(chosen):
+        counted.count(builders.pod("web-0", node="day"), None)
+    ahead = Overload("day", CPU, 0.93, 0.85, 0.75, None, peak=ExpectedPeak(TEN, 0.03, NOW - 60, 1.5))
+    assert counted.peak_verdict(ahead) == verdict
+    assert counted.peak_verdict(dataclasses.replace(ahead, peak=None)) is None
+
+
 def test_only_so_many_leave_in_a_run_whatever_the_limits_of_the_policy() -> None:
     scene = morning(forecast(0.93))
     scene.node("day-2", cpu=0.3, annotations=forecast(0.94))
@@ -305,6 +335,25 @@ def test_a_node_whose_forecast_does_not_fall_rests(past: list[Relieved], rests: 
     assert ("load_not_falling" in causes) is rests
     later = History(relieved={"day": tuple(past)}, last_by_node={"day": NOW - 1900})
     assert "chosen" in scenes.causes(planned(morning(forecast(0.93)), history=later)).values()
+
+
+@pytest.mark.parametrize(
+    ("ago_seconds", "text"),
+    [
+        pytest.param(400.0, "1400 s left", id="a while ago"),
+        pytest.param(1799.4, "1 s left", id="in the last second of the rest"),
+        pytest.param(1800.0, "", id="when the rest ends"),
+    ],
+)
+def test_a_node_whose_forecast_does_not_fall_says_what_was_expected_and_how_long_it_rests(
+    ago_seconds: float, text: str
+) -> None:
+    past = tuple(gone(0.95, number) for number in range(3))
+    history = History(relieved={"day": past}, last_by_node={"day": NOW - ago_seconds})
+    details = {one.verdict.detail for one in scenes.judged(planned(morning(forecast(0.93)), history=history)).values()}
+    said = f"3 evictions should have lowered {CPU} by 0.30 and lowered it by 0.02; {text}"
+    assert (said in details) is bool(text)
+    assert any("should have lowered" in detail for detail in details) is bool(text)
 
 
 def test_a_forecast_from_before_the_last_eviction_moves_no_pod_even_without_a_cool_down() -> None:

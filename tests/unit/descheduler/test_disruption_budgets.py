@@ -2,8 +2,9 @@
 
 import pytest
 
-from descheduler.planning.disruption_budgets import Headroom
+from descheduler.planning.disruption_budgets import BudgetLeft, Headroom
 from descheduler.planning.verdicts import Cause, Verdict
+from kube.api import salvage
 from kube.objects import DisruptionBudget
 from tests import builders
 
@@ -52,3 +53,17 @@ def test_an_unready_pod_costs_no_disruption_where_enough_others_are_healthy(need
 
 def test_a_pod_without_a_budget_reserves_nothing() -> None:
     assert Headroom([]).reserve(builders.pod("web-0", node="node-1")) == ""
+
+
+def test_every_pod_of_a_namespace_with_a_budget_that_cannot_be_decoded_stays() -> None:
+    hidden = builders.budget("odd", labels={"app": "other"}, mutate=lambda body: body.update({salvage.MARK: "time"}))
+    verdict = Headroom([hidden]).verdict(builders.pod("web-0", node="node-1"))
+    assert verdict == Verdict(Cause.BUDGET, "odd cannot be decoded (time): it may protect this pod")
+
+
+def test_a_pod_under_two_budgets_names_both_and_both_were_looked_at() -> None:
+    headroom = Headroom([builders.budget("web"), builders.budget("all")])
+    assert headroom.verdict(builders.pod("web-0", labels={"app": "web"})) == Verdict(
+        Cause.SEVERAL_BUDGETS, "all, web: the apiserver refuses a pod under more than one"
+    )
+    assert headroom.left() == (BudgetLeft("default", "all", 1, 0), BudgetLeft("default", "web", 1, 0))

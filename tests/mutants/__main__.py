@@ -1,0 +1,74 @@
+"""`python -m tests.mutants TARGET`: change one place at a time, run the tests that reach it, print what survived.
+
+mutmut works on a copy of the tree, so that nothing of it lands here; a second run of the same target begins anew.
+"""
+
+import collections
+import configparser
+import pathlib
+import shutil
+import subprocess
+import sys
+from typing import Final
+
+import click
+
+from tests.mutants.targets import TARGETS, Target
+
+ROOT: Final = pathlib.Path(__file__).parents[2]
+LEFT_BEHIND: Final = (".*", "build", "dist", "mutants", "__pycache__")
+MUTMUT: Final = (sys.executable, "-m", "mutmut")
+# Without property tests: their hundred examples for each mutant are most of the time, and an example should do.
+PYTEST: Final = ("-x", "-q", "-m", "not hypothesis", "-p", "no:randomly", "-p", "no:cacheprovider")
+
+
+@click.command()
+@click.argument("name", type=click.Choice(tuple(TARGETS)))
+@click.option("--directory", type=click.Path(path_type=pathlib.Path), help="Of the copy; build/mutants/NAME if unset.")
+@click.option("--processes", default=2, show_default=True)
+def main(name: str, directory: pathlib.Path | None, processes: int) -> None:
+    """Mutate one target; the survivors as diffs on stdout, mutmut's progress and the count on stderr."""
+    where = directory or ROOT / "build" / "mutants" / name
+    shutil.rmtree(where, ignore_errors=True)
+    shutil.copytree(ROOT, where, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+    with (where / "setup.cfg").open("w", encoding="utf-8") as file:
+        settings(TARGETS[name]).write(file)
+    command = [*MUTMUT, "run", "--max-children", str(processes)]
+    subprocess.run(command, cwd=where, stdout=sys.stderr, check=True)
+    found = statuses(where)
+    for mutant in sorted(mutant for mutant, status in found.items() if status != "killed"):
+        shown = subprocess.run([*MUTMUT, "show", mutant], cwd=where, capture_output=True, text=True, check=True)
+        click.echo(shown.stdout)
+    for status, count in collections.Counter(found.values()).most_common():
+        click.echo(f"{name}: {count} {status} of {len(found)}", err=True)
+
+
+def settings(target: Target) -> configparser.ConfigParser:
+    """The settings of mutmut: everything is copied beside the mutants, and only the target is changed."""
+    packages = sorted({module.split("/")[0] for module in target.modules})
+    others = sorted(path.name for path in ROOT.iterdir() if path.name not in packages and path.name[0] != ".")
+    parser = configparser.ConfigParser()
+    parser["mutmut"] = {
+        "source_paths": _lines(*packages),
+        "only_mutate": _lines(*target.modules),
+        "also_copy": _lines(*(name for name in others if name not in {"build", "dist", "tests"})),
+        "pytest_add_cli_args": _lines(*PYTEST),
+        "pytest_add_cli_args_test_selection": _lines(*target.tests),
+        "use_git_change_detection": "false",
+    }
+    return parser
+
+
+def _lines(*words: str) -> str:
+    return "\n" + "\n".join(words)
+
+
+def statuses(where: pathlib.Path) -> dict[str, str]:
+    """Each mutant's status (killed, survived, timeout, no tests ...), as mutmut lists them."""
+    command = [*MUTMUT, "results", "--all", "True"]
+    listed = subprocess.run(command, cwd=where, capture_output=True, text=True, check=True)
+    return dict(line.strip().split(": ", 1) for line in listed.stdout.splitlines() if ": " in line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The code that is changed, and the unit tests that are to notice. mutmut runs those alone that reach the place."""
+
+from typing import Final, NamedTuple
+
+
+class Target(NamedTuple):
+    """Modules, as files below the root, and the files or directories of their tests."""
+
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+def _descheduler(*names: str) -> tuple[str, ...]:
+    return tuple(f"tests/unit/descheduler/test_{name}.py" for name in names)
+
+
+_RULES: Final = ("tests/unit/policy", "tests/unit/extender")
+TARGETS: Final = {
+    "filter": Target(("policy/rules/filtering.py",), _RULES),
+    "score": Target(("policy/rules/scoring.py", "policy/rules/hotspots.py", "policy/rules/expected_load.py"), _RULES),
+    "limits": Target(
+        ("descheduler/planning/limits.py", "descheduler/planning/disruption_budgets.py"),
+        _descheduler(
+            "before_peak", "caps", "disruption_budgets", "limits", "planner", "pools", "relief_effect", "room"
+        ),
+    ),
+    "protections": Target(
+        ("descheduler/planning/protections.py",), _descheduler("protections", "planner", "scaled_owners", "tenants")
+    ),
+    "planning": Target(
+        tuple(
+            f"descheduler/planning/{name}.py"
+            for name in (
+                "before_peak", "breakers", "candidate_order", "departed_load", "flow_rules", "mean_lines",
+                "node_relief", "overload", "planner", "plans", "predictions", "relief_effect", "room", "verdicts",
+            )
+        ),
+        _descheduler(
+            "before_peak", "destinations", "flow_rules", "limits", "mean_lines", "overload", "plan_placements",
+            "planner", "pools", "predictions", "relief_effect", "room",
+        ),
+    ),
+    "ledger": Target(
+        ("descheduler/ledger/*.py",), _descheduler("ledger", "ledger_pairs", "predictions", "followup", "evictor")
+    ),
+}  # fmt: skip

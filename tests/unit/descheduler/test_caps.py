@@ -1,0 +1,210 @@
+"""Sentences of caps and cool-downs, and how choices of one plan add up."""
+
+import dataclasses
+import math
+
+import pytest
+
+from descheduler.planning import limits
+from descheduler.planning.limits import Caps
+from descheduler.planning.overload import Overload
+from descheduler.planning.verdicts import Cause, Verdict
+from descheduler.snapshot.eviction_history import Failures, History, PendingReplacement
+from descheduler.snapshot.node_policies import NodePolicies
+from descheduler.snapshot.workloads import Workload, WorkloadStatus
+from policy.schema.load_policy import LoadPolicy
+from tests import builders
+from tests.unit.descheduler import scenes
+from tests.unit.descheduler.scenes import NOW
+
+POD = builders.pod("web-0", node="hot")
+WEB = WorkloadStatus(Workload("ReplicaSet", "default", "web", "uid-web", 4, 4), 4)
+MISSING = dataclasses.replace(WEB, ready=3)
+ORDERED = WorkloadStatus(Workload("StatefulSet", "default", "db", "uid-web", 4, 4, ordered=True), 3)
+ANOTHER = (PendingReplacement("default", "CloneSet/other", "uid-other", NOW - 9),)
+BREAKER = scenes.policy().descheduler.breaker
+
+
+def caps(obeyed: LoadPolicy | None = None, history: History | None = None, **standings: WorkloadStatus) -> Caps:
+    return Caps(NodePolicies(obeyed or scenes.policy()), history or History(), standings, now_seconds=NOW)
+
+
+@pytest.mark.parametrize(
+    ("rooms", "held"), [((), False), ((False, False), False), ((True,), False), ((True, True), True)]
+)
+def test_only_pods_that_make_room_count_against_its_cap(rooms: tuple[bool, ...], held: bool) -> None:
+    section = {"limits": {"perRun": 2, "perHour": 9}}
+    counted = caps(scenes.policy(makeRoom=section))
+    for makes_room in rooms:
+        counted.count(POD, None, **({"makes_room": True} if makes_room else {}))
+    room = Overload("hot", "memory_avg_5m", 0.6, 0.8, 0.7, None, room_for="default/large")
+    verdict = Verdict(Cause.RUN_CAP, "2 of 2 a run that make room") if held else None
+    assert counted.room_verdict(room) == verdict
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        pytest.param("a", "1 eviction waits for a Ready replacement, 1 allowed (limits.unreplaced): {a}", id="one"),
+        pytest.param(
+            "ab", "2 evictions wait for a Ready replacement, 1 allowed (limits.unreplaced): {a}, {b}", id="two"
+        ),
+        pytest.param(
+            "abc", "3 evictions wait for a Ready replacement, 1 allowed (limits.unreplaced): {a}, {b}, {c}", id="three"
+        ),
+        pytest.param(
+            "abcd",
+            "4 evictions wait for a Ready replacement, 1 allowed (limits.unreplaced): {a}, {b}, {c} and 1 more",
+            id="no more than three are named",
+        ),
+    ],
+)
+def test_a_run_that_waits_for_replacements_names_their_workloads(names: str, text: str) -> None:
+    awaited = tuple(PendingReplacement("default", f"ReplicaSet/{name}", f"uid-{name}", NOW - 9) for name in names)
+    missing = {f"uid-{name}": WorkloadStatus(Workload("ReplicaSet", "default", name, "", 2, 1), 1) for name in names}
+    brake = caps(scenes.policy(limits={"unreplaced": 1}), History(awaited=awaited), **missing).brake
+    assert brake == Verdict(Cause.UNREPLACED, text.format(**{name: f"ReplicaSet/{name} in default" for name in names}))
+
+
+def test_pauses_are_drawn_from_the_whole_jitter_by_uid_and_count() -> None:
+    pauses = [limits.pause_seconds(BREAKER, f"uid-{number}", 3, grown=0) for number in range(300)]
+    assert min(pauses) >= BREAKER.backoff_seconds
+    assert min(pauses) < 1.1 * BREAKER.backoff_seconds
+    assert 1.9 * BREAKER.backoff_seconds < max(pauses) < 2 * BREAKER.backoff_seconds
+    assert limits.pause_seconds(BREAKER, "uid-0", 4, grown=0) != pauses[0]
+    assert limits.breaker_seconds(scenes.policy().descheduler, "uid-0", 3) == pauses[0]
+
+
+@pytest.mark.parametrize(
+    ("section", "history", "chosen", "verdict"),
+    [
+        pytest.param({"perRun": 2}, History(), 2, Verdict(Cause.RUN_CAP, "2 of 2 a run"), id="run"),
+        pytest.param({"perHour": 5}, History(in_last_hour=4), 1, Verdict(Cause.HOUR_CAP, "5 of 5 an hour"), id="hour"),
+        pytest.param(
+            {"unreplaced": 2},
+            History(awaited=ANOTHER),
+            1,
+            Verdict(Cause.UNREPLACED, "2 of 2 without a Ready replacement"),
+            id="unreplaced",
+        ),
+        pytest.param({"perNode": 1}, History(), 1, Verdict(Cause.NODE_CAP, "1 of 1 a run and node"), id="node"),
+        pytest.param(
+            {}, History(last_by_node={"hot": NOW - 299.4}), 0, Verdict(Cause.NODE_COOLDOWN, "1 s left"), id="cool-down"
+        ),
+        pytest.param({}, History(last_by_node={"hot": NOW - 300}), 0, None, id="the end of the cool-down"),
+    ],
+)
+def test_a_node_that_waits_says_why(
+    section: dict[str, object], history: History, chosen: int, verdict: Verdict | None
+) -> None:
+    counted = caps(scenes.policy(limits=section), history)
+    for _ in range(chosen):
+        counted.count(POD, WEB)
+    assert counted.node_verdict("hot", "memory_avg_5m") == verdict
+
+
+@pytest.mark.parametrize(
+    ("standing", "history", "verdict"),
+    [
+        pytest.param(WEB, History(), None, id="nothing holds it back"),
+        pytest.param(
+            WEB,
+            History(undecided=frozenset({"uid-web"})),
+            Verdict(
+                Cause.IN_FLIGHT,
+                "ReplicaSet/web has an eviction that has not ended, or of which no answer was seen",
+            ),
+            id="undecided",
+        ),
+        pytest.param(
+            None,
+            History(undecided=frozenset({"uid-web-0"})),
+            Verdict(Cause.IN_FLIGHT, "it has an eviction that has not ended, or of which no answer was seen"),
+            id="undecided, without a workload",
+        ),
+        pytest.param(
+            MISSING,
+            History(in_flight=frozenset({"uid-web"})),
+            Verdict(Cause.IN_FLIGHT, "ReplicaSet/web waits for a replacement, 3 ready of 4"),
+            id="in flight",
+        ),
+        pytest.param(WEB, History(in_flight=frozenset({"uid-web"})), None, id="in flight, and Ready by now"),
+        pytest.param(
+            ORDERED,
+            History(),
+            Verdict(
+                Cause.IN_FLIGHT,
+                "StatefulSet/db starts its pods in order, 3 ready of 4: a replacement might have to wait",
+            ),
+            id="in order",
+        ),
+        pytest.param(
+            dataclasses.replace(WEB, ready=2),
+            History(),
+            Verdict(Cause.WORKLOAD_CAP, "ReplicaSet/web has 2 unavailable, 2 allowed"),
+            id="cap of the workload",
+        ),
+        pytest.param(
+            WEB,
+            History(last_by_workload={"uid-web": NOW - 599.4}),
+            Verdict(Cause.WORKLOAD_COOLDOWN, "1 s left"),
+            id="cool-down",
+        ),
+        pytest.param(WEB, History(last_by_workload={"uid-web": NOW - 600}), None, id="the end of the cool-down"),
+        pytest.param(
+            WEB,
+            History(last_by_workload={"uid-web": NOW - 600}, returned={"uid-web": 2}),
+            Verdict(Cause.WORKLOAD_COOLDOWN, "1200 s left, came back 2 times"),
+            id="cool-down after returns",
+        ),
+        pytest.param(
+            WEB,
+            History(failures={"uid-web": Failures(8, NOW - 9e6)}),
+            Verdict(Cause.BREAKER, "8 failures in a row, open until it is reset"),
+            id="an open breaker",
+        ),
+    ],
+)
+def test_a_pod_that_waits_says_why(standing: WorkloadStatus | None, history: History, verdict: Verdict | None) -> None:
+    assert caps(history=history).verdict(POD, standing) == verdict
+
+
+PAUSE_SECONDS = limits.pause_seconds(BREAKER, "uid-web", 3, grown=0)
+VAIN_SECONDS = limits.pause_seconds(BREAKER, "uid-web-0", 2, grown=1)
+
+
+@pytest.mark.parametrize(
+    ("history", "verdict"),
+    [
+        pytest.param(
+            History(failures={"uid-web": Failures(3, NOW - PAUSE_SECONDS + 0.6)}),
+            Verdict(Cause.BREAKER, "3 failures in a row, 1 s left"),
+            id="the last second of a breaker",
+        ),
+        pytest.param(History(failures={"uid-web": Failures(3, math.floor(NOW - PAUSE_SECONDS))}), None, id="its end"),
+        pytest.param(
+            History(in_vain={"uid-web-0": Failures(2, NOW - VAIN_SECONDS + 0.6)}),
+            Verdict(Cause.BACKOFF, "2 evictions of it without effect, 1 s left"),
+            id="the last second of a back-off",
+        ),
+        pytest.param(History(in_vain={"uid-web-0": Failures(2, math.floor(NOW - VAIN_SECONDS))}), None, id="its end"),
+    ],
+)
+def test_a_pause_after_failures_ends_to_the_second(history: History, verdict: Verdict | None) -> None:
+    assert caps(history=history).verdict(POD, WEB) == verdict
+
+
+def test_a_namespace_that_waits_says_why() -> None:
+    counted = caps(scenes.policy(limits={"perNamespace": 1}))
+    counted.count(POD, WEB)
+    assert counted.verdict(POD, None) == Verdict(Cause.NAMESPACE_CAP, "1 of 1 a run in default")
+    waiting = caps(scenes.policy(limits={"unreplacedPerNamespace": 1}), History(awaited=ANOTHER))
+    assert waiting.verdict(POD, WEB) == Verdict(
+        Cause.UNREPLACED, "1 of 1 in default without a Ready replacement (limits.unreplacedPerNamespace)"
+    )
+
+
+def test_a_workload_that_a_plan_has_chosen_waits_for_its_replacement() -> None:
+    counted = caps()
+    counted.count(POD, WEB)
+    assert counted.verdict(POD, WEB) == Verdict(Cause.IN_FLIGHT, "ReplicaSet/web waits for a replacement, 4 ready of 4")
