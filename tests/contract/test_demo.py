@@ -202,8 +202,8 @@ def test_every_query_of_the_dashboard_has_answers(kept_demo: KeptDemo) -> None:
         waiting.eventually(lambda: not silent(), waiting.LIMIT_SECONDS, "every query to have an answer", silent)
 
 
-def place_more(kept: KeptDemo) -> None:
+def place_more(kept_demo: KeptDemo) -> None:
     """Creates twelve pods in the demo's namespace."""
-    with contextlib.closing(config.connect(kept.kubeconfig)) as door:
+    with contextlib.closing(config.connect(kept_demo.kubeconfig)) as door:
         for index in range(12):
             door.create(kinds.PODS, bodies.pod(f"more-{index}"), namespace="demo")
