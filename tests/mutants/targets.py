@@ -25,7 +25,8 @@ TARGETS: Final = {
         ),
     ),
     "protections": Target(
-        ("descheduler/planning/protections.py",), _descheduler("protections", "planner", "scaled_owners", "tenants")
+        ("descheduler/planning/protections.py",),
+        _descheduler("flow_rules", "interned", "planner", "protections", "scaled_owners", "tenants"),
     ),
     "planning": Target(
         tuple(
