@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import functools
 import pathlib
 import re
 from typing import Final
@@ -46,7 +47,13 @@ RIDDLE: Final = re.compile(r"(What|Whoever|Who|Whom|The same)\b")
 def parsed(*packages: str) -> dict[pathlib.Path, ast.Module]:
     """The modules of packages by their path below the root."""
     paths = sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
-    return {path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+    return {path.relative_to(ROOT): module(path) for path in paths}
+
+
+@functools.cache
+def module(path: pathlib.Path) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def dotted(path: pathlib.Path) -> str:
