@@ -5,11 +5,14 @@ mutmut works on a copy of the tree, so that nothing of it lands here; a second r
 
 import collections
 import configparser
+import contextlib
+import importlib
 import pathlib
 import shutil
 import subprocess
 import sys
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 import click
 
@@ -36,9 +39,7 @@ def main(name: str, directory: pathlib.Path | None, processes: int) -> None:
     command = [*MUTMUT, "run", "--max-children", str(processes)]
     subprocess.run(command, cwd=where, stdout=sys.stderr, check=True)
     found = statuses(where)
-    for mutant in sorted(mutant for mutant, status in found.items() if status != "killed"):
-        shown = subprocess.run([*MUTMUT, "show", mutant], cwd=where, capture_output=True, text=True, check=True)
-        click.echo(shown.stdout)
+    show(where, sorted(mutant for mutant, status in found.items() if status != "killed"))
     for status, count in collections.Counter(found.values()).most_common():
         click.echo(f"{name}: {count} {status} of {len(found)}", err=True)
 
@@ -57,6 +58,14 @@ def settings(target: Target) -> configparser.ConfigParser:
         "use_git_change_detection": "false",
     }
     return parser
+
+
+def show(where: pathlib.Path, mutants: Iterable[str]) -> None:
+    """Prints the diffs; by mutmut's command within this process, as hundreds of starts would take minutes."""
+    with contextlib.chdir(where):  # the import reads the settings there
+        mutmut: Any = importlib.import_module("mutmut.__main__")
+        for mutant in mutants:
+            mutmut.cli(["show", mutant], standalone_mode=False)
 
 
 def _lines(*words: str) -> str:

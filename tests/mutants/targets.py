@@ -42,6 +42,8 @@ TARGETS: Final = {
         ),
     ),
     "ledger": Target(
-        ("descheduler/ledger/*.py",), _descheduler("ledger", "ledger_pairs", "predictions", "followup", "evictor")
+        ("descheduler/ledger/*.py",), _descheduler(
+            "evictor", "followup", "history_from_rows", "ledger", "ledger_pairs", "predictions", "service"
+        )
     ),
 }  # fmt: skip
