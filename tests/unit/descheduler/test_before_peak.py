@@ -304,6 +304,14 @@ def test_a_node_before_a_peak_that_waits_says_why(history: History, chosen: int,
     assert counted.peak_verdict(dataclasses.replace(ahead, peak=None)) is None
 
 
+def test_one_eviction_an_hour_before_peaks_is_one() -> None:
+    ahead = Overload("day", CPU, 0.93, 0.85, 0.75, None, peak=ExpectedPeak(TEN, 0.03, NOW - 60, 1.5))
+    obeyed = policy({"limits": {"perRun": 9, "perHour": 1}})
+    assert Caps(NodePolicies(obeyed), History(), now_seconds=NOW).peak_verdict(ahead) is None
+    spent = Caps(NodePolicies(obeyed), History(last_hour_by_metric={CPU: 1}), now_seconds=NOW)
+    assert spent.peak_verdict(ahead) == Verdict(Cause.HOUR_CAP, "1 of 1 an hour before peaks")
+
+
 def test_only_so_many_leave_in_a_run_whatever_the_limits_of_the_policy() -> None:
     scene = morning(forecast(0.93))
     scene.node("day-2", cpu=0.3, annotations=forecast(0.94))

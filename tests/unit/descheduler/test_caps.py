@@ -42,6 +42,22 @@ def test_only_pods_that_make_room_count_against_its_cap(rooms: tuple[bool, ...],
     assert counted.room_verdict(room) == verdict
 
 
+def test_evictions_of_the_past_that_made_room_count_in_its_hour() -> None:
+    obeyed = scenes.policy(makeRoom={"limits": {"perRun": 2, "perHour": 3}})
+    room = Overload("hot", "memory_avg_5m", 0.6, 0.8, 0.7, None, room_for="default/large")
+    assert caps(obeyed, History(rooms_in_last_hour=2)).room_verdict(room) is None
+    spent = caps(obeyed, History(rooms_in_last_hour=3))
+    assert spent.room_verdict(room) == Verdict(Cause.HOUR_CAP, "3 of 3 an hour that make room")
+    assert spent.room_verdict(dataclasses.replace(room, room_for="")) is None
+
+
+def test_evictions_of_owners_that_were_not_read_wait_for_an_hour_the_oldest_first() -> None:
+    ages = {"late": 10.0, "a": 3600.0, "over": 3601.0, "b": 20.0}
+    awaited = tuple(PendingReplacement("default", f"CloneSet/{name}", name, NOW - ages[name]) for name in ages)
+    waiting = limits.unreplaced(awaited, {}, NOW)
+    assert [one.workload for one in waiting] == ["CloneSet/a", "CloneSet/b", "CloneSet/late"]
+
+
 @pytest.mark.parametrize(
     ("names", "text"),
     [
@@ -107,6 +123,7 @@ def test_a_node_that_waits_says_why(
     ("standing", "history", "verdict"),
     [
         pytest.param(WEB, History(), None, id="nothing holds it back"),
+        pytest.param(None, History(), None, id="nothing, without a workload"),
         pytest.param(
             WEB,
             History(undecided=frozenset({"uid-web"})),

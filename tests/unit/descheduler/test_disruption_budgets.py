@@ -51,6 +51,15 @@ def test_an_unready_pod_costs_no_disruption_where_enough_others_are_healthy(need
     assert headroom.reserve(builders.pod("web-0")) == name
 
 
+def test_a_budget_without_a_selector_is_over_no_pod_and_one_of_expressions_over_those_that_match() -> None:
+    without = builders.budget("none", mutate=lambda body: body["spec"].pop("selector"))
+    matching = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}
+    among = builders.budget("among", mutate=lambda body: body["spec"].update(selector=matching))
+    headroom = Headroom([without, among, builders.budget("other", labels={"app": "api"})])
+    assert [one.name for one in headroom.over(builders.pod("web-0", labels={"app": "web", "tier": "x"}))] == ["among"]
+    assert headroom.over(builders.pod("web-0", labels={"tier": "x"})) == []
+
+
 def test_a_pod_without_a_budget_reserves_nothing() -> None:
     assert Headroom([]).reserve(builders.pod("web-0", node="node-1")) == ""
 
