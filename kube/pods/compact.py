@@ -169,7 +169,7 @@ def _annotations(preset: str) -> Annotations:
     return Annotations(placeholder_preset=preset)
 
 
-@functools.lru_cache(maxsize=16384)  # as `shared`
+@functools.lru_cache(maxsize=1024)  # the pods of a workload come together, and their times are of a few seconds
 def _seconds(text: str | None) -> float | None:
     """Unix seconds of a time as the API writes it; msgspec.ValidationError for a text that is none."""
     return metadata.seconds(msgspec.convert(text, metadata.Moment))
