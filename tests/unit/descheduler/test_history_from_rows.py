@@ -1,4 +1,4 @@
-"""What rows of the ledger say to the next plan, each field by rows that differ in one column."""
+"""A history made of rows of the ledger: each of its fields, by rows that differ in one column."""
 
 import pytest
 
