@@ -52,10 +52,10 @@ def test_evictions_of_the_past_that_made_room_count_in_its_hour() -> None:
 
 
 def test_evictions_of_owners_that_were_not_read_wait_for_an_hour_the_oldest_first() -> None:
-    ages = {"late": 10.0, "a": 3600.0, "over": 3601.0, "b": 20.0}
+    ages = {"a": 10.0, "c": 3600.0, "over": 3601.0, "b": 20.0}
     awaited = tuple(PendingReplacement("default", f"CloneSet/{name}", name, NOW - ages[name]) for name in ages)
     waiting = limits.unreplaced(awaited, {}, NOW)
-    assert [one.workload for one in waiting] == ["CloneSet/a", "CloneSet/b", "CloneSet/late"]
+    assert [one.workload for one in waiting] == ["CloneSet/c", "CloneSet/b", "CloneSet/a"]
 
 
 @pytest.mark.parametrize(

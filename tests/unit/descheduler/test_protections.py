@@ -160,7 +160,7 @@ CASES = [
         {"owner": ("Rollout", "web")},
         {},
         "unknown_owner: Rollout web: its replicas cannot be counted",
-        id="an owner whose replicas nobody can count",
+        id="an owner of an unknown kind",
     ),
     pytest.param({}, {"namespaces": ["default"]}, "namespace: default", id="a protected namespace"),
     pytest.param(
