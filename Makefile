@@ -87,7 +87,7 @@ guided: $(STAMP) ## fuzz a reader of others' texts, guided by coverage (GUIDED="
 	$(PIP) -r requirements-fuzz.txt
 	$(BIN)/python -m tests.guided $(GUIDED)
 # Not part of `test`: some minutes a target.
-mutants: $(STAMP) ## change the code of one target a place at a time, run its unit tests, print what survived (MUTANTS="filter")
+mutants: $(STAMP) ## change the code of one target a place at a time, run its unit tests, print what survived (MUTANTS="filter --properties": property tests, too)
 	$(PIP) -r requirements-mutants.txt
 	$(BIN)/python -m tests.mutants $(or $(MUTANTS),filter)
 # Not part of `test`: minutes, or an hour and more.

@@ -21,30 +21,47 @@ from tests.mutants.targets import TARGETS, Target
 ROOT: Final = pathlib.Path(__file__).parents[2]
 LEFT_BEHIND: Final = (".*", "build", "dist", "mutants", "__pycache__")
 MUTMUT: Final = (sys.executable, "-m", "mutmut")
-# Without property tests: their hundred examples for each mutant are most of the time, and an example should do.
-PYTEST: Final = ("-x", "-q", "-m", "not hypothesis", "-p", "no:randomly", "-p", "no:cacheprovider")
+PYTEST: Final = ("-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
+# Property tests take a hundred examples for each mutant, so that they run for survivors alone, where they are to.
+EXAMPLES: Final = (*PYTEST, "-m", "not hypothesis")
+PROPERTIES: Final = (*PYTEST, "-m", "hypothesis", "--hypothesis-profile", "unshrunk")
 
 
 @click.command()
 @click.argument("name", type=click.Choice(tuple(TARGETS)))
 @click.option("--directory", type=click.Path(path_type=pathlib.Path), help="Of the copy; build/mutants/NAME if unset.")
 @click.option("--processes", default=2, show_default=True)
-def main(name: str, directory: pathlib.Path | None, processes: int) -> None:
+@click.option("--properties", is_flag=True, help="Run the survivors again by property tests.")
+def main(name: str, directory: pathlib.Path | None, processes: int, properties: bool) -> None:
     """Mutate one target; the survivors as diffs on stdout, mutmut's progress and the count on stderr."""
     where = directory or ROOT / "build" / "mutants" / name
     shutil.rmtree(where, ignore_errors=True)
     shutil.copytree(ROOT, where, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
-    with (where / "setup.cfg").open("w", encoding="utf-8") as file:
-        settings(TARGETS[name]).write(file)
-    command = [*MUTMUT, "run", "--max-children", str(processes)]
-    subprocess.run(command, cwd=where, stdout=sys.stderr, check=True)
-    found = statuses(where)
-    show(where, sorted(mutant for mutant, status in found.items() if status != "killed"))
+    found = run(where, TARGETS[name], EXAMPLES, processes)
+    survivors = sorted(mutant for mutant, status in found.items() if status != "killed")
+    if properties and survivors:
+        again = run(where, TARGETS[name], PROPERTIES, processes, survivors)
+        found |= {mutant: "killed by properties" for mutant in survivors if again[mutant] == "killed"}
+        survivors = [mutant for mutant in survivors if again[mutant] != "killed"]
+    show(where, survivors)
     for status, count in collections.Counter(found.values()).most_common():
         click.echo(f"{name}: {count} {status} of {len(found)}", err=True)
 
 
-def settings(target: Target) -> configparser.ConfigParser:
+def run(
+    where: pathlib.Path, target: Target, pytest: Iterable[str], processes: int, mutants: Iterable[str] = ()
+) -> dict[str, str]:
+    """Runs the mutants, all if none is named; each one's status (killed, survived, timeout, no tests ...)."""
+    with (where / "setup.cfg").open("w", encoding="utf-8") as file:
+        settings(target, pytest).write(file)
+    command = [*MUTMUT, "run", "--max-children", str(processes), *mutants]
+    subprocess.run(command, cwd=where, stdout=sys.stderr, check=True)
+    command = [*MUTMUT, "results", "--all", "True"]
+    listed = subprocess.run(command, cwd=where, capture_output=True, text=True, check=True)
+    return dict(line.strip().split(": ", 1) for line in listed.stdout.splitlines() if ": " in line)
+
+
+def settings(target: Target, pytest: Iterable[str]) -> configparser.ConfigParser:
     """The settings of mutmut: everything is copied beside the mutants, and only the target is changed."""
     packages = sorted({module.split("/")[0] for module in target.modules})
     others = sorted(path.name for path in ROOT.iterdir() if path.name not in packages and path.name[0] != ".")
@@ -53,7 +70,7 @@ def settings(target: Target) -> configparser.ConfigParser:
         "source_paths": _lines(*packages),
         "only_mutate": _lines(*target.modules),
         "also_copy": _lines(*(name for name in others if name not in {"build", "dist", "tests"})),
-        "pytest_add_cli_args": _lines(*PYTEST),
+        "pytest_add_cli_args": _lines(*pytest),
         "pytest_add_cli_args_test_selection": _lines(*target.tests),
         "use_git_change_detection": "false",
     }
@@ -70,13 +87,6 @@ def show(where: pathlib.Path, mutants: Iterable[str]) -> None:
 
 def _lines(*words: str) -> str:
     return "\n" + "\n".join(words)
-
-
-def statuses(where: pathlib.Path) -> dict[str, str]:
-    """Each mutant's status (killed, survived, timeout, no tests ...), as mutmut lists them."""
-    command = [*MUTMUT, "results", "--all", "True"]
-    listed = subprocess.run(command, cwd=where, capture_output=True, text=True, check=True)
-    return dict(line.strip().split(": ", 1) for line in listed.stdout.splitlines() if ": " in line)
 
 
 if __name__ == "__main__":

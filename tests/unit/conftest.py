@@ -24,6 +24,12 @@ hypothesis.settings.register_profile(
     print_blob=True,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
+hypothesis.settings.register_profile(  # of tests.mutants, for which any failure will do
+    "unshrunk",
+    hypothesis.settings.get_profile("evenload"),
+    phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
+    report_multiple_bugs=False,
+)
 hypothesis.settings.load_profile("evenload")
 gc.disable()  # until all is imported
 
