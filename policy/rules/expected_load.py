@@ -87,11 +87,10 @@ def expected(
     requests it can land there anyway.
     """
     listed = list(pods)
-    ages = now_seconds - np.array([pod.at_seconds for pod in listed], dtype=np.float64)
-    loads = np.array([pod.load for pod in listed], dtype=np.float64).reshape(len(listed), 2)
+    ages = now_seconds - np.array([pod.at_seconds for pod in listed])
+    loads = np.array([pod.load for pod in listed]).reshape(len(listed), 2)
     node = np.zeros(len(listed), dtype=np.intp)
-    by_node = expected_by_node(node, ages, loads, np.array([allocatable], dtype=np.float64), in_force)
-    return np.asarray(by_node[0], dtype=np.float64)
+    return expected_by_node(node, ages, loads, np.array([allocatable]), in_force).ravel()
 
 
 def expected_by_node(
@@ -110,19 +109,19 @@ def expected_by_node(
         if resource is None:  # no pod is expected to use it
             continue
         unseen = load[:, resource] * np.clip(1.0 - age_seconds / metric.averaging_seconds, 0.0, 1.0)
-        total = np.bincount(node, weights=unseen, minlength=len(allocatable)).astype(np.float64)
-        columns[:, at] = _ratio(total, allocatable[:, resource])
+        total = np.bincount(node, weights=unseen, minlength=len(allocatable))
+        columns[:, at] = total / _offered(allocatable[:, resource])
     return columns
 
 
 def incoming(load: Load, allocatable: Floats, in_force: collections.abc.Sequence[metrics.Metric]) -> Floats:
     """The incoming pod's own expected load on every node [nodes, metrics], for `incomingPod: true`."""
     places = [metrics.place(metric.resource) for metric in in_force]
-    amounts = np.asarray(load, dtype=np.float64)
-    ratios = _ratio(np.broadcast_to(amounts, allocatable.shape), allocatable)
+    ratios = np.array(load) / _offered(allocatable)
     nothing = np.zeros(len(allocatable))
     return np.column_stack([nothing if place is None else ratios[:, place] for place in places])
 
 
-def _ratio(amount: Floats, capacity: Floats) -> Floats:
-    return np.divide(amount, capacity, where=capacity > 0, out=np.zeros(np.shape(amount)))
+def _offered(capacity: Floats) -> Floats:
+    """The divisor by which any amount is a share of 0 where nothing is offered."""
+    return np.where(capacity > 0, capacity, np.inf)

@@ -66,7 +66,7 @@ class Rules(NamedTuple):
         """Returns the rules with those that only some nodes' own thresholds turn on."""
         awake = tuple(rule for rule in self.dormant if (own[:, rule.column] > 0).any())
         every = self.rules + awake
-        return self._replace(rules=every, columns=_columns(every), limits=_limits(every)) if awake else self
+        return self._replace(rules=every, columns=_columns(every), limits=_limits(every))
 
 
 class Verdicts(NamedTuple):
@@ -134,7 +134,7 @@ def _columns(rules: tuple[Rule, ...]) -> npt.NDArray[np.intp]:
 
 
 def _limits(rules: tuple[Rule, ...]) -> Floats:
-    return np.array([rule.limit_ratio for rule in rules], dtype=np.float64)
+    return np.array([rule.limit_ratio for rule in rules])
 
 
 def verdicts(values: Floats, expected: Floats, compiled: Rules, own: Floats | None = None) -> Verdicts:
@@ -179,7 +179,7 @@ def coolest(excess: Floats) -> Mask:
     worst = np.where(np.isnan(excess), -np.inf, excess).max(axis=1)
     worst = np.where(np.isneginf(worst), np.inf, worst)
     keep = max(1, math.ceil(len(worst) * KEPT_RATIO))
-    last: np.float64 = np.partition(worst, keep - 1)[keep - 1]
+    last: np.float64 = np.sort(worst)[keep - 1]
     return np.less_equal(worst, last)
 
 

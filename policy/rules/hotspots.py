@@ -50,8 +50,8 @@ class Pricing(NamedTuple):
 def pricing(hot_spots: collections.abc.Sequence[load_policy.HotSpot]) -> Pricing:
     """Compile a policy's hot spots."""
     return Pricing(
-        np.array([spot.pods for spot in hot_spots], dtype=np.int64),
-        np.array([spot.penalty for spot in hot_spots], dtype=np.float64),
+        np.array([spot.pods for spot in hot_spots]),
+        np.array([spot.penalty for spot in hot_spots]),
     )
 
 
@@ -69,5 +69,6 @@ def hot_value(
     placed: collections.abc.Sequence[int], hot_spots: collections.abc.Sequence[load_policy.HotSpot]
 ) -> HotValue:
     """The hot value of one node from its count per hot spot."""
-    points = sum(n // spot.pods * spot.penalty for n, spot in zip(placed, hot_spots, strict=True))
-    return HotValue({spot.window: n for n, spot in zip(placed, hot_spots, strict=True)}, float(points))
+    counted = {spot.window: n for n, spot in zip(placed, hot_spots, strict=True)}
+    points = sum(counted[spot.window] // spot.pods * spot.penalty for spot in hot_spots)
+    return HotValue(counted, float(points))

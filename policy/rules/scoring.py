@@ -97,7 +97,7 @@ class Breakdown:
 
 def weighing(score: load_policy.Score, in_force: collections.abc.Sequence[metrics.Metric]) -> Weighing:
     """Compile a policy's score for the columns `in_force`; a metric without a weight has weight 0."""
-    weights = np.array([score.weights.get(metric.name, 0.0) for metric in in_force], dtype=np.float64)
+    weights = np.array([score.weights.get(metric.name, 0.0) for metric in in_force])
     everything = (tuple(range(len(in_force))),)
     by_resource = tuple(
         tuple(column for column, metric in enumerate(in_force) if metric.resource == resource)
@@ -157,7 +157,7 @@ def ranking(
 def whole(values: Floats, compiled: Weighing, places: Places | None = None) -> Mask:
     """Which nodes [nodes] have every metric of a weight over 0; `values` [nodes, metrics], NaN = unusable."""
     if places is None:
-        return np.asarray(~np.isnan(values[:, compiled.weights > 0]).any(axis=1), dtype=np.bool_)
+        return ~(np.isnan(values) @ (compiled.weights > 0))
     found = np.ones(len(values), dtype=np.bool_)
     for own, rows in compiled.parts(places):
         found[rows] = whole(values[rows], own)
@@ -212,8 +212,7 @@ def _whole_bases(predicted: Floats, compiled: Weighing) -> Floats:
     """`bases` of the nodes that have every metric of a weight, the same to the bit, and NaN for the others. Here each
     step of numpy counts: it is asked of a few rows with every placement, and of all candidates with every pod.
     """
-    points = np.maximum(predicted.T, 0.0)
-    np.minimum(points, 1.0, out=points)
+    points = np.minimum(predicted.T, 1.0)
     np.subtract(1.0, points, out=points)
     np.multiply(points, compiled.points, out=points)
     means = [_summed(points[column] for column in group) for group in compiled.weighted]
@@ -228,24 +227,23 @@ def _summed(columns: collections.abc.Iterable[Floats]) -> Floats:
 def _terms(predicted: Floats, compiled: Weighing, places: Places | None = None) -> tuple[Floats, Floats, Floats]:
     """Returns the terms [nodes, metrics], the bases before packing and those after it [nodes]."""
     if places is not None:
-        terms, found = np.full(predicted.shape, np.nan), np.full((2, len(predicted)), np.nan)
+        terms, spread_base, own_base = np.empty_like(predicted), np.empty(len(predicted)), np.empty(len(predicted))
         for own, rows in compiled.parts(places):
-            terms[rows], found[0, rows], found[1, rows] = _terms(predicted[rows], own)
-        return terms, found[0], found[1]
-    usable = ~np.isnan(predicted)
-    headroom = 1.0 - np.clip(np.where(usable, predicted, 1.0), 0.0, 1.0)
-    weights = np.where(usable, compiled.weights, 0.0)
-    terms = np.full(predicted.shape, np.nan)
+            terms[rows], spread_base[rows], own_base[rows] = _terms(predicted[rows], own)
+        return terms, spread_base, own_base
+    headroom = 1.0 - np.minimum(predicted, 1.0)
+    weights = np.where(np.isnan(predicted), 0.0, compiled.weights)
+    terms = np.empty_like(predicted)
     means = np.full((len(predicted), len(compiled.groups)), np.nan)
     for at, group in enumerate(compiled.groups):
-        columns = np.array(group, dtype=np.intp)
+        columns = list(group)
         mine = weights.take(columns, axis=1)  # unlike [:, columns] row by row in memory: sums of a row have one order
         total = mine.sum(axis=1)
-        share = np.divide(mine, total[:, None], where=total[:, None] > 0, out=np.zeros_like(mine))
+        share = mine / np.where(total > 0, total, np.inf)[:, None]
         points = MAX_SCORE * share * headroom.take(columns, axis=1)
-        terms[:, columns] = np.where(usable[:, columns], points, np.nan)
-        means[:, at] = np.where(total > 0, _summed(points.T), np.nan)
-    spread_base = np.fmin.reduce(means, axis=1, initial=np.nan)
+        terms[:, columns] = points
+        means[:, at] = np.where(total > 0, _summed(np.where(np.isnan(points), 0.0, points).T), np.nan)
+    spread_base = np.fmin.reduce(means, axis=1)
     return terms, spread_base, packed(spread_base, compiled.target_ratio)
 
 

@@ -48,11 +48,11 @@ def test_a_pod_is_estimated_by_the_mean_of_its_owner_and_explain_says_so() -> No
 
 
 def test_a_mean_is_at_least_a_share_of_the_request_and_explain_says_so() -> None:
-    world = usage_of(worlds.view_of({"n": worlds.IDLE}), {WEB: Mean(2.0, 600 * MIB, 1)})
+    world = usage_of(worlds.view_of({"n": worlds.IDLE}), {WEB: Mean(2.0, 512 * MIB, 1)})
     assert estimate(world, cpu="1", memory="1Gi") == {
         "cpu_millicores": 500.0,
         "cpu_by": "50% of the request, over an owner's mean of less over 1 replica",
-        "memory_bytes": 600 * MIB,
+        "memory_bytes": 512 * MIB,
         "memory_by": "owner's mean over 1 replica",
     }
 

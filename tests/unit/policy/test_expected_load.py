@@ -19,6 +19,7 @@ GIB = float(2**30)
         pytest.param(Load(1000, GIB), Load(700, 0.7 * GIB), id="a share of what is requested"),
         pytest.param(Load(0, 0), Load(250, 200 * 2**20), id="the default where nothing is requested"),
         pytest.param(Load(1000, 0), Load(700, 200 * 2**20), id="each resource by itself"),
+        pytest.param(Load(1, 1), Load(0.7, 0.7), id="also of the smallest request"),
     ],
 )
 def test_a_pod_is_expected_to_use_a_share_of_its_request(request_: Load, load: Load) -> None:
@@ -59,12 +60,26 @@ def test_each_metric_fades_by_the_averaging_window_behind_it() -> None:
 
 
 def test_the_incoming_pod_weighs_by_each_nodes_size() -> None:
-    nodes = np.array([[8000, 32 * GIB], [4000, 64 * GIB], [0, 0]])
+    nodes = np.array([[8000, 32 * GIB], [4000, 64 * GIB], [1, 1], [0, 0]])
     assert expected_load.incoming(Load(1000, 4 * GIB), nodes, IN_FORCE).tolist() == [
         [0.125] * 3 + [0.125] * 3,
         [0.25] * 3 + [0.0625] * 3,
+        [1000.0] * 3 + [4 * GIB] * 3,
         [0.0] * 6,
     ]
+
+
+def test_no_pod_is_expected_to_use_a_resource_of_the_policys_own() -> None:
+    extra = [("disk_avg_5m", "disk", "disk_busy"), ("cpu_avg_1h", "cpu", "cpu_busy")]
+    metrics = [
+        {"name": name, "resource": resource, "statistic": "avg", "window": name[-2:], "query": query}
+        for name, resource, query in extra
+    ]
+    in_force = load_policy.LoadPolicy.of({"metrics": metrics}).metrics_in_force
+    pod, node = Load(1000, GIB), Load(4000, 2 * GIB)
+    shares = [0.25] * 3 + [0.5] * 3 + [0.0, 0.25]
+    assert expected_load.expected([RecentPod(0.0, pod)], node, in_force, 0.0).tolist() == shares
+    assert expected_load.incoming(pod, np.array([node]), in_force).tolist() == [shares]
 
 
 _PODS = st.lists(

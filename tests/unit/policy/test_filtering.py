@@ -206,6 +206,7 @@ def test_zero_turns_a_rule_off_on_that_node_also_for_missing_readings() -> None:
     verdicts = _with_own(rules, _own({0: 0}, {0: 0}, {}), _cpu(1.5), [NAN] * 6, [NAN] * 6)
     assert verdicts.reasons == ("", "", "cpu_avg_5m missing")
     assert np.isnan(verdicts.limits[:2]).all()
+    assert _with_own(rules, _own({2: 0}), COLD).rules == rules.rules, "one that no node has is off already"
 
 
 def test_a_node_may_have_a_threshold_where_the_policy_has_none() -> None:

@@ -129,6 +129,11 @@ def test_nodes_that_lack_a_metric_keep_their_order_under_the_best_whole_node(
     assert breakdown.ranking.capped.tolist() == [whole < 9] * 4 + [False]
 
 
+def test_nodes_as_good_as_the_best_whole_one_keep_their_bases_to_the_bit() -> None:
+    ranking = scoring.rank(np.array([9.0, 2.9, 9.0]), np.zeros(3), whole=np.array([False, False, True]))
+    assert ranking.base.tolist() == [9.0, 2.9, 9.0]
+
+
 def test_without_a_whole_node_nothing_is_capped() -> None:
     breakdown = _scored([NAN, 0.1, 0.1, 0.1, 0.1, 0.1], [NAN, 0.3, 0.3, 0.3, 0.3, 0.3])
     assert breakdown.scores.tolist() == [9, 7]
@@ -170,7 +175,7 @@ def test_stretch_spreads_the_bases_over_the_whole_range_before_penalties() -> No
 
 @pytest.mark.parametrize(
     ("load", "base"),
-    [(0.0, 5.0), (0.25, 7.5), (0.5, 10.0), (0.51, 4.9), (0.75, 2.5), (1.0, 0.0), (1.5, 0.0)],
+    [(0.0, 5.0), (0.25, 7.5), (0.5, 10.0), (0.5 + 5e-10, 10.0), (0.51, 4.9), (0.75, 2.5), (1.0, 0.0), (1.5, 0.0)],
 )
 def test_packing_fills_nodes_up_to_the_target_and_then_spreads(load: float, base: float) -> None:
     breakdown = _scored([load] * 6, weighing=_weighing(goal="pack"))
@@ -204,8 +209,8 @@ def test_packed_bases_rise_up_to_the_target_and_fall_above_it(low: float, high: 
         assert bases[0] <= 10 * target + 1e-9, "no better than an empty node"
 
 
-def test_stretch_leaves_equal_candidates_as_they_are() -> None:
-    assert _scored([0.3] * 6, [0.3] * 6, weighing=_weighing(spread="stretch")).scores.tolist() == [7, 7]
+def test_stretch_leaves_equal_candidates_as_they_are_however_binary_fractions_add_up() -> None:
+    assert _scored([0.3] * 6, [0.3 + 5e-11] * 6, weighing=_weighing(spread="stretch")).scores.tolist() == [7, 7]
 
 
 def test_no_candidates_get_no_scores() -> None:
@@ -217,6 +222,30 @@ def test_bases_prepared_ahead_and_ranked_give_the_same_scores() -> None:
     penalty = np.array([1.0, 0.0, 0.0])
     ahead = scoring.rank(scoring.bases(values, _weighing()), penalty)
     assert ahead.scores.tolist() == scoring.scores(values, np.zeros_like(values), penalty, _weighing()).scores.tolist()
+
+
+@pytest.mark.parametrize(
+    "weighing",
+    [
+        pytest.param(_weighing(spread="stretch"), id="capped and stretched"),
+        pytest.param(_weighing(weights={"cpu_avg_5m": 0}), id="without a weight"),
+    ],
+)
+def test_a_ranking_without_factors_gives_the_same_scores(weighing: scoring.Weighing) -> None:
+    values, penalty = _array([0.3] * 6, [0.8] * 6, [NAN, *[0.1] * 5], MISSING), np.zeros(4)
+    alone = scoring.ranking(values, np.zeros_like(values), penalty, weighing)
+    assert alone.scores.tolist() == _scored(*values.tolist(), weighing=weighing).scores.tolist()
+
+
+def test_nodes_with_every_metric_of_a_weight_are_ranked_without_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    spread, pack = (_weighing(weights={"cpu_avg_5m": 2, "memory_avg_5m": 2}, goal=goal) for goal in ("spread", "pack"))
+    pooled, places = spread._replace(of_pools=(pack,)), np.array([NO_POOL, NO_POOL, 0])
+    values = _array(*([load, NAN, NAN] * 2 for load in (0.2, 1.5, 0.2)))
+    monkeypatch.setattr(scoring, "_terms", None)
+    monkeypatch.setattr(scoring, "whole", None)
+    for compiled, at, base in ((spread, None, [8.0, 0.0, 8.0]), (pooled, places, [8.0, 0.0, 7.0])):
+        ranking = scoring.ranking(values, np.zeros_like(values), np.zeros(3), compiled, places=at)
+        assert ranking.base.tolist() == pytest.approx(base)
 
 
 _LOAD = st.floats(0, 1.5)
