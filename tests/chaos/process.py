@@ -1,7 +1,7 @@
 """`python -m tests.chaos.process --service NAME --shift FILE --sabotages a,b OPTIONS`: a service as a run starts it.
 
 Its clock can be set while it runs, it may have defects, and its code may be that of another version: of the directory
-that the environment names in EVENLOAD_TREE.
+that the environment names in EVENLOAD_TREE, if it does.
 """
 
 import importlib
@@ -22,7 +22,8 @@ def main() -> None:
     service = shifted.take_option(SERVICE)
     shifted.Shift(pathlib.Path(shifted.take_option(shifted.OPTION))).apply()
     defects = shifted.take_option(SABOTAGES)
-    sys.path.insert(0, os.environ[TREE])  # nothing of the services is imported before
+    if TREE in os.environ:
+        sys.path.insert(0, os.environ[TREE])  # nothing of the services is imported before
     if defects:
         known = importlib.import_module("tests.chaos.sabotages").SABOTAGES
         for name in defects.split(","):

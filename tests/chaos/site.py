@@ -7,15 +7,17 @@ them as docs/reference/extender.md says.
 import collections
 import contextlib
 import json
+import os
 import pathlib
 import random
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, Final, NamedTuple
+from typing import IO, Final, NamedTuple, TypeAlias
 
 import cluster
 from bench import contestants
@@ -23,7 +25,7 @@ from cluster import extender_stanza
 from cluster.demo import permissions
 from kube import config, errors, kinds
 from kube.objects import Pod
-from tests import forwarding
+from tests import forwarding, starting
 from tests.chaos import judging, process, records, sabotages
 from tests.chaos.judging import Caps, Jump
 from tests.chaos.pod_watch import PodWatch
@@ -57,14 +59,17 @@ HEAVY: Final[bodies.PodOptions] = {
 }
 
 
+Tree: TypeAlias = pathlib.Path | None
+
+
 class Process(services.Service):
     """A service with a clock of its own, whose output goes through a pipe: no limit of its files holds for a log.
 
-    `tree` is where its code is, from the next start on.
+    `tree` is where its code is, from the next start on; with one it runs in an interpreter of its own.
     """
 
     def __init__(
-        self, name: str, options: Sequence[str], directory: pathlib.Path, defects: Iterable[str], tree: pathlib.Path
+        self, name: str, options: Sequence[str], directory: pathlib.Path, defects: Iterable[str], tree: Tree
     ) -> None:
         self.tree = tree
         self.shift = shifted.Shift(directory / "clock")
@@ -72,15 +77,18 @@ class Process(services.Service):
         own = [process.SERVICE, name, shifted.OPTION, str(self.shift.file), process.SABOTAGES, ",".join(defects)]
         super().__init__(process.__name__, [*own, *options], directory)
 
-    def spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    def spawn(self, log: IO[bytes]) -> starting.Process | subprocess.Popen[bytes]:
         """Starts it, and what writes its output into the log until it ends."""
         self._writer = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=log)
         assert self._writer.stdin is not None
-        with self._writer.stdin:
-            return super().spawn(self._writer.stdin)
+        with self._writer.stdin as pipe:
+            return super().spawn(pipe) if self.tree is None else self._interpreter(self.tree, pipe)
 
-    def _environment(self) -> dict[str, str]:
-        return {**super()._environment(), process.TREE: str(self.tree)}
+    def _interpreter(self, tree: pathlib.Path, pipe: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Starts one, which has imported nothing of this version and shares no memory."""
+        environment = {**os.environ, "NO_COLOR": "1", process.TREE: str(tree)}
+        command = [sys.executable, "-m", self.name, *self.arguments]
+        return subprocess.Popen(command, cwd=services.ROOT, stdout=pipe, stderr=pipe, env=environment)
 
     def ended(self) -> int:
         """The exit code, once all that was logged is in the file."""
@@ -97,7 +105,7 @@ class Terms(NamedTuple):
 
     defects: tuple[str, ...] = ()
     ready_seconds: float = READY_SECONDS
-    tree: pathlib.Path = services.ROOT
+    tree: Tree = None
     nodes: int = NODES
     least_rows: int = 0
     fault_seconds: tuple[float, float] = (1.0, 8.0)

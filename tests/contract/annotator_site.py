@@ -8,7 +8,6 @@ import itertools
 import json
 import pathlib
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -19,7 +18,7 @@ import cluster
 from cluster.demo import permissions
 from policy.contract import freshness, heartbeat, load_annotation
 from runtime import clock
-from tests import gate
+from tests import gate, starting
 from tests.e2e import policies, services, waiting
 
 NODES = ("node-0", "node-1", "node-2")
@@ -81,8 +80,8 @@ class Site:
 
     def dry_run(self) -> subprocess.CompletedProcess[str]:
         """What became of `--once --dry-run -o json`, as a process of its own."""
-        command = [sys.executable, "-m", "annotator", *self._arguments, "--once", "--dry-run", "-o", "json"]
-        return subprocess.run(command, cwd=services.ROOT, capture_output=True, text=True, check=False, timeout=300)
+        arguments = (*self._arguments, "--once", "--dry-run", "-o", "json")
+        return starting.run(starting.Command("annotator", arguments))
 
     def load(self, node: str, memory_ratio: float) -> None:
         """What a node uses from now on."""

@@ -7,11 +7,8 @@ client of its own; the ledger must tell the same.
 import contextlib
 import functools
 import json
-import os
 import pathlib
 import random
-import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -29,7 +26,7 @@ from kube.cache import reflector
 from kube.door import KubeDoor
 from kube.objects import Pod
 from runtime import clock
-from tests import gate
+from tests import gate, starting
 from tests.contract import shifted
 from tests.e2e import bodies, policies, services, waiting
 
@@ -294,9 +291,8 @@ class Site:
         is not named is made in a folder of the run's own.
         """
         folder = self._folder(1)
-        command = [sys.executable, "-m", "descheduler", "--once", *self._arguments(self._gates[1], folder), *more]
-        environment = {**os.environ, "PYTHONPATH": str(services.ROOT)}
-        ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        arguments = ("--once", *self._arguments(self._gates[1], folder), *more)
+        ended = starting.run(starting.Command("descheduler", arguments, directory=folder))
         assert ended.returncode == 0, ended.stderr
         return Once(json.loads(ended.stdout), ended.stderr)
 

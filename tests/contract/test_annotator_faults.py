@@ -10,6 +10,7 @@ import itertools
 import json
 import logging
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -415,6 +416,12 @@ def test_a_leader_that_was_frozen_writes_nothing_when_it_wakes(site: Site) -> No
         no_two_wrote(site, pair)
 
 
+def threads_stopped(pid: int) -> bool:
+    """Whether all threads of a process stand: a SIGSTOP that was sent is only on its way (proc_pid_stat(5))."""
+    stats = [file.read_text() for file in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+
 @contextlib.contextmanager
 def frozen_in_a_sync(site: Site, replica: Replica) -> Iterator[float]:
     """Stop the leader while it waits for an answer of Prometheus that is there when it wakes, so that its next step is
@@ -429,7 +436,7 @@ def frozen_in_a_sync(site: Site, replica: Replica) -> Iterator[float]:
     syncs = replica.service.metric(SYNCS)
     os.kill(replica.service.pid, signal.SIGSTOP)
     try:
-        os.waitid(os.P_PID, replica.service.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # it is only on its way before
+        waiting.eventually(lambda: threads_stopped(replica.service.pid), LIMIT, "every thread to stand")
         held.release(passes=True)
         site.prometheus.rule = annotator_site.passing
         yield syncs

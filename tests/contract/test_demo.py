@@ -19,6 +19,7 @@ from deploy.monitoring import panels
 from kube import config, kinds
 from policy.schema import load_policy
 from promql.http import client
+from tests import starting
 from tests.e2e import bodies, waiting
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -151,20 +152,10 @@ def test_a_small_run_ends_with_the_figures_of_both_phases(kept_demo: KeptDemo) -
 
 
 def test_a_kept_cluster_is_sound_and_its_services_are_found_by_kubeconfig(kept_demo: KeptDemo) -> None:
-    environment = {**os.environ, "KUBECONFIG": str(kept_demo.kubeconfig)}
+    environment = {"KUBECONFIG": str(kept_demo.kubeconfig)}
     lines = kept_demo.progress.splitlines()
     asked = [line.split()[1:] for line in lines if "bin/evenload " in line and "$(" not in line]
-    answers = {
-        words[0]: subprocess.run(
-            [sys.executable, "-m", "cli", *words],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        for words in asked
-    }
+    answers = {words[0]: starting.run(starting.Command("cli", tuple(words), environment)) for words in asked}
     assert set(answers) == {"doctor", "nodes", "plan", "evictions", "breaker", "effectiveness"}
     # an hour reaches back to before the run: the figures are of all of it, and the exit code says that data are younger
     effectiveness = answers.pop("effectiveness")

@@ -9,7 +9,6 @@ too, and both must agree.
 import contextlib
 import itertools
 import math
-import multiprocessing
 import pathlib
 import signal
 import sqlite3
@@ -30,7 +29,7 @@ from kube.door import KubeDoor
 from kube.objects import Pod
 from policy.contract import relief_hint
 from runtime.clock import WallClock
-from tests import patience
+from tests import patience, starting
 from tests.contract import mortal
 from tests.e2e import bodies, waiting
 
@@ -119,9 +118,7 @@ def site(control_plane: cluster.Cluster, tmp_path: pathlib.Path) -> Iterator[Sit
 
 def run_until_killed(order: mortal.Order) -> bool:
     """Starts a run and says whether it lived to its end."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.contract.mortal"])
-    process = context.Process(target=mortal.run, args=(order,))
+    process = starting.context().Process(target=mortal.run, args=(order,))
     process.start()
     process.join(waiting.START_SECONDS)
     assert process.exitcode in (0, -signal.SIGKILL), f"the run ended with {process.exitcode} at step {order.dies_at}"

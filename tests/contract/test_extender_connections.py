@@ -14,8 +14,6 @@ import re
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 from concurrent import futures
 
 import click.testing
@@ -24,11 +22,10 @@ import pytest
 from cli import certs
 from cluster import ports
 from runtime import certificates, clock
-from tests import kubeconfigs
+from tests import kubeconfigs, starting
 from tests.e2e import waiting
 from tests.goclient import asking
 
-ROOT = pathlib.Path(__file__).parents[2]
 ASKED = '{"Pod": {"metadata": {"name": "p", "namespace": "d", "uid": "u"}}, "NodeNames": ["a", "b"]}'
 CLIENTS = 8  # of a Go client that is not told another number
 FILTERS = r'evenload_extender_request_duration_seconds_count{[^}]*verb="filter"[^}]*} (\S+)'
@@ -121,14 +118,15 @@ class Replica:
         self.address = f"127.0.0.1:{self.port}"
         self.log_path = place.directory / f"{self.port}.log"
         files = [place.path("policy.yaml"), place.path("kubeconfig")]
-        self._command = ["extender", "--policy", files[0], "--kubeconfig", files[1], "--listen", self.address, *options]
+        listening = ("--policy", files[0], "--kubeconfig", files[1], "--listen", self.address, *options)
+        self._command = starting.Command("extender", listening)
         if keepalive is not None:
-            self._command = ["tests.goclient.replica", self.address, str(keepalive), *files]
-        self._process: subprocess.Popen[bytes] | None = None
+            self._command = starting.Command("tests.goclient.replica", (self.address, str(keepalive), *files))
+        self._process: starting.Process | None = None
 
     def __enter__(self) -> "Replica":
         with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen([sys.executable, "-m", *self._command], cwd=ROOT, stdout=log, stderr=log)
+            self._process = starting.Process(self._command, log, log)
         try:
             waiting.eventually(self._alive, waiting.START_SECONDS, "the extender to serve", self.log)
         except BaseException:
@@ -249,7 +247,7 @@ def test_a_rolling_restart_under_load_fails_no_filter(place: Place, secure: bool
     ask = place.ask_securely if secure else place.ask
     with one, two:
         one.take_new_connections()
-        with ask("-max-gap", "20ms") as client:
+        with ask("-max-gap", "50ms") as client:
             connected(client, one, CLIENTS)
             roll(one, two)
             connected(client, two, CLIENTS)
@@ -292,7 +290,7 @@ def test_a_stop_ends_by_itself_though_new_connections_keep_coming(place: Place) 
 def test_a_reload_by_sighup_fails_no_filter(place: Place) -> None:
     with Replica(place) as replica:
         replica.take_new_connections()
-        with place.ask("-max-gap", "20ms", "-per-connection", "10") as client:
+        with place.ask("-max-gap", "50ms", "-per-connection", "10") as client:
             for boots in (2, 3):
                 asked_more(client)
                 replica.signal(signal.SIGHUP)
@@ -309,7 +307,7 @@ def asked_more(client: asking.Asking) -> None:
     until(client, lambda now: now.requests >= enough, f"{enough} requests")
 
 
-BUSY = ("-max-gap", "20ms", "-per-connection", "10")
+BUSY = ("-max-gap", "50ms", "-per-connection", "10")
 SCHEDULER_FILES = ("ca.crt", "tls.crt", "tls.key")
 
 

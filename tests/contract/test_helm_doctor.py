@@ -5,16 +5,15 @@ created, with its arguments and the token of its ServiceAccount, and reports the
 the services' addresses are the test's own, given by `test.extraArgs`.
 """
 
-import os
 import pathlib
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 import cluster
 from cluster.demo import permissions
+from tests import starting
 from tests.contract import helm_client, test_doctor, test_kustomize
 from tests.contract.helm_client import Document, Helm
 from tests.e2e import policies, stack, waiting
@@ -90,11 +89,8 @@ class Release:
         program, *rest = container["command"]
         assert program == "evenload"
         kubeconfig = self.cluster.service_account_kubeconfig(NAMESPACE, spec["serviceAccountName"])
-        environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "NO_COLOR": "1"}
-        command = [sys.executable, "-m", "cli", *rest, *arguments]
-        return subprocess.run(
-            command, env=environment, cwd=helm_client.ROOT, capture_output=True, text=True, check=False, timeout=200
-        )
+        environment = {"KUBECONFIG": str(kubeconfig), "NO_COLOR": "1"}
+        return starting.run(starting.Command("cli", (*rest, *arguments), environment))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import json
 import math
 import pathlib
 import subprocess
-import sys
 import time
 
 import numpy as np
@@ -19,6 +18,7 @@ from simulator.contention import Load
 from simulator.history import reader, rebuilding
 from simulator.history.queries import Selectors
 from simulator.scenario import NEVER, Machine, Owner, Replica, Scenario, Usage
+from tests import starting
 
 pytestmark = pytest.mark.cluster
 GIB = 2.0**30
@@ -119,5 +119,4 @@ def test_whatif_replays_the_past_of_a_real_prometheus(
 
 def evenload(*words: str) -> subprocess.CompletedProcess[str]:
     """The command line, as people type it."""
-    command = [sys.executable, "-m", "cli", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    return starting.run(starting.Command("cli", words))

@@ -9,7 +9,6 @@ import contextlib
 import json
 import pathlib
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ import cluster
 from cluster import api
 from kube import config, kinds
 from policy.contract import load_annotation
+from tests import starting
 from tests.e2e import policies, services, waiting
 
 pytestmark = pytest.mark.cluster
@@ -134,8 +134,7 @@ def counts(extender: services.Service) -> dict[str, int]:
 
 
 def once(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", module, *arguments, *(["--once"] if module != "cli" else [])]
-    return subprocess.run(command, cwd=services.ROOT, capture_output=True, text=True, timeout=300, check=False)
+    return starting.run(starting.Command(module, (*arguments, *(["--once"] if module != "cli" else []))))
 
 
 def healed(running: cluster.Cluster) -> None:

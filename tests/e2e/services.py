@@ -8,20 +8,19 @@ import collections.abc
 import http.client
 import itertools
 import json
-import os
 import pathlib
 import random
 import signal
 import ssl
 import subprocess
-import sys
 import urllib.request
 from typing import IO
 
 from cluster import ports
+from tests import starting
 from tests.e2e import waiting
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = starting.ROOT
 ANSWER_SECONDS = 30.0  # how long a living service may take to answer before the test gives up on it
 
 
@@ -34,7 +33,7 @@ def free_port() -> int:
 
 
 class Service:
-    """One process of ours: `python -m NAME …` with a port of its own and a log file; with `ca` it is asked by TLS."""
+    """One process of ours, `python -m NAME …`, with a port of its own and a log file; with `ca` it is asked by TLS."""
 
     def __init__(
         self,
@@ -49,8 +48,8 @@ class Service:
         self._tls = None if ca is None else ssl.create_default_context(cafile=ca)
         self.port, self._host = free_port(), host
         self.log_path = directory / f"{name}.log"
-        self._command = [sys.executable, "-m", name, "--listen", f"{host}:{self.port}", *arguments]
-        self._process: subprocess.Popen[bytes] | None = None
+        self.arguments = ("--listen", f"{host}:{self.port}", *arguments)
+        self._process: starting.Process | subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -78,9 +77,9 @@ class Service:
             self.kill()  # nobody else ends it: the fixture that started it has not come to its `finally`
             raise
 
-    def spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    def spawn(self, log: IO[bytes]) -> starting.Process | subprocess.Popen[bytes]:
         """Starts the process, whose output goes there."""
-        return subprocess.Popen(self._command, cwd=ROOT, stdout=log, stderr=log, env=self._environment())
+        return starting.Process(starting.Command(self.name, self.arguments, {"NO_COLOR": "1"}), log, log)
 
     def stop(self) -> int:
         """SIGTERM, and the exit code it ends with."""
@@ -116,9 +115,6 @@ class Service:
     def log(self) -> str:
         """All it has logged so far."""
         return self.log_path.read_text(encoding="utf-8")
-
-    def _environment(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONFAULTHANDLER": "1", "NO_COLOR": "1"}
 
     def _is_ready(self) -> bool:
         assert self._process is not None

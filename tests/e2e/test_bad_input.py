@@ -3,14 +3,13 @@
 import http.server
 import pathlib
 import subprocess
-import sys
 import threading
 
 import pytest
 
 import cluster
-from tests import kubeconfigs
-from tests.e2e import policies, services, waiting
+from tests import kubeconfigs, starting
+from tests.e2e import policies
 
 SERVICES = ("annotator", "extender", "descheduler")
 ASKS_PROMETHEUS = ("annotator", "descheduler")
@@ -41,14 +40,12 @@ def kubeconfig(path: pathlib.Path, server: str) -> pathlib.Path:
 
 def once(service: str, directory: pathlib.Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     """`python -m SERVICE --once …`, a ledger of its own in `directory`, ended after a while at the latest."""
-    command = [sys.executable, "-m", service, "--once", *map(str, arguments)]
-    if service in ASKS_PROMETHEUS and "--prometheus" not in command:
-        command += ["--prometheus", "http://127.0.0.1:1"]
+    words = ["--once", *map(str, arguments)]
+    if service in ASKS_PROMETHEUS and "--prometheus" not in words:
+        words += ["--prometheus", "http://127.0.0.1:1"]
     if service == "descheduler":
-        command += ["--ledger", str(directory / "ledger.sqlite")]
-    return subprocess.run(
-        command, cwd=services.ROOT, capture_output=True, text=True, timeout=waiting.START_SECONDS, check=False
-    )
+        words += ["--ledger", str(directory / "ledger.sqlite")]
+    return starting.run(starting.Command(service, tuple(words)))
 
 
 def assert_clear(run: subprocess.CompletedProcess[str], code: int, *words: str) -> None:

@@ -13,6 +13,7 @@ from bench import contestants
 from cluster import cache
 from tests.chaos import sabotages, site
 from tests.chaos.site import Process, Site, Terms
+from tests.e2e import services
 from tests.soak.growth import FILES, LEDGER, MEMORY, SERIES, THREADS, Sample
 from tests.upgrade.arrivals import Arrivals
 
@@ -25,7 +26,7 @@ def play(
 ) -> tuple[Site, dict[str, list[Sample]]]:
     """Plays the hour; the site, which has ended, and the samples by process."""
     rng = random.Random(1)
-    with site.started(directory, rng, Terms(nodes=nodes)) as here:
+    with site.started(directory, rng, Terms(nodes=nodes, tree=services.ROOT)) as here:
         arrivals = Arrivals(here.cluster.api)
         arrivals.start()
         samples: dict[str, list[Sample]] = {name: [] for name in here.services}

@@ -20,8 +20,8 @@ TIMELINE = {"cpu_ratio", "memory_ratio"}
 
 
 def generated(seed: int, **shape: Any) -> scenario.Scenario:
-    """Three hours of a small cluster."""
-    small = {"nodes": 8, "days": 0.125, "pods": 80, "step_seconds": 100.0, **shape}
+    """Ninety minutes of a small cluster."""
+    small = {"nodes": 8, "days": 0.0625, "pods": 60, "step_seconds": 100.0, **shape}
     return generator.generate(seed, dataclasses.replace(generator.DEMO, **small))
 
 
@@ -33,7 +33,7 @@ def policy(**sections: Any) -> load_policy.LoadPolicy:
 def same_machines_again() -> scenario.Scenario:
     """Two machines leave with all their pods; one of them comes back as a new one of the same name."""
     given = generated(5)
-    leaves = given.start_seconds + 3550.0
+    leaves = given.start_seconds + 2050.0
     first, second, *others = given.machines
     gone = [dataclasses.replace(one, leaves_seconds=leaves) for one in (first, second)]
     back = dataclasses.replace(first, name="node-again", joins_seconds=leaves + 1000.0)
