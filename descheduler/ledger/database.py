@@ -37,7 +37,9 @@ class LedgerCorrupt(LedgerError):
 
 
 class LedgerReplaced(LedgerError):
-    """Another file has its name: another replica set it aside, or an operator put a backup there. It can be opened."""
+    """Raised when the open file is not the one of its name, which can be opened: another replica set the old one aside,
+    an operator put a backup there, or the one there could not be opened before.
+    """
 
 
 class LedgerFile:
@@ -162,8 +164,9 @@ class LedgerFile:
         return self._inode, writer.total_changes, int(others)
 
     def _opened(self) -> sqlite3.Connection:
-        if self._writer is None:
-            raise LedgerError(f"ledger {self.path} is not open")
+        if self._writer is None:  # closed, or the file in its place could not be opened
+            kind = LedgerReplaced if self.path.exists() else LedgerCorrupt
+            raise kind(f"ledger {self.path} is not open; the next run opens it")
         return self._writer
 
     @contextlib.contextmanager

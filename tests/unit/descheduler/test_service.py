@@ -509,6 +509,29 @@ def test_a_ledger_that_breaks_in_use_is_set_aside_and_enforce_rests_for_an_hour(
     assert (later.run.mode, later.why) == ("Enforce", "")
 
 
+@pytest.mark.parametrize(("restored", "mode"), [(True, "Enforce"), (False, "Observe")])
+def test_a_ledger_that_could_not_be_opened_again_is_opened_once_it_can(
+    tmp_path: pathlib.Path, *, restored: bool, mode: str
+) -> None:
+    here, path, away = world(tmp_path), tmp_path / "ledger.sqlite", tmp_path / "away"
+    here.service.run()
+    ledger_files.move(path, away)
+    ledger_files.of_a_newer_version(path)
+    words = "was replaced while it was open; the next run uses the new one", "is not open; the next run opens it"
+    for trouble in words:
+        here.clock.advance(120)
+        here.service.cycle()
+        assert here.service.trouble == f"ledger {path} {trouble}"
+    path.unlink()
+    if restored:
+        ledger_files.move(away, path)
+    here.service.cycle()
+    report = here.service.run()
+    assert report is not None
+    assert report.run.mode == mode
+    assert len(here.ledger.rows(Query(outcome="evicted"))) == restored
+
+
 def test_a_ledger_that_cannot_be_written_gives_every_run_up_and_nothing_is_evicted(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
     with here.ledger._file.written() as writer:
