@@ -138,7 +138,7 @@ class LedgerFile:
         """Waits for other processes that open, check, migrate or replace the file, and keeps them out."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise self._wrapped(error, "give another file with --ledger or restore it") from error
         try:
@@ -218,7 +218,7 @@ class LedgerFile:
 
 def _begin(path: Path, set_aside: tuple[float, str, str]) -> None:
     """Makes a whole ledger that knows which file was set aside before it, when and why."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=TIMEOUT_SECONDS)) as connection:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         sql_schema.migrate(connection)
         connection.execute("INSERT INTO set_asides (at_seconds, moved_to, cause) VALUES (?, ?, ?)", set_aside)
 
@@ -231,7 +231,7 @@ def _unused(name: str) -> Path:
 
 def _sync_directory(path: Path) -> None:
     """Has renames in it survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

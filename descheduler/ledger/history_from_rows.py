@@ -39,12 +39,11 @@ def history(ledger_rows: LedgerRows, *, now_seconds: float, window_seconds: floa
     rows, resets = ledger_rows.rows, ledger_rows.resets
     counted = [row for row in rows if row.result in COUNTED]
     done = [row for row in counted if row.result in DONE]
-    lately = [row for row in counted if row.intended_at_seconds > now_seconds - HOUR_SECONDS]
-    last_hour = collections.Counter(row.node for row in lately)
+    lately = in_last_hour(rows, now_seconds=now_seconds)
     return History(
         in_last_hour=len(lately),
         last_hour_by_metric=collections.Counter(row.metric for row in lately),
-        last_hour_by_node=last_hour,
+        last_hour_by_node=collections.Counter(row.node for row in lately),
         rooms_in_last_hour=sum(row.made_room for row in lately),
         last_room_at_seconds=max((row.intended_at_seconds for row in counted if row.made_room), default=None),
         last_by_workload={row.workload_uid: row.intended_at_seconds for row in counted},
@@ -66,6 +65,12 @@ def history(ledger_rows: LedgerRows, *, now_seconds: float, window_seconds: floa
         departed=tuple(_departed(row) for row in done),
         undecided=frozenset(row.workload_uid for row in rows if row.result in OPEN),
     )
+
+
+def in_last_hour(rows: collections.abc.Iterable[Row], *, now_seconds: float) -> list[Row]:
+    """Selects the rows that the caps of an hour count."""
+    since_seconds = now_seconds - HOUR_SECONDS
+    return [row for row in rows if row.result in COUNTED and row.intended_at_seconds > since_seconds]
 
 
 def _since_reset(row: Row, resets: collections.abc.Mapping[str, float]) -> bool:

@@ -183,8 +183,8 @@ class Ledger:
 
     def in_last_hour(self, mode: str, *, now_seconds: float) -> int:
         """Returns `History.in_last_hour` alone, for a run that plans nothing."""
-        kept = LedgerRows(self.since(mode, now_seconds - HOUR_SECONDS), (), {})
-        return history_from_rows.history(kept, now_seconds=now_seconds, window_seconds=0.0).in_last_hour
+        rows = self.since(mode, now_seconds - HOUR_SECONDS)
+        return len(history_from_rows.in_last_hour(rows, now_seconds=now_seconds))
 
     def events(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[RecordedEvent]:
         """The newest Events about objects of that name ("" for any), newest first."""

@@ -5,6 +5,7 @@ nothing of the evictions before it, and caps and cool-downs are counted from it:
 them would have run out, instead of evicting as if nothing had been evicted.
 """
 
+import math
 from typing import TYPE_CHECKING
 
 from descheduler.snapshot.eviction_history import HOUR_SECONDS
@@ -27,11 +28,11 @@ class Pruning:
     def __init__(self, ledger: "Ledger", kept_days: int = KEPT_DAYS) -> None:
         self._ledger = ledger
         self._kept_seconds = kept_days * DAY_SECONDS
-        self._last_seconds: float | None = None
+        self._last_seconds = -math.inf
 
     def prune(self, policy: "LoadPolicy", *, now_seconds: float) -> None:
         """Deletes, but never what the policy still counts by."""
-        if self._last_seconds is not None and 0 <= now_seconds - self._last_seconds < HOUR_SECONDS:
+        if 0 <= now_seconds - self._last_seconds < HOUR_SECONDS:
             return
         needed_seconds = looks_back_seconds(policy) + DAY_SECONDS
         deleted = self._ledger.prune(now_seconds - max(self._kept_seconds, needed_seconds))
@@ -43,9 +44,8 @@ class Pruning:
 def looks_back_seconds(policy: "LoadPolicy") -> float:
     """How far back caps, pauses and the count of returns look; of rows that are older only breakers say anything."""
     cooldown, breaker = policy.descheduler.cooldown, policy.descheduler.breaker
-    plain_seconds = cooldown.workload_seconds, cooldown.node_seconds, cooldown.ineffective.max_seconds
-    longest_seconds = max(*plain_seconds, breaker.max_seconds)
-    return max(HOUR_SECONDS, cooldown.returned.window_seconds, longest_seconds)
+    pauses_seconds = cooldown.workload_seconds, cooldown.node_seconds, cooldown.ineffective.max_seconds
+    return max(HOUR_SECONDS, cooldown.returned.window_seconds, breaker.max_seconds, *pauses_seconds)
 
 
 def blind_until_seconds(ledger: "Ledger", policy: "LoadPolicy") -> float | None:
