@@ -43,7 +43,8 @@ TARGETS: Final = {
     ),
     "ledger": Target(
         ("descheduler/ledger/*.py",), _descheduler(
-            "evictor", "followup", "history_from_rows", "ledger", "ledger_pairs", "predictions", "service"
+            "evictor", "followup", "history_from_rows", "ledger", "ledger_pairs", "own_resources", "predictions",
+            "retention", "service",
         )
     ),
 }  # fmt: skip

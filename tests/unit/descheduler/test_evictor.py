@@ -1,7 +1,7 @@
 """A plan carried out: the order of record and deed, every answer of the apiserver by its rule, the modes, the hint."""
 
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -38,14 +38,6 @@ def failing(status: int) -> errors.ApiError:
 
 
 LOST = errors.Unreachable("POST eviction: timed out")
-
-
-@pytest.fixture
-def ledger(tmp_path: pathlib.Path) -> Iterator[Ledger]:
-    """An open, empty ledger."""
-    opened = Ledger(tmp_path / "ledger.sqlite").open()
-    yield opened
-    opened.close()
 
 
 def evicter(door: doors.FakeDoor, ledger: Ledger) -> Evictor:

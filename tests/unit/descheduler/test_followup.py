@@ -1,8 +1,6 @@
 """What became of evictions: open intents after a crash, where replacements landed, what the node's load was later."""
 
 import dataclasses
-import pathlib
-from collections.abc import Iterator
 
 import pytest
 
@@ -21,14 +19,6 @@ from tests.unit.descheduler.test_ledger import record
 
 POLICY = scenes.policy()
 GOING_ON = {"descheduler.alpha.kubernetes.io/eviction-in-progress": "kubevirt"}
-
-
-@pytest.fixture
-def ledger(tmp_path: pathlib.Path) -> Iterator[Ledger]:
-    """An open, empty ledger."""
-    opened = Ledger(tmp_path / "ledger.sqlite").open()
-    yield opened
-    opened.close()
 
 
 def row(ledger: Ledger) -> Row:

@@ -1,20 +1,21 @@
 """The ledger: rows survive kills and reopening, the past is counted by mode, later columns are filled."""
 
+import concurrent.futures
 import dataclasses
 import errno
+import json
 import os
 import pathlib
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from descheduler.ledger import sql_schema
-from descheduler.ledger.database import LedgerCorrupt, LedgerError
+from descheduler.ledger.database import LedgerCorrupt, LedgerError, LedgerReplaced
 from descheduler.ledger.ledger import Ledger
-from descheduler.ledger.rows import Query, RecordedEvent, Row, Run
+from descheduler.ledger.rows import OPEN, Query, RecordedEvent, Row, Run
 from descheduler.planning.plans import Eviction
 from descheduler.planning.predictions import LOOK_BACKS
 from descheduler.snapshot.eviction_history import Failures, FlowHistory, Measured, PendingReplacement
@@ -23,14 +24,6 @@ from tests.unit.descheduler.scenes import NOW
 
 DAY = 86400.0
 ROOT = pathlib.Path(__file__).parents[3]
-
-
-@pytest.fixture
-def ledger(tmp_path: pathlib.Path) -> Iterator[Ledger]:
-    """An open, empty ledger."""
-    opened = Ledger(tmp_path / "ledger.sqlite").open()
-    yield opened
-    opened.close()
 
 
 def eviction(name: str = "web", node: str = "hot") -> Eviction:
@@ -51,16 +44,37 @@ def record(ledger: Ledger, result: str, *, at_seconds: float = NOW, name: str = 
     return row_id
 
 
+def refused(path: pathlib.Path, text: str, kind: type[LedgerError] = LedgerError) -> pytest.RaisesExc[LedgerError]:
+    """Expects an error of this very kind with this sentence after the file's name."""
+    sentence = f"ledger {path}{text}"
+    return pytest.raises(kind, check=lambda error: type(error) is kind and str(error) == sentence)
+
+
 def test_a_row_says_all_that_was_decided(ledger: Ledger) -> None:
-    record(ledger, "evicted")
-    row = ledger.rows(Query())[0]
-    assert (row.namespace, row.pod, row.pod_uid, row.node) == ("default", "web-0", "uid-web-0", "hot")
-    assert (row.workload, row.workload_uid, row.owner_uid) == ("ReplicaSet/web", "uid-web", "uid-web")
-    assert (row.metric, row.value_ratio, row.threshold_ratio, row.target_ratio) == ("memory_avg_5m", 0.9, 0.8, 0.6)
-    assert (row.mode, row.policy_hash, row.result, row.http_status) == ("Enforce", "abc123", "evicted", 201)
-    assert row.projected_ratio == pytest.approx(0.775)
-    assert (row.expected_5m_ratio, row.expected_30m_ratio) == pytest.approx((0.775, 0.775))
-    assert row.destination_ratio == pytest.approx(0.1 + 4 / 32)
+    chosen = dataclasses.replace(eviction(), flow="team=a", newest_sibling_at_seconds=NOW - 9)
+    row_id = ledger.intend(run(), chosen, at_seconds=NOW + 1).row_id
+    ledger.decide(row_id, "evicted", status=201, message="a note", at_seconds=NOW + 2)
+    assert ledger.rows(Query()) == [
+        Row(
+            id=row_id, run=run().run, at_seconds=NOW, mode="Enforce", policy_hash="abc123", namespace="default",
+            pod="web-0", pod_uid="uid-web-0", owner_uid="uid-web", workload="ReplicaSet/web", workload_uid="uid-web",
+            node="hot", metric="memory_avg_5m", value_ratio=0.9, threshold_ratio=0.8, target_ratio=0.6,
+            before_ratio=0.9, projected_ratio=pytest.approx(0.775), cpu_millicores=500.0,
+            memory_bytes=4 * scenes.GIB, destination="cool", result="evicted", intended_at_seconds=NOW + 1,
+            http_status=201, message="a note", decided_at_seconds=NOW + 2, gone_at_seconds=None, landed_pod=None,
+            landed_node=None, landed_at_seconds=None, ready_at_seconds=None, load_5m_ratio=None, load_30m_ratio=None,
+            returned=None, flow="team=a", newest_sibling_at_seconds=NOW - 9, expected_5m_ratio=pytest.approx(0.775),
+            expected_30m_ratio=pytest.approx(0.775), destination_ratio=pytest.approx(0.1 + 4 / 32),
+        )
+    ]  # fmt: skip
+
+
+def test_a_bare_pod_has_no_owner_and_is_its_own_workload(ledger: Ledger) -> None:
+    scene = scenes.Scene().node("hot", memory=0.9).node("cool").pod("bare", "hot", owner=None)
+    (chosen,) = scene.plan(scenes.policy(protect={"bare": False})).evictions
+    ledger.intend(run(), chosen, at_seconds=NOW)
+    (row,) = ledger.rows(Query())
+    assert (row.owner_uid, row.workload, row.workload_uid) == ("", "", "uid-bare")
 
 
 LEARNT = {"gone_at_seconds": NOW, "ready_at_seconds": NOW, **dict.fromkeys(LOOK_BACKS, 0.5)}
@@ -117,6 +131,8 @@ def test_a_pod_whose_eviction_is_open_or_accepted_is_refused_whoever_asks(
     assert refused.decided_at_seconds == NOW + 60
     assert not other.intend(run(mode="DryRun"), eviction(), at_seconds=NOW).refusal, "modes do not count for another"
     other.close()
+    record(ledger, "evicted", name="api")
+    assert ledger.intend(run(), eviction(), at_seconds=NOW).refusal == refusal, "by the first row of its own pod"
 
 
 @pytest.mark.parametrize("result", ["refused", "failed", "gone", "replaced", "not_done"])
@@ -287,7 +303,11 @@ def test_a_departed_pod_echoes_from_when_it_was_seen_to_be_gone(ledger: Ledger) 
         pytest.param(Query(workload="ReplicaSet/a"), ["a-0"], id="by kind and name"),
         pytest.param(Query(workload="uid-b"), ["b-0"], id="by uid"),
         pytest.param(Query(outcome="refused"), ["b-0"], id="by outcome"),
-        pytest.param(Query(namespace="other"), [], id="by namespace"),
+        pytest.param(Query(since_seconds=NOW + 10), ["b-0"], id="since its very moment"),
+        pytest.param(Query(before_id=2), ["a-0"], id="the page after the second row"),
+        pytest.param(Query(namespace="default"), ["b-0", "a-0"], id="by namespace"),
+        pytest.param(Query(namespace="other"), [], id="by another namespace"),
+        pytest.param(Query(node="cool"), [], id="by another node"),
         pytest.param(Query(node="hot", limit=1), ["b-0"], id="by node, limited"),
     ],
 )
@@ -299,10 +319,14 @@ def test_queries(ledger: Ledger, query: Query, names: list[str]) -> None:
 
 def test_a_run_that_evicts_nothing_says_why(ledger: Ledger, tmp_path: pathlib.Path) -> None:
     plan = scenes.Scene().node("hot", memory=0.9).node("cool").pod("bare", "hot", owner=None).plan()
-    ledger.record_run(run(), plan, plan.summary(verb="evicted"))
-    assert ledger_files.last_summary(tmp_path / "ledger.sqlite") == "0 evicted: 1 protected"
+    for summary in ("an earlier text", plan.summary(verb="evicted")):
+        ledger.record_run(run(), plan, summary)
+    (row,) = ledger_files.select(tmp_path / "ledger.sqlite", "SELECT * FROM runs")
+    assert row[:6] == (run().run, NOW, "Enforce", "abc123", 0, "0 evicted: 1 protected")
+    assert json.loads(str(row[6])) == {"hot": plan.nodes[0].summary}
 
 
+RESTORE = "give another file with --ledger or restore it"
 NO_DATABASE = b"this is not a database, and long enough to look like one" * 200
 
 
@@ -324,7 +348,7 @@ def a_thousand_rows(path: pathlib.Path) -> None:
 def test_a_file_that_is_no_ledger_is_refused_by_name(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "ledger.sqlite"
     path.write_bytes(NO_DATABASE)
-    with pytest.raises(LedgerCorrupt, match=r"ledger\.sqlite.*--ledger"):
+    with refused(path, f": file is not a database; {RESTORE}", LedgerCorrupt):
         Ledger(path).open()
 
 
@@ -347,14 +371,67 @@ def test_a_corrupt_file_is_set_aside_at_start_and_the_new_one_knows_it(tmp_path:
 
 
 def test_a_second_corrupt_file_of_the_same_second_overwrites_no_copy(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "ledger.sqlite"
-    copies = []
-    for content in (NO_DATABASE, NO_DATABASE + b"another"):
+    path, name = tmp_path / "ledger.sqlite", f"{tmp_path}/ledger.sqlite.corrupt-2026-11-21T040000Z"
+    pathlib.Path(f"{name}-3-wal").touch()
+    for content, copy in ((NO_DATABASE, name), (NO_DATABASE + b"another", f"{name}-2"), (NO_DATABASE, f"{name}-4")):
         path.write_bytes(content)
         ledger = Ledger(path)
-        copies.append(ledger.open_or_set_aside(at_seconds=NOW))
+        assert ledger.open_or_set_aside(at_seconds=NOW) == pathlib.Path(copy)
         ledger.close()
-    assert [copy.read_bytes() for copy in copies if copy] == [NO_DATABASE, NO_DATABASE + b"another"]
+        assert pathlib.Path(copy).read_bytes() == content
+        cause = f"ledger {path}: file is not a database; {RESTORE}"
+        assert ledger_files.select(path, "SELECT * FROM set_asides") == [(NOW, copy, cause)]
+
+
+def test_a_corrupt_file_that_cannot_be_replaced_stays_where_it_is(tmp_path: pathlib.Path) -> None:
+    path, new = tmp_path / "ledger.sqlite", tmp_path / "ledger.sqlite.new"
+    path.write_bytes(NO_DATABASE)
+    new.mkdir()
+    sentence = f"cannot be replaced: [Errno 21] Is a directory: '{new}'; make room beside it or move it by hand"
+    with refused(path, f" is corrupt and {sentence}"):
+        Ledger(path).open_or_set_aside(at_seconds=NOW)
+    assert path.read_bytes() == NO_DATABASE
+
+
+def test_a_new_ledger_is_begun_in_spite_of_one_that_was_begun_before(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    for name in ("", ".new", ".new-wal", ".new-shm"):
+        pathlib.Path(f"{path}{name}").write_bytes(NO_DATABASE)
+    ledger = Ledger(path)
+    assert ledger.open_or_set_aside(at_seconds=NOW) is not None
+    assert ledger.rows(Query()) == []
+    ledger.close()
+    assert not list(tmp_path.glob("*.new*"))
+
+
+def test_a_new_ledger_has_its_place_also_after_a_power_cut(
+    ledger: Ledger, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced = tmp_path / "ledger.sqlite", []
+    monkeypatch.setattr("os.fsync", lambda file: synced.append((os.fstat(file).st_ino, path.stat().st_ino)))
+    ledger.set_aside("malformed", at_seconds=NOW)
+    assert synced == [(tmp_path.stat().st_ino, path.stat().st_ino)], "the directory, with the new file in it"
+
+
+def test_beginning_again_sets_aside_what_is_corrupt_and_opens_what_is_sound(
+    ledger: Ledger, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, name = tmp_path / "ledger.sqlite", f"{tmp_path}/ledger.sqlite.corrupt-2026-11-21T0400"
+    ledger.begin_again(LedgerCorrupt("malformed"), at_seconds=NOW)
+    assert ledger_files.select(path, "SELECT * FROM set_asides") == [(NOW, f"{name}00Z", "malformed")]
+    record(ledger, "evicted")
+    ledger.begin_again(LedgerReplaced("moved away and back"), at_seconds=NOW + 1)
+    assert len(ledger.rows(Query())) == 1
+    ledger.close()
+    path.write_bytes(NO_DATABASE)
+    ledger.begin_again(LedgerReplaced("another file"), at_seconds=NOW + 2)
+    assert ledger.rows(Query()) == []
+    lines = [vars(one)["msg"] for one in caplog.records]
+    assert [(one["level"], one["event"], one["cause"], one.get("moved_to")) for one in lines] == [
+        ("error", "ledger set aside, a new one begun", "malformed", f"{name}00Z"),
+        ("warning", "ledger opened again", "moved away and back", None),
+        ("error", "ledger set aside, a new one begun", "another file", f"{name}02Z"),
+    ]
 
 
 def test_a_file_that_another_replica_has_replaced_is_opened_and_not_set_aside_again(tmp_path: pathlib.Path) -> None:
@@ -395,21 +472,55 @@ def test_a_write_ahead_log_never_plays_into_the_next_file(tmp_path: pathlib.Path
 def test_a_file_removed_while_it_is_open_is_noticed_before_a_row_is_lost(
     ledger: Ledger, tmp_path: pathlib.Path
 ) -> None:
-    (tmp_path / "ledger.sqlite").unlink()
-    with pytest.raises(LedgerCorrupt, match="was removed"):
+    path = tmp_path / "ledger.sqlite"
+    path.unlink()
+    with refused(path, " was removed while it was open", LedgerCorrupt):
         ledger.intend(run(), eviction(), at_seconds=NOW)
-    with pytest.raises(LedgerCorrupt):
+    with refused(path, ": unable to open database file; nothing can be read from it", LedgerCorrupt):
         ledger.rows(Query())
 
 
-def test_a_full_disk_is_no_corruption(ledger: Ledger) -> None:
+def test_a_write_that_fails_leaves_nothing_half_and_the_next_one_goes_on(
+    ledger: Ledger, tmp_path: pathlib.Path
+) -> None:
+    row_id = record(ledger, "evicted")
+    refusal = ": no such column: colour; nothing is evicted without a record"
+    with refused(tmp_path / "ledger.sqlite", refusal), ledger._file.written() as writer:
+        writer.execute("UPDATE evictions SET result = 'failed'")
+        writer.execute("UPDATE evictions SET colour = 'red'")
+    ledger.fill(row_id, landed_node="cool")
+    assert [(row.result, row.landed_node) for row in ledger.rows(Query())] == [("evicted", "cool")]
+
+
+def test_threads_write_one_after_another(ledger: Ledger, tmp_path: pathlib.Path) -> None:
+    uids = [f"uid-{number}" for number in range(40)]
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda uid: ledger.reset_breaker(uid, NOW), uids))
+    rows = ledger_files.select(tmp_path / "ledger.sqlite", "SELECT workload_uid FROM breaker_resets")
+    assert sorted(uid for (uid,) in rows) == sorted(uids)
+
+
+def test_a_file_of_any_name_is_read_without_a_right_to_write(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = pathlib.Path("new/a?mode=rwc#b%20c d/ledger.sqlite")
+    ledger = Ledger(path).open()
+    record(ledger, "evicted")
+    assert len(ledger.rows(Query())) == 1
+    readonly = ": attempt to write a readonly database; nothing can be read from it"
+    with refused(path, readonly), ledger._file.reading() as reader:
+        reader.execute("DELETE FROM evictions")
+    ledger.close()
+
+
+def test_a_full_disk_is_no_corruption(ledger: Ledger, tmp_path: pathlib.Path) -> None:
     with ledger._file.written() as writer:
         pages = writer.execute("PRAGMA page_count").fetchone()[0]
     with ledger._file.written() as writer:
         writer.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(LedgerError, match="full") as caught:
+    with refused(tmp_path / "ledger.sqlite", ": database or disk is full; nothing is evicted without a record"):
         ledger.tell(RecordedEvent(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "x" * 100_000))
-    assert not isinstance(caught.value, LedgerCorrupt)
 
 
 def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_its_rows(tmp_path: pathlib.Path) -> None:
@@ -446,13 +557,20 @@ def test_a_ledger_of_the_version_before_keeps_its_rows_without_a_prediction(tmp_
     ledger.close()
 
 
-def test_old_rows_go_and_open_intents_stay(ledger: Ledger) -> None:
-    for result, at_seconds in (("evicted", NOW - DAY), ("intended", NOW - DAY), ("evicted", NOW)):
-        record(ledger, result, at_seconds=at_seconds)
+def test_old_rows_go_and_open_intents_stay(ledger: Ledger, tmp_path: pathlib.Path) -> None:
+    for at_seconds in (NOW - 61, NOW - 60):
+        for result in ("evicted", "intended", "unknown", "in_progress"):
+            record(ledger, result, at_seconds=at_seconds, name=result)
         ledger.tell(RecordedEvent(at_seconds, "NodeOverloaded", 0, "Node", "", "hot", "", ""))
+        ledger.record_run(run(at_seconds), scenes.Scene().plan(), "")
+        ledger.reset_breaker("uid-web", at_seconds)
+        with ledger._file.written() as writer:
+            writer.execute("INSERT INTO set_asides VALUES (?, '', '')", [at_seconds])
     assert ledger.prune(NOW - 60) == 1
-    assert [(row.result, row.at_seconds) for row in ledger.rows(Query())] == [("evicted", NOW), ("intended", NOW - DAY)]
-    assert [one.at_seconds for one in ledger.events()] == [NOW]
+    assert sorted(row.result for row in ledger.rows(Query()) if row.at_seconds == NOW - 61) == sorted(OPEN)
+    for table in ("events", "runs", "breaker_resets", "set_asides"):
+        assert ledger_files.select(tmp_path / "ledger.sqlite", f"SELECT at_seconds FROM {table}") == [(NOW - 60,)]  # noqa: S608
+    assert len(ledger.rows(Query())) == 7
 
 
 def test_events_are_found_by_time_and_object(ledger: Ledger) -> None:
@@ -461,14 +579,14 @@ def test_events_are_found_by_time_and_object(ledger: Ledger) -> None:
     assert [one.name for one in ledger.events()] == ["cool", "hot"]
     assert [one.name for one in ledger.events(since_seconds=NOW)] == ["cool"]
     assert [one.at_seconds for one in ledger.events(name="hot")] == [NOW - 60]
+    assert [one.name for one in ledger.events(limit=1)] == ["cool"]
 
 
 def test_a_ledger_of_a_newer_version_is_refused(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    Ledger(path).open().close()
-    with sqlite3.connect(path) as other:
-        other.execute(f"PRAGMA user_version = {len(sql_schema.STEPS) + 1}")
-    with pytest.raises(LedgerError, match=f"schema version {len(sql_schema.STEPS) + 1}"):
+    ledger_files.of_a_newer_version(path)
+    newer = len(sql_schema.STEPS) + 1
+    with refused(path, f": it has schema version {newer}, this version of Evenload knows up to {newer - 1}; {RESTORE}"):
         Ledger(path).open()
 
 
@@ -479,14 +597,28 @@ def test_a_file_system_without_locks_is_refused_with_the_next_step(
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    with pytest.raises(LedgerError, match=r"ledger\.sqlite\.lock cannot be locked: give a file on a local disk"):
-        Ledger(tmp_path / "ledger.sqlite").open()
+    path = tmp_path / "ledger.sqlite"
+    next_step = f"{path}.lock cannot be locked: give a file on a local disk with --ledger"
+    with refused(path, f": [Errno {errno.ENOLCK}] No locks available; {next_step}"):
+        Ledger(path).open()
+    below = path / "ledger.sqlite"
+    path.touch()
+    with refused(below, f": [Errno {errno.EEXIST}] File exists: '{path}'; {RESTORE}"):
+        Ledger(below).open()
 
 
-def test_every_write_is_synced_to_disk(ledger: Ledger) -> None:
-    with ledger._file.written() as writer:
-        assert writer.execute("PRAGMA synchronous").fetchone() == (2,)
-        assert writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+@pytest.mark.parametrize(
+    ("alone", "synchronous", "locking"), [(False, 2, "normal"), (True, 0, "exclusive")], ids=["a service's", "alone"]
+)
+def test_every_write_of_a_service_is_synced_to_disk_and_waits_for_others(
+    tmp_path: pathlib.Path, *, alone: bool, synchronous: int, locking: str
+) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite", alone=alone).open()
+    with ledger._file.written() as writer, ledger._file.reading() as reader:
+        expected = {"synchronous": synchronous, "locking_mode": locking, "journal_mode": "wal", "busy_timeout": 10_000}
+        assert {name: writer.execute(f"PRAGMA {name}").fetchone()[0] for name in expected} == expected
+        assert reader.execute("PRAGMA busy_timeout").fetchone() == (10_000,)
+    ledger.close()
 
 
 def test_a_ledger_of_ones_own_reads_what_was_just_written(tmp_path: pathlib.Path) -> None:

@@ -1,6 +1,5 @@
 """What an eviction is expected to leave on its node, as far as windows can show it by then, and how wrong it was."""
 
-import pathlib
 from typing import Any
 
 import pytest
@@ -46,13 +45,10 @@ def test_every_eviction_of_a_plan_carries_its_prediction() -> None:
 
 
 @pytest.fixture
-def row(tmp_path: pathlib.Path) -> Row:
+def row(ledger: Ledger) -> Row:
     """An eviction of 4 of 32 GiB from the node hot, at 90 % of its memory (memory_avg_5m)."""
-    ledger = Ledger(tmp_path / "ledger.sqlite").open()
     record(ledger, "evicted")
-    (found,) = ledger.rows(Query())
-    ledger.close()
-    return found
+    return ledger.rows(Query())[0]
 
 
 def other(row: Row, **fields: Any) -> Row:
@@ -92,6 +88,36 @@ def test_what_arrived_by_other_evictions_is_counted_out(
 ) -> None:
     arrived = other(row, node="other", landed_node="hot", landed_at_seconds=landed_at_seconds)
     assert prediction_errors.moved_ratio(row, [arrived], scenes.policy(), NOW + 300) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("metric", "column", "own", "others", "expected"),
+    [
+        pytest.param("cpu_avg_5m", "cpu_millicores", 500.0, 125.0, 1 / 32, id="of CPU where the line was one of CPU"),
+        pytest.param("cpu_avg_5m", "cpu_millicores", 1.0, 1.0, 4 / 32, id="of the least that a pod uses"),
+        pytest.param("memory_avg_5m", "memory_bytes", 0.0, 1e9, 0, id="not known by a pod that used nothing"),
+    ],
+)
+def test_the_share_of_another_pod_is_scaled_from_the_rows_own(
+    row: Row, metric: str, column: str, own: float, others: float, expected: float
+) -> None:
+    judged = row._replace(metric=metric, **{column: own})
+    later = other(judged, gone_at_seconds=NOW, **{column: others})
+    found = prediction_errors.moved_ratio(judged, [later], scenes.policy(), NOW + 300)
+    assert found == pytest.approx(-expected)
+
+
+def test_the_moves_of_all_other_evictions_add_up(row: Row) -> None:
+    left = other(row, gone_at_seconds=NOW)
+    arrived = other(row, id=row.id + 2, node="other", landed_node="hot", landed_at_seconds=NOW)
+    others = [
+        left,
+        arrived,
+        left._replace(id=row.id + 3),
+        arrived._replace(id=row.id + 4, memory_bytes=row.memory_bytes),
+    ]
+    moved_ratio = prediction_errors.moved_ratio(row, others, scenes.policy(), NOW + 300)
+    assert moved_ratio == pytest.approx((-2 + 2 - 2 + 4) / 32)
 
 
 def test_the_return_of_the_pod_itself_is_an_error_of_the_plan(row: Row) -> None:
