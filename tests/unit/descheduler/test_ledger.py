@@ -1,6 +1,7 @@
 """The ledger: rows survive kills and reopening, the past is counted by mode, later columns are filled."""
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import errno
 import json
@@ -490,6 +491,15 @@ def test_a_write_that_fails_leaves_nothing_half_and_the_next_one_goes_on(
         writer.execute("UPDATE evictions SET colour = 'red'")
     ledger.fill(row_id, landed_node="cool")
     assert [(row.result, row.landed_node) for row in ledger.rows(Query())] == [("evicted", "cool")]
+
+
+def test_a_transaction_keeps_other_processes_from_writing_before_it_reads(
+    ledger: Ledger, tmp_path: pathlib.Path
+) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.sqlite", timeout=0)) as other:
+        with ledger._file.written(), pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        other.execute("BEGIN IMMEDIATE")
 
 
 def test_threads_write_one_after_another(ledger: Ledger, tmp_path: pathlib.Path) -> None:
