@@ -196,6 +196,13 @@ def test_a_replacement_that_landed_is_known_by_what_the_evicted_pod_used(ledger:
     assert landed == {"uid-web-9": Measured(500.0, 4 * scenes.GIB, "memory_avg_5m", 0.9 - 0.775)}
 
 
+def test_pods_that_replaced_another_are_known_by_their_uids(ledger: Ledger) -> None:
+    for landed_pod, at_seconds in (("uid-a", NOW - 60), ("uid-b", NOW), (None, NOW)):
+        ledger.fill(record(ledger, "evicted", at_seconds=at_seconds), landed_pod=landed_pod)
+    assert ledger.landed_pods(NOW) == {"uid-b"}
+    assert ledger.landed_pods(NOW - 60) == {"uid-a", "uid-b"}
+
+
 def test_what_a_node_showed_after_its_evictions_is_known_for_a_day(ledger: Ledger) -> None:
     record(ledger, "evicted", at_seconds=NOW - DAY - 60)
     row_id = record(ledger, "evicted", at_seconds=NOW - 600)
@@ -479,6 +486,20 @@ def test_a_file_removed_while_it_is_open_is_noticed_before_a_row_is_lost(
         ledger.intend(run(), eviction(), at_seconds=NOW)
     with refused(path, ": unable to open database file; nothing can be read from it", LedgerCorrupt):
         ledger.rows(Query())
+
+
+@pytest.mark.parametrize(("removed", "kind"), [(False, LedgerReplaced), (True, LedgerCorrupt)])
+def test_a_file_that_is_not_open_is_to_be_opened_and_one_that_is_gone_to_be_begun(
+    ledger: Ledger, tmp_path: pathlib.Path, *, removed: bool, kind: type[LedgerError]
+) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledger.close()
+    if removed:
+        path.unlink()
+    with refused(path, " is not open; the next run opens it", kind) as caught:
+        ledger.intend(run(), eviction(), at_seconds=NOW)
+    ledger.begin_again(caught.value, at_seconds=NOW)
+    assert ledger.set_aside_at_seconds() == (NOW if removed else None)
 
 
 def test_a_write_that_fails_leaves_nothing_half_and_the_next_one_goes_on(
