@@ -84,8 +84,7 @@ def _failures(rows: collections.abc.Iterable[Row], resets: collections.abc.Mappi
         if row.result in ENDS_FAILURES:
             found.pop(row.workload_uid, None)
         elif row.result in FAILED and _since_reset(row, resets):
-            before = found.get(row.workload_uid, Failures(0, 0.0)).in_a_row
-            found[row.workload_uid] = Failures(before + 1, row.intended_at_seconds)
+            _add_failure(found, row.workload_uid, row)
     return found
 
 
@@ -94,9 +93,13 @@ def _in_vain(rows: collections.abc.Iterable[Row], resets: collections.abc.Mappin
     found: dict[str, Failures] = {}
     for row in rows:
         if row.result in IN_VAIN and _since_reset(row, resets):
-            before = found.get(row.pod_uid, Failures(0, 0.0)).in_a_row
-            found[row.pod_uid] = Failures(before + 1, row.intended_at_seconds)
+            _add_failure(found, row.pod_uid, row)
     return found
+
+
+def _add_failure(found: dict[str, Failures], uid: str, row: Row) -> None:
+    before = found[uid].in_a_row if uid in found else 0
+    found[uid] = Failures(before + 1, row.intended_at_seconds)
 
 
 def _flows(counted: collections.abc.Iterable[Row]) -> dict[str, FlowHistory]:

@@ -101,7 +101,7 @@ def test_what_arrived_by_other_evictions_is_counted_out(
 def test_the_share_of_another_pod_is_scaled_from_the_rows_own(
     row: Row, metric: str, column: str, own: float, others: float, expected: float
 ) -> None:
-    judged = row._replace(metric=metric, **{column: own})
+    judged = other(row, id=row.id, metric=metric, **{column: own})
     later = other(judged, gone_at_seconds=NOW, **{column: others})
     found = prediction_errors.moved_ratio(judged, [later], scenes.policy(), NOW + 300)
     assert found == pytest.approx(-expected)

@@ -12,7 +12,10 @@ from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.test_ledger import DAY, record
 
 HOUR = 3600.0
-SHORT = {"cooldown": {"returned": {"window": "1m"}, "ineffective": {"max": "1m"}}, "breaker": {"max": "1m"}}
+SHORT: dict[str, dict[str, Any]] = {
+    "cooldown": {"returned": {"window": "1m"}, "ineffective": {"max": "1m"}},
+    "breaker": {"max": "1m"},
+}
 
 
 def ages_seconds(ledger: Ledger) -> list[float]:
