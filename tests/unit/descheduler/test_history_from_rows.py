@@ -104,7 +104,7 @@ def test_what_a_pod_used_is_known_by_the_replacement_that_landed() -> None:
 
 
 def test_evictions_of_the_last_day_are_looked_back_at_but_not_those_that_made_room() -> None:
-    found = history(aged(DAY), aged(DAY - 1, load_5m_ratio=0.8), room(60)).relieved
+    found = history(aged(DAY), room(DAY - 1), aged(DAY - 1, load_5m_ratio=0.8)).relieved
     assert [(one.run, one.before_ratio, one.gone_at_seconds) for one in found["hot"]] == [("run-1", 0.9, NOW - 50)]
     assert found["hot"][0].share_ratio == pytest.approx(0.15)
     assert (ROW.at_seconds + 300, 0.8) in found["hot"][0].looks
