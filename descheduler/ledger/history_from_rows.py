@@ -97,9 +97,9 @@ def _in_vain(rows: collections.abc.Iterable[Row], resets: collections.abc.Mappin
     return found
 
 
-def _add_failure(found: dict[str, Failures], uid: str, row: Row) -> None:
-    before = found[uid].in_a_row if uid in found else 0
-    found[uid] = Failures(before + 1, row.intended_at_seconds)
+def _add_failure(failures: dict[str, Failures], uid: str, row: Row) -> None:
+    before = failures[uid].in_a_row if uid in failures else 0
+    failures[uid] = Failures(before + 1, row.intended_at_seconds)
 
 
 def _flows(counted: collections.abc.Iterable[Row]) -> dict[str, FlowHistory]:
