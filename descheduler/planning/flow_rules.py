@@ -74,9 +74,11 @@ class Gate:
     def verdict(self, pod: Pod, standing: WorkloadStatus | None) -> Verdict | None:
         """Why the pod must wait for its rule, None if it passes (`Never` is a protection and judged there)."""
         rule = deciding(self._rules, pod, standing)
-        if rule is None or rule.allow.mode in ("Exempt", "Never"):
+        if rule is None:
             return None
-        return self._in_flight(rule) if rule.allow.mode == "InFlight" else self._rate(rule)
+        if rule.allow.in_flight is not None:
+            return self._in_flight(rule, rule.allow.in_flight)
+        return None if rule.allow.per_minute is None else self._rate(rule, rule.allow.per_minute)
 
     def count(self, pod: Pod, standing: WorkloadStatus | None) -> str:
         """Counts a chosen pod; the key of the rule that decided, "" where none matches."""
@@ -86,16 +88,16 @@ class Gate:
         self._chosen[key(rule)] += 1
         return key(rule)
 
-    def _in_flight(self, rule: FlowRule) -> Verdict | None:
-        name, limit = key(rule), rule.allow.in_flight or 1
+    def _in_flight(self, rule: FlowRule, limit: int) -> Verdict | None:
+        name = key(rule)
         waiting = (self._standings.get(uid) for uid in self._past.get(name, NOTHING).in_flight)
         away = sum(1 for standing in waiting if standing is not None and standing.unavailable > 0) + self._chosen[name]
         if away < limit:
             return None
         return Verdict(Cause.FLOW_IN_FLIGHT, f"{away} of {limit} in flight, {named(self._rules, rule)}")
 
-    def _rate(self, rule: FlowRule) -> Verdict | None:
-        name, rate = key(rule), rule.allow.per_minute or 1
+    def _rate(self, rule: FlowRule, rate: int) -> Verdict | None:
+        name = key(rule)
         times = (*self._past.get(name, NOTHING).at_seconds, *[self._now_seconds] * self._chosen[name])
         if rule.allow.burst is not None:
             held = tokens(times, per_minute=rate, burst=rule.allow.burst, now_seconds=self._now_seconds)

@@ -37,8 +37,8 @@ TARGETS: Final = {
             )
         ),
         _descheduler(
-            "before_peak", "destinations", "flow_rules", "limits", "mean_lines", "overload", "plan_placements",
-            "planner", "pools", "predictions", "relief_effect", "room",
+            "app", "before_peak", "caps", "destinations", "flow_rules", "limits", "mean_lines", "overload",
+            "own_resources", "plan_placements", "planner", "pools", "predictions", "relief_effect", "room", "tenants",
         ),
     ),
     "ledger": Target(

@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from descheduler.planning import flow_rules
+from descheduler.planning.verdicts import Cause
 from descheduler.snapshot.eviction_history import FlowHistory, History
 from policy.schema.descheduler_section import FlowRule
+from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
 from tests.unit.descheduler.test_limits import WIDE
@@ -24,68 +26,96 @@ def crowd(count: int = 4) -> Scene:
     return scene
 
 
-def causes(*rules: object, past: FlowHistory | None = None, scene: Scene | None = None) -> list[str]:
-    """The verdicts of the crowd's pods under these rules."""
+def verdicts(*rules: object, past: FlowHistory | None = None, scene: Scene | None = None) -> list[str]:
+    """The verdicts of the crowd's pods under these rules, those of chosen ones without their destination."""
     history = History(flow={} if past is None else {ALL: past})
     plan = (scene or crowd()).plan(scenes.policy(limits=UNBRAKED, flow=list(rules)), history)
-    return sorted(map(str, plan.causes))
+    judged = [one.verdict for node in plan.nodes for one in node.candidates]
+    return sorted("chosen" if one.cause is Cause.CHOSEN else str(one) for one in judged)
 
 
 @pytest.mark.parametrize(
-    ("allow", "past", "expected"),
+    ("allow", "past", "passed", "refused"),
     [
-        pytest.param("Never", None, ["flow_never"] * 4, id="never"),
-        pytest.param("Exempt", None, ["chosen"] * 4, id="exempt"),
-        pytest.param({"inFlight": 2}, None, ["chosen"] * 2 + ["flow_in_flight"] * 2, id="two in flight"),
-        pytest.param({"perMinute": 3}, None, ["chosen"] * 3 + ["flow_rate"], id="three a minute"),
+        pytest.param("Never", (), 0, "flow_never: flow rule 2 of 2", id="never"),
+        pytest.param("Exempt", (), 4, "", id="exempt"),
+        pytest.param({"inFlight": 2}, (), 2, "flow_in_flight: 2 of 2 in flight, flow rule 2 of 2", id="two in flight"),
+        pytest.param(
+            {"perMinute": 3}, (), 3, "flow_rate: 3 of 3 in the last minute, flow rule 2 of 2", id="three a minute"
+        ),
         pytest.param(
             {"perMinute": 3},
-            FlowHistory((NOW - 59,) * 2),
-            ["chosen"] + ["flow_rate"] * 3,
+            (59.5, 59.5),
+            1,
+            "flow_rate: 3 of 3 in the last minute, flow rule 2 of 2",
             id="two within the last minute",
         ),
-        pytest.param({"perMinute": 3}, FlowHistory((NOW - 61,) * 9), ["chosen"] * 3 + ["flow_rate"], id="a minute ago"),
         pytest.param(
-            {"perMinute": 1, "burst": 3}, None, ["chosen"] * 3 + ["flow_rate"], id="a burst of three, then one a minute"
+            {"perMinute": 3},
+            (60,) * 9,
+            3,
+            "flow_rate: 3 of 3 in the last minute, flow rule 2 of 2",
+            id="a minute ago",
         ),
         pytest.param(
             {"perMinute": 1, "burst": 3},
-            FlowHistory((NOW - 90,) * 3),
-            ["chosen"] + ["flow_rate"] * 3,
+            (),
+            3,
+            "flow_rate: bucket of 3 holds 0.00, 1 a minute, flow rule 2 of 2",
+            id="a burst of three, then one a minute",
+        ),
+        pytest.param(
+            {"perMinute": 1, "burst": 3},
+            (90,) * 3,
+            1,
+            "flow_rate: bucket of 3 holds 0.50, 1 a minute, flow rule 2 of 2",
             id="a bucket emptied 90 s ago has filled by one and a half",
         ),
         pytest.param(
             {"perMinute": 6, "burst": 1},
-            FlowHistory((NOW - 11,)),
-            ["chosen"] + ["flow_rate"] * 3,
+            (10,),
+            1,
+            "flow_rate: bucket of 1 holds 0.00, 6 a minute, flow rule 2 of 2",
             id="a bucket that is filled every ten seconds",
+        ),
+        pytest.param(
+            {"perMinute": 6, "burst": 1},
+            (9.9,),
+            0,
+            "flow_rate: bucket of 1 holds 0.99, 6 a minute, flow rule 2 of 2",
+            id="a moment before it is filled",
         ),
     ],
 )
-def test_a_rule_lets_through_what_it_says(allow: object, past: FlowHistory | None, expected: list[str]) -> None:
-    assert causes({"allow": allow}, past=past) == sorted(expected)
+def test_a_rule_lets_through_what_it_says(allow: object, past: tuple[float, ...], passed: int, refused: str) -> None:
+    before = FlowHistory(tuple(NOW - seconds for seconds in past))
+    elsewhere = {"match": {"namespaces": ["elsewhere"]}, "allow": "Exempt"}
+    assert verdicts(elsewhere, {"allow": allow}, past=before) == ["chosen"] * passed + [refused] * (4 - passed)
 
 
 def test_evictions_in_flight_count_until_every_replica_is_back() -> None:
-    rule = {"allow": {"inFlight": 1}}
+    rule, waits = {"allow": {"inFlight": 1}}, ["flow_in_flight: 1 of 1 in flight, flow rule 1 of 1"]
     away = FlowHistory((NOW - 600,), frozenset({"uid-away"}))
     waiting = crowd(1).workload("away", on=["cool"], replicas=3, ready=1)
-    assert causes(rule, past=away, scene=waiting) == ["flow_in_flight"]
+    assert verdicts(rule, past=away, scene=waiting) == waits
     one_missing = crowd(1).workload("away", on=["cool"], replicas=3, ready=2)
-    assert causes(rule, past=away, scene=one_missing) == ["flow_in_flight"]
+    assert verdicts(rule, past=away, scene=one_missing) == waits
     back = crowd(1).workload("away", on=["cool", "cool2"])
-    assert causes(rule, past=away, scene=back) == ["chosen"]
+    assert verdicts(rule, past=away, scene=back) == ["chosen"]
 
 
 def test_an_eviction_in_flight_is_one_of_those_that_the_rule_allows() -> None:
     waiting = crowd(2).workload("away", on=["cool"], replicas=2, ready=1)
     past = FlowHistory((NOW - 600,), frozenset({"uid-away"}))
-    assert causes({"allow": {"inFlight": 2}}, past=past, scene=waiting) == ["chosen", "flow_in_flight"]
+    assert verdicts({"allow": {"inFlight": 2}}, past=past, scene=waiting) == [
+        "chosen",
+        "flow_in_flight: 2 of 2 in flight, flow rule 1 of 1",
+    ]
 
 
 def test_a_workload_that_is_gone_waits_for_nothing() -> None:
     past = FlowHistory((NOW - 600,), frozenset({"uid-gone"}))
-    assert causes({"allow": {"inFlight": 1}}, past=past, scene=crowd(1)) == ["chosen"]
+    assert verdicts({"allow": {"inFlight": 1}}, past=past, scene=crowd(1)) == ["chosen"]
 
 
 @pytest.mark.parametrize(
@@ -99,8 +129,8 @@ def test_a_workload_that_is_gone_waits_for_nothing() -> None:
 )
 def test_the_last_rule_that_matches_decides(match: dict[str, object]) -> None:
     never, exempt = {"allow": "Never"}, {"match": match, "allow": "Exempt"}
-    assert causes(never, exempt) == ["chosen"] * 4
-    assert causes(exempt, never) == ["flow_never"] * 4
+    assert verdicts(never, exempt) == ["chosen"] * 4
+    assert verdicts(exempt, never) == ["flow_never: flow rule 2 of 2"] * 4
 
 
 @pytest.mark.parametrize(
@@ -113,7 +143,19 @@ def test_the_last_rule_that_matches_decides(match: dict[str, object]) -> None:
     ],
 )
 def test_a_rule_that_does_not_match_says_nothing(match: dict[str, object]) -> None:
-    assert causes({"match": match, "allow": "Never"}) == ["chosen"] * 4
+    assert verdicts({"match": match, "allow": "Never"}) == ["chosen"] * 4
+
+
+@pytest.mark.parametrize(("owner", "kind"), [(("Job", "once"), "Job"), (None, "Pod")])
+def test_a_pod_of_no_known_workload_is_matched_by_the_kind_of_its_owner_or_its_own(
+    owner: tuple[str, str] | None, kind: str
+) -> None:
+    rules = [
+        FlowRule.model_validate({"match": {"kinds": [name]}, "allow": "Never"}) for name in ("Job", "Pod", "ReplicaSet")
+    ]
+    rule = flow_rules.deciding(rules, builders.pod("it", owner=owner), None)
+    assert rule is not None
+    assert rule.match.kinds == (kind,)
 
 
 def test_a_changed_rate_keeps_the_past_of_its_conditions() -> None:
