@@ -89,8 +89,7 @@ def worthwhile(use: Use) -> bool:
 
 def deletion_cost(pod: Pod) -> int:
     """The owner's word on which pod is cheapest to lose, lower first; 0 where it is absent or not a number."""
-    text = pod.annotations.get(pod_annotations.DELETION_COST, "0")
     try:
-        return int(text)
-    except ValueError:
+        return int(pod.annotations[pod_annotations.DELETION_COST])
+    except (KeyError, ValueError):
         return 0

@@ -2,10 +2,12 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 
 import pytest
 
-from descheduler.planning import limits
+from descheduler.planning import breakers, limits
+from descheduler.planning.breakers import Breaker
 from descheduler.planning.limits import Caps
 from descheduler.planning.overload import Overload
 from descheduler.planning.verdicts import Cause, Verdict
@@ -209,6 +211,33 @@ VAIN_SECONDS = limits.pause_seconds(BREAKER, "uid-web-0", 2, grown=1)
 )
 def test_a_pause_after_failures_ends_to_the_second(history: History, verdict: Verdict | None) -> None:
     assert caps(history=history).verdict(POD, WEB) == verdict
+
+
+def listed(
+    failures: Mapping[str, Failures], names: Mapping[str, tuple[str, str]], now_seconds: float = NOW
+) -> tuple[Breaker, ...]:
+    """The breakers of workloads with these names by the default policy."""
+    return breakers.standing(failures, names.__getitem__, scenes.policy().descheduler, now_seconds=now_seconds)
+
+
+@pytest.mark.parametrize(
+    ("failed", "state", "until_seconds"),
+    [
+        pytest.param(Failures(2, NOW), "closed", None, id="two failures are not three"),
+        pytest.param(Failures(3, NOW + 1), "open", NOW + 1 + PAUSE_SECONDS, id="a second is left"),
+        pytest.param(Failures(3, NOW), "trial", NOW + PAUSE_SECONDS, id="it has rested"),
+        pytest.param(Failures(8, NOW), "open until reset", None, id="for ever"),
+    ],
+)
+def test_a_breaker_is_listed_as_it_stands(failed: Failures, state: breakers.State, until_seconds: float | None) -> None:
+    shown = listed({"uid-web": failed}, {"uid-web": ("default", "ReplicaSet/web")}, NOW + PAUSE_SECONDS)
+    assert shown == (Breaker("uid-web", "default", "ReplicaSet/web", *failed, state, until_seconds),)
+
+
+def test_breakers_are_listed_by_failures_then_namespace_workload_and_uid() -> None:
+    names = {"4": ("a", "z"), "3": ("b", "a"), "2": ("b", "b"), "1": ("b", "b"), "5": ("c", "a")}
+    shown = listed({uid: Failures(2 if uid == "5" else 1, NOW) for uid in names}, names)
+    assert [one.uid for one in shown] == ["5", "4", "3", "1", "2"]
 
 
 def test_a_namespace_that_waits_says_why() -> None:

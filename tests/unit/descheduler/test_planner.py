@@ -4,8 +4,11 @@ import dataclasses
 
 import pytest
 
+from descheduler.planning import planner
+from descheduler.planning.plans import NO_HEADROOM, EvictionPlan
 from descheduler.snapshot.eviction_history import EvictedPod, History
 from descheduler.snapshot.usage import PodUsage
+from policy.schema.load_policy import LoadPolicy
 from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import GIB, NOW, Scene
@@ -174,6 +177,26 @@ def test_without_a_cool_node_nothing_is_evicted_and_the_plan_says_why() -> None:
     assert plan.evictions == ()
     assert plan.blocked == "0 cool nodes, 1 needed (coolNodes)"
     assert plan.summary(verb="evicted") == f"0 evicted: 1 without a destination; blocked: {plan.blocked}"
+
+
+@pytest.mark.parametrize(
+    ("until", "blocked"),
+    [
+        pytest.param(0.5, "", id="the node of the pool is cool, too"),
+        pytest.param(0.05, "1 cool nodes, 2 needed (coolNodes)", id="it is over the line of its pool"),
+    ],
+)
+def test_without_an_overload_a_plan_says_whether_pods_could_leave_as_one_with_headroom(
+    until: float, blocked: str
+) -> None:
+    lines = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": until}}
+    spot = {"name": "spot", "nodeSelector": {"matchLabels": {"pool": "spot"}}, "descheduler": {"thresholds": lines}}
+    obeyed = LoadPolicy.of({"descheduler": {"coolNodes": 2}, "pools": [spot]})
+    scene = Scene().node("a").node("b", labels={"pool": "spot"})
+    idle = planner.plan(scene.snapshot(), (), obeyed, History(), headroom=False)
+    assert idle == EvictionPlan(NOW, blocked=blocked)
+    thorough = planner.plan(scene.snapshot(), (), obeyed, History())
+    assert dataclasses.replace(thorough, headroom=NO_HEADROOM, unreplaced=None) == idle
 
 
 CONTROL_PLANE = {"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]}
