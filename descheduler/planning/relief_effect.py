@@ -30,7 +30,7 @@ class Effect(NamedTuple):
     evictions: int
     expected_ratio: float
     measured_ratio: float
-    in_a_row: int
+    in_a_row: int = 0
 
 
 def ineffective(relieved: collections.abc.Iterable[Relieved], metric: str, policy: LoadPolicy) -> Effect | None:
@@ -86,7 +86,7 @@ def _look(past: tuple[Relieved, ...], number: int, policy: LoadPolicy) -> Effect
         for one in past
         if one.gone_at_seconds is not None
     )
-    return Effect(len(past), expected_ratio, first.before_ratio - load_ratio, 0)
+    return Effect(len(past), expected_ratio, first.before_ratio - load_ratio)
 
 
 def _sum(judged: collections.abc.Sequence[Effect], evictions: int) -> Effect | None:
@@ -97,5 +97,5 @@ def _sum(judged: collections.abc.Sequence[Effect], evictions: int) -> Effect | N
         expected_ratio += one.expected_ratio
         measured_ratio += one.measured_ratio
         if count >= evictions:
-            return Effect(count, expected_ratio, measured_ratio, 0)
+            return Effect(count, expected_ratio, measured_ratio)
     return None

@@ -40,7 +40,7 @@ def usages(ratio: float | None, at_seconds: float) -> dict[str, NodeUsage]:
         pytest.param([(0, 0.9), (90, 0.7), (180, 0.9), (360, 0.9)], True, id="confirmed on the second try"),
         pytest.param([(0, 0.9), (90, None), (180, 0.9)], True, id="a missing reading says nothing"),
         pytest.param([(0, 0.9), (301, 0.9), (310, 0.9)], False, id="a gap longer than staleAfter forgets"),
-        pytest.param([(0, 0.9), (299, 0.9)], True, id="a gap shorter than staleAfter does not"),
+        pytest.param([(0, 0.9), (300, 0.9)], True, id="a gap as long as staleAfter does not"),
         pytest.param([(0, 0.9), (180, 0.9), (181, None)], False, id="without a reading now nothing is done"),
         pytest.param([(0, 0.9), (90, float("nan")), (180, 1.6)], False, id="values that are no ratios are none"),
         pytest.param([(0, 0.9), (180, 0.9), (190, 0.79)], False, id="under the line again before anything was done"),
@@ -72,10 +72,14 @@ def test_a_stale_reading_is_not_acted_on() -> None:
     assert overload.confirmed(memory, usages(0.9, NOW + 180), NodePolicies(POLICY), now_seconds=NOW + 481) == ()
 
 
-def test_runs_further_apart_than_stale_after_confirm_all_the_same() -> None:
+@pytest.mark.parametrize(("gap_seconds", "expected"), [(900, True), (901, False)])
+def test_runs_further_apart_than_stale_after_confirm_up_to_one_and_a_half_intervals(
+    gap_seconds: float, expected: bool
+) -> None:
     rare = scenes.policy(interval="10m")
-    memory, now_seconds = after((0, 0.9), (600, 0.9), policy=rare)
-    assert overload.confirmed(memory, usages(0.9, now_seconds), NodePolicies(rare), now_seconds=now_seconds)
+    memory, now_seconds = after((0, 0.9), (gap_seconds, 0.9), policy=rare)
+    found = overload.confirmed(memory, usages(0.9, now_seconds), NodePolicies(rare), now_seconds=now_seconds)
+    assert bool(found) is expected
 
 
 def test_a_node_that_is_gone_is_forgotten() -> None:

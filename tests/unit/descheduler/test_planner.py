@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
-from descheduler.planning import planner
+from descheduler.planning import candidate_order, planner
 from descheduler.planning.plans import NO_HEADROOM, EvictionPlan
+from descheduler.snapshot import pod_annotations
 from descheduler.snapshot.eviction_history import EvictedPod, History
 from descheduler.snapshot.usage import PodUsage
 from policy.schema.load_policy import LoadPolicy
@@ -76,6 +77,52 @@ def test_a_pod_that_prefers_to_stay_goes_last_and_the_plan_says_so() -> None:
     assert scenes.evicted(scene.plan(scenes.policy(protect={"markers": {"preferNoEviction": False}}))) == ["fits-0"]
 
 
+@pytest.mark.parametrize(
+    ("used", "rank", "misfit"),
+    [
+        pytest.param((2.0, 2.0, 2.0), (True, False), 2.0, id="all of its request, and just the excess"),
+        pytest.param((2.1, 2.0, 2.0), (False, False), 2.1, id="more than either"),
+        pytest.param((1.9, 2.0, 2.0), (True, True), -1.9, id="less than either"),
+    ],
+)
+@pytest.mark.parametrize(("qos", "place"), [("BestEffort", 0), ("Burstable", 1), ("Guaranteed", 2), ("New", 2)])
+def test_a_pod_is_ranked_by_its_wish_priority_request_and_quality_and_by_what_it_covers(
+    used: tuple[float, float, float], rank: tuple[bool, bool], misfit: float, qos: str, place: int
+) -> None:
+    def mutate(body: builders.Body) -> None:
+        body["spec"].update(priority=7)
+        body["status"].update(qosClass=qos)
+
+    pod, (within, short) = builders.pod("web-0", mutate=mutate), rank
+    for last in (True, False):
+        ranked = candidate_order.Rank(last, 7, within, place, short)
+        expected = candidate_order.Key(ranked, misfit, -pod.created_at_seconds, pod.uid)
+        assert candidate_order.key(pod, candidate_order.Use(*used), last=last) == expected
+
+
+@pytest.mark.parametrize(
+    ("used", "excess", "expected"),
+    [(0.02, 1.0, True), (0.0199, 1.0, False), (0.0, 0.0, False), (0.0, -1.0, False), (0.1, -1.0, True)],
+)
+def test_a_pod_that_moves_less_than_two_percent_of_the_excess_is_too_small(
+    used: float, excess: float, expected: bool
+) -> None:
+    assert candidate_order.worthwhile(candidate_order.Use(used, excess, 0.0)) is expected
+
+
+@pytest.mark.parametrize(
+    ("annotations", "cost"),
+    [
+        ({pod_annotations.DELETION_COST: "-7"}, -7),
+        ({}, 0),
+        ({pod_annotations.DELETION_COST: "dear"}, 0),
+        ({pod_annotations.DELETION_COST: ""}, 0),
+    ],
+)
+def test_a_deletion_cost_that_is_absent_or_no_number_is_zero(annotations: dict[str, str], cost: int) -> None:
+    assert candidate_order.deletion_cost(builders.pod("web-0", annotations=annotations)) == cost
+
+
 def test_memory_is_relieved_before_cpu_and_the_pods_cpu_is_deducted_too() -> None:
     scene = Scene().node("hot", memory=0.9, cpu=0.9).node("cool")
     scene.workload("both", on=["hot", "cool"], gib=10, cores=3).workload("busy", on=["hot", "cool"], gib=1, cores=3)
@@ -135,6 +182,23 @@ def test_a_pod_that_the_ledger_knows_as_gone_and_is_still_there_counts_once() ->
 def test_a_pod_that_has_just_left_still_echoes_in_the_window(age_seconds: float, expected: list[str]) -> None:
     gone = EvictedPod("hot", "uid-gone", NOW - age_seconds, 0.0, 12 * GIB)
     assert scenes.evicted(scenes.hot_and_cool().plan(history=History(departed=(gone,)))) == expected
+
+
+@pytest.mark.parametrize(
+    ("at_readings", "shown_ratio"),
+    [
+        pytest.param(False, 140 / 300, id="at the moment of asking"),
+        pytest.param(True, 150 / 300, id="at the reading, ten seconds before"),
+    ],
+)
+def test_a_pod_that_has_just_left_fades_until_the_end_of_its_nodes_windows(
+    at_readings: bool, shown_ratio: float
+) -> None:
+    gone = EvictedPod("hot", "uid-gone", NOW - 160, 0.0, 8 * GIB)
+    scene, obeyed = scenes.hot_and_cool(), scenes.policy(coolNodes=2)
+    taken = dataclasses.replace(scene.snapshot(), windows_end_at_readings=at_readings)
+    (node,) = planner.plan(taken, scene.overloads(obeyed), obeyed, History(departed=(gone,))).nodes
+    assert node.projected == {"memory_avg_5m": pytest.approx(0.9 - shown_ratio * 8 / 32)}
 
 
 @pytest.mark.parametrize(

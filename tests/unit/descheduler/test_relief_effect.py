@@ -9,6 +9,7 @@ from tests.unit.descheduler.scenes import NOW
 
 POLICY = scenes.policy()
 MEMORY = "memory_avg_5m"
+EIGHTHS = (0.8125,) * 3  # half an eighth below 0.875, without an error of rounding
 
 
 def relieved(
@@ -37,11 +38,13 @@ def relieved(
         pytest.param(relieved(0.9, 0.9, 0.9, 0.9, 0.9), 3, id="and each further one"),
         pytest.param(relieved(0.86, 0.86, 0.86), 1, id="less than half"),
         pytest.param(relieved(0.84, 0.84, 0.84), 0, id="more than half"),
+        pytest.param(relieved(*EIGHTHS, before=0.875, share=0.125, gone_after_seconds=0), 0, id="exactly half"),
         pytest.param(relieved(0.95, 0.95, 0.95), 1, id="it rose"),
         pytest.param(relieved(0.9, 0.9, 0.9, 0.6), 0, id="one that helped ends it"),
         pytest.param(relieved(0.9, 0.9, None), 0, id="what is not known yet is not judged"),
         pytest.param(relieved(0.9, 0.9, 0.9, gone_after_seconds=None), 0, id="the pods have not gone yet"),
-        pytest.param(relieved(0.9, 0.9, 0.9, gone_after_seconds=200), 0, id="the window still shows them"),
+        pytest.param(relieved(0.9, 0.9, 0.9, gone_after_seconds=150), 1, id="the window shows half of them"),
+        pytest.param(relieved(0.9, 0.9, 0.9, gone_after_seconds=151), 0, id="the window shows more of them"),
     ],
 )
 def test_the_load_is_compared_with_what_should_have_gone(evictions: tuple[Relieved, ...], in_a_row: int) -> None:

@@ -3,9 +3,6 @@
 The rows of the table in docs/reference/security.md that no other test holds.
 """
 
-import pytest
-
-from descheduler.planning import candidate_order
 from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
@@ -59,14 +56,6 @@ def test_of_one_owner_the_pod_with_the_lower_deletion_cost_goes_first() -> None:
     scene.workload("other", on=["hot", "cool"], gib=13)
     plan = scene.plan(scenes.policy(limits={"perNode": 10, "perWorkload": 10, "perNamespace": 10}))
     assert scenes.evicted(plan) == ["spared"]
-
-
-@pytest.mark.parametrize(
-    ("annotations", "cost"),
-    [({COST: "-7"}, -7), ({}, 0), ({COST: "dear"}, 0), ({COST: ""}, 0)],
-)
-def test_a_deletion_cost_that_is_absent_or_no_number_is_zero(annotations: dict[str, str], cost: int) -> None:
-    assert candidate_order.deletion_cost(builders.pod("web-0", annotations=annotations)) == cost
 
 
 def test_an_owner_in_another_namespace_is_none() -> None:
