@@ -35,7 +35,7 @@ def deciding(rules: collections.abc.Sequence[FlowRule], pod: Pod, standing: Work
 
 def key(rule: FlowRule) -> str:
     """Returns the ledger's key of a rule: 12 hex digits over its conditions, so that a changed rate keeps its past."""
-    conditions = rule.match.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    conditions = rule.match.model_dump(by_alias=True, exclude_defaults=True)
     text = json.dumps(conditions, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -42,6 +42,7 @@ def relieved(
         pytest.param(relieved(0.95, 0.95, 0.95), 1, id="it rose"),
         pytest.param(relieved(0.9, 0.9, 0.9, 0.6), 0, id="one that helped ends it"),
         pytest.param(relieved(0.9, 0.9, None), 0, id="what is not known yet is not judged"),
+        pytest.param(relieved(0.9, 0.9, 0.9, share=0.0), 0, id="nothing was expected of the pods"),
         pytest.param(relieved(0.9, 0.9, 0.9, gone_after_seconds=None), 0, id="the pods have not gone yet"),
         pytest.param(relieved(0.9, 0.9, 0.9, gone_after_seconds=150), 1, id="the window shows half of them"),
         pytest.param(relieved(0.9, 0.9, 0.9, gone_after_seconds=151), 0, id="the window shows more of them"),
@@ -74,9 +75,19 @@ def test_pods_of_one_run_are_judged_together() -> None:
     assert two.run != three.run
 
 
-def test_the_better_of_both_looks_counts() -> None:
-    late = [one._replace(looks=(one.looks[0], (one.looks[1][0], 0.8))) for one in relieved(0.9, 0.9, 0.9)]
-    assert relief_effect.ineffective(late, MEMORY, POLICY) is None
+@pytest.mark.parametrize(
+    ("early", "late", "gone_after_seconds"),
+    [
+        pytest.param(0.9, 0.8, 10, id="the later one"),
+        pytest.param(0.86, 0.855, 140, id="the earlier one, of which less was expected"),
+    ],
+)
+def test_the_better_of_both_looks_counts(early: float, late: float, gone_after_seconds: float) -> None:
+    past = [
+        one._replace(looks=(one.looks[0], (one.looks[1][0], late)))
+        for one in relieved(early, early, early, gone_after_seconds=gone_after_seconds)
+    ]
+    assert relief_effect.ineffective(past, MEMORY, POLICY) is None
 
 
 @pytest.mark.parametrize(
