@@ -24,7 +24,7 @@ LEAST_RATIO: Final = 0.5  # of the expected relief; also of what a window must s
 
 class Effect(NamedTuple):
     """The expected and the measured relief of the last evictions from a node, as ratios of it; `in_a_row`: how many
-    judgements in a row found less than half.
+    judgements in a row found less than half, counted by `ineffective` alone.
     """
 
     evictions: int
@@ -59,12 +59,16 @@ def unmoved(
     evictions is compared with the one of now.
     """
     since_seconds = now_seconds - SAME_PEAK_SECONDS
-    past = [one for one in relieved if one.metric == ahead.metric and (one.gone_at_seconds or 0.0) > since_seconds]
+    past = [
+        one
+        for one in relieved
+        if one.metric == ahead.metric and one.gone_at_seconds is not None and one.gone_at_seconds > since_seconds
+    ]
     if len(past) < evictions:
         return None
     past = past[-evictions:]
     expected_ratio = sum(one.share_ratio for one in past)
-    found = Effect(len(past), expected_ratio, past[0].before_ratio - ahead.value_ratio, 1)
+    found = Effect(len(past), expected_ratio, past[0].before_ratio - ahead.value_ratio)
     return found if found.measured_ratio < LEAST_RATIO * expected_ratio else None
 
 

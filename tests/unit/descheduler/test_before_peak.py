@@ -102,9 +102,11 @@ def planned(scene: Scene, obeyed: LoadPolicy | None = None, history: History | N
         pytest.param(forecast(None), False, id="there is none"),
         pytest.param(forecast(0.99, at=NOW - HOUR), False, id="its hour is over"),
         pytest.param(forecast(0.99, at=NOW - HOUR + 1), True, id="its hour has begun"),
-        pytest.param(forecast(0.99, age_seconds=HOUR + 1), False, id="older than an hour"),
+        pytest.param(forecast(0.99, age_seconds=HOUR - 1), True, id="not yet an hour old"),
+        pytest.param(forecast(0.99, age_seconds=HOUR), False, id="an hour old"),
         pytest.param(forecast(0.99, age_seconds=-600), False, id="from the future"),
         pytest.param(forecast(0.99, now=None), False, id="no average beside it"),
+        pytest.param(forecast(0.99, now=0.05), True, id="a node that is not quite idle"),
         pytest.param(forecast(0.99, now=0.04), False, id="an idle node, whose pods say nothing about the peak"),
         pytest.param({load_annotation.KEY: "{"}, False, id="an annotation that cannot be read"),
         pytest.param({}, False, id="no annotation"),
@@ -154,6 +156,24 @@ def test_the_overload_has_the_forecast_itself_and_what_it_is_sure_of_only_confir
     assert one.peak is not None
     assert (one.peak.at_seconds, one.peak.error_ratio, one.peak.written_at_seconds) == (TEN, 0.03, NOW - 60)
     assert one.growth == pytest.approx(0.93 / 0.3)
+
+
+@pytest.mark.parametrize(
+    ("now", "growth"),
+    [
+        pytest.param(0.4, 0.96 / 0.4, id="more than twice as much"),
+        pytest.param(0.8, 0.96 / 0.8, id="a fifth more"),
+        pytest.param(1.2, 1.0, id="no pod shrinks, whatever its node is expected to do"),
+    ],
+)
+def test_the_growth_is_that_of_the_whole_node_by_the_first_average_in_force(now: float, growth: float) -> None:
+    longer = {"name": "cpu_avg_10m", "resource": "cpu", "statistic": "avg", "window": "10m"}
+    relief = {"thresholds": LINES}
+    obeyed = LoadPolicy.of({"metrics": [*METRICS, longer], "descheduler": {"beforePeak": relief}})
+    values = {CPU: 0.96, "cpu_avg_5m": now, "cpu_avg_10m": 0.3}
+    reading = Reading(NOW - 60, values, peaks={CPU: Peak(TEN, 0.03)})
+    (one,) = detected(morning({load_annotation.KEY: load_annotation.encode(reading)}), obeyed).overloads
+    assert one.growth == pytest.approx(growth)
 
 
 def test_a_node_of_a_pool_has_the_lines_of_forecasts_beside_those_of_its_pool() -> None:
@@ -322,9 +342,9 @@ def test_only_so_many_leave_in_a_run_whatever_the_limits_of_the_policy() -> None
     assert [one.overload.node for one in planned(scene, wide).evictions] == ["day-2", "day"]
 
 
-def gone(ratio: float, number: int, metric: str = CPU, ago_seconds: float = 400) -> Relieved:
+def gone(ratio: float, number: int, metric: str = CPU, ago_seconds: float | None = 400) -> Relieved:
     """An eviction of a tenth of the node, before which the forecast was so high."""
-    return Relieved(f"run-{number}", metric, ratio, 0.1, NOW - ago_seconds, ())
+    return Relieved(f"run-{number}", metric, ratio, 0.1, None if ago_seconds is None else NOW - ago_seconds, ())
 
 
 @pytest.mark.parametrize(
@@ -333,7 +353,10 @@ def gone(ratio: float, number: int, metric: str = CPU, ago_seconds: float = 400)
         pytest.param([gone(0.95, number) for number in range(3)], True, id="three did not lower it"),
         pytest.param([gone(0.95, number) for number in range(2)], False, id="two are too few"),
         pytest.param([gone(1.10, 0), gone(1.0, 1), gone(0.95, 2)], False, id="it fell by more than half"),
-        pytest.param([gone(0.95, number, CPU, 7 * HOUR) for number in range(3)], False, id="before another peak"),
+        pytest.param([gone(1.10, 0), *(gone(0.95, number) for number in range(3))], True, id="the last three did not"),
+        pytest.param([gone(0.95, number, CPU, 6 * HOUR - 1) for number in range(3)], True, id="before this peak"),
+        pytest.param([gone(0.95, number, CPU, 6 * HOUR) for number in range(3)], False, id="before another peak"),
+        pytest.param([gone(0.95, number, CPU, None) for number in range(3)], False, id="not known to be gone"),
         pytest.param([gone(0.95, number, "cpu_avg_5m") for number in range(3)], False, id="not before a peak"),
     ],
 )
