@@ -1,15 +1,18 @@
 """The plan as a whole: order of nodes and pods, deductions, one verdict per candidate, why nothing is done."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
 from descheduler.planning import candidate_order, planner
 from descheduler.planning.plans import NO_HEADROOM, EvictionPlan
+from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations
 from descheduler.snapshot.eviction_history import EvictedPod, History
 from descheduler.snapshot.usage import PodUsage
 from policy.schema.load_policy import LoadPolicy
+from runtime import clock
 from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import GIB, NOW, Scene
@@ -217,18 +220,48 @@ def test_a_maximum_shows_a_pod_that_has_gone_until_its_window_has_passed(
     assert scenes.evicted(scene.plan(obeyed, History(departed=(gone,)))) == expected
 
 
-def test_a_pod_without_usage_is_skipped_alone() -> None:
-    scene = scenes.hot_and_cool()
-    del scene.used["default/web-0"]
-    plan = scene.plan()
-    assert scenes.evicted(plan) == ["web-1"]
-    assert scenes.causes(plan)["web-0"] == "usage_unknown"
+@pytest.mark.parametrize(
+    ("age_seconds", "absences", "detail"),
+    [
+        pytest.param(None, {}, "no window of it is known", id="none"),
+        pytest.param(None, {"default/web-0": "it is new"}, "it is new", id="none, and the source knows why"),
+        pytest.param(300, {"default/web-0": "it is new"}, "its usage is 300 s old", id="as old as staleAfter"),
+        pytest.param(299, {}, "", id="a moment before"),
+    ],
+)
+def test_a_pod_without_fresh_usage_is_skipped_alone(
+    age_seconds: float | None, absences: dict[str, str], detail: str
+) -> None:
+    scene, obeyed = scenes.hot_and_cool(), scenes.policy()
+    used = scene.used.pop("default/web-0")
+    if age_seconds is not None:
+        scene.used["default/web-0"] = dataclasses.replace(used, at_seconds=NOW - age_seconds)
+    taken = dataclasses.replace(scene.snapshot(), absences=absences)
+    plan = planner.plan(taken, scene.overloads(obeyed), obeyed, History())
+    assert scenes.evicted(plan) == ["web-1" if detail else "web-0"]
+    verdict = Verdict(Cause.USAGE_UNKNOWN, detail) if detail else Verdict(Cause.CHOSEN, "expected on cool")
+    assert scenes.judged(plan)["web-0"].verdict == verdict
 
 
-def test_a_pod_with_stale_usage_is_skipped_alone() -> None:
-    scene = scenes.hot_and_cool()
-    scene.used["default/web-0"] = dataclasses.replace(scene.used["default/web-0"], at_seconds=NOW - 301)
-    assert scenes.evicted(scene.plan()) == ["web-1"]
+@pytest.mark.parametrize(("age_seconds", "expected"), [(300, "chosen"), (299, "usage_unknown")])
+def test_a_pod_must_have_run_for_a_whole_window(age_seconds: float, expected: str) -> None:
+    started = lambda body: body["status"].update(startTime=clock.to_rfc3339(NOW - age_seconds))  # noqa: E731
+    plan = scenes.hot_and_cool(mutate=started).plan(scenes.policy(protect={"minPodAge": "0s"}))
+    assert scenes.causes(plan)["web-0"] == expected
+
+
+def test_an_eviction_says_when_the_newest_pod_of_its_owner_was_made() -> None:
+    def created(age_seconds: float) -> builders.Mutator:
+        return lambda body: body["metadata"].update(creationTimestamp=clock.to_rfc3339(NOW - age_seconds))
+
+    fields: dict[str, Any] = {"owner": ("ReplicaSet", "web"), "labels": {"app": "web"}}
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot"], replicas=3, mutate=created(900))
+    scene.pod("web-1", "cool", **fields, mutate=created(600)).pod("web-2", "cool", **fields, mutate=created(700))
+    scene.pod("forged", "cool", **fields, namespace="other", mutate=created(100))
+    scene.pod("bare", "hot", owner=None, mutate=created(800))
+    plan = scene.plan(scenes.policy(limits=MANY, protect={"bare": False}))
+    newest = {one.pod.name: one.newest_sibling_at_seconds for one in plan.evictions}
+    assert newest == {"web-0": NOW - 600, "bare": NOW - 800}
 
 
 def test_a_pod_too_small_to_help_stays() -> None:

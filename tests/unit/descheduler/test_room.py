@@ -164,8 +164,24 @@ def test_more_room_waits_until_a_node_shows_the_one_that_was_made() -> None:
     plan = crowded().plan(policy(), history)
     assert plan.evictions == ()
     assert detail(plan).endswith("; room was made, and is not made again for 400 s")
-    assert room.left_seconds(history, policy(cooldown={"workload": "20m"}), NOW) == 1000
-    assert room.left_seconds(History(), policy(), NOW) == 0
+
+
+@pytest.mark.parametrize(
+    ("cooldown", "ago_seconds", "left"),
+    [
+        pytest.param({"workload": "1m", "node": "1m"}, 200, 400, id="two windows"),
+        pytest.param({"workload": "20m", "node": "1m"}, 200, 1000, id="the cool-down of a workload"),
+        pytest.param({"workload": "1m", "node": "15m"}, 200, 700, id="the cool-down of a node"),
+        pytest.param({}, 600, 0, id="the end"),
+        pytest.param({}, 700, 0, id="and after it"),
+        pytest.param({}, None, 0, id="none was made"),
+    ],
+)
+def test_room_is_not_made_again_for_the_longest_of_two_windows_and_the_cool_downs(
+    cooldown: dict[str, str], ago_seconds: float | None, left: float
+) -> None:
+    history = History(last_room_at_seconds=None if ago_seconds is None else NOW - ago_seconds)
+    assert room.left_seconds(history, policy(cooldown=cooldown), NOW) == left
 
 
 def test_pods_that_leave_must_use_less_than_the_one_that_comes() -> None:
