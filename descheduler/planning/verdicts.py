@@ -138,7 +138,7 @@ GROUPS: dict[str, frozenset[Cause]] = {
 PROTECTED = frozenset(Cause) - NOT_COUNTED - frozenset().union(*GROUPS.values())
 
 
-def summary(evicted: int, causes: collections.abc.Iterable[Cause], *, verb: str = "evicted") -> str:
+def summary(evicted: int, causes: collections.abc.Iterable[Cause], *, verb: str) -> str:
     """One line such as "0 evicted: 41 protected, 3 PDB, 7 without a destination"; empty groups are left out.
 
     None is "evicted" whatever the verb: it is as true of a plan.

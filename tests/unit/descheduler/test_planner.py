@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from descheduler.planning import candidate_order, planner
+from descheduler.planning import candidate_order, planner, verdicts
 from descheduler.planning.plans import NO_HEADROOM, EvictionPlan
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations
@@ -351,6 +351,25 @@ def test_the_summary_counts_by_groups() -> None:
     scene.workload("large", on=["hot", "cool"], gib=20)
     plan = scene.plan()
     assert plan.summary(verb="evicted") == "0 evicted: 1 protected, 2 PDB, 1 without a destination"
+    assert scenes.hot_and_cool().plan().summary() == "1 to evict: 1 over a cap"
+
+
+@pytest.mark.parametrize(
+    ("evicted", "verb", "causes", "text"),
+    [
+        (2, "to evict", (Cause.CHOSEN, Cause.CHOSEN, Cause.NOT_NEEDED), "2 to evict"),
+        (0, "to evict", (Cause.MIRROR, Cause.TOO_SMALL, Cause.BARE), "0 evicted: 2 protected, 1 too small to help"),
+        (0, "evicted, 1 refused", (Cause.CHOSEN,), "0 evicted, 1 refused"),
+    ],
+)
+def test_a_summary_says_how_many_leave_and_why_others_stay(
+    evicted: int, verb: str, causes: tuple[Cause, ...], text: str
+) -> None:
+    assert verdicts.summary(evicted, causes, verb=verb) == text
+
+
+def test_a_verdict_without_figures_is_its_cause() -> None:
+    assert [str(Verdict(Cause.BARE, detail)) for detail in ("", "no owner")] == ["bare", "bare: no owner"]
 
 
 def test_every_pod_of_an_overloaded_node_has_exactly_one_verdict() -> None:
