@@ -98,7 +98,7 @@ def options(
         place = policies.place(large.overload.node)
         near = [name for name in sorted(names) if policies.place(name) == place]
         found = [room for name in near for room in _on_node(relief, large, name, taken, policies)]
-        yield from (room for _, room in sorted(found, key=lambda pair: pair[0]))
+        yield from (room for _, room in sorted(found))
 
 
 _Key = tuple[int, bool, int, float, tuple[str, ...]]
@@ -107,7 +107,7 @@ _Key = tuple[int, bool, int, float, tuple[str, ...]]
 def _on_node(
     relief: NodeRelief, large: Unplaced, name: str, taken: Snapshot, policies: NodePolicies
 ) -> Iterator[tuple[_Key, Room]]:
-    """The moves after which one node takes the large pod, each with its key: smaller goes first."""
+    """The moves after which one node takes the large pod, each with its key: smaller goes first, no two are equal."""
     overload = _as_overload(large, name, taken, policies)
     resource = usage.resources_of(policies.whole)[overload.metric]
     amount = usage.amount(large.used, resource)

@@ -13,7 +13,7 @@ from descheduler.ledger.rows import Query
 from descheduler.placement import made_room
 from descheduler.planning import room
 from descheduler.planning.plans import EvictionPlan
-from descheduler.snapshot import usage
+from descheduler.snapshot import pod_annotations, usage
 from descheduler.snapshot.eviction_history import EvictedPod, History
 from descheduler.snapshot.node_policies import NodePolicies
 from policy.contract import relief_hint
@@ -40,6 +40,13 @@ def crowded(*, cores: float = 2.0, near: float = 0.45) -> Scene:
     scene.workload("big", on=["hot", "mid"], cores=cores, gib=1.0, memory="64Mi", cpu="100m")
     scene.workload("a", on=["near", "mid"], cores=0.5, **SMALL)
     return scene.workload("b", on=["near", "far"], cores=0.4, **SMALL)
+
+
+def with_another(scene: Scene, name: str, *, cores: float, **fields: Any) -> Scene:
+    """The scene with another small pod of that workload on `near`, in the place of its first."""
+    scene.pods = [pod for pod in scene.pods if pod.name != f"{name}-0"]
+    own = {"labels": {"app": name}, "owner": ("ReplicaSet", name), **SMALL, **fields}
+    return scene.pod(f"{name}-0", "near", cores=cores, **own)
 
 
 def tainted(body: builders.Body) -> None:
@@ -100,6 +107,18 @@ def test_one_pod_leaves_where_one_is_enough_and_the_smallest_of_those() -> None:
     assert detail(plan, "a-0") == "room for default/big-0 is made without it"
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"annotations": {pod_annotations.PREFER_NO_EVICTION: ""}}, id="is to come last"),
+        pytest.param({"mutate": lambda body: body["spec"].update(priority=5)}, id="has a higher priority"),
+    ],
+)
+def test_the_second_smallest_leaves_where_the_smallest_comes_last_or_matters_more(fields: dict[str, Any]) -> None:
+    scene = with_another(crowded(near=0.395), "b", cores=0.4, **fields)
+    assert moves(scene.plan(policy())) == {"a-0": ("near", "mid")}
+
+
 def test_a_node_that_is_full_by_requests_makes_room_for_them() -> None:
     scene = Scene().node("hot", cpu=0.9).node("full", cpu=0.1).node("spare", cpu=0.58).node("third", cpu=0.58)
     scene.workload("big", on=["hot", "spare"], cores=2.0, gib=1.0, cpu="3", memory="64Mi")
@@ -129,10 +148,7 @@ def test_no_pod_leaves_where_not_all_may(change: dict[str, Any]) -> None:
     ],
 )
 def test_a_protected_small_pod_makes_no_room(protection: dict[str, Any]) -> None:
-    scene = crowded()
-    scene.pods = [pod for pod in scene.pods if pod.name != "a-0"]
-    fields: dict[str, Any] = {"labels": {"app": "a"}, "owner": ("ReplicaSet", "a"), **SMALL, **protection}
-    plan = scene.pod("a-0", "near", cores=0.5, **fields).plan(policy())
+    plan = with_another(crowded(), "a", cores=0.5, **protection).plan(policy())
     assert plan.evictions == ()
     assert detail(plan).endswith("; makeRoom finds no small pods that may leave one of 3 nodes for it")
 
@@ -213,7 +229,9 @@ def test_room_is_made_in_the_pool_of_the_hot_node_only() -> None:
     scene.nodes["hot"] = builders.node("hot", labels={"pool": "web"})
     assert scene.plan(obeyed).evictions == ()
     scene.nodes["near"] = builders.node("near", labels={"pool": "web"})
-    assert set(moves(scene.plan(obeyed))) == {"a-0", "b-0"}
+    plan = scene.plan(obeyed)
+    assert set(moves(plan)) == {"a-0", "b-0"}
+    assert [node.pool for node in plan.nodes] == [one.pool for one in plan.evictions] == ["web", "web"]
 
 
 def test_only_nodes_that_could_make_room_have_their_pods_read() -> None:
