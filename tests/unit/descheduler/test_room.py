@@ -128,6 +128,14 @@ def test_a_node_that_is_full_by_requests_makes_room_for_them() -> None:
     assert moves(scene.plan(policy())) == {"lazy-0": ("full", "spare")}
 
 
+def test_pods_that_use_nothing_are_no_ways_to_make_room() -> None:
+    scene = Scene().node("hot", cpu=0.9).node("full", cpu=0.1).node("spare", cpu=0.58).node("third", cpu=0.58)
+    scene.workload("big", on=["hot", "spare"], cores=2.0, gib=1.0, cpu="3", memory="64Mi")
+    for name, cores in (("a", 0.0), ("b", 0.0), ("c", 0.0), ("lazy", 0.0009)):
+        scene.workload(name, on=["full", "third"], cores=cores, gib=0.1, cpu="1500m", memory="64Mi")
+    assert moves(scene.plan(policy())) == {"lazy-0": ("full", "spare")}
+
+
 @pytest.mark.parametrize(
     "change",
     [
