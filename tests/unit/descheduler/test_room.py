@@ -218,6 +218,35 @@ def test_pods_that_leave_must_use_less_than_the_one_that_comes() -> None:
     assert scene.plan(policy()).evictions == ()
 
 
+@pytest.mark.parametrize(("cores", "moved"), [(0.99, {"a-0", "b-0"}), (1.0, set())])
+def test_both_of_a_pair_must_use_less_than_the_one_that_comes(cores: float, moved: set[str]) -> None:
+    scene = Scene().node("hot", cpu=0.9).node("near", cpu=0.5).node("mid", cpu=0.4).node("far", cpu=0.4)
+    scene.node("closed", mutate=cordoned).workload("big", on=["hot", "closed"], cores=2.0, gib=1.0, **REQUESTS)
+    scene.workload("a", on=["near", "closed"], cores=1.0, **SMALL)
+    scene.workload("b", on=["near", "closed"], cores=cores, **SMALL)
+    assert set(moves(scene.plan(policy()))) == moved
+
+
+@pytest.mark.parametrize(
+    ("near", "tiny", "moved"),
+    [
+        pytest.param(0.45, 18, {"a-0", "b-0"}, id="a pair of the first twenty"),
+        pytest.param(0.45, 19, set(), id="a pair of the first twenty-one"),
+        pytest.param(0.395, 20, {"b-0"}, id="any pod alone"),
+    ],
+)
+def test_pairs_are_of_the_twenty_pods_that_leave_best(near: float, tiny: int, moved: set[str]) -> None:
+    scene = crowded(near=near)
+    for number in range(tiny):
+        scene.workload(f"tiny-{number}", on=["near", "mid"], cores=0.01, gib=0.5, memory="64Mi", cpu="5m")
+    assert set(moves(scene.plan(policy()))) == moved
+
+
+def test_no_three_pods_leave_for_one() -> None:
+    scene = crowded(near=0.5).workload("c", on=["near", "mid"], cores=0.4, **SMALL)
+    assert scene.plan(policy({"perRun": 3})).evictions == ()
+
+
 def test_no_room_is_made_while_something_leaves_the_hot_node() -> None:
     scene = crowded().workload("free", on=["hot", "mid"], cores=0.3, **SMALL)
     plan = scene.plan(policy())
@@ -231,7 +260,8 @@ def test_no_room_is_made_where_the_large_pod_may_not_stand() -> None:
 
 
 def test_room_is_made_in_the_pool_of_the_hot_node_only() -> None:
-    pools = [{"name": "web", "nodeSelector": {"matchLabels": {"pool": "web"}}}]
+    section = {"thresholds": {"cpu_avg_5m": {"evictAbove": 0.75, "evictUntil": 0.6}}}
+    pools = [{"name": "web", "nodeSelector": {"matchLabels": {"pool": "web"}}, "descheduler": section}]
     obeyed = LoadPolicy.of({"descheduler": {"makeRoom": {}}, "pools": pools})
     scene = crowded()
     scene.nodes["hot"] = builders.node("hot", labels={"pool": "web"})
@@ -240,6 +270,7 @@ def test_room_is_made_in_the_pool_of_the_hot_node_only() -> None:
     plan = scene.plan(obeyed)
     assert set(moves(plan)) == {"a-0", "b-0"}
     assert [node.pool for node in plan.nodes] == [one.pool for one in plan.evictions] == ["web", "web"]
+    assert {one.overload.evict_above_ratio for one in plan.evictions} == {0.75}
 
 
 def test_only_nodes_that_could_make_room_have_their_pods_read() -> None:
