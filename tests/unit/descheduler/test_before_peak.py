@@ -134,12 +134,15 @@ def test_how_sure_it_must_be_is_for_the_policy_to_say(errors: float, counts: boo
 
 def test_without_the_key_a_run_is_as_it_was() -> None:
     obeyed = LoadPolicy.of({"metrics": METRICS})
-    scene = morning()
+    scene = morning().node("hot", memory=0.9)
     usages = scene.snapshot().node_usage
     policies = NodePolicies(obeyed, scene.nodes.values())
-    found = before_peak.detect(Memory(), usages, policies, list(scene.nodes.values()), now_seconds=NOW)
-    assert (found.overloads, found.policies, found.usages) == ((), policies, usages)
-    assert found.memory == overload.observe(Memory(), usages, policies, now_seconds=NOW)
+    before = Memory(relieving=frozenset({("hot", "memory_avg_5m")}))
+    memory = overload.observe(before, usages, policies, now_seconds=NOW)
+    hot = overload.confirmed(memory, usages, policies, now_seconds=NOW)
+    assert [one.node for one in hot] == ["hot"]
+    found = before_peak.detect(before, usages, policies, list(scene.nodes.values()), now_seconds=NOW)
+    assert found == Detection(memory, hot, policies, usages)
 
 
 def test_a_run_without_a_sure_forecast_knows_no_line_of_one() -> None:

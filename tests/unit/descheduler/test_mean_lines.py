@@ -118,6 +118,8 @@ def test_other_metrics_and_sections_stay_as_they_are() -> None:
         now_seconds=NOW,
     )
     run = mean_lines.in_run(obeyed, found)
+    held = run.descheduler.thresholds[METRIC]
+    assert (held.evict_above_ratio, held.evict_until_ratio) == pytest.approx((0.45, 0.3))
     unchanged = obeyed.model_copy(update={"descheduler": run.descheduler})
     assert unchanged == run
     assert run.descheduler.model_copy(update={"thresholds": {}}) == obeyed.descheduler.model_copy(

@@ -82,6 +82,11 @@ def test_runs_further_apart_than_stale_after_confirm_up_to_one_and_a_half_interv
     assert bool(found) is expected
 
 
+@pytest.mark.parametrize(("ratio", "expected"), [(0.8, False), (0.81, True), (None, False)])
+def test_a_reading_on_the_line_is_not_over_it(ratio: float | None, expected: bool) -> None:
+    assert overload.over_a_line(usages(ratio, NOW), NodePolicies(POLICY)) is expected
+
+
 def test_a_node_that_is_gone_is_forgotten() -> None:
     memory, _ = after((0, 0.9), (301, None))
     assert memory == Memory()

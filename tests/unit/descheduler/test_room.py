@@ -93,6 +93,7 @@ def test_two_small_pods_leave_the_node_that_takes_the_large_one_without_them() -
     assert (over.room_for, over.value_ratio, over.evict_above_ratio, over.evict_until_ratio) == (
         "default/big-0", 0.45, 0.8, 0.6,
     )  # fmt: skip
+    assert near.projected == {"cpu_avg_5m": pytest.approx(0.3375)}
     first, second = plan.evictions
     ratios = [first.before_ratio, first.projected_ratio, second.before_ratio, second.projected_ratio]
     assert ratios == pytest.approx([0.45, 0.40, 0.40, 0.3375])
@@ -248,7 +249,7 @@ def test_no_three_pods_leave_for_one() -> None:
 
 
 def test_no_room_is_made_while_something_leaves_the_hot_node() -> None:
-    scene = crowded().workload("free", on=["hot", "mid"], cores=0.3, **SMALL)
+    scene = crowded(near=0.41).workload("free", on=["hot", "mid"], cores=0.3, **SMALL)
     plan = scene.plan(policy())
     assert scenes.evicted(plan) == ["free-0"]
 
