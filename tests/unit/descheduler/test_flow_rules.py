@@ -158,6 +158,12 @@ def test_a_pod_of_no_known_workload_is_matched_by_the_kind_of_its_owner_or_its_o
     assert rule.match.kinds == (kind,)
 
 
+@pytest.mark.parametrize(("rules", "key"), [([{"allow": "Exempt"}], ALL), ([], "")])
+def test_an_eviction_has_the_key_of_the_rule_that_let_it_pass(rules: list[object], key: str) -> None:
+    plan = crowd(1).plan(scenes.policy(flow=rules))
+    assert [one.flow for one in plan.evictions] == [key]
+
+
 def test_a_changed_rate_keeps_the_past_of_its_conditions() -> None:
     one, other = (
         FlowRule.model_validate({"match": {"kinds": ["Job"]}, "allow": {"perMinute": rate}}) for rate in (1, 2)

@@ -10,6 +10,7 @@ from descheduler.planning.plans import NO_HEADROOM, EvictionPlan
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations
 from descheduler.snapshot.eviction_history import EvictedPod, History
+from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.usage import PodUsage
 from policy.schema.load_policy import LoadPolicy
 from runtime import clock
@@ -317,6 +318,18 @@ def test_a_node_counts_as_cool_where_the_pods_in_question_could_go(
     scene = Scene().node("hot", memory=0.9, mutate=lambda body: body["spec"].update(hot))
     scene.node("cool", mutate=lambda body: body["spec"].update(cool)).workload("web", on=["hot", "hot", "hot"])
     assert scene.plan().blocked == blocked
+
+
+def test_cool_nodes_are_the_open_ones_with_fresh_readings_at_or_under_every_line() -> None:
+    scene = Scene().node("hot", memory=0.9).node("silent").node("stale").node("half-silent").node("warm", cpu=0.61)
+    scene.node("cordoned", mutate=lambda body: body["spec"].update(unschedulable=True))
+    scene.node("control", mutate=lambda body: body["spec"].update(CONTROL_PLANE)).node("line", memory=0.6).node("cool")
+    del scene.readings["silent"], scene.readings["half-silent"]["cpu_avg_5m"]
+    taken, policies = scene.snapshot(), NodePolicies(scenes.policy(), scene.nodes.values())
+    readings = {**taken.node_usage, "stale": taken.node_usage["stale"]._replace(at_seconds=NOW - 300)}
+    taken = dataclasses.replace(taken, node_usage=readings)
+    assert list(planner.cool_nodes(taken, policies, frozenset({"hot"}))) == ["line", "cool"]
+    assert list(planner.cool_nodes(taken, policies, frozenset())) == ["control", "line", "cool"]
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,7 @@ def test_pods_that_use_nothing_are_no_ways_to_make_room() -> None:
         pytest.param({"limits": {"perRun": 1}}, id="the cap of a run"),
         pytest.param({"limits": {"perNamespace": 1}}, id="the cap of a namespace"),
         pytest.param({"coolNodes": 4}, id="too few cool nodes"),
+        pytest.param({"protect": {"minReplicas": 9}}, id="no pod may leave the hot node"),
     ],
 )
 def test_no_pod_leaves_where_not_all_may(change: dict[str, Any]) -> None:
@@ -184,11 +185,17 @@ def test_the_cap_of_a_node_does_not_count_them() -> None:
     assert len(crowded().plan(policy(limits={"perNode": 1})).evictions) == 2
 
 
-def test_more_room_waits_until_a_node_shows_the_one_that_was_made() -> None:
-    history = History(rooms_in_last_hour=2, last_room_at_seconds=NOW - 200)
-    plan = crowded().plan(policy(), history)
-    assert plan.evictions == ()
-    assert detail(plan).endswith("; room was made, and is not made again for 400 s")
+@pytest.mark.parametrize(
+    ("ago_seconds", "words"),
+    [
+        pytest.param(200, "room was made, and is not made again for 400 s", id="a while ago"),
+        pytest.param(599, "room was made, and is not made again for 1 s", id="a second is left"),
+        pytest.param(600, "default/b-0 and default/a-0 leave near for it", id="the node shows it"),
+    ],
+)
+def test_more_room_waits_until_a_node_shows_the_one_that_was_made(ago_seconds: float, words: str) -> None:
+    history = History(rooms_in_last_hour=2, last_room_at_seconds=NOW - ago_seconds)
+    assert detail(crowded().plan(policy(), history)) == f"no other node takes it: 3 over evictUntil with it; {words}"
 
 
 @pytest.mark.parametrize(
@@ -244,8 +251,9 @@ def test_pairs_are_of_the_twenty_pods_that_leave_best(near: float, tiny: int, mo
 
 
 def test_no_three_pods_leave_for_one() -> None:
-    scene = crowded(near=0.5).workload("c", on=["near", "mid"], cores=0.4, **SMALL)
-    assert scene.plan(policy({"perRun": 3})).evictions == ()
+    scene = crowded(near=0.5).node("last", cpu=0.52).workload("c", on=["near", "mid"], cores=0.4, **SMALL)
+    caps = {"perRun": 3, "perHour": 9}
+    assert scene.plan(policy(caps, limits={"perNamespace": 9})).evictions == ()
 
 
 def test_no_room_is_made_while_something_leaves_the_hot_node() -> None:
@@ -287,6 +295,20 @@ def test_only_nodes_that_could_make_room_have_their_pods_read() -> None:
     assert near(policy(), "hot") == {f"idle-{number:02}" for number in range(8)}
     assert near(policy()) == frozenset()
     assert near(scenes.policy(), "hot") == frozenset()
+
+
+def test_nodes_are_ranked_by_the_lines_of_their_own_pool() -> None:
+    web = {"nodeSelector": {"matchLabels": {"pool": "web"}}}
+    lines = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.3}}
+    pool = {"name": "web", **web, "descheduler": {"thresholds": lines}}
+    obeyed = LoadPolicy.of({"descheduler": {"makeRoom": {}}, "pools": [pool]})
+    scene = Scene()
+    for number in range(room.NODES):
+        scene.node(f"near-{number}", cpu=0.5, labels={"pool": "web"})
+    scene.node("full", cpu=0.1, memory=0.25, labels={"pool": "web"}).node("hot", cpu=0.9, labels={"pool": "web"})
+    policies, usages = NodePolicies(obeyed, scene.nodes.values()), scene.snapshot().node_usage
+    names = room.nodes_to_read(scene.nodes.values(), usages, policies, frozenset({"hot"}), now_seconds=NOW)
+    assert names == {f"near-{number}" for number in range(room.NODES)}
 
 
 # a later run
