@@ -222,8 +222,8 @@ class NodeRelief:
         return usage.grown(self._taken.pod_usage[pod.key], growths)
 
     def _newest_sibling_at_seconds(self, pod: Pod) -> float:
-        siblings = self._taken.owned.get((pod.namespace, pod.owner.uid), ()) if pod.owner is not None else ()
-        return max((one.created_at_seconds for one in siblings), default=pod.created_at_seconds)
+        siblings = [pod] if pod.owner is None else self._taken.owned[pod.namespace, pod.owner.uid]
+        return max(one.created_at_seconds for one in siblings)
 
     def _sorted_out(self, node: Node, projected: dict[str, float], overloads: tuple[Overload, ...]) -> _Planner:
         work = _Planner(node, projected, {one.metric: one.growth for one in overloads if one.peak is not None})

@@ -1,12 +1,17 @@
 """Flow rules: which one decides, and how much each lets through, counted together with the past."""
 
+import dataclasses
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from descheduler.planning import flow_rules
+from descheduler.planning import flow_rules, planner
 from descheduler.planning.verdicts import Cause
+from descheduler.snapshot import workloads
 from descheduler.snapshot.eviction_history import FlowHistory, History
+from kube import objects
 from policy.schema.descheduler_section import FlowRule
 from tests import builders
 from tests.unit.descheduler import scenes
@@ -88,7 +93,7 @@ def verdicts(*rules: object, past: FlowHistory | None = None, scene: Scene | Non
     ],
 )
 def test_a_rule_lets_through_what_it_says(allow: object, past: tuple[float, ...], passed: int, refused: str) -> None:
-    before = FlowHistory(tuple(NOW - seconds for seconds in past))
+    before = FlowHistory(tuple(NOW - seconds for seconds in past)) if past else None
     elsewhere = {"match": {"namespaces": ["elsewhere"]}, "allow": "Exempt"}
     assert verdicts(elsewhere, {"allow": allow}, past=before) == ["chosen"] * passed + [refused] * (4 - passed)
 
@@ -162,6 +167,30 @@ def test_a_pod_of_no_known_workload_is_matched_by_the_kind_of_its_owner_or_its_o
 def test_an_eviction_has_the_key_of_the_rule_that_let_it_pass(rules: list[object], key: str) -> None:
     plan = crowd(1).plan(scenes.policy(flow=rules))
     assert [one.flow for one in plan.evictions] == [key]
+
+
+def deployed(name: str) -> dict[str, Any]:
+    """The two replicas of a Deployment, Ready."""
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-deployment-{name}"}
+    return {"metadata": metadata, "spec": {"replicas": 2}, "status": {"readyReplicas": 2}}
+
+
+def test_a_pod_is_matched_and_counted_by_the_kind_of_the_workload_above_its_owner() -> None:
+    def owned(body: builders.Body) -> None:
+        name = body["metadata"]["name"]
+        above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": f"uid-deployment-{name}"}
+        body["metadata"]["ownerReferences"] = [{**above, "controller": True}]
+
+    names, scene = ("w0", "w1"), crowd(2)
+    rule = {"match": {"kinds": ["Deployment"]}, "allow": {"perMinute": 1}}
+    obeyed = scenes.policy(limits=UNBRAKED, flow=[rule])
+    sets = [builders.replica_set(name, replicas=2, labels={"app": name}, mutate=owned) for name in names]
+    every = [builders.decoded(deployed(name), objects.Deployment) for name in names]
+    known = workloads.Index({"ReplicaSet": sets, "Deployment": every})
+    taken = dataclasses.replace(scene.snapshot(), workloads=known)
+    plan = planner.plan(taken, scene.overloads(obeyed), obeyed, History())
+    assert sorted(map(str, plan.causes)) == ["chosen", "flow_rate"]
+    assert [one.flow for one in plan.evictions] == [flow_rules.key(FlowRule.model_validate(rule))]
 
 
 def test_a_changed_rate_keeps_the_past_of_its_conditions() -> None:
