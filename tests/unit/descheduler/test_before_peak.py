@@ -262,6 +262,26 @@ def test_the_pod_grows_with_its_node_and_the_node_is_relieved_until_the_target()
     assert (eviction.expected_5m_ratio, eviction.expected_30m_ratio) == (None, None)
 
 
+def test_of_two_forecasts_of_a_resource_the_higher_one_says_how_much_a_pod_grows() -> None:
+    nearer = {"name": "cpu_next_2h", "resource": "cpu", "statistic": "forecast", "window": "2h"}
+    relief = {"thresholds": {**LINES, "cpu_next_2h": {"evictAbove": 0.8, "evictUntil": 0.7}}}
+    obeyed = LoadPolicy.of({"metrics": [*METRICS, nearer], "descheduler": {"beforePeak": relief}})
+
+    def expecting(now: float, later: float, sooner: float) -> dict[str, str]:
+        values = {"cpu_avg_5m": now, CPU: later, "cpu_next_2h": sooner}
+        peaks = {name: Peak(TEN, 0.01) for name in (CPU, "cpu_next_2h")}
+        return {load_annotation.KEY: load_annotation.encode(Reading(NOW - 60, values, peaks=peaks))}
+
+    scene = Scene().node("day", cpu=0.3, annotations=expecting(0.6, 0.93, 0.9))
+    scene.node("cool", cpu=0.1, annotations=expecting(0.1, 0.2, 0.2))
+    scene.workload("web", on=["day", "cool"], cores=0.8, gib=1.0, memory="1Gi", cpu="100m")
+    found = detected(scene, obeyed, Memory(relieving=frozenset({("day", CPU), ("day", "cpu_next_2h")})))
+    assert [one.metric for one in found.overloads] == [CPU, "cpu_next_2h"]
+    scene.readings = {name: dict(one.ratios) for name, one in found.usages.items()}
+    (eviction,) = planner.plan(scene.snapshot(), found.overloads, found.policies.whole, History()).evictions
+    assert eviction.destination_ratio == pytest.approx(0.2 + 0.8 / 8 * 0.93 / 0.6)
+
+
 @pytest.mark.parametrize(
     ("annotations", "reason"),
     [
