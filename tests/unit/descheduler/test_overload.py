@@ -31,26 +31,28 @@ def usages(ratio: float | None, at_seconds: float) -> dict[str, NodeUsage]:
 
 
 @pytest.mark.parametrize(
-    ("readings", "expected"),
+    ("readings", "since_offset_seconds"),
     [
-        pytest.param([(0, 0.9)], False, id="one reading confirms nothing"),
-        pytest.param([(0, 0.9), (90, 0.9), (179, 0.9)], False, id="not long enough"),
-        pytest.param([(0, 0.9), (90, 0.81), (180, 0.9)], True, id="over the line for as long as asked"),
-        pytest.param([(0, 0.9), (90, 0.8), (180, 0.9)], False, id="a reading on the line starts again"),
-        pytest.param([(0, 0.9), (90, 0.7), (180, 0.9), (360, 0.9)], True, id="confirmed on the second try"),
-        pytest.param([(0, 0.9), (90, None), (180, 0.9)], True, id="a missing reading says nothing"),
-        pytest.param([(0, 0.9), (301, 0.9), (310, 0.9)], False, id="a gap longer than staleAfter forgets"),
-        pytest.param([(0, 0.9), (300, 0.9)], True, id="a gap as long as staleAfter does not"),
-        pytest.param([(0, 0.9), (180, 0.9), (181, None)], False, id="without a reading now nothing is done"),
-        pytest.param([(0, 0.9), (90, float("nan")), (180, 1.6)], False, id="values that are no ratios are none"),
-        pytest.param([(0, 0.9), (180, 0.9), (190, 0.79)], False, id="under the line again before anything was done"),
+        pytest.param([(0, 0.9)], None, id="one reading confirms nothing"),
+        pytest.param([(0, 0.9), (90, 0.9), (179, 0.9)], None, id="not long enough"),
+        pytest.param([(0, 0.9), (90, 0.81), (180, 0.9)], 0, id="over the line for as long as asked"),
+        pytest.param([(0, 0.9), (90, 0.8), (180, 0.9)], None, id="a reading on the line starts again"),
+        pytest.param([(0, 0.9), (90, 0.7), (180, 0.9), (360, 0.9)], 180, id="confirmed on the second try"),
+        pytest.param([(0, 0.9), (90, None), (180, 0.9)], 0, id="a missing reading says nothing"),
+        pytest.param([(0, 0.9), (301, 0.9), (310, 0.9)], None, id="a gap longer than staleAfter forgets"),
+        pytest.param([(0, 0.9), (300, 0.9)], 0, id="a gap as long as staleAfter does not"),
+        pytest.param([(0, 0.9), (180, 0.9), (181, None)], None, id="without a reading now nothing is done"),
+        pytest.param([(0, 0.9), (90, float("nan")), (180, 0.9)], 0, id="a value that is no ratio says nothing"),
+        pytest.param([(0, 0.9), (180, 0.9), (190, 1.6)], None, id="and is not acted on"),
+        pytest.param([(0, 0.9), (180, 0.9), (190, 0.79)], None, id="under the line again before anything was done"),
     ],
 )
-def test_confirmation(readings: list[tuple[float, float | None]], expected: bool) -> None:
+def test_confirmation(readings: list[tuple[float, float | None]], since_offset_seconds: float | None) -> None:
     memory, now_seconds = after(*readings)
     last = readings[-1][1]
     found = overload.confirmed(memory, usages(last, now_seconds), NodePolicies(POLICY), now_seconds=now_seconds)
-    assert [one.node for one in found] == (["node"] if expected else [])
+    expected = [] if since_offset_seconds is None else [("node", NOW + since_offset_seconds)]
+    assert [(one.node, one.since_seconds) for one in found] == expected
 
 
 @pytest.mark.parametrize(

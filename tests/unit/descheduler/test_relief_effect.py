@@ -43,6 +43,7 @@ def relieved(
         pytest.param(relieved(0.95, 0.95, 0.95), 1, id="it rose"),
         pytest.param(relieved(0.9, 0.9, 0.9, 0.6), 0, id="one that helped ends it"),
         pytest.param(relieved(0.9, 0.9, None), 0, id="what is not known yet is not judged"),
+        pytest.param(relieved(0.9, None, 0.9, 0.9), 1, id="and ends nothing"),
         pytest.param(relieved(0.9, 0.9, 0.9, share=0.0), 0, id="nothing was expected of the pods"),
         pytest.param(relieved(0.9, 0.9, 0.9, gone_after_seconds=None), 0, id="the pods have not gone yet"),
         pytest.param(relieved(0.9, 0.9, 0.9, gone_after_seconds=150), 1, id="the window shows half of them"),
@@ -53,6 +54,12 @@ def test_the_load_is_compared_with_what_should_have_gone(evictions: tuple[Reliev
     found = relief_effect.ineffective(evictions, MEMORY, POLICY)
     assert (found.in_a_row if found is not None else 0) == in_a_row
     assert relief_effect.ineffective(evictions, "cpu_avg_5m", POLICY) is None
+
+
+def test_where_one_eviction_is_enough_the_first_failure_is_one() -> None:
+    obeyed = scenes.policy(cooldown={"ineffective": {"evictions": 1}})
+    found = relief_effect.ineffective(relieved(0.9, gone_after_seconds=0), MEMORY, obeyed)
+    assert found == relief_effect.Effect(1, 0.1, 0.0, in_a_row=1)
 
 
 def test_what_has_not_left_the_window_is_not_expected_yet() -> None:
