@@ -37,8 +37,9 @@ TARGETS: Final = {
             )
         ),
         _descheduler(
-            "app", "before_peak", "caps", "destinations", "flow_rules", "limits", "mean_lines", "overload",
-            "own_resources", "plan_placements", "planner", "pools", "predictions", "relief_effect", "room", "tenants",
+            "app", "before_peak", "caps", "cluster_watch", "destinations", "flow_rules", "limits", "mean_lines",
+            "overload", "own_resources", "plan_placements", "planner", "pools", "predictions", "relief_effect", "room",
+            "tenants",
         ),
     ),
     "ledger": Target(

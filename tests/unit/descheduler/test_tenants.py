@@ -3,6 +3,8 @@
 The rows of the table in docs/reference/security.md that no other test holds.
 """
 
+import pytest
+
 from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
@@ -47,13 +49,14 @@ def test_a_deletion_cost_says_nothing_about_pods_of_another_owner() -> None:
     assert scenes.evicted(scene.plan()) == ["cheap-0"]
 
 
-def test_of_one_owner_the_pod_with_the_lower_deletion_cost_goes_first() -> None:
+@pytest.mark.parametrize("others", [{}, {COST: "-9"}], ids=["beside one without", "beside one of another owner"])
+def test_of_one_owner_the_pod_with_the_lower_deletion_cost_goes_first(others: dict[str, str]) -> None:
     scene = (
         Scene().node("hot", memory=0.95).node("cool").node("cool2").workload("web", on=["cool", "cool2"], replicas=4)
     )
     for name, gib, cost in (("fits", 12, "5"), ("spared", 14, "1")):
         scene.pod(name, "hot", gib=gib, owner=("ReplicaSet", "web"), labels={"app": "web"}, annotations={COST: cost})
-    scene.workload("other", on=["hot", "cool"], gib=13)
+    scene.workload("other", on=["hot", "cool"], gib=13, annotations=others)
     plan = scene.plan(scenes.policy(limits={"perNode": 10, "perWorkload": 10, "perNamespace": 10}))
     assert scenes.evicted(plan) == ["spared"]
 
