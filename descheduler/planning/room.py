@@ -76,7 +76,7 @@ def left_seconds(history: History, policy: LoadPolicy, now_seconds: float) -> fl
         return 0.0
     cooldown = policy.descheduler.cooldown
     windows = (usage.window_of(policy, name) for name in policy.descheduler.thresholds)
-    rest_seconds = max(cooldown.workload_seconds, cooldown.node_seconds, 2 * max(windows))
+    rest_seconds = max(cooldown.workload_seconds, cooldown.node_seconds, 2 * max(windows, default=0.0))
     return max(0.0, history.last_room_at_seconds + rest_seconds - now_seconds)
 
 

@@ -216,6 +216,11 @@ def test_room_is_not_made_again_for_the_longest_of_two_windows_and_the_cool_down
     assert room.left_seconds(history, policy(cooldown=cooldown), NOW) == left
 
 
+def test_a_policy_without_thresholds_has_cool_downs_only() -> None:
+    quiet = policy(thresholds={}, cooldown={"workload": "1m", "node": "5m"})
+    assert room.left_seconds(History(last_room_at_seconds=NOW - 200), quiet, NOW) == 100
+
+
 def test_pods_that_leave_must_use_less_than_the_one_that_comes() -> None:
     scene = Scene().node("hot", cpu=0.9, labels={"big": "yes"}).node("near", cpu=0.5, labels={"big": "yes"})
     scene.node("spare", cpu=0.1)  # not for the large pod
