@@ -123,9 +123,9 @@ def reference(names: collections.abc.Sequence[str], directory: pathlib.Path, tls
     return Contestant(REFERENCE, [*command, "-listen"], "/", directory, tls)
 
 
-def pss_mebibytes(pid: int) -> float:
-    """Proportional memory of a process and its children."""
-    return sum(_pss_kibibytes(one) for one in _family(pid)) / 1024
+def pss_mebibytes(pid: int, part: str = "Pss") -> float:
+    """Proportional memory of a process and its children, or a part of it: a field of /proc/PID/smaps_rollup."""
+    return sum(_pss_kibibytes(one, part) for one in _family(pid)) / 1024
 
 
 def processor_seconds(pid: int) -> float:
@@ -147,9 +147,9 @@ def _family(pid: int) -> list[int]:
     return [pid, *(one for child in children for one in _family(child))]
 
 
-def _pss_kibibytes(pid: int) -> int:
+def _pss_kibibytes(pid: int, part: str) -> int:
     lines = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return sum(int(line.split()[1]) for line in lines if line.startswith(f"{part}:"))
 
 
 def processors() -> int:

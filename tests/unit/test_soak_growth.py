@@ -1,8 +1,11 @@
 """Growth per day of what processes hold, and sentences about too much of it."""
 
+import os
+
 import pytest
 
-from tests.soak import growth
+from bench import contestants
+from tests.soak import growth, real
 from tests.soak.growth import Sample
 
 HOUR = 3600.0
@@ -26,3 +29,8 @@ def test_an_amount_that_grows_too_fast_is_named() -> None:
     (sentence,) = growth.too_much(rows, {"memory MiB": 20.0}, from_seconds=0.0, process="annotator-0")
     assert sentence == "annotator-0: memory MiB grows by 24.00 a day, at most 20 expected"
     assert list(growth.too_much(rows, {"memory MiB": 30.0}, from_seconds=0.0, process="annotator-0")) == []
+
+
+def test_own_memory_is_what_no_other_process_has_a_share_in() -> None:
+    whole, own = (contestants.pss_mebibytes(os.getpid(), part) for part in ("Pss", real.OWN))
+    assert 0.0 < own < whole

@@ -20,10 +20,11 @@ BOUND_SECONDS: Final = 30.0
 class Arrivals:
     """A thread that creates pods; `bound` counts those that were placed, `late` are sentences about the others."""
 
-    def __init__(self, client: api.Api) -> None:
+    def __init__(self, client: api.Api, *, every_seconds: float = EVERY_SECONDS) -> None:
         self.bound = 0
         self.late: list[str] = []
         self._api = client
+        self._every_seconds = every_seconds
         self._waiting: collections.OrderedDict[str, float] = collections.OrderedDict()  # since when (monotonic)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._arrive)
@@ -48,7 +49,7 @@ class Arrivals:
 
     def _arrive(self) -> None:
         number = 0
-        while not self._stop.wait(EVERY_SECONDS):
+        while not self._stop.wait(self._every_seconds):
             name, number = f"{NAME}{number}", number + 1
             self._api.create(PODS, bodies.pod(name, labels={"arrival": "yes"}))
             self._waiting[name] = time.monotonic()
