@@ -7,6 +7,7 @@ and unlike the ones before; every service's form of a pod is decoded and dropped
 import functools
 import gc
 import itertools
+import pathlib
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -20,10 +21,14 @@ from extender.state import usage_estimates
 from kube import objects
 from kube.pods import compact, pod_view
 from tests import builders
+from tests.unit.extender import worlds
+from tests.unit.extender.test_service import World
 
 WRITTEN_BYTES = 64 * 1024
 PODS = 8
 MOST_BYTES_A_POD = 4096
+PASSING, SPACING_SECONDS = 200, 20.0  # over an hour, twice the longest window
+MOST_BYTES_A_PASSING_POD = 256  # of which its time, one of 1,024 remembered, takes 190
 NUMBERS = itertools.count(1)  # no pod of any test is like another
 FORMS: list[type[objects.Identified]] = [compact.Pod, interned_pods.Pod]
 
@@ -141,3 +146,28 @@ def test_a_pod_that_is_gone_leaves_nothing_of_its_size(
     finally:
         tracemalloc.stop()
     assert kept_bytes / PODS < MOST_BYTES_A_POD
+
+
+def test_an_extender_holds_nothing_of_pods_whose_windows_are_over(tmp_path: pathlib.Path) -> None:
+    world, numbers = World(tmp_path / "policy.yaml"), itertools.count()
+    world.service.view.nodes.node_changed(None, worlds.node("n", worlds.IDLE))
+
+    def held_bytes() -> int:
+        """Bytes after further hours, in which pods come, are placed and go."""
+        for number in itertools.islice(numbers, PASSING):
+            name = f"passing-{number}"
+            waits, bound = builders.lean_pod(name, node=""), worlds.watch_sees(name, "n", world.clock.now())
+            world.service._pod_changed(None, waits)
+            world.service._pod_changed(waits, bound)
+            world.service._pod_changed(bound, None)
+            world.clock.advance(SPACING_SECONDS)
+        world.service.view.placements.assumed(world.clock.now())
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before_bytes = held_bytes()
+        assert (held_bytes() - before_bytes) / PASSING < MOST_BYTES_A_PASSING_POD
+    finally:
+        tracemalloc.stop()
