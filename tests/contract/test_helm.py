@@ -30,6 +30,7 @@ from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
 DEPLOY = helm_client.ROOT / "deploy"
+KEPT_VALUES = helm_client.ROOT / "tests" / "unit" / "formats" / "v0_1_0" / "values.json"
 HASHED = re.compile(r"\b(evenload-settings|evenload-scheduler-config)-[a-z0-9]{10}\b")
 ON = {"enabled": True}
 NIGHTS = ["--time-zone=Europe/Berlin", "--during=20:00-07:00=2", "--during=Fri 20:00-Mon 07:00=0"]
@@ -178,6 +179,16 @@ def test_a_policy_file_of_ones_own_is_taken_to_the_byte_and_not_beside_sections(
     answer = helm.run("template", str(helm_client.CHART), *both)
     assert answer.returncode != 0
     assert "policy and policyFile are both set" in answer.stderr
+
+
+def test_the_values_that_helm_keeps_of_a_release_of_0_1_0_make_the_objects_of_today(
+    helm: Helm, tmp_path: pathlib.Path
+) -> None:
+    chart = tmp_path / "chart"
+    shutil.copytree(helm_client.CHART, chart)
+    shutil.copy(KEPT_VALUES, chart / "values.yaml")  # --reuse-values puts them in place of the chart's own
+    where = ("--namespace=evenload-system", helm_client.KUBERNETES)
+    assert helm.succeed("template", helm_client.RELEASE, str(chart), *where) == helm.template({})
 
 
 def test_in_another_namespace_no_object_names_the_usual_one(helm: Helm) -> None:

@@ -1,8 +1,9 @@
 """Upgrade from 0.1.0 and back: files that 0.1.0 wrote are read without a loss, and texts written now are its own.
 
 `v0_1_0/` holds them, made by 0.1.0's code: a ledger as SQL, a Node's annotations and two ConfigMaps, a policy with
-every key, and that policy and the defaults as 0.1.0 understood them. 0.1.0 reads what is written now as long as it is
-the same, byte for byte; a test that fails here changes docs/reference/compatibility.md.
+every key, that policy and the defaults as 0.1.0 understood them, and its chart's values, which
+tests/contract/test_helm.py reads. 0.1.0 reads what is written now as long as it is the same, byte for byte; a test that
+fails here changes docs/reference/compatibility.md.
 """
 
 import json
