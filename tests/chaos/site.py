@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Final, NamedTuple, TypeAlias
 
 import cluster
@@ -99,8 +99,8 @@ class Process(services.Service):
 
 class Terms(NamedTuple):
     """Of a run: defects by name, the seconds until all has to be ready and a new pod placed, where the code is that the
-    services begin with, how many nodes there are, how many rows the ledger has to have before a run ends, and how long
-    a fault lasts at least and at most.
+    services begin with, how many nodes there are, how many rows the ledger has to have before a run ends, how long a
+    fault lasts at least and at most, and what gives the services their rights.
     """
 
     defects: tuple[str, ...] = ()
@@ -109,6 +109,7 @@ class Terms(NamedTuple):
     nodes: int = NODES
     least_rows: int = 0
     fault_seconds: tuple[float, float] = (1.0, 8.0)
+    grant: Callable[[cluster.Cluster], None] = permissions.apply
 
     @property
     def caps(self) -> Caps:
@@ -334,7 +335,7 @@ def started(directory: pathlib.Path, rng: random.Random, terms: Terms) -> Iterat
     with contextlib.ExitStack() as undo:
         running = undo.enter_context(cluster.Cluster(nodes=terms.nodes, node_exporter=False, audit=True))
         running.api.create("api/v1/namespaces", {"metadata": {"name": permissions.NAMESPACE}})
-        permissions.apply(running)
+        terms.grant(running)
         if terms.defects:
             running.api.create(_BINDINGS, _ADMINISTRATOR)
         made = Site(running, directory, rng, terms)

@@ -1,11 +1,13 @@
-"""`python -m tests.upgrade`: from the version before to this tree and back, replica by replica, under load.
+"""`python -m tests.upgrade`: from the version before to this tree and back, under load.
 
-Two replicas of each service begin with the old version's code, taken from the history of this checkout. While pods
-arrive five times a second and nodes are hot, each replica gets the other code; old and new ones stand side by side for
-a while. The judges are those of runs with faults; besides, no pod may fail to be placed, and no row may be lost. Ends
-with 1 where something did.
+First the chart alone, with everything on, by each major of Helm. Then two replicas of each service begin with the old
+version's code, taken from the history of this checkout, under the rights and the guard of its chart. While pods arrive
+five times a second and nodes are hot, Helm changes the chart, and each replica gets the other code; old and new ones
+stand side by side for a while. The judges are those of runs with faults; besides, no pod may fail to be placed, no row
+may be lost, and the guard refuses what it has to and nothing else. Ends with 1 where something did.
 """
 
+import functools
 import io
 import pathlib
 import random
@@ -18,12 +20,18 @@ from typing import Final
 
 import click
 
+import cluster
 from cluster import cache
+from cluster.demo import permissions
 from tests.chaos import records, site
-from tests.chaos.judging import Recorded
+from tests.chaos.judging import EvictionCall, Recorded
 from tests.chaos.site import Site, Terms
+from tests.contract import helm_client
 from tests.e2e import services
+from tests.upgrade import release
 from tests.upgrade.arrivals import Arrivals
+from tests.upgrade.guard import Attempts
+from tests.upgrade.release import Release
 
 OLD_VERSION: Final = "0.1.0"
 OLD_COMMIT: Final = "37c2cc245eff3bbf5ac9c7d8586ec3c1e43b529a"
@@ -40,14 +48,25 @@ SETTLE_SECONDS: Final = 5.0
 def main(side_by_side: float, rounds: int, seed: int) -> None:
     """Upgrade and go back on a real control plane, and judge."""
     with tempfile.TemporaryDirectory(prefix="evenload-upgrade-") as name:
-        old = unpacked(pathlib.Path(name) / OLD_VERSION)
-        here_directory = pathlib.Path(name) / "site"
-        here_directory.mkdir()
-        with site.started(here_directory, random.Random(seed), Terms(tree=old)) as here:
-            broken, told = play(here, (services.ROOT, old) * rounds, side_by_side)
-    click.echo(told)
+        here = pathlib.Path(name)
+        old = unpacked(here / OLD_VERSION)
+        broken, counts = release.play(here, (old, services.ROOT))
+        (here / "site").mkdir()
+        installed: list[Release] = []
+        terms = Terms(tree=old, grant=functools.partial(install, installed, here / "release", old))
+        with site.started(here / "site", random.Random(seed), terms) as running:
+            failures, words = play(running, installed[0], (services.ROOT, old) * rounds, side_by_side)
+    click.echo(f"{counts}\n{words}")
+    broken += failures
     click.echo("\n".join(broken) or "no placement failed, no row was lost, no invariant was broken")
     sys.exit(1 if broken else 0)
+
+
+def install(installed: list[Release], directory: pathlib.Path, old: pathlib.Path, running: cluster.Cluster) -> None:
+    """Gives the services the rights and the guard of the old version's chart."""
+    installed.append(Release(running, helm_client.MAJORS[0], directory, (old, services.ROOT)))
+    installed[0].install(release.LOADED)
+    permissions.apply(running)  # waits until the rights are in force
 
 
 def unpacked(directory: pathlib.Path) -> pathlib.Path:
@@ -61,25 +80,42 @@ def unpacked(directory: pathlib.Path) -> pathlib.Path:
     return directory
 
 
-def play(here: Site, trees: tuple[pathlib.Path, ...], side_by_side_seconds: float) -> tuple[list[str], str]:
-    """Gives each replica each of these trees in turn; what broke, and a sentence about the load."""
-    arrivals, seen = Arrivals(here.cluster.api), dict[int, Recorded]()
+def play(
+    here: Site, chart: Release, trees: tuple[pathlib.Path, ...], side_by_side_seconds: float
+) -> tuple[list[str], str]:
+    """Gives the chart and each replica the version of each tree; what broke, and a sentence about the load."""
+    arrivals, attempts, known = Arrivals(here.cluster.api), Attempts(here.cluster), dict[int, Recorded]()
     lost: list[str] = []
+    attempts.start()
     arrivals.start()
     try:
         for tree in trees:
-            for step in roll(here, tree, side_by_side_seconds):
+            for step in roll(here, chart, tree, side_by_side_seconds):
                 rows = {row.id: row for row in records.rows(here.ledger)}
-                lost += missing(seen, rows, step)
-                seen |= rows
+                lost += missing(known, rows, step)
+                known |= rows
                 cache.say(f"{step}: {arrivals.bound} pods placed, {len(rows)} rows")
     finally:
         arrivals.end()
+        attempts.end()
     failures = [*unanswered(here), *(f"not placed at once: {one}" for one in arrivals.failures())]
     here.end()
     done = sum(row.result == "evicted" for row in records.rows(here.ledger))
-    told = f"{len(trees)} changes of version, {arrivals.bound} pods placed, {len(seen)} rows, {done} evicted"
-    return [*arrivals.late, *failures, *lost, *here.verdicts()], told
+    words = f"{len(trees)} changes of version, {arrivals.bound} pods placed, {len(known)} rows, {done} evicted"
+    attempted = f"{attempts.answers.total()} attempts at the guard"
+    judged = [*chart.broken, *attempts.verdicts(), *refused(here), *here.verdicts()]
+    return [*arrivals.late, *failures, *lost, *judged], f"{words}, {attempted}"
+
+
+def evictions(here: Site) -> list[EvictionCall]:
+    """The calls of deschedulers up to now, and the attempts, which are dry runs."""
+    return records.evictions(here.cluster.directory / "logs" / "audit.log")
+
+
+def refused(here: Site) -> list[str]:
+    """Sentences about evictions that the apiserver forbade: the guard knows better than one of the deschedulers."""
+    forbidden = [one for one in evictions(here) if one.status == 403 and not one.dry_run]
+    return [f"the eviction of {one.namespace}/{one.pod} was forbidden" for one in forbidden]
 
 
 def unanswered(here: Site) -> list[str]:
@@ -88,8 +124,18 @@ def unanswered(here: Site) -> list[str]:
     return [f"a call failed: {line}" for line in log.splitlines() if SKIPPED in line]
 
 
-def roll(here: Site, tree: pathlib.Path, side_by_side_seconds: float) -> Iterator[str]:
-    """Replaces the replicas one by one; yields what was done after each."""
+def roll(here: Site, chart: Release, tree: pathlib.Path, side_by_side_seconds: float) -> Iterator[str]:
+    """Changes the chart, and with it the guard, then replaces the replicas one by one; yields what was done."""
+    if tree == services.ROOT:
+        chart.upgrade()
+    else:
+        chart.rollback()
+    before = sum(one.accepted for one in evictions(here))
+    here.pause(side_by_side_seconds)
+    evicted = sum(one.accepted for one in evictions(here)) - before
+    if not evicted:
+        here.violations.append(f"the guard of {tree.name} admitted no eviction of deschedulers of another version")
+    yield f"the chart is of {tree.name}, {evicted} evictions since"
     for service in ORDER:
         for number in (0, 1):
             name = f"{service}-{number}"
