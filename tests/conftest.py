@@ -19,8 +19,8 @@ from tests import patience
 
 pytest.register_assert_rewrite("tests.door_suite")  # tests that are not in a test module
 
-# The files that use the shared control plane, in groups that are one for xdist: dealt out apart, each worker would
-# start it anew. Those that have it for themselves for a while (tests/e2e/lent.py) make a group of their own.
+# The files that share a control plane or the image, in groups that are one for xdist: dealt out apart, each worker
+# would make it anew. Those that have it for themselves for a while (tests/e2e/lent.py) make a group of their own.
 SHARED = {
     "control_plane": (
         "test_bad_input",
@@ -44,6 +44,7 @@ SHARED = {
         "test_recording_rules",
     ),
     "fleet": ("test_doctor", "test_effectiveness", "test_extra_metrics"),
+    "image": ("test_fifteen_minutes", "test_image"),
 }
 # Files and groups of half a minute and more, the longest first, by `--durations=0`. The order of the others matters to
 # nobody.
@@ -58,10 +59,9 @@ LONGEST_FIRST = (
     "test_chaos_sabotages",
     "test_descheduler_starving",
     "test_extender_connections",
+    "image",
     "test_helm",
     "fleet",
-    "test_image",
-    "test_fifteen_minutes",
     "test_guide",
     "test_helm_doctor",
     "test_placing",

@@ -87,6 +87,10 @@ class Engine:
                 *("--tag", TAG, "--file", str(tree / "Dockerfile"), str(tree)),
             )
 
+    def configuration_digest(self) -> str:
+        """Returns the digest of the configuration of `TAG`, which names the contents of its layers."""
+        return self._buildah("images", "--no-trunc", "--format", "{{.ID}}", TAG).strip()
+
     def export(self, archive: pathlib.Path, *, as_docker: str = "") -> None:
         """Write `TAG` as an OCI archive, over one that is there; or, under the name given, as Docker loads it."""
         archive.parent.mkdir(parents=True, exist_ok=True)

@@ -13,9 +13,10 @@ TIMESTAMP = 1_790_000_000
 
 
 class Built(NamedTuple):
-    """The image, its archive and its files."""
+    """The image, its configuration's digest, its archive and its files."""
 
     image: archive.Image
+    configuration_digest: str
     path: pathlib.Path
     root: pathlib.Path
 
@@ -32,4 +33,5 @@ def build(directory: pathlib.Path) -> Built:
     made.build(ROOT, timestamp=TIMESTAMP)
     made.export(directory / "evenload.tar")
     archive.unpack(directory / "evenload.tar", directory / "root")
-    return Built(archive.read(directory / "evenload.tar"), directory / "evenload.tar", directory / "root")
+    image = archive.read(directory / "evenload.tar")
+    return Built(image, made.configuration_digest(), directory / "evenload.tar", directory / "root")

@@ -1,11 +1,18 @@
-"""Fixtures of the suites that run whole deschedulers: a control plane with two workloads, as new for each test."""
+"""Fixtures of several suites: a control plane with two workloads, as new for each test, and the image."""
 
 import collections.abc
 
 import pytest
 
-from tests.contract import descheduler_site
+from tests.contract import built_image, descheduler_site
+from tests.contract.built_image import Built
 from tests.contract.descheduler_site import Site, Watcher
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The image of this tree."""
+    return built_image.build(tmp_path_factory.mktemp("image"))
 
 
 @pytest.fixture(scope="module")

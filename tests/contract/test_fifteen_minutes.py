@@ -21,7 +21,8 @@ import yaml
 import cluster
 from cluster import binaries
 from tests import forwarding, pages
-from tests.contract import built_image, helm_client, pod_containers, test_kustomize
+from tests.contract import helm_client, pod_containers, test_kustomize
+from tests.contract.built_image import Built
 from tests.e2e import services, waiting
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]  # it may wait until another process has built the image
@@ -158,9 +159,8 @@ def reader(tmp_path: pathlib.Path) -> Iterator[Reader]:
 
 
 @pytest.fixture
-def kubelet(reader: Reader, tmp_path: pathlib.Path) -> Iterator[pod_containers.Kubelet]:
+def kubelet(reader: Reader, built: Built, tmp_path: pathlib.Path) -> Iterator[pod_containers.Kubelet]:
     """Runs the pods of the release in the image of this tree, and reaches Prometheus by its Service's name."""
-    built = built_image.build(tmp_path)
     made = pod_containers.Kubelet(reader.cluster, NAMESPACE, built.image, built.root, tmp_path / "pods")
     address, port = prometheus_pod(reader.cluster), int(reader.cluster.prometheus_url.rpartition(":")[2])
     made.hosts[PROMETHEUS_HOST] = address
