@@ -63,6 +63,19 @@ def test_at_round_numbers_no_pod_leaves_for_what_sums_of_floats_are_off(
     assert len(scene.plan(obeyed).evictions) == needed
 
 
+def test_every_pod_of_an_overloaded_node_is_listed_by_name_with_its_workload_and_use() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    scene.workload("web", on=["hot", "hot", "cool"]).workload("api", on=["hot", "cool"])
+    (node,) = scene.plan().nodes
+    listed = [(one.pod.name, one.workload, one.used) for one in node.candidates]
+    assert [(name, workload and workload.name) for name, workload, _ in listed] == [
+        ("api-0", "api"),
+        ("web-0", "web"),
+        ("web-1", "web"),
+    ]
+    assert all(used is not None and used.memory_bytes == 4 * GIB for _, _, used in listed)
+
+
 def test_the_pod_that_just_covers_the_excess_goes_before_larger_and_smaller_ones() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool")
     for name, gib in (("small", 4), ("fits", 9.6), ("large", 12)):
