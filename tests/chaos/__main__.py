@@ -20,7 +20,7 @@ from tests.chaos.site import Site, Terms
 
 CHURN: Final = (4, 5, 6)  # replicas of a workload; its budget demands four
 FAULTS_A_CHURN: Final = 3
-MOST_FAULTS: Final = 5  # times as many as wanted, where evictions are rare
+MOST_FAULTS: Final = 5  # times as many as wanted, until each defect shows
 MOST_GROWTH_MEBIBYTES: Final = 40.0
 
 
@@ -80,15 +80,15 @@ def play(count: int, seed: int, kinds: tuple[str, ...], terms: Terms) -> Result:
 
 
 def inject(here: Site, count: int, kinds: tuple[str, ...]) -> collections.Counter[str]:
-    """Injects so many faults, and more while the ledger has too few rows, each once all has recovered from the one
-    before, each kind in each round; how many of each.
+    """Injects so many faults, and more while a defect has not shown, each once all has recovered from the one before,
+    each kind in each round; how many of each.
     """
     injected: collections.Counter[str] = collections.Counter()
     rounds = (here.rng.sample(kinds, len(kinds)) for _ in itertools.count())
     for number, kind in enumerate(itertools.chain.from_iterable(rounds), 1):
-        rows = len(records.rows(here.ledger))
-        if number > count and (rows >= here.least_rows or number > MOST_FAULTS * count):
+        if number > count and (number > MOST_FAULTS * count or not here.missed()):
             break
+        rows = len(records.rows(here.ledger))
         detail = faults.FAULTS[kind](here)
         injected[kind] += 1
         cache.say(f"{number} of {count}: {kind}: {detail}; {rows} rows before")

@@ -205,6 +205,10 @@ SABOTAGES: Final[Mapping[str, Sabotage]] = {
 }
 
 
+# A process has grown between the start and the end, and has ended.
+AT_THE_END: Final = frozenset((*SABOTAGES["grows"].complaints, *SABOTAGES["ends_badly"].complaints))
+
+
 def of_service(service: str, names: Iterable[str]) -> list[str]:
     """Returns those of the names that are defects of this service."""
     return [name for name in names if SABOTAGES[name].service == service]

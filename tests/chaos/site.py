@@ -99,15 +99,14 @@ class Process(services.Service):
 
 class Terms(NamedTuple):
     """Of a run: defects by name, the seconds until all has to be ready and a new pod placed, where the code is that the
-    services begin with, how many nodes there are, how many rows the ledger has to have before a run ends, how long a
-    fault lasts at least and at most, and what gives the services their rights.
+    services begin with, how many nodes there are, how long a fault lasts at least and at most, and what gives the
+    services their rights.
     """
 
     defects: tuple[str, ...] = ()
     ready_seconds: float = READY_SECONDS
     tree: Tree = None
     nodes: int = NODES
-    least_rows: int = 0
     fault_seconds: tuple[float, float] = (1.0, 8.0)
     grant: Callable[[cluster.Cluster], None] = permissions.apply
 
@@ -241,11 +240,6 @@ class Site:
         """Within how many seconds all has to be ready."""
         return self._terms.ready_seconds
 
-    @property
-    def least_rows(self) -> int:
-        """How many rows the ledger has to have before the run ends."""
-        return self._terms.least_rows
-
     def deschedulers(self) -> list[Process]:
         """Both of them."""
         return [one for name, one in self.services.items() if name.startswith("descheduler")]
@@ -319,6 +313,12 @@ class Site:
             *judging.tracebacks(logs),
             *judging.exit_codes(self.codes),
         ]
+
+    def missed(self) -> list[str]:
+        """The words of complaints of defects that no judge says so far, but for those that come at the end."""
+        wanted = [one for one in self._terms.complaints() if one not in sabotages.AT_THE_END]
+        broken = self.verdicts() if wanted else []
+        return [one for one in wanted if not any(one in sentence for sentence in broken)]
 
 
 def is_ready(service: services.Service) -> bool:

@@ -7,7 +7,7 @@ from tests.chaos import sabotages
 from tests.chaos.site import Terms
 
 pytestmark = pytest.mark.cluster
-TERMS = Terms(defects=tuple(sabotages.SABOTAGES), ready_seconds=3.0, least_rows=25)
+TERMS = Terms(defects=tuple(sabotages.SABOTAGES), ready_seconds=3.0)
 MILD = ("lie_about_load", "reset_counters")  # a service that is started again has not grown
 FAULTS = 9
 
