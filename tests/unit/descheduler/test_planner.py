@@ -63,6 +63,31 @@ def test_at_round_numbers_no_pod_leaves_for_what_sums_of_floats_are_off(
     assert len(scene.plan(obeyed).evictions) == needed
 
 
+def test_the_node_whose_excess_is_the_largest_share_of_its_allocatable_is_relieved_first() -> None:
+    scene = Scene().node("equal", memory=0.85).node("reserved", memory=0.82, mutate=halve_allocatable).node("cool")
+    scene.node("a", memory=0.84)  # the first by name
+    scene.workload("web", on=["equal", "reserved", "a", "cool"])
+    assert [one.node.name for one in scene.plan().nodes] == ["reserved", "equal", "a"]
+
+
+def halve_allocatable(body: builders.Body) -> None:
+    """Half of the memory is the system's own."""
+    body["status"]["allocatable"]["memory"] = "16Gi"
+
+
+def test_an_overloaded_node_that_is_not_ready_is_left_alone_with_its_readings() -> None:
+    scene = Scene().node("hot", memory=0.9, mutate=not_ready).node("cool").workload("web", on=["hot", "cool"])
+    (node,) = scene.plan().nodes
+    assert (node.node.name, node.left_alone, node.candidates, node.pool) == ("hot", "it is not ready", (), "")
+    assert node.projected["memory_avg_5m"] == pytest.approx(0.9)
+    assert [one.metric for one in node.overloads] == ["memory_avg_5m"]
+
+
+def not_ready(body: builders.Body) -> None:
+    """The kubelet says so."""
+    body["status"]["conditions"][0]["status"] = "False"
+
+
 def test_every_pod_of_an_overloaded_node_is_listed_by_name_with_its_workload_and_use() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool")
     scene.workload("web", on=["hot", "hot", "cool"]).workload("api", on=["hot", "cool"])
