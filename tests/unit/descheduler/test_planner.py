@@ -63,6 +63,21 @@ def test_at_round_numbers_no_pod_leaves_for_what_sums_of_floats_are_off(
     assert len(scene.plan(obeyed).evictions) == needed
 
 
+def test_after_a_pod_is_chosen_the_next_is_the_one_that_just_covers_what_is_left() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool")  # 9.6 GiB over the target line
+    for name, gib in (("large", 6), ("mid", 5), ("small", 4)):
+        scene.workload(name, on=["hot", "cool"], gib=gib, memory="64Mi")
+    assert scenes.evicted(scene.plan(scenes.policy(limits=MANY))) == ["large-0", "small-0"]
+
+
+def test_a_pod_too_small_for_one_metric_is_asked_for_the_next() -> None:
+    bands = {"evictAbove": 0.8, "evictUntil": 0.6}
+    obeyed = scenes.policy(limits=MANY, thresholds={"memory_avg_5m": bands, "cpu_avg_5m": bands})
+    scene = Scene().node("hot", memory=0.9, cpu=0.85).node("cool")
+    scene.workload("lean", on=["hot", "cool"], gib=0.01, cores=2.5, memory="8Mi")
+    assert scenes.evicted(scene.plan(obeyed)) == ["lean-0"]
+
+
 def test_the_node_whose_excess_is_the_largest_share_of_its_allocatable_is_relieved_first() -> None:
     scene = Scene().node("equal", memory=0.85).node("reserved", memory=0.82, mutate=halve_allocatable).node("cool")
     scene.node("a", memory=0.84)  # the first by name
