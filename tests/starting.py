@@ -112,7 +112,7 @@ class Process:
 
 
 def run(command: Command, *, timeout_seconds: float = 300.0) -> subprocess.CompletedProcess[str]:
-    """What became of a command that ends by itself."""
+    """Runs a command that ends by itself, and returns its exit code and what it wrote."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = Process(command, out, err)
         try:

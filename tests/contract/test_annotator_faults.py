@@ -417,7 +417,7 @@ def test_a_leader_that_was_frozen_writes_nothing_when_it_wakes(site: Site) -> No
 
 
 def threads_stopped(pid: int) -> bool:
-    """Whether all threads of a process stand: a SIGSTOP that was sent is only on its way (proc_pid_stat(5))."""
+    """True if every thread of a process is stopped; after kill() returned, SIGSTOP may not have arrived yet."""
     stats = [file.read_text() for file in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
     return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
@@ -436,7 +436,7 @@ def frozen_in_a_sync(site: Site, replica: Replica) -> Iterator[float]:
     syncs = replica.service.metric(SYNCS)
     os.kill(replica.service.pid, signal.SIGSTOP)
     try:
-        waiting.eventually(lambda: threads_stopped(replica.service.pid), LIMIT, "every thread to stand")
+        waiting.eventually(lambda: threads_stopped(replica.service.pid), LIMIT, "every thread to be stopped")
         held.release(passes=True)
         site.prometheus.rule = annotator_site.passing
         yield syncs
