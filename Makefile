@@ -11,6 +11,8 @@ PYTEST := $(BIN)/python -m pytest
 REAL := $(PYTEST) -n 6 --dist loadfile
 COMPAT := $(addprefix tests/,$(addprefix contract/test_,kube_door.py kube_reflector.py extender_rbac.py extender_scheduler.py \
 	scheduler_config.py descheduler_evicting.py descheduler_markers.py guard.py) e2e/test_relief.py e2e/test_rights.py)
+# Go modules whose programs the suites of `make test` run: compiled within a test, Helm takes most of the test's time.
+PROGRAMS := $(addprefix tests/,goclient grafana contract/helm contract/helm3 contract/krew)
 .DEFAULT_GOAL := help
 # The suites start the services hundreds of times. Containers often forbid Python to keep what it compiled, and then
 # each start compiles everything again, which takes twice as long as starting.
@@ -54,17 +56,17 @@ fuzz: $(STAMP) ## the parsers of what others write, with other inputs each time 
 	for round in $$(seq 1 100 $(or $(FUZZ),20000)); do FUZZ_EXAMPLES=100 $(PYTEST) tests/unit/fuzz -q -n 2 --timeout 0 || exit 1; done
 properties: $(STAMP) ## all property tests with other examples each time (FUZZ=1500 a test; `unit` takes the same 100 or so)
 	FUZZ_EXAMPLES=$(or $(FUZZ),1500) $(PYTEST) tests/unit -m hypothesis -q -n 2 --timeout 0
-real: binaries ## contract and end-to-end suites on the real control plane, six files at a time (they mostly wait), the longest first
+real: programs ## contract and end-to-end suites on the real control plane, six files at a time (they mostly wait), the longest first
 	$(REAL) tests/contract tests/e2e --no-loadscope-reorder -p no:randomly
-shuffled: binaries ## the same in another order each time, which `real` does not do: a gate must say the same twice
+shuffled: programs ## the same in another order each time, which `real` does not do: a gate must say the same twice
 	$(REAL) tests/contract tests/e2e
-contract: binaries ## the doors against the real apiserver and Prometheus
+contract: programs ## the doors against the real apiserver and Prometheus
 	$(REAL) tests/contract
-e2e: binaries ## the whole loop on the real control plane
+e2e: programs ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server hour chaos upgrade soak guided mutants
+.PHONY: venv binaries programs format lock clean bench sbom krew pictures release compat image audit licences compose metrics-server hour chaos upgrade soak guided mutants
 image: $(STAMP) ## build the image as root on Debian, without Docker, into dist/, and print its size, contents and start times
 	$(BIN)/python -m deploy.image $(IMAGE)
 # Not part of `test`: the first run compiles an engine, for some minutes.
@@ -126,6 +128,8 @@ $(STAMP): $(RUNTIME) requirements-dev.txt | $(BIN)/evenload
 	@rm -f .venv/installed-* && touch $@
 binaries: $(STAMP) ## build etcd, apiserver, scheduler, Prometheus ... into the user cache
 	$(BIN)/python -m cluster build
+programs: $(STAMP) ## build the same, and Helm and others that the suites run
+	$(BIN)/python -m cluster build $(PROGRAMS)
 format: $(STAMP) ## let ruff format and sort
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 lock: $(STAMP) ## pin what pyproject.toml and requirements*.in name, with hashes

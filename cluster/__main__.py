@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from cluster import binaries, cache, control_plane, errors, extender_stanza, processes, site, state
+from cluster import binaries, cache, control_plane, errors, extender_stanza, processes, programs, site, state
 
 DIRECTORY = click.option(
     "--directory",
@@ -112,11 +112,14 @@ def status(*, directory: pathlib.Path) -> None:
 
 
 @main.command()
-def build() -> None:
-    """Find or build the commands of the control plane and print where they are."""
+@click.argument("modules", nargs=-1, type=click.Path(path_type=pathlib.Path, exists=True, file_okay=False))
+def build(modules: tuple[pathlib.Path, ...]) -> None:
+    """Find or build the commands of the control plane and the programs of these Go modules, print where they are."""
     with _reported():
         for name, path in binaries.find_or_build().items():
             click.echo(f"{name:24} {path}")
+        for module in modules:
+            click.echo(f"{module.name:24} {programs.built(module)}")
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ APART: Final[dict[str, str]] = {
     "cli.doctor.checks": "the list to which a new check is added",
     "cli.effectiveness_plot": "the only module of the command that draws",
     "cluster.demo.budgets": "judges the demo; fed by a reflector, not by the phases",
+    "cluster.programs": "Go modules of any directory, for benches and tests, too; the control plane is binaries'",
     "descheduler.placement.made_room": "a reading without some pods; destinations are long",
     "extender.verbs.neutral_answers": "answers without a view, so that they cannot wait for one",
     "policy.schema.json_schema": "an entry point: python -m policy.schema.json_schema",

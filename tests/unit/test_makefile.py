@@ -42,3 +42,13 @@ def test_the_command_of_the_environment_runs_from_any_directory(tmp_path: pathli
     command = [str(ROOT / ".venv" / "bin" / "evenload"), "--version"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.startswith("evenload, version ")
+
+
+def test_the_programs_that_suites_run_are_built_before_them() -> None:
+    """Those of suites that are not part of `make test` (`make compose`, `make metrics-server`) take minutes."""
+    apart = {"container_engine", "metrics_server"}
+    modules = {str(path.parent.relative_to(ROOT)) for path in (ROOT / "tests").rglob("go.mod")}
+    command = ["make", "--no-print-directory", "--dry-run", "programs", "STAMP="]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    built = set(done.stdout.partition(" build ")[2].split())
+    assert built == {one for one in modules if not apart & set(pathlib.PurePath(one).parts)}
