@@ -1,7 +1,7 @@
-"""What every suite shares: one real control plane for the whole run, built and started by cluster/ on first use.
+"""What files of tests share: real control planes, built and started by cluster/ on first use.
 
-The contract suites and the end-to-end suite ask for `control_plane`; unit tests never do. Suites that change the shape
-of the cluster (other nodes, a stopped component) start one of their own instead, since several run side by side.
+Most contract suites ask for `control_plane`, most end-to-end suites for `six_nodes`; unit tests ask for none. Suites
+that change the shape of the cluster (other nodes, a stopped component) start one of their own.
 
 It also says what workers of `make real` take at a time, the longest first: whatever is dealt out last ends the run, and
 a file of five minutes must not be that.
@@ -15,12 +15,12 @@ import xdist.scheduler
 
 import cluster
 from kube.door import KubeDoor
-from tests import patience
+from tests import patience, shared
 
 pytest.register_assert_rewrite("tests.door_suite")  # tests that are not in a test module
 
-# The files that share a control plane or the image, in groups that are one for xdist: dealt out apart, each worker
-# would make it anew. Those that have it for themselves for a while (tests/e2e/lent.py) make a group of their own.
+# The files that share something, in groups that are one for xdist: dealt out apart, each worker would make it anew.
+# Those that have `control_plane` for themselves for a while (tests/e2e/lent.py) make a group of their own.
 SHARED = {
     "control_plane": (
         "test_bad_input",
@@ -44,12 +44,24 @@ SHARED = {
         "test_recording_rules",
     ),
     "fleet": ("test_doctor", "test_effectiveness", "test_extra_metrics"),
+    "four nodes": ("test_before_peak", "test_make_room"),
     "image": ("test_fifteen_minutes", "test_image"),
+    "kubectl": ("test_helm", "test_kustomize"),
+    "six nodes": (
+        "test_other_resources",
+        "test_over_mean",
+        "test_placing",
+        "test_pod_classes",
+        "test_pools",
+        "test_shadow",
+    ),
+    "two workloads": ("test_descheduler_once", "test_descheduler_outcomes", "test_descheduler_starving"),
 }
 # Files and groups of half a minute and more, the longest first, by `--durations=0`. The order of the others matters to
 # nobody.
 LONGEST_FIRST = (
     "test_chaos",
+    "six nodes",
     "test_annotator_faults",
     "control_plane, lent",
     "test_descheduler_faults",
@@ -57,16 +69,14 @@ LONGEST_FIRST = (
     "control_plane",
     "test_annotator_writes",
     "test_chaos_sabotages",
-    "test_descheduler_starving",
+    "two workloads",
+    "kubectl",
+    "fleet",
     "test_extender_connections",
     "image",
-    "test_helm",
-    "fleet",
     "test_guide",
     "test_helm_doctor",
-    "test_placing",
-    "test_pools",
-    "test_kustomize",
+    "four nodes",
     "test_metrics_server",
     "test_demo",
     "test_scheduler_model",
@@ -105,18 +115,35 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: rank.get(_dealt_as(item.path), len(rank)))
 
 
-@pytest.fixture(scope="session")
-def control_plane() -> collections.abc.Iterator[cluster.Cluster]:
-    """Three fake nodes under a real apiserver, scheduler, controller-manager and Prometheus, until the run ends."""
-    with cluster.Cluster(nodes=3) as running:
-        yield running
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Ends what a group shares with its last test."""
+    if nextitem is None or _dealt_as(nextitem.path) != _dealt_as(item.path):
+        shared.end()
 
 
-@pytest.fixture(scope="session")
-def fleet() -> collections.abc.Iterator[cluster.Cluster]:
+@pytest.fixture(scope="module")
+def control_plane() -> cluster.Cluster:
+    """Three fake nodes under a real apiserver, scheduler, controller-manager and Prometheus."""
+    return shared.shared("control_plane", lambda: cluster.Cluster(nodes=3))
+
+
+@pytest.fixture(scope="module")
+def fleet() -> cluster.Cluster:
     """The same without the real node_exporter, for stacks of our services (`tests.e2e.stack.started` says why)."""
-    with cluster.Cluster(nodes=3, node_exporter=False) as running:
-        yield running
+    return shared.shared("fleet", lambda: cluster.Cluster(nodes=3, node_exporter=False))
+
+
+@pytest.fixture(scope="module")
+def four_nodes() -> cluster.Cluster:
+    """The same with four nodes."""
+    return shared.shared("four_nodes", lambda: cluster.Cluster(nodes=4, node_exporter=False))
+
+
+@pytest.fixture(scope="module")
+def six_nodes() -> cluster.Cluster:
+    """The same with six nodes."""
+    return shared.shared("six_nodes", lambda: cluster.Cluster(nodes=6, node_exporter=False))
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import collections.abc
 
 import pytest
 
+from tests import shared
 from tests.contract import built_image, descheduler_site
 from tests.contract.built_image import Built
 from tests.contract.descheduler_site import Site, Watcher
@@ -16,10 +17,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> collections.abc.Iterator[Site]:
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Four nodes and two workloads; no descheduler runs."""
-    with descheduler_site.of_two_workloads(tmp_path_factory.mktemp("site")) as made:
-        yield made
+    return shared.shared("plane", lambda: descheduler_site.of_two_workloads(tmp_path_factory.mktemp("site")))
 
 
 @pytest.fixture

@@ -6,10 +6,12 @@ start restarts its pods (Kustomize: a hash behind its name; the chart: a checksu
 annotation by which Helm leaves the ledger's claim.
 """
 
+import functools
 import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -18,12 +20,12 @@ import pytest
 import yaml
 
 import cli.__main__
-import cluster
 from cluster import binaries
 from cluster.demo import permissions
 from deploy.helm import __main__
 from policy.loading import loader
 from runtime import version
+from tests import shared
 from tests.contract import helm_client, test_kustomize, test_scheduler_config
 from tests.contract.helm_client import Document, Helm
 from tests.e2e import waiting
@@ -150,10 +152,17 @@ def comparable(documents: list[Document]) -> dict[tuple[str, str, str], Document
     return result
 
 
+@functools.cache
+def by_kustomize(name: str) -> dict[tuple[str, str, str], Document]:
+    """Objects of an entry of SAME, rendered once for both majors of Helm."""
+    with tempfile.TemporaryDirectory(prefix="evenload-kustomize-") as directory:
+        return comparable(kustomized(SAME[name], pathlib.Path(directory)))
+
+
 @pytest.mark.parametrize("name", SAME)
-def test_helm_makes_the_objects_that_kustomize_makes(helm: Helm, name: str, tmp_path: pathlib.Path) -> None:
+def test_helm_makes_the_objects_that_kustomize_makes(helm: Helm, name: str) -> None:
     rendered = comparable(helm_client.documents(helm.template(SAME[name].values, "--skip-tests")))
-    expected = comparable(kustomized(SAME[name], tmp_path))
+    expected = by_kustomize(name)
     assert rendered.keys() == expected.keys()
     for key, document in expected.items():
         assert rendered[key] == document, key
@@ -335,10 +344,9 @@ def test_values_that_cannot_be_are_refused_by_name(helm: Helm, wrong: str, compl
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[test_kustomize.Site]:
-    """Three nodes, and nothing of ours on them."""
-    with cluster.Cluster(nodes=3, prometheus=False, exporter=False, node_exporter=False) as running:
-        yield test_kustomize.Site(running, tmp_path_factory.mktemp("kubectl"))
+def site(tmp_path_factory: pytest.TempPathFactory) -> test_kustomize.Site:
+    """The site that this file shares with Kustomize's."""
+    return shared.shared("kubectl", lambda: test_kustomize.plain_site(tmp_path_factory.mktemp("kubectl")))
 
 
 @pytest.mark.parametrize("values", [{}, ALL], ids=["by default", "with everything"])

@@ -24,6 +24,7 @@ import cluster
 from cluster import binaries
 from cluster.demo import permissions
 from kube import config, errors
+from tests import shared
 from tests.e2e import services, waiting
 
 pytestmark = pytest.mark.cluster
@@ -145,11 +146,17 @@ class Site:
         }
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+@contextlib.contextmanager
+def plain_site(directory: pathlib.Path) -> Iterator[Site]:
     """Three nodes, and nothing of ours on them."""
     with cluster.Cluster(nodes=3, prometheus=False, exporter=False, node_exporter=False) as running:
-        yield Site(running, tmp_path_factory.mktemp("kubectl"))
+        yield Site(running, directory)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The site that this file shares with the chart's."""
+    return shared.shared("kubectl", lambda: plain_site(tmp_path_factory.mktemp("kubectl")))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ A pod, a reading or a Lease that another file left would count as its own.
 
 import contextlib
 import json
+import re
 import urllib.request
 from collections.abc import Iterator
 
@@ -15,13 +16,22 @@ from tests.e2e import services, waiting
 
 SYSTEM = f"api/v1/namespaces/{permissions.NAMESPACE}"
 CONFIG_MAP = f"api/v1/namespaces/default/configmaps/{heartbeat.CONFIG_MAP}"
+OF_KUBELETS = re.compile(r"kubernetes\.io/|^type$")
+WORKLOADS = tuple(
+    f"apis/{kind}"
+    for kind in (
+        "apps/v1/namespaces/default/deployments",
+        "apps/v1/namespaces/default/replicasets",
+        "policy/v1/namespaces/default/poddisruptionbudgets",
+    )
+)
 UNCONTROLLED = {"cpu_ratio": None, "memory_ratio": None, "hidden": None}
 
 
 @contextlib.contextmanager
 def lent(control_plane: cluster.Cluster) -> Iterator[cluster.Cluster]:
-    """Gives it without pods, readings, heartbeat or `evenload-system`, its nodes at the exporter's own load; afterwards
-    its scheduler asks no extender.
+    """Gives it without workloads, readings, heartbeat or `evenload-system`, its nodes with their kubelets' labels alone
+    and at the exporter's own load; afterwards its scheduler asks no extender.
     """
     _clear(control_plane)
     try:
@@ -33,15 +43,17 @@ def lent(control_plane: cluster.Cluster) -> Iterator[cluster.Cluster]:
 
 def _clear(control_plane: cluster.Cluster) -> None:
     api = control_plane.api
+    for path in WORKLOADS:
+        api.delete(path)
     for namespace in {pod["metadata"]["namespace"] for pod in api.items("api/v1/pods")}:
         api.delete(f"api/v1/namespaces/{namespace}/pods")
     for path in (SYSTEM, CONFIG_MAP):
         if api.exists(path):
             api.delete(path)
     for node in api.items("api/v1/nodes"):
-        api.patch(
-            f"api/v1/nodes/{node['metadata']['name']}", {"metadata": {"annotations": {load_annotation.KEY: None}}}
-        )
+        labels = {label: None for label in node["metadata"]["labels"] if not OF_KUBELETS.search(label)}
+        metadata = {"annotations": {load_annotation.KEY: None}, "labels": labels}
+        api.patch(f"api/v1/nodes/{node['metadata']['name']}", {"metadata": metadata})
     everywhere, body = f"{control_plane.exporter_url}/nodes/*", json.dumps(UNCONTROLLED).encode()
     urllib.request.urlopen(urllib.request.Request(everywhere, data=body), timeout=services.ANSWER_SECONDS).close()
     waiting.eventually(

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+import cluster
 from kube import kinds
 from policy.contract import load_annotation
 from policy.contract.load_annotation import Peak, Reading
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 DAY = "node-0"
@@ -25,7 +27,7 @@ RELIEF_SECONDS = 120.0
 
 
 @pytest.fixture
-def evenload() -> collections.abc.Iterator[stack.Stack]:
+def evenload(four_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """Extender and scheduler on four idle nodes, the descheduler not started yet."""
     write = functools.partial(
         policies.write,
@@ -34,7 +36,7 @@ def evenload() -> collections.abc.Iterator[stack.Stack]:
         descheduler__mode="Enforce",
         descheduler__beforePeak={"thresholds": LINES},
     )
-    with stack.started(4, write) as started:
+    with lent(four_nodes), stack.started_on(four_nodes, write) as started:
         started.start(started.extender)
         started.use_extender()
         yield started

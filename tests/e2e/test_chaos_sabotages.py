@@ -6,7 +6,7 @@ from tests.chaos import __main__ as chaos
 from tests.chaos import sabotages
 from tests.chaos.site import Terms
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]  # beside other control planes all takes longer
 TERMS = Terms(defects=tuple(sabotages.SABOTAGES), ready_seconds=3.0)
 MILD = ("lie_about_load", "reset_counters")  # a service that is started again has not grown
 FAULTS = 9

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+import cluster
 from kube import kinds, objects
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 HOT, NEAR, MID, FAR = "node-0", "node-1", "node-2", "node-3"  # of 32 GiB each
@@ -18,10 +20,10 @@ LIMIT_SECONDS = 120.0
 
 
 @pytest.fixture
-def evenload() -> collections.abc.Iterator[stack.Stack]:
+def evenload(four_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """Annotator, extender and scheduler on four idle nodes, the descheduler not started yet."""
     write = functools.partial(policies.write, descheduler__mode="Enforce", descheduler__makeRoom={})
-    with stack.started(4, write) as started:
+    with lent(four_nodes), stack.started_on(four_nodes, write) as started:
         started.start(started.annotator, started.extender)
         started.use_extender()
         yield started

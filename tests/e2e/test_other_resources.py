@@ -9,7 +9,9 @@ import functools
 
 import pytest
 
+import cluster
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 BUSY = "node-0"
@@ -31,7 +33,7 @@ RELIEF_SECONDS = 300.0  # as of test_relief
 
 
 @pytest.fixture
-def evenload() -> collections.abc.Iterator[stack.Stack]:
+def evenload(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """All three services on six idle nodes, the descheduler not started yet."""
     write = functools.partial(
         policies.write,
@@ -42,7 +44,7 @@ def evenload() -> collections.abc.Iterator[stack.Stack]:
         descheduler__mode="Enforce",
         descheduler__thresholds={"device_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}},
     )
-    with stack.started(6, write) as started:
+    with lent(six_nodes), stack.started_on(six_nodes, write) as started:
         started.start(started.annotator, started.extender)
         started.use_extender()
         yield started

@@ -12,10 +12,12 @@ import typing
 
 import pytest
 
+import cluster
 from kube import kinds
 from policy.contract import owner_usage
 from runtime import clock
 from tests.e2e import bodies, policies, stack, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 HOT, *COOL = (f"node-{index}" for index in range(6))
@@ -26,10 +28,10 @@ FAILED_QUERIES, SYNCS = "evenload_prometheus_query_failures_total", "evenload_an
 
 
 @pytest.fixture(scope="module")
-def running() -> collections.abc.Iterator[stack.Stack]:
+def running(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """Annotator and extender on six nodes; each test starts from idle nodes through `evenload`."""
     write = functools.partial(policies.write, sync__staleAfter=f"{STALE_SECONDS}s")
-    with stack.started(6, write) as started:
+    with lent(six_nodes), stack.started_on(six_nodes, write) as started:
         started.start(started.annotator, started.extender)
         started.use_extender()
         yield started

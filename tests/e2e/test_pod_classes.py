@@ -12,9 +12,11 @@ import click.testing
 import pytest
 
 import cli.__main__
+import cluster
 from kube import kinds
 from runtime import exit_codes
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 FULL, PRODUCING = "node-0", "node-3"
@@ -47,12 +49,12 @@ LARGE: bodies.PodOptions = {
 
 
 @pytest.fixture
-def evenload() -> collections.abc.Iterator[stack.Stack]:
+def evenload(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """Annotator and extender on six idle nodes, and a PriorityClass for production."""
     write = functools.partial(
         policies.write, metrics=[*policies.METRICS, METRIC], sync__staleAfter="60s", podClasses=[PRODUCTION]
     )
-    with stack.started(6, write) as started:
+    with lent(six_nodes), stack.started_on(six_nodes, write) as started:
         started.door.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": CLASS}, "value": 9500})
         for name in (FULL, PRODUCING):
             hot_nodes.labelled(started, name, {PAIR: "yes"})

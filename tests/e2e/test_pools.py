@@ -12,8 +12,10 @@ import click.testing
 import pytest
 
 import cli.__main__
+import cluster
 from kube import objects
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 SPOT, PLAIN = "node-0", "node-3"
@@ -33,10 +35,10 @@ RELIEF_SECONDS = 300.0  # as of test_relief
 
 
 @pytest.fixture(scope="module")
-def running() -> collections.abc.Iterator[stack.Stack]:
+def running(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """All three services on six nodes, the descheduler not started yet."""
     write = functools.partial(policies.write, sync__staleAfter="60s", pools=POOLS)
-    with stack.started(6, write) as started:
+    with lent(six_nodes), stack.started_on(six_nodes, write) as started:
         for name in (SPOT, PLAIN):
             hot_nodes.labelled(started, name, {PAIR: "yes"})
         started.start(started.annotator, started.extender)

@@ -13,8 +13,10 @@ import click.testing
 import pytest
 
 import cli.__main__
+import cluster
 from promql.http import client
 from tests.e2e import policies, stack, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 HOT, *COOL = (f"node-{index}" for index in range(6))
@@ -26,10 +28,10 @@ POINTS = "evenload_extender_shadow_missed_points"
 
 
 @pytest.fixture(scope="module")
-def running() -> collections.abc.Iterator[stack.Stack]:
+def running(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """Annotator and extender on six nodes, in shadow mode; Prometheus scrapes the extender, too."""
     write = functools.partial(policies.write, extender__mode="Shadow", sync__staleAfter=STALE["sync__staleAfter"])
-    with stack.started(6, write) as started:
+    with lent(six_nodes), stack.started_on(six_nodes, write) as started:
         started.start(started.annotator, started.extender)
         started.use_extender()
         targets = started.cluster.directory / "configuration" / "node-exporter-targets.json"
@@ -37,6 +39,7 @@ def running() -> collections.abc.Iterator[stack.Stack]:
         address = started.extender.url.removeprefix("http://")
         targets.write_text(json.dumps([*before, {"targets": [address]}]), encoding="utf-8")
         yield started
+        targets.write_text(json.dumps(before), encoding="utf-8")
 
 
 @pytest.fixture
