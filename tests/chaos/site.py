@@ -40,7 +40,7 @@ PROTECTED: Final = "kept"
 HOT_NODES: Final = 3
 HOT_RATIO, IDLE_RATIO = 0.75, 0.1  # of memory beside the pods'; a node with one of HOT_RATIO and two pods is over 80 %
 CAPS: Final = Caps(per_run=4, per_hour=400, node_seconds=5.0)
-FEW_A_RUN, FEW_AN_HOUR = 2, 10
+FEW_A_RUN, FEW_AN_HOUR, LONG_SECONDS = 2, 10, 60.0
 HEAT_SECONDS: Final = 15.0
 READY_SECONDS: Final = 90.0
 START_SECONDS: Final = 150.0  # for the pods of the beginning, on a busy machine
@@ -112,8 +112,12 @@ class Terms(NamedTuple):
 
     @property
     def caps(self) -> Caps:
-        """The policy's; with defects few in a run and an hour, so that too many are seen soon."""
-        return CAPS._replace(per_run=FEW_A_RUN, per_hour=FEW_AN_HOUR) if self.defects else CAPS
+        """The policy's; with defects few in a run and an hour, and a long rest of nodes, so that too many and too soon
+        are seen soon. On a busy machine a node that has no rest is relieved again after more than five seconds.
+        """
+        if not self.defects:
+            return CAPS
+        return CAPS._replace(per_run=FEW_A_RUN, per_hour=FEW_AN_HOUR, node_seconds=LONG_SECONDS)
 
     def complaints(self) -> list[str]:
         """Words that judges have to say of the defects."""
