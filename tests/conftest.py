@@ -26,7 +26,6 @@ SHARED = {
         "test_bad_input",
         "test_descheduler_evicting",
         "test_descheduler_kills",
-        "test_descheduler_markers",
         "test_guard",
         "test_hostile_pods",
         "test_kube_credentials",
@@ -99,7 +98,7 @@ def _dealt_as(path: str | pathlib.Path) -> str:
 
 
 class Dealer(xdist.scheduler.LoadFileScheduling):  # type: ignore[misc] # xdist has no types
-    """Gives a worker a file at a time, or all that share the control plane."""
+    """Gives a worker a file at a time, or all of a group."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)

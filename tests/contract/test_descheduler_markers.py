@@ -61,15 +61,15 @@ def on_hot(name: str, annotations: dict[str, str]) -> dict[str, object]:
     return bodies.deployment(name, 2, **options)
 
 
-def stored(admin: KubeDoor) -> dict[str, object]:
+def stored(door: KubeDoor) -> dict[str, object]:
     """The same with a volume of the storage class `slow`, which every node can mount."""
     shared: dict[str, object] = {"accessModes": ["ReadWriteMany"], "storageClassName": "slow"}
     source = {"driver": "slow.csi.test", "volumeHandle": "volume-1"}
     size = {"storage": "1Gi"}
     volume = {**shared, "capacity": size, "csi": source, "claimRef": {"namespace": TENANT, "name": "data"}}
     claim = {**shared, "resources": {"requests": size}, "volumeName": "slow"}
-    admin.create(kinds.VOLUMES, {"metadata": {"name": "slow"}, "spec": volume})
-    admin.create(kinds.CLAIMS, {"metadata": {"name": "data"}, "spec": claim}, namespace=TENANT)
+    door.create(kinds.VOLUMES, {"metadata": {"name": "slow"}, "spec": volume})
+    door.create(kinds.CLAIMS, {"metadata": {"name": "data"}, "spec": claim}, namespace=TENANT)
     body = on_hot("stored", {})
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     body["spec"]["template"]["spec"]["volumes"] = volumes  # type: ignore[index]
