@@ -56,23 +56,23 @@ SHARED = {
     ),
     "two workloads": ("test_descheduler_once", "test_descheduler_outcomes", "test_descheduler_starving"),
 }
-# Files and groups of half a minute and more, the longest first, by `--durations=0`. The order of the others matters to
-# nobody.
+# Files and groups of half a minute and more, the longest first, by `--durations=0`, before them those that mostly wait:
+# at the end nothing would run beside them. The order of the others does not matter.
 LONGEST_FIRST = (
+    "test_chaos",
+    "test_chaos_sabotages",
     "kubectl",
     "image",
     "six nodes",
+    "test_guide",
     "control_plane",
     "test_descheduler_faults",
     "control_plane, lent",
     "two workloads",
     "test_annotator_faults",
-    "test_chaos",
     "test_relief",
     "test_demo",
-    "test_guide",
     "test_annotator_writes",
-    "test_chaos_sabotages",
     "test_cluster",
     "test_scheduler_model",
     "test_without_prometheus",
