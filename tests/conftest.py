@@ -1,4 +1,4 @@
-"""What files of tests share: real control planes, built and started by cluster/ on first use.
+"""Fixtures that files of tests share: real control planes, built and started by cluster/ on first use.
 
 Most contract suites ask for `control_plane`, most end-to-end suites for `six_nodes`; unit tests ask for none. Suites
 that change the shape of the cluster (other nodes, a stopped component) start one of their own.
@@ -125,6 +125,12 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         shared.end()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Ends what a group shares after Ctrl-C, too, by which no test is the last one."""
+    shared.end()
+
+
 @pytest.fixture(scope="module")
 def control_plane() -> cluster.Cluster:
     """Three fake nodes under a real apiserver, scheduler, controller-manager and Prometheus."""
@@ -139,13 +145,13 @@ def fleet() -> cluster.Cluster:
 
 @pytest.fixture(scope="module")
 def four_nodes() -> cluster.Cluster:
-    """The same with four nodes."""
+    """Four nodes for stacks of our services, as `fleet`."""
     return shared.shared("four_nodes", lambda: cluster.Cluster(nodes=4, node_exporter=False))
 
 
 @pytest.fixture(scope="module")
 def six_nodes() -> cluster.Cluster:
-    """The same with six nodes."""
+    """Six nodes for stacks of our services, as `fleet`."""
     return shared.shared("six_nodes", lambda: cluster.Cluster(nodes=6, node_exporter=False))
 
 

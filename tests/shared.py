@@ -1,4 +1,4 @@
-"""What the files of a group share in a worker, mostly a control plane: started for the first, ended after the last.
+"""Control planes and the like that the files of a group share in a worker: started for the first, ended after the last.
 
 An idle control plane takes 4 % of a core, so one that stayed until the worker's end would cost as much as several
 starts.
