@@ -56,7 +56,7 @@ fuzz: $(STAMP) ## the parsers of what others write, with other inputs each time 
 	for round in $$(seq 1 100 $(or $(FUZZ),20000)); do FUZZ_EXAMPLES=100 $(PYTEST) tests/unit/fuzz -q -n 2 --timeout 0 || exit 1; done
 properties: $(STAMP) ## all property tests with other examples each time (FUZZ=1500 a test; `unit` takes the same 100 or so)
 	FUZZ_EXAMPLES=$(or $(FUZZ),1500) $(PYTEST) tests/unit -m hypothesis -q -n 2 --timeout 0
-real: programs ## contract and end-to-end suites on the real control plane, eight files at a time (they mostly wait), the longest first
+real: programs ## contract and end-to-end suites on the real control plane, eight files at a time, the longest first
 	$(REAL) tests/contract tests/e2e --no-loadscope-reorder -p no:randomly
 shuffled: programs ## the same in another order each time, which `real` does not do: a gate must say the same twice
 	$(REAL) tests/contract tests/e2e
