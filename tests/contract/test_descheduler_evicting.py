@@ -366,7 +366,6 @@ def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
             return taken if fresh and counted and pod.node_name in taken.node_usage else None
 
         taken = waiting.eventually(whole, 90, "fresh usage of the pod and its node, and its workload")
-    assert taken is not None
     workload = taken.workload_of(pod)
     assert workload is not None
     assert (workload.kind, workload.name, workload.replicas, workload.ready) == ("Deployment", "web", 3, 3)
@@ -412,6 +411,5 @@ def test_the_volumes_of_pods_and_what_nodes_can_attach_are_read(
             return taken if f"{namespace}/data" in taken.volumes else None
 
         taken = waiting.eventually(read_snapshot, 90, "the pods with their volume")
-    assert taken is not None
     assert taken.volumes[f"{namespace}/data"].csi == objects.CsiSource(claimed, "volume-1")
     assert taken.attach_limits[namespace] == {claimed: 7}

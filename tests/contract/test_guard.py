@@ -291,9 +291,7 @@ def guarded_pod(admin: KubeDoor, namespace: str, app: str) -> objects.Pod:
         pods = admin.list(kinds.PODS, namespace=namespace, label_selector=f"app={app}").items
         return next((pod for pod in pods if pod.ready and not pod.deleting), None)
 
-    pod = waiting.eventually(running, waiting.LIMIT_SECONDS, f"a pod of {app} in {namespace}")
-    assert pod is not None
-    return pod
+    return waiting.eventually(running, waiting.LIMIT_SECONDS, f"a pod of {app} in {namespace}")
 
 
 @pytest.mark.usefixtures("guard")

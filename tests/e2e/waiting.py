@@ -17,7 +17,7 @@ _NEVER = threading.Event()
 
 
 def eventually(
-    probe: collections.abc.Callable[[], T],
+    probe: collections.abc.Callable[[], T | None],
     timeout_seconds: float,
     what: str,
     describe: collections.abc.Callable[[], object] | None = None,
