@@ -17,6 +17,8 @@ PROGRAMS := $(addprefix tests/,goclient grafana contract/helm contract/helm3 con
 # The suites start the services hundreds of times. Containers often forbid Python to keep what it compiled, and then
 # each start compiles everything again, which takes twice as long as starting.
 unexport PYTHONDONTWRITEBYTECODE
+# mypy goes by what the files contain, so clones share what it knows of them: 28 s of processor time in a new one.
+export MYPY_CACHE_DIR ?= $(or $(EVENLOAD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/evenload)/mypy
 
 .PHONY: help
 help: ## print this list

@@ -14,7 +14,11 @@ from runtime import version
 
 DEPLOY = __main__.ROOT / "deploy"
 MANIFESTS = __main__.CHART / "manifests"
-jsonschema: Any = importlib.import_module("jsonschema")  # which has no types
+
+
+def validator() -> Any:
+    """Returns a validator of the values; jsonschema, which has no types, takes a second to import."""
+    return importlib.import_module("jsonschema").Draft7Validator(__main__.schema())
 
 
 @pytest.mark.parametrize("path", __main__.texts(), ids=lambda path: path.name)
@@ -38,9 +42,9 @@ def test_no_manifest_is_written_twice() -> None:
 def test_every_value_has_a_default_and_a_meaning_and_the_defaults_are_valid() -> None:
     assert all(one["description"] for one in __main__.by_name().values())
     values = yaml.safe_load((__main__.CHART / "values.yaml").read_text(encoding="utf-8"))
-    validator = jsonschema.Draft7Validator(__main__.schema())
-    validator.check_schema(__main__.schema())
-    assert not list(validator.iter_errors(values))
+    by_schema = validator()
+    by_schema.check_schema(__main__.schema())
+    assert not list(by_schema.iter_errors(values))
     for name, one in __main__.by_name().items():
         found = values
         for key in name.split("."):
@@ -49,10 +53,10 @@ def test_every_value_has_a_default_and_a_meaning_and_the_defaults_are_valid() ->
 
 
 def test_the_schema_of_the_policy_takes_the_sections_of_a_policy_and_no_others() -> None:
-    validator = jsonschema.Draft7Validator(__main__.schema())
+    by_schema = validator()
     whole = json.loads(json.dumps(load_policy.defaults().as_file()))
-    assert not list(validator.iter_errors({"policy": whole}))
-    (error,) = validator.iter_errors({"policy": {"descheduler": {"mode": "Enforc"}}})
+    assert not list(by_schema.iter_errors({"policy": whole}))
+    (error,) = by_schema.iter_errors({"policy": {"descheduler": {"mode": "Enforc"}}})
     assert list(error.path) == ["policy", "descheduler", "mode"]
-    (error,) = validator.iter_errors({"policy": {"deschedular": {}}})
+    (error,) = by_schema.iter_errors({"policy": {"deschedular": {}}})
     assert "deschedular" in error.message
