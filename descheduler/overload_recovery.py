@@ -59,9 +59,9 @@ def _steps(policy: LoadPolicy) -> int:
     return math.ceil(span_seconds / _step_seconds(policy)) + 1 if span_seconds > 0 else 0
 
 
-def _still_relieving(ledger: Ledger, policy: LoadPolicy, now_seconds: float) -> frozenset[overload.Key]:
-    """Nodes from which pods were evicted shortly before a restart: relief goes on where it was."""
+def _still_relieving(ledger: Ledger, policy: LoadPolicy, now_seconds: float) -> dict[overload.Key, float]:
+    """Nodes from which pods were evicted shortly before a restart: relief goes on where it was, as if read now."""
     cooldown, interval_seconds = policy.descheduler.cooldown, policy.descheduler.interval_seconds
     since_seconds = now_seconds - 2 * (cooldown.node_seconds + interval_seconds)
     rows = ledger.rows(Query(since_seconds=since_seconds, outcome="evicted"))
-    return frozenset((row.node, row.metric) for row in rows)
+    return {(row.node, row.metric): now_seconds for row in rows}

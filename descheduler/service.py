@@ -319,7 +319,8 @@ class Service:
         evicted = [one.eviction.overload for one in outcomes if one.result == "evicted"]
         moved = [one for one in evicted if not one.room_for]
         if moved and self._memory is not None:
-            self._memory = overload.with_relief(self._memory, [(one.node, one.metric) for one in moved])
+            keys = [(one.node, one.metric) for one in moved]
+            self._memory = overload.with_relief(self._memory, keys, now_seconds=planned.at_seconds)
         verdicts = {one.eviction.pod.uid: one.told.verdict for one in outcomes if one.told.verdict is not None}
         plan, words = report.plan.with_verdicts(verdicts), "".join(cut.words for cut in cuts)
         return dataclasses.replace(report, outcomes=outcomes, plan=plan, cut_short=words)

@@ -29,10 +29,12 @@ class Streak:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Memory:
-    """State between two runs: streaks above the line, and the nodes being relieved for a metric."""
+    """State between two runs: streaks above the line, and the nodes being relieved for a metric with the time of their
+    last reading.
+    """
 
     streaks: collections.abc.Mapping[Key, Streak] = dataclasses.field(default_factory=dict)
-    relieving: frozenset[Key] = frozenset()
+    relieving: collections.abc.Mapping[Key, float] = dataclasses.field(default_factory=dict)
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -89,24 +91,28 @@ def observe(
     """The memory after one more round of readings, each node judged by its own lines.
 
     A fresh reading above the line starts or continues a streak, a fresh one at or under it ends the streak; without
-    a fresh reading nothing is learnt, and a streak not continued for `staleAfter` (or 1.5 intervals) is forgotten.
-    Relief ends at or under `evictUntil`. Of a node that is neither remembered nor over the line nothing is learnt.
+    a fresh reading nothing is learnt, and a streak or a relief not continued for `staleAfter` (or 1.5 intervals) is
+    forgotten: another node may have that name. Relief ends at or under `evictUntil`. Of a node that is neither
+    remembered nor over the line nothing is learnt.
     """
     streaks: dict[Key, Streak] = {}
-    relieving: set[Key] = set()
+    relieving: dict[Key, float] = {}
     policy = policies.whole
     for metric in policy.descheduler.thresholds:
         for node in sorted(_remembered(memory, metric).union(_over(usages, metric, policies))):
             key, seen, band = (node, metric), usages.get(node), policies.bands(node)[metric]
             value = _reading(seen, metric, policy, now_seconds)
             before = memory.streaks.get(key)
-            broken = before is not None and seen is not None and _too_long_ago(before, seen.at_seconds, policy)
+            broken = (
+                before is not None and seen is not None and _too_long_ago(before.last_seconds, seen.at_seconds, policy)
+            )
             streak = _next_streak(None if broken else before, seen, value, band.evict_above_ratio)
-            if streak is not None and not _too_long_ago(streak, now_seconds, policy):
+            if streak is not None and not _too_long_ago(streak.last_seconds, now_seconds, policy):
                 streaks[key] = streak
-            if key in memory.relieving and (value is None or usage.over(value, band.evict_until_ratio)):
-                relieving.add(key)
-    return Memory(streaks=streaks, relieving=frozenset(relieving))
+            relieved = _next_relief(memory.relieving.get(key), seen, value, band.evict_until_ratio)
+            if relieved is not None and not _too_long_ago(relieved, now_seconds, policy):
+                relieving[key] = relieved
+    return Memory(streaks=streaks, relieving=relieving)
 
 
 def confirmed(
@@ -142,9 +148,9 @@ def bridged_seconds(policy: LoadPolicy) -> float:
     return max(policy.sync.stale_after_seconds, 1.5 * policy.descheduler.interval_seconds)
 
 
-def with_relief(memory: Memory, keys: collections.abc.Iterable[Key]) -> Memory:
+def with_relief(memory: Memory, keys: collections.abc.Iterable[Key], *, now_seconds: float) -> Memory:
     """The memory after pods were evicted from these nodes for these metrics: relief goes on down to the target line."""
-    return dataclasses.replace(memory, relieving=memory.relieving | frozenset(keys))
+    return dataclasses.replace(memory, relieving={**memory.relieving, **dict.fromkeys(keys, now_seconds)})
 
 
 def _remembered(memory: Memory, metric: str) -> set[str]:
@@ -169,9 +175,9 @@ def _reading(reading: NodeUsage | None, metric: str, policy: LoadPolicy, now_sec
     return value if value is not None and usage.usable_ratio(value) else None
 
 
-def _too_long_ago(streak: Streak, at_seconds: float, policy: LoadPolicy) -> bool:
-    """Returns whether the last reading is so old that the streak proves nothing."""
-    return at_seconds - streak.last_seconds > bridged_seconds(policy)
+def _too_long_ago(last_seconds: float, at_seconds: float, policy: LoadPolicy) -> bool:
+    """Returns whether the last reading is so old that it proves nothing."""
+    return at_seconds - last_seconds > bridged_seconds(policy)
 
 
 def _next_streak(
@@ -184,6 +190,14 @@ def _next_streak(
     if streak is None:
         return Streak(reading.at_seconds, reading.at_seconds)
     return Streak(streak.since_seconds, max(streak.last_seconds, reading.at_seconds))
+
+
+def _next_relief(
+    last_seconds: float | None, reading: NodeUsage | None, value: float | None, target_ratio: float
+) -> float | None:
+    if last_seconds is None or value is None or reading is None:
+        return last_seconds
+    return max(last_seconds, reading.at_seconds) if usage.over(value, target_ratio) else None
 
 
 def _entered(memory: Memory, key: Key, policy: LoadPolicy) -> bool:

@@ -115,7 +115,7 @@ class Scene:
             for name, band in policies.bands(node).items()
             if self._ratio(node, name) > band.evict_above_ratio
         }
-        return overload.confirmed(Memory(relieving=frozenset(over)), usages, policies, now_seconds=NOW)
+        return overload.confirmed(Memory(relieving=dict.fromkeys(over, NOW)), usages, policies, now_seconds=NOW)
 
     def plan(self, obeyed: LoadPolicy | None = None, history: History | None = None) -> EvictionPlan:
         """The plan for the scene."""

@@ -137,7 +137,7 @@ def test_without_the_key_a_run_is_as_it_was() -> None:
     scene = morning().node("hot", memory=0.9)
     usages = scene.snapshot().node_usage
     policies = NodePolicies(obeyed, scene.nodes.values())
-    before = Memory(relieving=frozenset({("hot", "memory_avg_5m")}))
+    before = Memory(relieving={("hot", "memory_avg_5m"): NOW})
     memory = overload.observe(before, usages, policies, now_seconds=NOW)
     hot = overload.confirmed(memory, usages, policies, now_seconds=NOW)
     assert [one.node for one in hot] == ["hot"]
@@ -206,7 +206,7 @@ def test_it_is_confirmed_by_the_runs_of_overloaded_for_and_an_unsure_one_begins_
 
 
 def test_relief_that_has_begun_goes_on_while_the_forecast_is_surely_over_the_target() -> None:
-    begun = Memory(relieving=frozenset({("day", CPU)}))
+    begun = Memory(relieving={("day", CPU): NOW})
     assert len(detected(morning(forecast(0.82)), policy(), begun).overloads) == 1  # 0.76 is sure, over 0.75
     ended = detected(morning(forecast(0.80)), policy(), begun)  # 0.74 is
     assert (ended.overloads, ended.memory) == ((), Memory())
@@ -239,9 +239,7 @@ def test_nothing_leaves_before_a_peak_while_a_node_is_hot(before: Memory) -> Non
 
 
 def test_a_node_that_is_still_relieved_comes_first_and_one_that_was_deleted_does_not_count() -> None:
-    begun = Memory(
-        streaks={("day", CPU): Streak(NOW - 600, NOW - 20)}, relieving=frozenset({("warm", "memory_avg_5m")})
-    )
+    begun = Memory(streaks={("day", CPU): Streak(NOW - 600, NOW - 20)}, relieving={("warm", "memory_avg_5m"): NOW})
     scene = morning(forecast(0.95))
     assert len(detected(scene, policy(), begun).overloads) == 1
     scene.node("warm", memory=0.7)
@@ -275,7 +273,7 @@ def test_of_two_forecasts_of_a_resource_the_higher_one_says_how_much_a_pod_grows
     scene = Scene().node("day", cpu=0.3, annotations=expecting(0.6, 0.93, 0.9))
     scene.node("cool", cpu=0.1, annotations=expecting(0.1, 0.2, 0.2))
     scene.workload("web", on=["day", "cool"], cores=0.8, gib=1.0, memory="1Gi", cpu="100m")
-    found = detected(scene, obeyed, Memory(relieving=frozenset({("day", CPU), ("day", "cpu_next_2h")})))
+    found = detected(scene, obeyed, Memory(relieving={("day", CPU): NOW, ("day", "cpu_next_2h"): NOW}))
     assert [one.metric for one in found.overloads] == [CPU, "cpu_next_2h"]
     scene.readings = {name: dict(one.ratios) for name, one in found.usages.items()}
     (eviction,) = planner.plan(scene.snapshot(), found.overloads, found.policies.whole, History()).evictions

@@ -61,7 +61,9 @@ def test_confirmation(readings: list[tuple[float, float | None]], since_offset_s
 )
 def test_relief_goes_on_to_the_target_once_a_pod_was_evicted(ratio: float, goes_on: bool) -> None:
     memory, _ = after((0, 0.9), (180, 0.9))
-    memory, now_seconds = after((190, ratio), memory=overload.with_relief(memory, [("node", METRIC)]))
+    memory, now_seconds = after(
+        (190, ratio), memory=overload.with_relief(memory, [("node", METRIC)], now_seconds=NOW + 180)
+    )
     found = overload.confirmed(memory, usages(ratio, now_seconds), NodePolicies(POLICY), now_seconds=now_seconds)
     assert bool(found) is goes_on
     memory, now_seconds = after((200, 0.7), memory=memory)
@@ -94,8 +96,17 @@ def test_a_node_that_is_gone_is_forgotten() -> None:
     assert memory == Memory()
 
 
+@pytest.mark.parametrize(("silent_seconds", "goes_on"), [(300, True), (301, False)])
+def test_relief_of_a_node_without_readings_is_forgotten_like_its_overload(silent_seconds: float, goes_on: bool) -> None:
+    relieved = overload.with_relief(Memory(), [("node", METRIC)], now_seconds=NOW)
+    memory, _ = after((0, 0.7), (silent_seconds, None), memory=relieved)
+    again = NOW + silent_seconds + 10  # also another node of that name
+    found = overload.confirmed(memory, usages(0.7, again), NodePolicies(POLICY), now_seconds=again)
+    assert bool(found) is goes_on
+
+
 def test_a_node_over_the_second_line_only_is_found() -> None:
     usage = {"node": NodeUsage("node", {METRIC: 0.1, "cpu_avg_5m": 0.9}, NOW)}
-    memory = Memory(relieving=frozenset({("node", "cpu_avg_5m")}))
+    memory = Memory(relieving={("node", "cpu_avg_5m"): NOW})
     found = overload.confirmed(memory, usage, NodePolicies(POLICY), now_seconds=NOW)
     assert [(one.metric, round(one.excess_ratio, 9)) for one in found] == [("cpu_avg_5m", 0.3)]
