@@ -57,17 +57,27 @@ def added_arguments(service: str) -> list[str]:
 
 def grant(running: cluster.Cluster, service: str) -> None:
     """Adds the component's rules to the roles of a service, and nothing else."""
+    _set_rules(running, service, there=True)
+
+
+def withdraw(running: cluster.Cluster, service: str) -> None:
+    """Takes the component's rules off the roles of a service."""
+    _set_rules(running, service, there=False)
+
+
+def _set_rules(running: cluster.Cluster, service: str, *, there: bool) -> None:
     account = f"evenload-{service}"
     for kind in ("ClusterRole", "Role"):
         added = [one["value"] for one in operations(kind, account)]
         if added:
             path = f"{permissions.PATHS[kind].format(namespace=permissions.NAMESPACE)}/{account}"
-            running.api.patch(path, {"rules": [*running.api.get(path)["rules"], *added]})
+            others = [rule for rule in running.api.get(path)["rules"] if rule not in added]
+            running.api.patch(path, {"rules": [*others, *(added if there else [])]})
         where = permissions.NAMESPACE if kind == "Role" else ""
         for rule in added:
             user, name = f"system:serviceaccount:{permissions.NAMESPACE}:{account}", rule.get("resourceNames", [""])[0]
             right = permissions.Right(user, rule["verbs"][0], rule["apiGroups"][0], rule["resources"][0], name, where)
-            permissions.await_right(running, right)
+            permissions.await_right(running, right, allowed=there)
 
 
 class Pod(typing.NamedTuple):

@@ -1,7 +1,7 @@
 """The annotator over metrics-server, under its own account, with the rights that the component adds.
 
 `make metrics-server` runs this file with the real metrics-server, `make test` with the stand-in of
-`metrics_server_site`. One cluster for the file; the tests build on each other in their order.
+`metrics_server_site`. One cluster for the file.
 """
 
 import json
@@ -23,6 +23,7 @@ from tests.e2e import policies, services, waiting
 
 pytestmark = pytest.mark.cluster
 NAMESPACE: Final = permissions.NAMESPACE
+SERVICES: Final = ("annotator", "descheduler")
 WINDOWS_SECONDS: Final = {"avg_5m": 20, "max_1h": 120, "max_1d": 3600}
 METRICS: Final = [
     {
@@ -65,6 +66,14 @@ class World:
 
         waiting.eventually(near, LIMIT, f"{metric} of {node} at {ratio}", lambda: (self.reading(node), self.status()))
 
+    def begin_again(self) -> None:
+        """Takes away what the annotator has written, and the rights to read metrics-server."""
+        self.annotator.kill()
+        for service in SERVICES:
+            metrics_server_site.withdraw(self.cluster, service)
+        for node in self.site.kubelets:
+            self.cluster.api.patch(f"api/v1/nodes/{node}", {"metadata": {"annotations": {load_annotation.KEY: None}}})
+
     def status(self) -> str:
         """The annotator's own words."""
         return self.annotator.text("/readyz?verbose")
@@ -93,6 +102,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             yield made
         finally:
             made.annotator.kill()
+
+
+@pytest.fixture
+def synced(world: World) -> World:
+    """The world with an annotator that has read every node."""
+    if not world.annotator.running:
+        for service in SERVICES:
+            metrics_server_site.grant(world.cluster, service)
+        world.annotator.start()
+    waiting.eventually(lambda: "all 6 metrics fresh for all 3 nodes" in world.status(), LIMIT, "values", world.status)
+    return world
 
 
 def test_the_door_reads_what_metrics_server_serves(world: World) -> None:
@@ -132,6 +152,7 @@ def test_the_door_reads_pods_container_by_container(world: World) -> None:
 
 
 def test_without_the_components_right_nothing_is_read_and_the_annotator_says_why(world: World) -> None:
+    world.begin_again()
     world.annotator.start()
     words = "nodes.metrics.k8s.io is forbidden"
     waiting.eventually(lambda: words in world.status(), LIMIT, "the refusal in /readyz", world.status)
@@ -149,17 +170,16 @@ def test_without_the_components_right_nothing_is_read_and_the_annotator_says_why
     metrics_server_site.grant(world.cluster, "descheduler")
 
 
-def test_nodes_carry_what_their_kubelets_say(world: World) -> None:
-    for number, kubelet in enumerate(world.site.kubelets.values()):
+def test_nodes_carry_what_their_kubelets_say(synced: World) -> None:
+    for number, kubelet in enumerate(synced.site.kubelets.values()):
         kubelet.load(0.2 + number / 5, 0.3 + number / 5)
-    for number, node in enumerate(world.site.kubelets):
-        world.shows(node, "cpu_avg_5m", 0.2 + number / 5)
-        world.shows(node, "memory_max_1d", 0.3 + number / 5)
+    for number, node in enumerate(synced.site.kubelets):
+        synced.shows(node, "cpu_avg_5m", 0.2 + number / 5)
+        synced.shows(node, "memory_max_1d", 0.3 + number / 5)
 
 
-def test_the_doctor_sees_by_the_annotations_that_load_comes_from_metrics_server(world: World) -> None:
-    waiting.eventually(lambda: "all 6 metrics fresh for all 3 nodes" in world.status(), LIMIT, "values", world.status)
-    checks = world.examine()
+def test_the_doctor_sees_by_the_annotations_that_load_comes_from_metrics_server(synced: World) -> None:
+    checks = synced.examine()
     assert "prometheus" not in checks
     assert checks["metrics-server"]["seen"].startswith("metrics.k8s.io/v1beta1 lists 3 nodes, ")
     assert checks["nodes matched"]["seen"] == "3 of 3 nodes matched (by name)"
@@ -170,32 +190,32 @@ def test_the_doctor_sees_by_the_annotations_that_load_comes_from_metrics_server(
     assert {checks[name]["verdict"] for name in names} == {"ok"}
 
 
-def test_a_killed_metrics_server_takes_nothing_away_and_is_read_again(world: World) -> None:
-    world.site.kill()
-    waiting.eventually(lambda: "metrics-server was not read: " in world.status(), LIMIT, "the outage", world.status)
-    values = {node: world.reading(node) for node in world.site.kubelets}
+def test_a_killed_metrics_server_takes_nothing_away_and_is_read_again(synced: World) -> None:
+    synced.site.kill()
+    waiting.eventually(lambda: "metrics-server was not read: " in synced.status(), LIMIT, "the outage", synced.status)
+    values = {node: synced.reading(node) for node in synced.site.kubelets}
     assert all(reading is not None and len(reading.values) == 6 for reading in values.values())
-    syncs = world.annotator.metric(SYNCS)
-    waiting.eventually(lambda: world.annotator.metric(SYNCS) > syncs + 2, LIMIT, "more syncs", world.status)
-    assert world.examine()["metrics-server"]["verdict"] == "fail"
-    assert {node: world.reading(node) for node in world.site.kubelets} == values
-    world.site.start()
-    waiting.eventually(lambda: "metrics-server was not read" not in world.status(), LIMIT, "its end", world.status)
+    syncs = synced.annotator.metric(SYNCS)
+    waiting.eventually(lambda: synced.annotator.metric(SYNCS) > syncs + 2, LIMIT, "more syncs", synced.status)
+    assert synced.examine()["metrics-server"]["verdict"] == "fail"
+    assert {node: synced.reading(node) for node in synced.site.kubelets} == values
+    synced.site.start()
+    waiting.eventually(lambda: "metrics-server was not read" not in synced.status(), LIMIT, "its end", synced.status)
 
 
-def test_a_killed_annotator_goes_on_with_the_peaks_that_nodes_carry(world: World) -> None:
-    kubelet = world.site.kubelets["node-0"]
+def test_a_killed_annotator_goes_on_with_the_peaks_that_nodes_carry(synced: World) -> None:
+    kubelet = synced.site.kubelets["node-0"]
     kubelet.load(0.9, 0.9)
-    world.shows("node-0", "memory_avg_5m", 0.9)
+    synced.shows("node-0", "memory_avg_5m", 0.9)
     kubelet.load(0.1, 0.1)
-    world.shows("node-0", "memory_avg_5m", 0.1)
-    before = world.reading("node-0")
+    synced.shows("node-0", "memory_avg_5m", 0.1)
+    before = synced.reading("node-0")
     assert before is not None
     assert before.windows is not None
-    world.annotator.kill()
-    world.annotator.start()
-    waiting.eventually(lambda: world.annotator.metric(SYNCS) > 2, LIMIT, "syncs", world.annotator.log)
-    after = world.reading("node-0")
+    synced.annotator.kill()
+    synced.annotator.start()
+    waiting.eventually(lambda: synced.annotator.metric(SYNCS) > 2, LIMIT, "syncs", synced.annotator.log)
+    after = synced.reading("node-0")
     assert after is not None
     assert after.windows is not None
     assert after.values["memory_max_1d"] > 0.85
