@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from descheduler.planning import flow_rules, planner
+from descheduler.planning.plans import EvictionPlan
 from descheduler.planning.verdicts import Cause
 from descheduler.snapshot import workloads
 from descheduler.snapshot.eviction_history import FlowHistory, History
@@ -183,14 +184,19 @@ def test_a_pod_is_matched_and_counted_by_the_kind_of_the_workload_above_its_owne
 
     names, scene = ("w0", "w1"), crowd(2)
     rule = {"match": {"kinds": ["Deployment"]}, "allow": {"perMinute": 1}}
-    obeyed = scenes.policy(limits=UNBRAKED, flow=[rule])
     sets = [builders.replica_set(name, replicas=2, labels={"app": name}, mutate=owned) for name in names]
     every = [builders.decoded(deployed(name), objects.Deployment) for name in names]
     known = workloads.Index({"ReplicaSet": sets, "Deployment": every})
     taken = dataclasses.replace(scene.snapshot(), workloads=known)
-    plan = planner.plan(taken, scene.overloads(obeyed), obeyed, History())
+
+    def planned(rule: dict[str, object]) -> EvictionPlan:
+        obeyed = scenes.policy(limits=UNBRAKED, flow=[rule])
+        return planner.plan(taken, scene.overloads(obeyed), obeyed, History())
+
+    plan = planned(rule)
     assert sorted(map(str, plan.causes)) == ["chosen", "flow_rate"]
     assert [one.flow for one in plan.evictions] == [flow_rules.key(FlowRule.model_validate(rule))]
+    assert sorted(map(str, planned({**rule, "allow": "Never"}).causes)) == ["flow_never", "flow_never"]
 
 
 def test_a_changed_rate_keeps_the_past_of_its_conditions() -> None:

@@ -131,7 +131,8 @@ def test_a_pod_that_prefers_to_stay_goes_last_and_the_plan_says_so() -> None:
     plan = scene.plan()
     assert scenes.evicted(plan) == ["large-0"]
     assert scenes.judged(plan)["fits-0"].verdict.detail.endswith(f"{PREFER} has it come last")
-    assert scenes.evicted(scene.plan(scenes.policy(protect={"markers": {"preferNoEviction": False}}))) == ["fits-0"]
+    for ignored in ({"markers": {"preferNoEviction": False}}, {"optOut": {"exceptNamespaces": ["default"]}}):
+        assert scenes.evicted(scene.plan(scenes.policy(protect=ignored))) == ["fits-0"]
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,7 @@ CASES = [
         id="younger than a longer age",
     ),
     pytest.param({"mutate": set_status(startTime=OLDER)}, {}, "chosen", id="old enough"),
+    pytest.param({"mutate": set_status(startTime=OLDER)}, {"minPodAge": "301s"}, "chosen", id="old enough since now"),
     pytest.param({"mutate": lambda body: body["status"].pop("startTime")}, {}, "chosen", id="created long ago"),
     pytest.param({"mutate": volume(hostPath={"path": "/x"})}, {}, "local_storage: volume data", id="a hostPath"),
     pytest.param({"mutate": volume(emptyDir={})}, {}, "local_storage: volume data", id="an emptyDir on disk"),
