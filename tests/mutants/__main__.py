@@ -25,6 +25,7 @@ PYTEST: Final = ("-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
 # Property tests take a hundred examples for each mutant, so that they run for survivors alone, where they are to.
 EXAMPLES: Final = (*PYTEST, "-m", "not hypothesis")
 PROPERTIES: Final = (*PYTEST, "-m", "hypothesis", "--hypothesis-profile", "unshrunk")
+NO_TESTS: Final = 5  # the exit code of pytest
 
 
 @click.command()
@@ -34,6 +35,8 @@ PROPERTIES: Final = (*PYTEST, "-m", "hypothesis", "--hypothesis-profile", "unshr
 @click.option("--properties", is_flag=True, help="Run the survivors again by property tests.")
 def main(name: str, directory: pathlib.Path | None, processes: int, properties: bool) -> None:
     """Mutate one target; the survivors as diffs on stdout, mutmut's progress and the count on stderr."""
+    if properties and not has_properties(TARGETS[name]):
+        raise click.UsageError(f"{name} has no property tests; leave out --properties")
     where = directory or ROOT / "build" / "mutants" / name
     shutil.rmtree(where, ignore_errors=True)
     shutil.copytree(ROOT, where, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
@@ -46,6 +49,12 @@ def main(name: str, directory: pathlib.Path | None, processes: int, properties: 
     show(where, survivors)
     for status, count in collections.Counter(found.values()).most_common():
         click.echo(f"{name}: {count} {status} of {len(found)}", err=True)
+
+
+def has_properties(target: Target) -> bool:
+    """Whether a property test is among the target's tests: mutmut fails where there is none to run."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", *PROPERTIES, *target.tests]
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False).returncode != NO_TESTS
 
 
 def run(
