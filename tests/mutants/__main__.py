@@ -52,7 +52,7 @@ def main(name: str, directory: pathlib.Path | None, processes: int, properties: 
 
 
 def has_properties(target: Target) -> bool:
-    """Whether a property test is among the target's tests: mutmut fails where there is none to run."""
+    """Returns whether a property test is among the target's tests: mutmut fails where there is none to run."""
     command = [sys.executable, "-m", "pytest", "--collect-only", *PROPERTIES, *target.tests]
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False).returncode != NO_TESTS
 
