@@ -33,7 +33,7 @@ class Helm:
             "HELM_CONFIG_HOME": str(home / "config"),
             "HELM_DATA_HOME": str(home / "data"),
             "KUBECONFIG": str(kubeconfig or home / "none"),
-            "GOGC": "off",  # it ends before a collection pays
+            "GOGC": "off",  # Helm ends before a collection pays
         }
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
