@@ -20,6 +20,9 @@ FRONT_PROXY = "front-proxy-client"  # as which the apiserver asks the servers of
 OPEN_PATHS = "/healthz,/readyz,/livez,/metrics"
 NODE_LEASE_SECONDS = 40
 WORKERS = 64
+# One annotates every node with a hint for kubelets that do not exist here, the other signs the certificates of such
+# kubelets and watches the authority's files by four of the 128 inotify instances that a user has.
+WITHOUT = "-ttl-controller,-certificatesigningrequest-signing-controller"
 
 Arguments = list[str]
 
@@ -141,11 +144,9 @@ def controller_manager(layout: Layout, *, port: int) -> Arguments:
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={layout.pki('service-accounts.key')}",
         f"--root-ca-file={layout.pki('ca.crt')}",
-        f"--cluster-signing-cert-file={layout.pki('ca.crt')}",
-        f"--cluster-signing-key-file={layout.pki('ca.key')}",
         "--kube-api-qps=1000",
         "--kube-api-burst=2000",
-        "--controllers=*,-ttl-controller",  # it annotates every node with a hint for kubelets that do not exist here
+        f"--controllers=*,{WITHOUT}",
         "--node-monitor-period=2s",  # default 5s; a new node loses its not-ready taint in this rhythm
         "--node-monitor-grace-period=10m",  # default 50s: a machine on which kwok starves for so long has no dead nodes
         "--concurrent-deployment-syncs=20",

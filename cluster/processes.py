@@ -22,7 +22,7 @@ STOP_SECONDS = 15.0
 KILLED_SECONDS = 120.0  # nothing survives SIGKILL, but a busy machine may take its time over the end
 POLL_SECONDS = 0.1  # asking three times as often took as much CPU as a component that starts on the same core
 CLASH_ATTEMPTS = 5
-# Linux lets a user have 128 inotify instances, of which one control plane takes 12. Beyond that Prometheus answers that
+# Linux lets a user have 128 inotify instances, of which one control plane takes 9. Beyond that Prometheus answers that
 # it is ready and finds no target.
 OUT_OF_FILES = "too many open files"
 FILES_ADVICE = (

@@ -57,7 +57,7 @@ def test_the_node_lifecycle_and_disruption_controllers_stay_on() -> None:
     controllers = next(
         item for item in components.controller_manager(LAYOUT, port=4) if item.startswith("--controllers=")
     )
-    assert controllers == "--controllers=*,-ttl-controller"
+    assert controllers == "--controllers=*,-ttl-controller,-certificatesigningrequest-signing-controller"
 
 
 def test_the_scheduler_has_the_feature_gates_asked_for_and_no_others() -> None:
