@@ -50,7 +50,7 @@ types: $(STAMP) ## mypy strict, tests included
 layers: $(STAMP) ## imports point down only
 	$(BIN)/lint-imports
 unit: $(STAMP) ## unit tests
-	$(PYTEST) tests/unit tests/test_architecture.py -q -n 2 --dist worksteal
+	$(PYTEST) tests/unit tests/test_architecture.py -q -n 3 --dist worksteal
 browser: $(STAMP) ## the console in Chromium, which is installed first where that is allowed
 	$(BIN)/python -m tests.browser.chromium && $(PYTEST) tests/browser -q -n 2
 # Hypothesis remembers and compares all examples of a run: 20,000 of whole documents took over 24 GiB, so it is rounds.
