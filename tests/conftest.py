@@ -45,7 +45,7 @@ SHARED = {
     "fleet": ("test_doctor", "test_effectiveness", "test_extra_metrics"),
     "four nodes": ("test_before_peak", "test_make_room"),
     "image": ("test_fifteen_minutes", "test_image"),
-    "kubectl": ("test_helm", "test_kustomize"),
+    "kubectl": ("test_helm", "test_krew", "test_kustomize"),
     "six nodes": (
         "test_other_resources",
         "test_over_mean",
@@ -79,7 +79,6 @@ LONGEST_FIRST = (
     "fleet",
     "test_metrics_server",
     "four nodes",
-    "test_krew",
     "test_kube_reflector",
     "test_extender_connections",
     "test_placeholders",

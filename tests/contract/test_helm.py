@@ -354,7 +354,7 @@ def test_the_apiserver_accepts_every_object_and_warns_of_none(
     site: test_kustomize.Site, helm: Helm, values: Mapping[str, Any], tmp_path: pathlib.Path
 ) -> None:
     site.define(test_kustomize.CRDS)
-    site.apply(DEPLOY / "namespace", "--server-side")  # which refuses pods that are not `restricted`
+    site.make_namespace()  # which refuses pods that are not `restricted`
     accounts = permissions.PATHS["ServiceAccount"].format(namespace=test_kustomize.NAMESPACE)
     if not site.cluster.api.exists(f"{accounts}/evenload-doctor"):  # a bare Pod is refused without its account
         site.cluster.api.create(accounts, {"metadata": {"name": "evenload-doctor"}})

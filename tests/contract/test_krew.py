@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-import cluster
 from cluster import binaries, programs
 from runtime import version
+from tests import shared
+from tests.contract import test_kustomize
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -42,14 +43,14 @@ def test_krew_installs_the_plugin_and_kubectl_runs_it(tmp_path: pathlib.Path) ->
     kubectl = str(binaries.find_or_build()["kubectl"])
     files = [f"--manifest={tmp_path / 'evenload.yaml'}", f"--archive={archive}"]
     done([str(programs.built(KREW)), "install", *files], environment)
-    with cluster.Cluster(2, scheduler=False, prometheus=False, exporter=False, node_exporter=False) as running:
-        environment["KUBECONFIG"] = str(running.kubeconfig)
-        environment["PATH"] = f"{tmp_path / 'krew' / 'bin'}:{environment['PATH']}"
-        first = run([kubectl, "evenload", "nodes"], environment)
-        assert "installing into" in first.stderr
-        again = run([kubectl, "evenload", "nodes"], environment)
-        # Nothing of Evenload runs in this cluster: that is what the plugin finds out, from the kubeconfig alone.
-        service = "evenload-system/evenload-extender"
-        assert again.stderr.startswith(f"error: no pod behind Service {service} of {running.api_url}")
-        assert (first.returncode, again.returncode) == (3, 3)
-        assert done([kubectl, "evenload", "--version"], environment) == f"evenload, version {version.VERSION}\n"
+    running = shared.shared("kubectl", lambda: test_kustomize.plain_site(tmp_path / "kubectl")).cluster
+    environment["KUBECONFIG"] = str(running.kubeconfig)
+    environment["PATH"] = f"{tmp_path / 'krew' / 'bin'}:{environment['PATH']}"
+    first = run([kubectl, "evenload", "nodes"], environment)
+    assert "installing into" in first.stderr
+    again = run([kubectl, "evenload", "nodes"], environment)
+    # Nothing of Evenload runs in this cluster: that is what the plugin finds out, from the kubeconfig alone.
+    service = "evenload-system/evenload-extender"
+    assert again.stderr.startswith(f"error: no pod behind Service {service} of {running.api_url}")
+    assert (first.returncode, again.returncode) == (3, 3)
+    assert done([kubectl, "evenload", "--version"], environment) == f"evenload, version {version.VERSION}\n"

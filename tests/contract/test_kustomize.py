@@ -33,6 +33,7 @@ DEPLOY = ROOT / "deploy"
 NAMESPACE = permissions.NAMESPACE
 OVERLAYS = sorted(path.name for path in (DEPLOY / "kustomize" / "overlays").iterdir())
 PLACEHOLDERS = sorted(f"placeholder/overlays/{path.name}" for path in (DEPLOY / "placeholder" / "overlays").iterdir())
+RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 SECOND = "scheduler/second"
 USER = f"system:serviceaccount:{NAMESPACE}:evenload-scheduler"
 ONE_OF_EACH_BINDING = (
@@ -72,6 +73,8 @@ class Site:
         tools = [tool for tool in binaries.TOOLS if tool.name in ("kubectl", "kube-scheduler")]
         self.commands = binaries.find_or_build(tools)
         self._options = [f"--kubeconfig={running.kubeconfig}", f"--cache-dir={directory}"]
+        self._shipped: dict[pathlib.Path, str] = {}
+        self._defined: set[pathlib.Path] = set()
 
     def kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """What kubectl answers, whatever its exit code."""
@@ -79,19 +82,33 @@ class Site:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
     def rendered(self, directory: pathlib.Path) -> list[Document]:
-        """Every object of a kustomization."""
-        answer = self.kubectl("kustomize", str(directory))
-        assert answer.returncode == 0, answer.stderr
-        return list(yaml.safe_load_all(answer.stdout))
+        """Every object of a kustomization; one that is shipped is rendered once."""
+        text = self._shipped.get(directory, "")
+        if not text:
+            answer = self.kubectl("kustomize", str(directory))
+            assert answer.returncode == 0, answer.stderr
+            text = answer.stdout
+        if directory.is_relative_to(DEPLOY):
+            self._shipped[directory] = text
+        return list(yaml.load_all(text, Loader=yaml.CSafeLoader))
 
     def checked(self, directory: pathlib.Path) -> subprocess.CompletedProcess[str]:
         """A kustomization validated and admitted by the apiserver, without being stored; a warning is an error."""
-        self.apply(DEPLOY / "namespace", "--server-side")  # else the apiserver remarks on two ways of applying
+        self.make_namespace()
         how = ("--server-side", "--dry-run=server", "--validate=strict", "--warnings-as-errors")
         return self.kubectl("apply", "-k", str(directory), *how)
 
+    def make_namespace(self) -> None:
+        """The namespace of all, unless it is there as shipped (Helm makes one without labels); server-side, or the
+        apiserver remarks on two ways of applying.
+        """
+        if not self.cluster.api.items("api/v1/namespaces", labelSelector=RESTRICTED):
+            self.apply(DEPLOY / "namespace", "--server-side")
+
     def define(self, file: pathlib.Path) -> None:
         """Custom resources, known to the apiserver when this returns."""
+        if file in self._defined:
+            return
         answer = self.kubectl("apply", "--server-side", "-f", str(file))
         assert answer.returncode == 0, answer.stderr
         waited = ("wait", "--for=condition=Established", f"--timeout={waiting.LIMIT_SECONDS:.0f}s", "-f", str(file))
@@ -100,6 +117,7 @@ class Site:
         for one in yaml.safe_load_all(file.read_text(encoding="utf-8")):  # established is a moment before described
             asked = functools.partial(self._described, one["spec"]["names"]["plural"])
             waiting.eventually(asked, waiting.LIMIT_SECONDS, f"{one['metadata']['name']} to be served")
+        self._defined.add(file)
 
     def _described(self, plural: str) -> bool:
         """Whether the apiserver publishes the schema that strict validation goes by."""
@@ -495,7 +513,7 @@ def test_another_policy_restarts_no_pod(site: Site) -> None:
 
 
 def test_the_second_scheduler_binds_pods_under_its_own_account(site: Site, tmp_path: pathlib.Path) -> None:
-    site.apply(DEPLOY / "namespace", "--server-side")
+    site.make_namespace()
     site.apply(DEPLOY / SECOND)
     for right in ONE_OF_EACH_BINDING:
         permissions.await_right(site.cluster, right)

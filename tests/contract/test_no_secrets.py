@@ -12,21 +12,17 @@ import contextlib
 import http.client
 import itertools
 import json
-import os
 import pathlib
 import signal
-import subprocess
-import sys
 import threading
 from typing import Any, Final
 
 import pytest
 
 from runtime import certificates, clock
-from tests import builders, scripted_http
+from tests import builders, scripted_http, starting
 from tests.e2e import services, waiting
 
-ROOT = pathlib.Path(__file__).parents[2]
 TOKEN, PASSWORD, HEADER, FILE, ENVIRONMENT, CLIENT, QUERY = (f"pl4nt3d-{n}-s3cr3t" for n in range(7))
 LOGIN = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
 SECRETS: Final = (TOKEN, PASSWORD, LOGIN, HEADER, FILE, ENVIRONMENT, CLIENT, QUERY)
@@ -132,12 +128,11 @@ class World:
         """The path of a file in here."""
         return str(self.directory / name)
 
-    def start(self, name: str, *command: str) -> subprocess.Popen[bytes]:
-        """Run a command of ours; both streams go to NAME.log."""
-        environment = {**os.environ, "API_TOKEN": ENVIRONMENT, "AWS_SECRET_ACCESS_KEY": ENVIRONMENT, "COLUMNS": "500"}
+    def start(self, name: str, module: str, *arguments: str) -> starting.Process:
+        """Runs a command of ours; both streams go to NAME.log."""
+        environment = {"API_TOKEN": ENVIRONMENT, "AWS_SECRET_ACCESS_KEY": ENVIRONMENT, "COLUMNS": "500"}
         with (self.directory / f"{name}.log").open("ab") as log:
-            arguments = [sys.executable, "-m", *command]
-            return subprocess.Popen(arguments, cwd=ROOT, env=environment, stdout=log, stderr=log)
+            return starting.Process(starting.Command(module, arguments, environment), log, log)
 
     def service(self, name: str, *more: str) -> list[str]:
         """The command of a service, at its highest verbosity."""
