@@ -22,7 +22,7 @@ NODE_LEASE_SECONDS = 40
 WORKERS = 64
 # One annotates every node with a hint for kubelets that do not exist here, the other signs the certificates of such
 # kubelets and watches the authority's files by four of the 128 inotify instances that a user has.
-WITHOUT = "-ttl-controller,-certificatesigningrequest-signing-controller"
+DISABLED_CONTROLLERS = "-ttl-controller,-certificatesigningrequest-signing-controller"
 
 Arguments = list[str]
 
@@ -146,7 +146,7 @@ def controller_manager(layout: Layout, *, port: int) -> Arguments:
         f"--root-ca-file={layout.pki('ca.crt')}",
         "--kube-api-qps=1000",
         "--kube-api-burst=2000",
-        f"--controllers=*,{WITHOUT}",
+        f"--controllers=*,{DISABLED_CONTROLLERS}",
         "--node-monitor-period=2s",  # default 5s; a new node loses its not-ready taint in this rhythm
         "--node-monitor-grace-period=10m",  # default 50s: a machine on which kwok starves for so long has no dead nodes
         "--concurrent-deployment-syncs=20",

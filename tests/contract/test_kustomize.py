@@ -83,14 +83,15 @@ class Site:
 
     def rendered(self, directory: pathlib.Path) -> list[Document]:
         """Every object of a kustomization; one that is shipped is rendered once."""
-        text = self._shipped.get(directory, "")
-        if not text:
-            answer = self.kubectl("kustomize", str(directory))
-            assert answer.returncode == 0, answer.stderr
-            text = answer.stdout
+        text = self._shipped.get(directory) or self._kustomized(directory)
         if directory.is_relative_to(DEPLOY):
             self._shipped[directory] = text
         return list(yaml.load_all(text, Loader=yaml.CSafeLoader))
+
+    def _kustomized(self, directory: pathlib.Path) -> str:
+        answer = self.kubectl("kustomize", str(directory))
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout
 
     def checked(self, directory: pathlib.Path) -> subprocess.CompletedProcess[str]:
         """A kustomization validated and admitted by the apiserver, without being stored; a warning is an error."""
