@@ -1,4 +1,4 @@
-"""Nothing that is secret is told: processes as users run them, at the highest verbosity, while everything goes wrong.
+"""Nothing that is secret is told: our commands, at the highest verbosity, while everything goes wrong.
 
 Secrets are planted where they come from: token and client key of the kubeconfig, a password in Prometheus' address, a
 header, a token file, the environment, and what clients send us. The apiserver and Prometheus are scripts that answer
