@@ -32,7 +32,7 @@ def shapes() -> list[cluster.NodeShape]:
             taints.append(("spot", "", "PreferNoSchedule"))
         if number % 9 == 4:
             taints.append(("old", "", "PreferNoSchedule"))
-        pods = 12 if number % 10 == 6 else 110
+        pods = 6 if number % 10 == 6 else 110
         made.append(cluster.NodeShape(f"node-{number:02}", cpu, memory, pods, labels, taints))
     return made
 

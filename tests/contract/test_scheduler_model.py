@@ -30,7 +30,7 @@ from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
 NAMESPACE = "default"
-PODS = 250
+PODS = 160
 AGREEMENT_RATIO = 0.95
 RULES = set(planned_cluster.RULES.values()) - {"cordon"} | {
     "requests",
