@@ -19,11 +19,11 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from runtime import reloading
+from tests import evenload_script
 
 ROOT: Final = pathlib.Path(__file__).parents[1]
 # The folders with Python of this tree.
@@ -195,8 +195,7 @@ class Directory:
             shutil.copytree(ROOT / name, path / name)
         script = path / ".bin" / "evenload"
         script.parent.mkdir()
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m cli "$@"\n', encoding="utf-8")
-        script.chmod(0o755)
+        evenload_script.write(script)
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("EVENLOAD_", "KUBE"))},
             **{"PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "120", "KUBECONFIG": str(path / "no-kubeconfig")},

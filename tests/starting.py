@@ -73,7 +73,7 @@ class Process:
 
     def __init__(self, command: Command, stdout: IO[bytes], stderr: IO[bytes]) -> None:
         files = Descriptor(stdout.fileno()), Descriptor(stderr.fileno())
-        self._process = context().Process(target=_run, args=(command, *files), daemon=True)
+        self._process = context().Process(target=run_here, args=(command, *files), daemon=True)
         self._process.start()
         assert self._process.pid is not None
         self.args = [command.module, *command.arguments]
@@ -120,7 +120,8 @@ def run(command: Command, *, timeout_seconds: float = 300.0) -> subprocess.Compl
         return subprocess.CompletedProcess(process.args, code, out.read().decode(), err.read().decode())
 
 
-def _run(command: Command, stdout: int, stderr: int) -> None:
+def run_here(command: Command, stdout: int, stderr: int) -> None:
+    """Runs a command in this process, which is a fork of its own, with these files."""
     os.dup2(stdout, 1)
     os.dup2(stderr, 2)
     os.environ.update(command.environment)

@@ -32,6 +32,7 @@ HISTORY_SECONDS = 900
 NODE_BYTES = 32 * 2**30
 SERVICES = ("annotator", "extender", "descheduler")
 LIMIT = 2 * waiting.LIMIT_SECONDS  # a hot spot of a minute has to pass, too
+PAUSE_SECONDS = 2.0  # a command is a process: five a second for that minute took two thirds of the guide's time
 
 
 class Guide:
@@ -69,7 +70,8 @@ class Guide:
             shown = not command.shown or pages.agrees(command.shown, answer.stdout, times=True)
             return answer.returncode == command.code and shown
 
-        waiting.eventually(as_shown, limit, f"{block.place}: $ {command.text}", lambda: said)
+        place = f"{block.place}: $ {command.text}"
+        waiting.eventually(as_shown, limit, place, lambda: said, pause_seconds=PAUSE_SECONDS)
 
     def _addresses(self) -> dict[str, str]:
         if self.played is None:

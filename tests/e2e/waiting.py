@@ -21,8 +21,10 @@ def eventually(
     timeout_seconds: float,
     what: str,
     describe: collections.abc.Callable[[], object] | None = None,
+    *,
+    pause_seconds: float = 0.2,
 ) -> T:
-    """The first true answer of `probe`, asked five times a second.
+    """The first true answer of `probe`, asked five times a second or after other pauses.
 
     After the limit an AssertionError says `what` was waited for, and what `item` (else the last answer) shows instead.
     """
@@ -35,4 +37,4 @@ def eventually(
             raise AssertionError(
                 f"waited {timeout_seconds:g} s for {what}; describe: {describe() if describe else answer!r}"
             )
-        _NEVER.wait(0.2)
+        _NEVER.wait(pause_seconds)
