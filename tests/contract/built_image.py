@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from deploy.image import archive, engine
+from deploy.image import archive, container, engine
+from tests.e2e import waiting
 
 ROOT = pathlib.Path(__file__).parents[2]
 TIMESTAMP = 1_790_000_000
@@ -35,3 +36,12 @@ def build(directory: pathlib.Path) -> Built:
     archive.unpack(directory / "evenload.tar", directory / "root")
     image = archive.read(directory / "evenload.tar")
     return Built(image, made.configuration_digest(), directory / "evenload.tar", directory / "root")
+
+
+def printed(built: Built, directory: pathlib.Path, *arguments: str, **mounts: pathlib.Path) -> str:
+    """Runs a command in a container of its own; returns its stdout. The exit code must be 0."""
+    at = {f"/mnt/{name}": path for name, path in mounts.items()}
+    config = container.bundle(built.image, built.root, arguments, at)
+    with container.running(directory, config) as one:
+        assert one.wait(waiting.START_SECONDS) == 0, one.log()
+        return one.printed()

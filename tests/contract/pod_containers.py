@@ -39,6 +39,7 @@ class Kubelet:
         self._versions = itertools.count()
         self._mounted: dict[pathlib.Path, str] = {}  # the ConfigMap of a directory
         self.hosts: dict[str, str] = {}  # addresses by name
+        self.containers: dict[str, container.Container] = {}  # by their pod
 
     def own(self, address: str) -> None:
         """Makes an address one of this machine's."""
@@ -71,7 +72,8 @@ class Kubelet:
             "env": [*self._image.config["Env"], *(f"{key}={value}" for key, value in environment.items())],
             "user": _user(pod),
         }
-        return self._undo.enter_context(container.running(folder, config))
+        self.containers[name] = self._undo.enter_context(container.running(folder, config))
+        return self.containers[name]
 
     def refresh(self) -> None:
         """Brings mounted ConfigMaps up to date, which takes a kubelet up to a minute."""

@@ -21,7 +21,7 @@ import yaml
 import cluster
 from cluster import binaries
 from tests import forwarding, pages
-from tests.contract import helm_client, pod_containers, test_kustomize
+from tests.contract import built_image, helm_client, pod_containers, test_kustomize
 from tests.contract.built_image import Built
 from tests.e2e import services, waiting
 
@@ -173,13 +173,18 @@ def kubelet(reader: Reader, built: Built, tmp_path: pathlib.Path) -> Iterator[po
 
 
 def test_a_reader_installs_looks_lets_kube_scheduler_ask_and_enforces(
-    reader: Reader, kubelet: pod_containers.Kubelet
+    reader: Reader, kubelet: pod_containers.Kubelet, built: Built, tmp_path: pathlib.Path
 ) -> None:
     install(reader, kubelet)
     look(reader)
     let_kube_scheduler_ask(reader)
     decide(reader, kubelet)
     evict(reader, kubelet)
+    (descheduler,) = [one for one in reader.pods() if component(one) == "descheduler"]
+    plan = built_image.printed(built, tmp_path, "plan", "--descheduler", address(descheduler), "-o", "json")
+    assert json.loads(plan)["mode"] == "Enforce", "the image has the command line, too"
+    codes = {name: one.stop() for name, one in kubelet.containers.items()}
+    assert codes == dict.fromkeys(codes, 0), "SIGTERM ends every service"
 
 
 def install(reader: Reader, kubelet: pod_containers.Kubelet) -> None:
