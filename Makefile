@@ -39,9 +39,10 @@ cluster-down: $(STAMP) ## stop what `make cluster` started
 
 ##@ Prove
 .PHONY: test quick lint types layers unit browser fuzz properties real shuffled contract e2e
-test: quick browser real ## everything, the quick suites first (what CI runs)
+test: quick real ## everything, the quick suites first (what CI runs)
+# The browser waits for its pages half of its time, so it runs beside the unit tests.
 quick: $(STAMP) ## without a control plane, on both cores
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types layers unit
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types layers unit browser
 lint: $(STAMP) ## style, formatting, security rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
