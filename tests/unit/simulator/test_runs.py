@@ -5,6 +5,7 @@ import functools
 import os
 import pathlib
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,6 +22,14 @@ def children() -> list[str]:
     """The processes that this one has started and that it still has to wait for."""
     tasks = pathlib.Path("/proc/self/task").iterdir()
     return [pid for task in tasks for pid in (task / "children").read_text(encoding="utf-8").split()]
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """After each test there are only the children of before: other tests keep a process that they fork."""
+    before = children()
+    yield
+    assert set(children()) <= set(before)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,13 +76,11 @@ def test_outcomes_are_by_variant_in_the_order_of_seeds(workers: int) -> None:
     first = [step for variant, seed, step in turns if (variant, seed) == ("plain", 5)]
     assert first == sorted(first)
     assert len(first) <= runs.REPORTS
-    assert not children()
 
 
 def test_a_run_that_fails_ends_the_others_and_says_why() -> None:
     with pytest.raises(ValueError, match="seed 1: no such node"):
         runs.run(Drawn(), VARIANTS, (1,), workers=2, watch=lambda *_: None, simulate=failing)
-    assert not children()
 
 
 def telling(run_source: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
@@ -102,7 +109,6 @@ def test_a_crew_keeps_its_processes_and_knows_its_sources_by_name() -> None:
     assert str(os.getpid()) not in processes
     assert 1 <= len(processes) <= 2
     assert all(seed // 2 == turn for turn, seed in turns)  # a report that comes late is nobody's
-    assert not children()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -114,7 +120,6 @@ def test_whoever_leaves_a_crew_leaves_no_process(workers: int) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    assert not children()
 
 
 def test_one_scenario_serves_all_seeds() -> None:
@@ -136,11 +141,9 @@ def wrong(run_source: scenario.Scenario, variant: study.Variant, seed: int, repo
 def test_a_worker_that_the_system_kills_is_named_as_that() -> None:
     with pytest.raises(workers.WorkerLost, match="want of memory: try --workers 1"):
         runs.run(Drawn(), VARIANTS, (1,), workers=2, watch=lambda *_: None, simulate=killed)
-    assert not children()
 
 
 def test_a_worker_that_fails_prints_where(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(workers.WorkerLost, match="a run failed with exit code 1"):
         runs.run(Drawn(), VARIANTS, (1,), workers=2, watch=lambda *_: None, simulate=wrong)
     assert "AssertionError: seed 1: not like this" in capfd.readouterr().err
-    assert not children()
