@@ -40,10 +40,9 @@ cluster-down: $(STAMP) ## stop what `make cluster` started
 
 ##@ Prove
 .PHONY: test quick lint types layers unit browser fuzz properties real shuffled contract e2e
-test: quick real ## everything, the quick suites first (what CI runs)
-# The browser waits for its pages half of its time, so it runs beside the unit tests.
+test: quick browser real ## everything, the quick suites first (what CI runs)
 quick: $(STAMP) ## without a control plane, on both cores
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types layers unit browser
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types layers unit
 lint: $(STAMP) ## style, formatting, security rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
