@@ -32,7 +32,9 @@ PRELOADED: Final = (
     "descheduler.wiring",
     "extender.__main__",
     "extender.http.app",
+    "kube.http.transport",
     "promql.http.client",
+    "structlog",
     "tests.starting",
 )
 
