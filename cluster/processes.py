@@ -34,6 +34,43 @@ GO_COLLECTOR = {"GOGC": "400"}
 _NEVER = threading.Event()
 
 
+class Handle(typing.Protocol):
+    """A process that was started: subprocess.Popen, or a fork of the suites."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code (negative: a signal), None while it runs."""
+
+    def poll(self) -> int | None:
+        """Looks whether it has ended; as `returncode`."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end; subprocess.TimeoutExpired after so many seconds."""
+
+    def send_signal(self, sig: int) -> None:
+        """Signals it, unless it has ended."""
+
+
+def popen(command: list[str], log: typing.IO[bytes]) -> Handle:
+    """Starts a command in a session of its own, with its output in a file; OSError when it cannot be run."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        cwd=ROOT,
+        env={**GO_COLLECTOR, **os.environ},
+        start_new_session=True,
+    )
+
+
+launch: collections.abc.Callable[[list[str], typing.IO[bytes]], Handle] = popen  # the suites fork what is ours
+
+
 class Component(typing.NamedTuple):
     """How to run a component.
 
@@ -64,7 +101,7 @@ class Process:
         self._component = component
         self._ports = chosen
         self._on_start = on_start
-        self._popen: subprocess.Popen[bytes] | None = None
+        self._handle: Handle | None = None
         self._log_offset = 0
         self._was_ready = False
 
@@ -78,7 +115,7 @@ class Process:
     @property
     def running(self) -> bool:
         """Whether the process lives (a paused one does)."""
-        return self._popen is not None and self._popen.poll() is None
+        return self._handle is not None and self._handle.poll() is None
 
     def start(self) -> None:
         """Starts it unless it runs, and waits until it is ready."""
@@ -94,20 +131,12 @@ class Process:
         with self.log_path.open("ab") as log:
             self._log_offset = log.tell()
             try:
-                self._popen = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd=ROOT,
-                    env={**GO_COLLECTOR, **os.environ},
-                    start_new_session=True,
-                )
+                self._handle = launch(command, log)
             except OSError as error:
                 raise errors.ComponentError(
                     f"{self.name} cannot be run: {error}. `python -m cluster build` makes it."
                 ) from error
-        self.identity = identity.of(self._popen.pid)
+        self.identity = identity.of(self._handle.pid)
         self._on_start()
 
     def wait_ready(self, timeout_seconds: float = READY_SECONDS) -> None:
@@ -147,16 +176,16 @@ class Process:
     def pause(self) -> None:
         """SIGSTOP: it keeps its sockets and answers nothing; returns when every thread of it stands still."""
         self._signal(signal.SIGSTOP)
-        if self._popen is not None:  # a signal is only on its way when kill(2) returns
-            os.waitid(os.P_PID, self._popen.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if self._handle is not None:  # a signal is only on its way when kill(2) returns
+            os.waitid(os.P_PID, self._handle.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """SIGCONT: it goes on after `pause`."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._popen is not None:
-            self._popen.send_signal(number)
+        if self._handle is not None:
+            self._handle.send_signal(number)
 
     def _move(self) -> None:
         """Another port, unless the others know this one already: then the next attempt is on the same."""
@@ -165,7 +194,7 @@ class Process:
                 self._ports.renew(name)
 
     def _reap(self, timeout_seconds: float) -> int:
-        return 0 if self._popen is None else self._popen.wait(timeout_seconds)
+        return 0 if self._handle is None else self._handle.wait(timeout_seconds)
 
     def _log_text(self) -> str:
         """The component's log since its last start."""
@@ -178,7 +207,7 @@ class Process:
         return any(words in text for words in ports.CLASH)
 
     def _obituary(self) -> str:
-        code = None if self._popen is None else self._popen.returncode
+        code = None if self._handle is None else self._handle.returncode
         return f"{self.name} ended with exit code {code} before it was ready; {self._log_and_advice()}"
 
     def _log_and_advice(self) -> str:

@@ -18,10 +18,12 @@ import pytest
 import xdist.scheduler
 
 import cluster
+from cluster import processes
 from kube.door import KubeDoor
-from tests import patience, shared
+from tests import patience, shared, starting
 
 gc.disable()  # until all is imported
+processes.launch = starting.launched
 pytest.register_assert_rewrite("tests.door_suite")  # tests that are not in a test module
 
 # The files that share something, in groups that are one for xdist: dealt out apart, each worker would make it anew.

@@ -23,11 +23,14 @@ from multiprocessing import reduction
 from multiprocessing.context import ForkServerContext
 from typing import IO, Final, NamedTuple
 
+from cluster import processes
+
 ROOT: Final = pathlib.Path(__file__).parents[1]
 # The commands import the rest when they know that they need it.
 PRELOADED: Final = (
     "annotator.__main__",
     "cli.__main__",
+    "cluster.exporter",
     "descheduler.__main__",
     "descheduler.wiring",
     "extender.__main__",
@@ -37,6 +40,7 @@ PRELOADED: Final = (
     "structlog",
     "tests.starting",
 )
+EXPORTER: Final = [sys.executable, "-m", "cluster.exporter"]
 
 
 def context() -> ForkServerContext:
@@ -98,15 +102,22 @@ class Process:
             raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
         return code
 
-    def send_signal(self, number: int) -> None:
+    def send_signal(self, sig: int) -> None:
         """Sends a signal, unless it has ended."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+                os.kill(self.pid, sig)
 
     def kill(self) -> None:
         """SIGKILL."""
         self.send_signal(signal.SIGKILL)
+
+
+def launched(command: list[str], log: IO[bytes]) -> processes.Handle:
+    """Starts a component of a control plane, the load exporter as a fork."""
+    if command[: len(EXPORTER)] != EXPORTER:
+        return processes.popen(command, log)
+    return Process(Command(EXPORTER[-1], tuple(command[len(EXPORTER) :])), log, log)
 
 
 def run(command: Command, *, timeout_seconds: float = 300.0) -> subprocess.CompletedProcess[str]:
