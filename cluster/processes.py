@@ -55,15 +55,18 @@ class Handle(typing.Protocol):
         """Signals it, unless it has ended."""
 
 
-def popen(command: list[str], log: typing.IO[bytes]) -> Handle:
-    """Starts a command in a session of its own, with its output in a file; OSError when it cannot be run."""
+def popen(command: list[str], log: typing.IO[bytes], **environment: str) -> Handle:
+    """Starts a command in a session of its own, with its output in a file; OSError when it cannot be run.
+
+    The user's environment is over `environment`, and that over ours.
+    """
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
         cwd=ROOT,
-        env={**GO_COLLECTOR, **os.environ},
+        env={**GO_COLLECTOR, **environment, **os.environ},
         start_new_session=True,
     )
 
