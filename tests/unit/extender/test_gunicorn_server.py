@@ -3,7 +3,6 @@
 import pathlib
 import socket
 import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -11,9 +10,8 @@ from gunicorn import config
 
 from extender import __main__ as entry
 from extender.http import gunicorn_server, gunicorn_worker
-from tests import kubeconfigs
+from tests import kubeconfigs, starting
 
-ROOT = pathlib.Path(__file__).parents[3]
 KUBE_SCHEDULER_IDLE_SECONDS = 90
 KUBECONFIG = kubeconfigs.text()
 POLICY = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
@@ -55,9 +53,8 @@ def run(tmp_path: pathlib.Path, policy: str, kubeconfig: str, *more: str) -> sub
     """`python -m extender` with these files."""
     (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
     (tmp_path / "config").write_text(kubeconfig, encoding="utf-8")
-    command = [sys.executable, "-m", "extender", "--policy", str(tmp_path / "policy.yaml")]
-    command += ["--kubeconfig", str(tmp_path / "config"), "--listen", "127.0.0.1:0", *more]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    files = ("--policy", str(tmp_path / "policy.yaml"), "--kubeconfig", str(tmp_path / "config"))
+    return starting.run(starting.Command("extender", (*files, "--listen", "127.0.0.1:0", *more)))
 
 
 @pytest.mark.parametrize(
