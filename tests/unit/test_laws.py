@@ -2,14 +2,13 @@
 
 import ast
 import collections
-import functools
 import pathlib
 import re
 from typing import Final
 
 import pytest
 
-from tests import pages
+from tests import pages, sources
 
 ROOT: Final = pathlib.Path(__file__).parents[2]
 PRODUCT: Final = tuple(package for package in pages.PACKAGES if package not in ("bench", "tests"))
@@ -45,53 +44,35 @@ BANNED: Final = frozenset(
 RIDDLE: Final = re.compile(r"(What|Whoever|Who|Whom|The same)\b")
 
 
-def parsed(*packages: str) -> dict[pathlib.Path, ast.Module]:
+def sources_of(*packages: str) -> dict[pathlib.Path, sources.Source]:
     """The modules of packages by their path below the root."""
-    paths = sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
-    return {path.relative_to(ROOT): module(path) for path in paths}
-
-
-@functools.cache
-def module(path: pathlib.Path) -> ast.Module:
-    """The syntax tree of a module."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return {path: sources.source(path) for path in sources.paths(*packages)}
 
 
 def dotted(path: pathlib.Path) -> str:
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
-def imported(tree: ast.Module, modules: set[str]) -> set[str]:
+def imported(source: sources.Source, modules: set[str]) -> set[str]:
     """The modules of this tree that a module imports."""
-    names = [
-        (node.module or "", alias.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    ]
+    names = source.imports
     return {name if (name := f"{module}.{attribute}") in modules else module for module, attribute in names} & modules
 
 
-def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
-    return [argument.arg for argument in arguments if argument is not None]
-
-
-def banned_names(tree: ast.Module) -> list[str]:
+def banned_names(source: sources.Source) -> list[str]:
     """Line and name of each definition and parameter that is a participle or pronoun instead of a noun."""
     banned = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            names = [node.name] + ([] if isinstance(node, ast.ClassDef) else parameters(node))
-            banned += [f"{node.lineno} {name}" for name in names if name.strip("_").lower() in BANNED]
-            banned += [f"{node.lineno} one" for name in names[1:] if name == "one"]
+    for one in source.definitions:
+        names = [one.name, *one.parameters]
+        banned += [f"{one.line} {name}" for name in names if name.strip("_").lower() in BANNED]
+        banned += [f"{one.line} one" for name in one.parameters if name == "one"]
     return banned
 
 
-def riddles(tree: ast.Module) -> list[str]:
+def riddles(source: sources.Source) -> list[str]:
     """First lines of docstrings whose subject is a relative clause."""
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
-    return [text.splitlines()[0] for node in nodes if (text := ast.get_docstring(node)) and RIDDLE.match(text)]
+    texts = [source.docstring, *(one.docstring for one in source.definitions)]
+    return [text.splitlines()[0] for text in texts if text and RIDDLE.match(text)]
 
 
 def constructs(tree: ast.Module, name: str) -> bool:
@@ -125,35 +106,34 @@ def hops() -> list[tuple[str, str, str, str]]:
 
 def test_a_folder_of_over_twelve_modules_has_a_reason() -> None:
     counts = collections.Counter(
-        str(path.parent) for path in parsed(*PRODUCT) if path.stem not in ("__init__", "__main__")
+        str(path.parent) for path in sources.paths(*PRODUCT) if path.stem not in ("__init__", "__main__")
     )
     assert {folder for folder, count in counts.items() if count > MOST_MODULES} == set(FLAT)
 
 
 def test_a_small_module_with_one_importer_has_a_reason() -> None:
-    trees = {dotted(path): tree for path, tree in parsed(*PRODUCT).items()}
-    importers = collections.Counter(name for tree in trees.values() for name in imported(tree, set(trees)))
-    lines = {dotted(path): len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in parsed(*PRODUCT)}
-    entries = {dotted(path) for path in parsed(*PRODUCT) if path.stem in ("__init__", "__main__")}
-    small = {name for name in trees if lines[name] < SMALL_LINES and importers[name] == 1} - entries
+    modules = {dotted(path): source for path, source in sources_of(*PRODUCT).items()}
+    importers = collections.Counter(name for source in modules.values() for name in imported(source, set(modules)))
+    entries = {dotted(path) for path in sources.paths(*PRODUCT) if path.stem in ("__init__", "__main__")}
+    small = {name for name, one in modules.items() if one.lines < SMALL_LINES and importers[name] == 1} - entries
     assert small == set(APART)
 
 
 @pytest.mark.parametrize("package", pages.PACKAGES)
 def test_names_are_nouns(package: str) -> None:
-    banned = {str(path): names for path, tree in parsed(package).items() if (names := banned_names(tree))}
+    banned = {str(path): names for path, one in sources_of(package).items() if (names := banned_names(one))}
     assert not banned
 
 
 @pytest.mark.parametrize("package", [*PRODUCT, "bench", "deploy"])
 def test_a_docstring_begins_with_its_subject(package: str) -> None:
-    found = {str(path): lines for path, tree in parsed(package).items() if (lines := riddles(tree))}
+    found = {str(path): lines for path, one in sources_of(package).items() if (lines := riddles(one))}
     assert not found
 
 
 @pytest.mark.parametrize(("hop", "kind", "role", "module"), hops())
 def test_a_hop_is_as_its_row_says(hop: str, kind: str, role: str, module: str) -> None:
-    (tree,) = [tree for path, tree in parsed(module.split(".")[0]).items() if dotted(path) == module]
+    tree = sources.tree(next(path for path in sources.paths(module.split(".")[0]) if dotted(path) == module))
     name = kind.rpartition(".")[2]
     assert constructs(tree, name) if role == "makes" else names_it(tree, name), f"{hop}: {module} {role} no {name}"
 
@@ -161,9 +141,9 @@ def test_a_hop_is_as_its_row_says(hop: str, kind: str, role: str, module: str) -
 def test_the_simulator_subclasses_no_service_class() -> None:
     """Its shortcuts stand behind the doors and the extender's port (docs/contributing.md)."""
     services = ("annotator", "extender", "descheduler")
-    trees = parsed("simulator")
     subclasses = set()
-    for path, tree in trees.items():
+    for path in sources.paths("simulator"):
+        tree = sources.tree(path)
         local = {
             alias.asname or alias.name: node.module or ""
             for node in ast.walk(tree)
