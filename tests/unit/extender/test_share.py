@@ -38,28 +38,21 @@ def answers(world: test_app.World, path: str, most: int = 100) -> int:
 
 
 @pytest.mark.parametrize("path", PEOPLES)
-def test_a_loop_of_them_is_refused_and_the_schedulers_verbs_go_on(world: test_app.World, path: str) -> None:
+def test_a_loop_of_them_is_refused_until_when_it_says_and_the_schedulers_verbs_go_on(
+    world: test_app.World, path: str
+) -> None:
     rows_each = {"explain": 500, "nodes": 500, "decisions": 3 * 500 + 1}[path] + app.ROWS_OF_A_REQUEST
     assert answers(world, path) == -(-app.ROWS_AT_ONCE // rows_each)
+    assert {one: ask(world, one).status_code for one in PEOPLES} == dict.fromkeys(PEOPLES, 429), "they share it"
     refused = ask(world, path)
     assert refused.json["message"].startswith("such requests have had their share of time")
     for verb in ("filter", "prioritize"):
         assert world.post(verb, ASKED).status_code == 200
     assert world.client.get("/livez").status_code == 200
-
-
-def test_they_share_what_there_is(world: test_app.World) -> None:
-    answers(world, "nodes")
-    assert [ask(world, path).status_code for path in PEOPLES] == [429, 429, 429]
-
-
-def test_what_is_refused_says_when_to_ask_again(world: test_app.World) -> None:
-    answers(world, "nodes")
-    refused = ask(world, "nodes")
     after_seconds = int(refused.headers["Retry-After"])
     assert f"ask again in {after_seconds} s" in refused.json["message"]
     world.clock.advance(after_seconds)
-    assert ask(world, "nodes").status_code == 200
+    assert ask(world, path).status_code == 200
 
 
 def test_over_an_hour_it_is_the_share_that_is_written_down_whatever_is_refused() -> None:
