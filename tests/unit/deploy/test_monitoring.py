@@ -137,25 +137,26 @@ def labels(series: str) -> set[str]:
     return set(SERIES.get(series, ())) or set(FOREIGN.get(series, ()))
 
 
-@pytest.mark.parametrize("selector", EVERY, ids=lambda selector: selector.where)
-def test_what_is_asked_is_exported_by_that_name_with_those_labels_and_values(selector: Selector) -> None:
-    for one in promql_text.names(selector.expression).selectors:
-        assert one.name in SERIES or one.name in FOREIGN, one
+def test_what_is_asked_is_exported_by_that_name_with_those_labels_and_values() -> None:
+    for where, one in ((each.where, one) for each in EVERY for one in promql_text.names(each.expression).selectors):
+        assert one.name in SERIES or one.name in FOREIGN, (where, one)
         for label, operator, value in one.matchers:
-            assert label in labels(one.name), one
+            assert label in labels(one.name), (where, one)
             known = VALUES.get((re.sub("_(total|count|bucket)$", "", one.name), label))
             if one.name in SERIES:
-                assert known is not None, f"{one.name}{{{label}}}: say in VALUES what it can be"
-                assert set(value.split("|")) <= known, one
-            assert operator in ("=", "=~", "!="), one
+                assert known is not None, f"{where}: {one.name}{{{label}}}: say in VALUES what it can be"
+                assert set(value.split("|")) <= known, (where, one)
+            assert operator in ("=", "=~", "!="), (where, one)
 
 
-@pytest.mark.parametrize("selector", EVERY, ids=lambda selector: selector.where)
-def test_what_is_grouped_joined_and_shown_by_are_labels_that_are_there(selector: Selector) -> None:
-    found = promql_text.names(selector.expression)
-    there = TARGET | found.strings | {label for one in found.selectors for label in labels(one.name)}
-    assert found.grouped | found.joined <= there
-    assert selector.shown <= (found.grouped if selector in of_panels() and "topk" not in selector.expression else there)
+def test_what_is_grouped_joined_and_shown_by_are_labels_that_are_there() -> None:
+    panels = set(of_panels())
+    for selector in EVERY:
+        found = promql_text.names(selector.expression)
+        there = TARGET | found.strings | {label for one in found.selectors for label in labels(one.name)}
+        assert found.grouped | found.joined <= there, selector.where
+        grouped = selector in panels and "topk" not in selector.expression
+        assert selector.shown <= (found.grouped if grouped else there), selector.where
 
 
 def test_no_label_of_ours_is_one_that_a_target_has() -> None:
@@ -209,12 +210,13 @@ def test_panels_have_ids_of_their_own_and_lie_beside_each_other() -> None:
         cells |= taken
 
 
-@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
-def test_a_panel_says_what_to_read_from_it_and_asks_the_chosen_prometheus(panel: Document) -> None:
-    assert panel["description"]
-    assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"]) > 0
-    sources = [panel["datasource"], *(target["datasource"] for target in panel["targets"])]
-    assert all(source == {"type": "prometheus", "uid": "${datasource}"} for source in sources)
+def test_a_panel_says_what_to_read_from_it_and_asks_the_chosen_prometheus() -> None:
+    for panel in PANELS:
+        title, targets = panel["title"], panel["targets"]
+        assert panel["description"], title
+        assert len({target["refId"] for target in targets}) == len(targets) > 0, title
+        sources = [panel["datasource"], *(target["datasource"] for target in targets)]
+        assert all(source == {"type": "prometheus", "uid": "${datasource}"} for source in sources), title
 
 
 def test_variables_of_the_dashboard_are_defined() -> None:

@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-import pytest
-
 from policy.schema import load_policy
 from tests import pages
 
@@ -129,26 +127,26 @@ def _prose(page: pathlib.Path) -> str:
     return str(page.relative_to(pages.ROOT))
 
 
-@pytest.mark.parametrize("page", [page for page in pages.PAGES if _in(page, FOR_USERS)], ids=_prose)
-def test_a_page_for_users_names_no_file_of_the_code(page: pathlib.Path) -> None:
-    tests_in_tables = page == DOCS / TESTS_COLUMN
-    text = page.read_text(encoding="utf-8")
-    if _in(page, ("runbooks",)):  # the last part of a runbook names its test: tests/unit/deploy/test_monitoring.py
-        text = _REPRODUCED.sub("", text)
-    breaches = files_named(text, tests_in_tables=tests_in_tables)
-    assert not breaches, f"{_prose(page)}: say what it does instead of where it is written"
+def test_a_page_for_users_names_no_file_of_the_code() -> None:
+    breaches = {}
+    for page in (page for page in pages.PAGES if _in(page, FOR_USERS)):
+        text = page.read_text(encoding="utf-8")
+        if _in(page, ("runbooks",)):  # the last part of a runbook names its test: tests/unit/deploy/test_monitoring.py
+            text = _REPRODUCED.sub("", text)
+        breaches[_prose(page)] = files_named(text, tests_in_tables=page == DOCS / TESTS_COLUMN)
+    assert not {page: found for page, found in breaches.items() if found}, "say what it does, not where it is written"
 
 
-@pytest.mark.parametrize("page", [page for page in pages.PAGES if not _in(page, DATED)], ids=_prose)
-def test_a_page_has_no_dates(page: pathlib.Path) -> None:
-    breaches = dates(page.read_text(encoding="utf-8"))
-    assert not breaches, f"{_prose(page)}: measurements with their dates belong into docs/lab"
+def test_a_page_has_no_dates() -> None:
+    texts = {_prose(page): page.read_text(encoding="utf-8") for page in pages.PAGES if not _in(page, DATED)}
+    breaches = {page: found for page, text in texts.items() if (found := dates(text))}
+    assert not breaches, "measurements with their dates belong into docs/lab"
 
 
-@pytest.mark.parametrize("page", pages.PAGES, ids=_prose)
-def test_prose_wraps(page: pathlib.Path) -> None:
-    breaches = long_lines(page.read_text(encoding="utf-8"))
-    assert not breaches, f"{_prose(page)}: wrap at {WIDTH} characters; tables, code and link definitions may be longer"
+def test_prose_wraps() -> None:
+    texts = {_prose(page): page.read_text(encoding="utf-8") for page in pages.PAGES}
+    breaches = {page: found for page, text in texts.items() if (found := long_lines(text))}
+    assert not breaches, f"wrap at {WIDTH} characters; tables, code and link definitions may be longer"
 
 
 PAGE = f"""\
