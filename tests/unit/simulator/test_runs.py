@@ -140,10 +140,10 @@ def wrong(run_source: scenario.Scenario, variant: study.Variant, seed: int, repo
 
 def test_a_worker_that_the_system_kills_is_named_as_that() -> None:
     with pytest.raises(workers.WorkerLost, match="want of memory: try --workers 1"):
-        runs.run(Drawn(), VARIANTS, (1,), workers=2, watch=lambda *_: None, simulate=killed)
+        runs.run(Drawn(), (study.PLAIN,), (1,), workers=2, watch=lambda *_: None, simulate=killed)
 
 
 def test_a_worker_that_fails_prints_where(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(workers.WorkerLost, match="a run failed with exit code 1"):
-        runs.run(Drawn(), VARIANTS, (1,), workers=2, watch=lambda *_: None, simulate=wrong)
+        runs.run(Drawn(), (study.PLAIN,), (1,), workers=2, watch=lambda *_: None, simulate=wrong)
     assert "AssertionError: seed 1: not like this" in capfd.readouterr().err
