@@ -126,7 +126,7 @@ def test_the_count_of_bytes_is_near_what_python_really_takes() -> None:
     assert 0.5 * ring.size_bytes < taken < 1.5 * ring.size_bytes
 
 
-def hostile(at: int, part: str) -> protocol.Args:
+def hostile(at: int, part: str) -> bytes:
     """A request of some 200 kB, all of them in one part of it."""
     names, much = ["node-00000", "node-00001"], [f"{part}-{at}-{one:>01000}" for one in range(200)]
 
@@ -142,7 +142,7 @@ def hostile(at: int, part: str) -> protocol.Args:
     if part == "names":
         names += much
     pod = builders.pod_body(f"p{at}", mutate=grow)
-    return protocol.decode_args(json.dumps({"Pod": pod, "NodeNames": names}).encode())
+    return json.dumps({"Pod": pod, "NodeNames": names}).encode()
 
 
 @pytest.mark.parametrize("in_time", [True, False], ids=["in time", "too late"])
@@ -152,11 +152,12 @@ def test_whatever_requests_carry_the_memory_holds_about_what_it_counts(part: str
         return verbs.filter_nodes(world, args, NOW) if in_time else neutral_answers.filter_nodes(args, "h", NOW)
 
     world, ring = nodes(2), decision_log.DecisionLog(limit_bytes=2**20, whole_bytes=2**19)
+    bodies = [hostile(at, part) for at in range(60)]  # before each allocation costs time; nobody wins: none is assumed
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    for at in range(60):  # nobody wins, so no placement is assumed
-        ring.add(answered(hostile(at, part)).decision)
+    for body in bodies:
+        ring.add(answered(protocol.decode_args(body)).decision)
     gc.collect()
     taken = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
