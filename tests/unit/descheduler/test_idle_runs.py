@@ -160,7 +160,7 @@ def created_at(at: str) -> builders.Mutator:
 
 
 def test_a_replacement_that_comes_late_is_seen_all_the_same(tmp_path: pathlib.Path) -> None:
-    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
+    here = World(scenes.hot_and_cool(), tmp_path, alone=True, mode="Enforce")
     here.service.cycle()
     scene = scenes.Scene().node("hot", memory=0.5).node("cool").workload("web", on=["cool"], replicas=1)
     here.prometheus.show(scene)

@@ -108,6 +108,7 @@ class World:
         *,
         pools: object = None,
         metrics: object = None,
+        alone: object = False,
         **descheduler: object,
     ) -> None:
         path = directory / "policy.yaml"
@@ -119,7 +120,7 @@ class World:
         self.door = doors.FakeDoor()
         self.prometheus = FakePrometheus(scene, self.policy.load())
         self.ledger_path = directory / "ledger.sqlite"
-        self.ledger = Ledger(self.ledger_path).open()
+        self.ledger = Ledger(self.ledger_path, alone=bool(alone)).open()
         self.leads = self.holds_lease = True
         self.stopping = threading.Event()
         self.registry = CollectorRegistry()
