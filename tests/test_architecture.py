@@ -56,9 +56,8 @@ def test_the_hop_table_is_there() -> None:
     assert len(hop_names()) >= 20
 
 
-@pytest.mark.parametrize("dotted", hop_names())
-def test_every_name_in_the_hop_table_exists(dotted: str) -> None:
-    assert resolve(dotted) is not None
+def test_every_name_in_the_hop_table_exists() -> None:
+    assert [name for name in hop_names() if resolve(name) is None] == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
