@@ -47,8 +47,9 @@ def outcome(variant: str = "plain", seed: int = 1, *, load_timeline: Timeline | 
 def _points(load_timeline: Timeline, ratios: outcome_types.Floats) -> dict[str, list[tuple[float, float]]]:
     times = load_timeline.start_seconds + np.arange(len(ratios)) * load_timeline.step_seconds
     return {
-        name: [(float(at), float(value)) for at, value in zip(times, column, strict=True) if not np.isnan(value)]
+        name: list(zip(times[seen].tolist(), column[seen].tolist(), strict=True))
         for name, column in zip(load_timeline.nodes, ratios.T, strict=True)
+        for seen in (~np.isnan(column),)
     }
 
 
