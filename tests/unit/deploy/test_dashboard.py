@@ -6,17 +6,26 @@ the JSON by Grafana's own types.
 
 import json
 import pathlib
+import types
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from deploy.monitoring import panels, picture
+from deploy.monitoring import panels
 from promql.door import Series
 
 METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m")
-PAGE = json.loads(picture.DASHBOARD.read_text(encoding="utf-8"))
+PAGE = json.loads(pathlib.Path(panels.__file__).with_name("dashboard.json").read_text(encoding="utf-8"))
 SHOWN = list(panels.shown(PAGE, METRICS, "1m"))
+
+
+@pytest.fixture(scope="module")
+def picture() -> types.ModuleType:
+    """The module that draws; here, because each process that collects these tests would import matplotlib for it."""
+    from deploy.monitoring import picture
+
+    return picture
 
 
 def cells(panel: panels.Panel) -> set[tuple[int, int]]:
@@ -72,7 +81,7 @@ def answers(expression: str) -> Sequence[Series]:
     return Series({"verb": "filter"}, steady), Series({"verb": "prioritize"}, ((1.0, float("nan")), (2.0, 0.5)))
 
 
-def test_the_picture_has_each_panel_with_its_answers_or_says_that_there_are_none() -> None:
+def test_the_picture_has_each_panel_with_its_answers_or_says_that_there_are_none(picture: types.ModuleType) -> None:
     drawn = picture.drawn(SHOWN, answers, (-10.0, 10.0))
     plotted = [panel for panel in SHOWN if panel.kind != "row"]
     assert len(drawn.axes) == len(plotted)
@@ -89,7 +98,7 @@ def test_the_picture_has_each_panel_with_its_answers_or_says_that_there_are_none
     assert drawn.texts[0].get_text() == picture.CAPTION
 
 
-def test_the_picture_is_a_png(tmp_path: pathlib.Path) -> None:
+def test_the_picture_is_a_png(picture: types.ModuleType, tmp_path: pathlib.Path) -> None:
     picture.save(picture.drawn(SHOWN[:3], answers, (0.0, 10.0)), tmp_path / "dashboard.png")
     assert (tmp_path / "dashboard.png").read_bytes().startswith(b"\x89PNG")
 
@@ -99,5 +108,5 @@ def test_the_picture_is_a_png(tmp_path: pathlib.Path) -> None:
     [(0.5, "percentunit", "50 %"), (0.012, "s", "12 ms"), (90.0, "s", "90 s"), (2.0, "reqps", "2 req/s"),
      (12_345.0, "short", "12.3 k"), (0.0, "s", "0 s")],
 )  # fmt: skip
-def test_numbers_are_written_with_their_unit(value: float, unit: str, text: str) -> None:
+def test_numbers_are_written_with_their_unit(picture: types.ModuleType, value: float, unit: str, text: str) -> None:
     assert picture.number(value, unit) == text
