@@ -7,6 +7,7 @@ the second kube-scheduler does its work under the account that it ships with.
 
 import contextlib
 import functools
+import os
 import pathlib
 import re
 import shutil
@@ -73,13 +74,14 @@ class Site:
         tools = [tool for tool in binaries.TOOLS if tool.name in ("kubectl", "kube-scheduler")]
         self.commands = binaries.find_or_build(tools)
         self._options = [f"--kubeconfig={running.kubeconfig}", f"--cache-dir={directory}"]
+        self._environment = {**os.environ, "GOGC": "off"}  # kubectl ends before a collection pays
         self._shipped: dict[pathlib.Path, str] = {}
         self._defined: set[pathlib.Path] = set()
 
     def kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """What kubectl answers, whatever its exit code."""
         command = [str(self.commands["kubectl"]), *self._options, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=self._environment)
 
     def rendered(self, directory: pathlib.Path) -> list[Document]:
         """Every object of a kustomization; one that is shipped is rendered once."""
@@ -131,7 +133,7 @@ class Site:
 
     def delete(self, directory: pathlib.Path) -> None:
         """Away with it, and wait until none of its objects is left; the namespace takes everything in it along."""
-        self.kubectl("delete", "-k", str(directory), "--ignore-not-found", "--wait=false")
+        self.kubectl("delete", "-k", str(directory), "--ignore-not-found", f"--timeout={waiting.LIMIT_SECONDS:.0f}s")
         waiting.eventually(
             lambda: not self.left(directory),
             2 * waiting.LIMIT_SECONDS,
