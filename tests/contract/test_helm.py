@@ -22,7 +22,6 @@ import yaml
 import cli.__main__
 from cluster import binaries
 from cluster.demo import permissions
-from deploy.helm import __main__
 from policy.loading import loader
 from runtime import version
 from tests import shared
@@ -46,16 +45,6 @@ ALL: dict[str, Any] = {
     "monitoring": ON,
     "placeholders": {**ON, "sizing": ON},
     "secondScheduler": ON,
-}
-
-VALUES = __main__.by_name()
-# Where the schema's type alone does not make a value.
-ANOTHER: dict[str, Any] = {
-    "mtls.certManager": True,
-    "networkPolicy.controlPlaneCIDRs": ["10.0.0.1/32"],
-    "policy": {"descheduler": {"mode": "Enforce"}},
-    "prometheus.url": "http://another:9090",
-    **{name: f"sha256:{'0' * 64}" for name in VALUES if name.endswith(".digest")},
 }
 
 
@@ -294,37 +283,6 @@ def test_the_values_of_the_page_are_valid_and_arrive(helm: Helm) -> None:
     assert pod["containers"][0]["image"] == f"registry.example.com/evenload:{version.VERSION}"
     policy = loader.load(found["ConfigMap", "evenload-policy"]["data"]["policy.yaml"], "policy.yaml").as_file()
     assert policy["filter"]["thresholds"] == values["policy"]["filter"]["thresholds"]  # type: ignore[index]
-
-
-def another(name: str, schema: Document) -> object:
-    """A value that is not the default."""
-    if name in ANOTHER:
-        return ANOTHER[name]
-    if "enum" in schema:
-        return next(one for one in reversed(schema["enum"]) if one != schema["default"])
-    kind = schema["type"] if isinstance(schema["type"], str) else schema["type"][0]
-    if kind == "boolean":
-        return not schema["default"]
-    entry = {"string": "another", "object": {"name": "another"}}
-    samples = {**entry, "integer": 7, "array": [entry[schema.get("items", {}).get("type", "string")]]}
-    return samples[kind]
-
-
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The release in which all components are on, so that each value has its objects."""
-    return Helm(helm_client.MAJORS[0], tmp_path_factory.mktemp("everything")).template(ALL)
-
-
-@pytest.mark.parametrize("name", VALUES)
-def test_every_value_changes_an_object(everything: str, tmp_path: pathlib.Path, name: str) -> None:
-    helm = Helm(helm_client.MAJORS[0], tmp_path)
-    changed: Any = another(name, VALUES[name])
-    if name.endswith(".enabled"):
-        changed = not helm_client.merged(ALL, {}).get(name.split(".")[0], {}).get("enabled", VALUES[name]["default"])
-    for key in reversed(name.split(".")):
-        changed = {key: changed}
-    assert helm.template(helm_client.merged(ALL, changed)) != everything
 
 
 @pytest.mark.parametrize(
