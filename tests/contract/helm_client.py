@@ -19,6 +19,7 @@ RELEASE = "evenload"
 KUBERNETES = "--kube-version=v1.36.3"  # for a Helm that has no cluster to ask
 Document = dict[str, Any]
 Values = collections.abc.Mapping[str, object]
+_rendered: dict[tuple[pathlib.Path, str, tuple[str, ...]], str] = {}  # by program, values and command
 
 
 class Helm:
@@ -62,9 +63,12 @@ class Helm:
         return f"--values={path}"
 
     def template(self, values: Values, *options: str, namespace: str = "evenload-system") -> str:
-        """Text of the objects of a release with these values, in a cluster of Kubernetes 1.36.3."""
-        where = (f"--namespace={namespace}", KUBERNETES)
-        return self.succeed("template", RELEASE, str(CHART), *where, self.values(values), *options)
+        """Text of the objects of a release with these values, in a cluster of Kubernetes 1.36.3; rendered once."""
+        command = ("template", RELEASE, str(CHART), f"--namespace={namespace}", KUBERNETES, *options)
+        key = (self._program, json.dumps(values), command)
+        if key not in _rendered:
+            _rendered[key] = self.succeed(*command, self.values(values))
+        return _rendered[key]
 
 
 @functools.cache
