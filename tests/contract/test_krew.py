@@ -48,6 +48,7 @@ def test_krew_installs_the_plugin_and_kubectl_runs_it(tmp_path: pathlib.Path) ->
     environment["PATH"] = f"{tmp_path / 'krew' / 'bin'}:{environment['PATH']}"
     first = run([kubectl, "evenload", "nodes"], environment)
     assert "installing into" in first.stderr
+    assert not list(tmp_path.glob("cache/evenload/plugin-*/bin/pip*")), "this Python's pip is new enough to install"
     again = run([kubectl, "evenload", "nodes"], environment)
     # Nothing of Evenload runs in this cluster: that is what the plugin finds out, from the kubeconfig alone.
     service = "evenload-system/evenload-extender"

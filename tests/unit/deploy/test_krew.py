@@ -83,18 +83,23 @@ def test_a_completion_installs_nothing(unpacked: pathlib.Path) -> None:
     assert (answer.returncode, answer.stdout, answer.stderr, left) == (0, "", "", [])
 
 
-# `-m venv DIRECTORY` installs a pip, which takes seconds; here it gets this environment's by a link.
-PYTHON = f"""#!/bin/sh
-[ "$1 $2" = "-m venv" ] || exec {sys.executable} "$@"
-{sys.executable} -m venv --without-pip "$3" && ln -s {pathlib.Path(pip.__file__).parent} "$3"/lib/python*/site-packages/
+# Installing a pip into an environment takes seconds; this links the one of these tests.
+ENSUREPIP = f"""import pathlib, sysconfig
+pathlib.Path(sysconfig.get_path("purelib"), "pip").symlink_to({str(pathlib.Path(pip.__file__).parent)!r})
 """
 
 
-def test_a_failed_installation_is_reported_and_leaves_nothing(unpacked: pathlib.Path) -> None:
+@pytest.mark.parametrize("has_pip", [True, False], ids=["by its own pip", "by a pip of the environment"])
+def test_a_failed_installation_is_reported_and_leaves_nothing(unpacked: pathlib.Path, has_pip: bool) -> None:
     python = unpacked.parent / "python3"
-    python.write_text(PYTHON, encoding="utf-8")
+    python.write_text(
+        f'#!/bin/sh\n[ {int(has_pip)} = 1 ] || [ "$2" != pip ] || exit 2\nexec {sys.executable} "$@"\n',
+        encoding="utf-8",
+    )
     python.chmod(0o755)
-    answer, left = run(unpacked, "nodes", EVENLOAD_PYTHON=str(python), PIP_NO_INDEX="1")
+    (unpacked.parent / "ensurepip.py").write_text(ENSUREPIP, encoding="utf-8")
+    where = {"EVENLOAD_PYTHON": str(python), "PYTHONPATH": str(unpacked.parent)}
+    answer, left = run(unpacked, "nodes", PIP_NO_INDEX="1", **where)
     assert answer.returncode == 1
     assert answer.stdout == ""
     assert "there-is-no-such-thing" in answer.stderr
