@@ -63,9 +63,9 @@ SHARED = {
     ),
     "two workloads": ("test_descheduler_once", "test_descheduler_outcomes", "test_descheduler_starving"),
 }
-# Files and groups of half a minute and more by the time that they take in a whole run, the longest first: one that is
-# begun late would run alone at the end, waiting. Two that compute most of their time begin early, beside those that
-# wait. The order of the others does not matter.
+# Files and groups by the time that they take in a whole run, the longest first: one that is begun late would run alone
+# at the end, waiting. Two that compute most of their time begin early, beside those that wait, and files of one test,
+# too: xdist deals out the next file to a worker with no more than two tests left. The order of the others is no matter.
 LONGEST_FIRST = (
     "six nodes",
     "test_descheduler_faults",
@@ -78,25 +78,25 @@ LONGEST_FIRST = (
     "test_chaos",
     "control_plane",
     "test_annotator_writes",
+    "test_without_prometheus",
+    "test_guide",
     "test_chaos_sabotages",
     "test_metrics_server",
-    "test_guide",
-    "test_without_prometheus",
+    "test_demo",
     "four nodes",
     "fleet",
     "test_extender_connections",
-    "test_demo",
     "test_cluster",
     "test_kube_reflector",
-    "test_placeholders",
     "test_scheduler_model",
+    "test_placeholders",
     "test_descheduler_markers",
     "test_helm_doctor",
     "test_rights",
-    "test_no_secrets",
-    "test_undecodable_objects",
     "test_alert_rules",
     "test_history",
+    "test_no_secrets",
+    "test_undecodable_objects",
 )
 
 
