@@ -73,6 +73,19 @@ def test_go_collects_garbage_less_often_unless_the_user_says_how_often(
     assert log.read_text(encoding="utf-8") == f"GOGC {effective}\n"
 
 
+@pytest.mark.parametrize(("exported", "effective"), [(None, "800"), ("50", "50")])
+def test_one_start_may_have_another_environment_but_for_what_the_user_says(
+    exported: str | None, effective: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOGC", raising=False)
+    if exported:
+        monkeypatch.setenv("GOGC", exported)
+    with (tmp_path / "log").open("wb") as log:
+        command = [sys.executable, "-c", "import os; print(os.environ['GOGC'])"]
+        assert processes.popen(command, log, GOGC="800").wait(60) == 0
+    assert (tmp_path / "log").read_text(encoding="utf-8") == f"{effective}\n"
+
+
 def test_it_starts_stops_and_starts_again_on_the_same_port(tmp_path: pathlib.Path, chosen: ports.Ports) -> None:
     with handled(server(chosen), tmp_path, chosen) as process:
         process.start()
