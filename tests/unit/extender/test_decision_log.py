@@ -152,11 +152,11 @@ def test_whatever_requests_carry_the_memory_holds_about_what_it_counts(part: str
         return verbs.filter_nodes(world, args, NOW) if in_time else neutral_answers.filter_nodes(args, "h", NOW)
 
     world, ring = nodes(2), decision_log.DecisionLog(limit_bytes=2**20, whole_bytes=2**19)
-    bodies = [hostile(at, part) for at in range(60)]  # before each allocation costs time; nobody wins: none is assumed
+    bodies = [hostile(at, part) for at in range(60)]  # before each allocation costs time
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    for body in bodies:
+    for body in bodies:  # no node wins, so no placement is assumed
         ring.add(answered(protocol.decode_args(body)).decision)
     gc.collect()
     taken = tracemalloc.get_traced_memory()[0] - before
