@@ -89,16 +89,31 @@ pathlib.Path(sysconfig.get_path("purelib"), "pip").symlink_to({str(pathlib.Path(
 """
 
 
-@pytest.mark.parametrize("has_pip", [True, False], ids=["by its own pip", "by a pip of the environment"])
-def test_a_failed_installation_is_reported_and_leaves_nothing(unpacked: pathlib.Path, has_pip: bool) -> None:
-    python = unpacked.parent / "python3"
-    python.write_text(
+def python(unpacked: pathlib.Path, *, has_pip: bool, ensurepip: str = ENSUREPIP) -> dict[str, str]:
+    """The environment that makes the command take this Python, with or without its pip and with another ensurepip."""
+    path = unpacked.parent / "python3"
+    path.write_text(
         f'#!/bin/sh\n[ {int(has_pip)} = 1 ] || [ "$2" != pip ] || exit 2\nexec {sys.executable} "$@"\n',
         encoding="utf-8",
     )
-    python.chmod(0o755)
-    (unpacked.parent / "ensurepip.py").write_text(ENSUREPIP, encoding="utf-8")
-    where = {"EVENLOAD_PYTHON": str(python), "PYTHONPATH": str(unpacked.parent)}
+    path.chmod(0o755)
+    (unpacked.parent / "ensurepip.py").write_text(ensurepip, encoding="utf-8")
+    return {"EVENLOAD_PYTHON": str(path), "PYTHONPATH": str(unpacked.parent)}
+
+
+def test_without_any_pip_it_says_what_to_set_and_leaves_nothing(unpacked: pathlib.Path) -> None:
+    where = python(unpacked, has_pip=False, ensurepip="raise SystemExit(1)")
+    answer, left = run(unpacked, "nodes", **where)
+    assert (answer.returncode, answer.stdout, left) == (1, "", [])
+    assert answer.stderr.endswith(
+        f"{where['EVENLOAD_PYTHON']} has no pip of 22.3 or newer, nor ensurepip to install one; "
+        "set EVENLOAD_PYTHON to one that has\n"
+    )
+
+
+@pytest.mark.parametrize("has_pip", [True, False], ids=["by its own pip", "by a pip of the environment"])
+def test_a_failed_installation_is_reported_and_leaves_nothing(unpacked: pathlib.Path, has_pip: bool) -> None:
+    where = python(unpacked, has_pip=has_pip)
     answer, left = run(unpacked, "nodes", PIP_NO_INDEX="1", **where)
     assert answer.returncode == 1
     assert answer.stdout == ""
