@@ -138,6 +138,7 @@ def labels(series: str) -> set[str]:
 
 
 def test_what_is_asked_is_exported_by_that_name_with_those_labels_and_values() -> None:
+    assert len(EVERY) > len(PANELS) > 30
     for where, one in ((each.where, one) for each in EVERY for one in promql_text.names(each.expression).selectors):
         assert one.name in SERIES or one.name in FOREIGN, (where, one)
         for label, operator, value in one.matchers:
