@@ -1,7 +1,8 @@
 """Three replicas behind one address answer alike, and their digests say when they do not.
 
 Real extenders on a real apiserver; nodes are annotated and pods bound by hand, so that the only thing that moves is
-what a test moves. One replica reaches the apiserver over a wire that the test can freeze.
+what a test moves. One replica reaches the apiserver over a wire that the test can freeze, and has a clock that it can
+set forward.
 """
 
 import http.client
@@ -19,7 +20,8 @@ from kube.cache import watch_status
 from policy.contract import heartbeat, load_annotation
 from runtime import clock, reloading
 from tests import forwarding
-from tests.e2e import services, waiting
+from tests.contract import shifted, shifted_extender
+from tests.e2e import patient_extender, services, waiting
 from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
@@ -51,6 +53,8 @@ class World:
         self.wire = wire
         self.before = Observed("", "")  # the digests at the start of a test
         self.policies = [directory / f"{number}" / "policy.yaml" for number in range(3)]
+        self.shift = shifted.Shift(directory / "shift")
+        self.shift.set(0.0)
         self.replicas = [self._replica(path, cut_off=path is self.policies[2]) for path in self.policies]
 
     def _replica(self, policy: pathlib.Path, *, cut_off: bool) -> services.Service:
@@ -63,7 +67,10 @@ class World:
         kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
         arguments = ["--policy", str(policy), "--kubeconfig", str(kubeconfig), "--namespace", "default"]
         arguments += ["--deadline", "90s"]
-        return services.Service("tests.e2e.patient_extender", arguments, policy.parent)
+        if cut_off:
+            arguments = [shifted.OPTION, str(self.shift.file), *arguments]
+            return services.Service(shifted_extender.__name__, arguments, policy.parent)
+        return services.Service(patient_extender.__name__, arguments, policy.parent)
 
     def reset(self) -> Observed:
         """No pods, the first policy, the loads that the answers below are computed from; the digests of that."""
@@ -199,7 +206,7 @@ def plane(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFacto
                 yield made
             finally:
                 for replica in made.replicas:
-                    replica.stop()
+                    replica.kill()  # one that is told to end waits for two seconds for requests under way
 
 
 @pytest.fixture
@@ -257,7 +264,10 @@ def test_a_replica_that_gets_no_news_shows_another_digest_until_it_does(world: W
 
 
 def test_a_silent_pod_watch_flags_decisions_until_it_brings_something_again(world: World) -> None:
-    """Its connections stay open and nothing comes: the other two are what it is compared with."""
+    """Its connections stay open and nothing comes: the other two are what it is compared with.
+
+    That the silence is noticed takes as long as a watch lasts; what is left of the limit passes by its clock.
+    """
     cut_off, sound = world.replicas[2], world.replicas[0]
     world.wire.freeze()
 
@@ -271,6 +281,8 @@ def test_a_silent_pod_watch_flags_decisions_until_it_brings_something_again(worl
     waiting.eventually(watch_problems, SILENCE_SECONDS, "the silence to be noticed", ready)
     ages = [float(line.split("heard ")[1].split(" s ago")[0]) for line in ready().splitlines()]
     assert max(ages) < watch_status.STALE_SECONDS, "noticed before the decisions are flagged"
+    assert degraded(cut_off) == []
+    world.shift.set(watch_status.STALE_SECONDS - min(ages) + 1)  # ages are shown as whole seconds
     waiting.eventually(lambda: degraded(cut_off) == STALE, SILENCE_SECONDS, "decisions to be flagged", ready)
     assert degraded(sound) == []
     assert sound.metric("evenload_kube_watch_problem") == 0

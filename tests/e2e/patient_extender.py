@@ -7,6 +7,12 @@ their own (test_extender_wire.py).
 
 from extender import __main__ as command
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Allows the deadline and runs the command."""
     command.LONGEST_DEADLINE_SECONDS = 600.0
     command.main()
+
+
+if __name__ == "__main__":
+    main()
