@@ -14,6 +14,7 @@ import pytest
 
 from cluster import api as cluster_api
 from cluster.demo import permissions
+from descheduler.eviction import followup
 from kube import config, errors, kinds
 from kube.door import EvictionAnswer
 from kube.objects import Pod
@@ -129,8 +130,10 @@ def test_a_webhook_that_denies_one_workload_with_429_does_not_keep_the_other(
 def test_an_eviction_that_is_never_answered_keeps_its_own_workload_and_no_other(
     site: Site, watcher: Watcher, installed_webhook: Webhook
 ) -> None:
+    """The minute after which no answer can come any more passes by the clock of the descheduler's machine."""
     hold = threading.Event()
     installed_webhook.answer = of_its_first(DENIAL, hold)
+    shift = site.on_a_clock_of_its_own()
     started(site)
     try:
         waiting.eventually(
@@ -150,7 +153,13 @@ def test_an_eviction_that_is_never_answered_keeps_its_own_workload_and_no_other(
         def first() -> dict[str, Any]:
             return next(row for row in site.rows(site.first) if row["id"] == silent["id"])
 
+        site.first.more_runs(2)
+        assert first()["result"] == "unknown", "the apiserver may still carry it out"
+        of_its_workload = [row for row in site.rows(site.first) if app_of(row["pod"]) == app_of(silent["pod"])]
+        assert of_its_workload == [first()], "until then its workload is left alone"
+        shift.set(followup.ANSWER_SECONDS)
         waiting.eventually(lambda: first()["result"] == "failed", waiting.START_SECONDS, "the end of the wait", first)
+        shift.set(0.0)
         assert "still stands" in first()["message"], "an answer that never came is a failure"
     finally:
         hold.set()
