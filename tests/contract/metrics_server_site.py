@@ -16,6 +16,7 @@ import os
 import pathlib
 import random
 import re
+import socket
 import ssl
 import subprocess
 import threading
@@ -193,6 +194,31 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Says nothing."""
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    """A server whose connections end with it, as those of a killed process do: the apiserver would use them further."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[http.server.BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self._connections: list[socket.socket] = []
+
+    def process_request(self, request: typing.Any, client_address: typing.Any) -> None:
+        """Remembers the connection."""
+        self._connections.append(request)
+        super().process_request(request, client_address)
+
+    def server_close(self) -> None:
+        """Ends the listener and every connection."""
+        super().server_close()
+        for connection in self._connections:
+            with contextlib.suppress(OSError):  # it has ended before
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Says nothing of clients whose connection ended."""
+
+
 class StandIn:
     """metrics.k8s.io as metrics-server serves it: the last two scrapes of each kubelet, by TLS."""
 
@@ -201,14 +227,13 @@ class StandIn:
         self._lock = threading.Lock()
         self._scrapes = [self._scrape()]
         handler = type("Handler", (_ApiHandler,), {"stand_in": self})
-        self._server = http.server.ThreadingHTTPServer(address, handler)
-        self._server.daemon_threads = True
+        self._server = _Server(address, handler)
         self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
         self._thread.start()
 
     def close(self) -> None:
-        """Ends it; connections that are open stay silent."""
+        """Ends it and its connections."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

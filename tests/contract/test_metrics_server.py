@@ -24,7 +24,7 @@ from tests.e2e import policies, services, waiting
 pytestmark = pytest.mark.cluster
 NAMESPACE: Final = permissions.NAMESPACE
 SERVICES: Final = ("annotator", "descheduler")
-WINDOWS_SECONDS: Final = {"avg_5m": 20, "max_1h": 120, "max_1d": 3600}
+WINDOWS_SECONDS: Final = {"avg_5m": 20 if metrics_server_site.REAL else 6, "max_1h": 120, "max_1d": 3600}
 METRICS: Final = [
     {
         "name": f"{resource}_{name}",
