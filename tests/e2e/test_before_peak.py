@@ -34,6 +34,7 @@ def evenload(four_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stac
         metrics=METRICS,
         sync__staleAfter="60s",
         descheduler__mode="Enforce",
+        descheduler__interval="1s",
         descheduler__beforePeak={"thresholds": LINES},
     )
     with lent(four_nodes), stack.started_on(four_nodes, write) as started:

@@ -29,6 +29,11 @@ pytestmark = pytest.mark.cluster
 HOT = "node-0"
 HEAVY: bodies.PodOptions = {"cpu_millicores": 200, "memory_bytes": 5 * 2**30, "memory_request": "256Mi"}
 RELIEF_SECONDS = 300.0  # two evictions, each waiting for readings, the run after them and the last replacement
+ENFORCE: typing.Final = {
+    "descheduler__mode": "Enforce",
+    "descheduler__interval": "1s",
+    "descheduler__overloadedFor": "2s",  # three readings, which are a second apart
+}
 RUNS = "evenload_descheduler_run_duration_seconds_count"  # runs that ended well, evictions included
 _OPEN = itertools.count()  # a label of its own for each test: which nodes its pods may go to
 
@@ -69,7 +74,7 @@ class BudgetWatcher:
 @pytest.fixture(scope="module")
 def running() -> collections.abc.Iterator[stack.Stack]:
     """All three services on five nodes, the descheduler told to Enforce but not started yet."""
-    with stack.started(5, lambda path: policies.write(path, descheduler__mode="Enforce")) as started:
+    with stack.started(5, lambda path: policies.write(path, **ENFORCE)) as started:
         started.start(started.annotator, started.extender)
         started.use_extender()
         yield started
@@ -154,7 +159,7 @@ def pod_events(evenload: stack.Stack) -> set[str]:
 @pytest.fixture
 def lift_pause(evenload: stack.Stack) -> collections.abc.Iterator[collections.abc.Callable[[], object]]:
     """The policy pauses the descheduler until this is called: it answers what it would do, and does nothing."""
-    resume = functools.partial(policies.write, evenload.policy, descheduler__mode="Enforce")
+    resume = functools.partial(policies.write, evenload.policy, **ENFORCE)
     resume(descheduler__paused=True)
     yield resume
     evenload.descheduler.kill()
@@ -357,13 +362,13 @@ def one_replica_set(evenload: stack.Stack) -> collections.abc.Iterator[None]:
     The ReplicaSet `web` that the test makes is gone afterwards.
     """
     cooldown = {"workload": "10m", "node": "1s", "returned": {"initial": "3h", "max": "6h", "window": "1h"}}
-    evenload.obey(descheduler__mode="Enforce", filter__thresholds={}, descheduler__cooldown=cooldown)
+    evenload.obey(**ENFORCE, filter__thresholds={}, descheduler__cooldown=cooldown)
     yield
     evenload.descheduler.kill()
     with contextlib.suppress(errors.NotFound):
         evenload.door.delete(kinds.REPLICA_SETS, "web", namespace=stack.NAMESPACE)
     evenload.door.merge_patch(kinds.NODES, HOT, {"metadata": {"annotations": {relief_hint.KEY: None}}})
-    evenload.obey(descheduler__mode="Enforce")
+    evenload.obey(**ENFORCE)
 
 
 def hinted(evenload: stack.Stack) -> bool:
