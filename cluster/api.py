@@ -58,6 +58,10 @@ class Api:
         """POST; the object as stored."""
         return self._call("POST", path, json=body)
 
+    def replace(self, path: str, body: collections.abc.Mapping[str, object]) -> Json:
+        """PUT; the object as stored."""
+        return self._call("PUT", path, json=body)
+
     def patch(self, path: str, body: collections.abc.Mapping[str, object]) -> Json:
         """Merge-patch; the object as stored."""
         return self._call("PATCH", path, json=body, headers={"Content-Type": "application/merge-patch+json"})

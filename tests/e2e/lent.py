@@ -4,12 +4,15 @@ A pod, a reading or a Lease that another file left would count as its own.
 """
 
 import contextlib
+import http
 import json
 import re
 import urllib.request
 from collections.abc import Iterator
+from typing import Any
 
 import cluster
+from cluster import api as cluster_api
 from cluster.demo import permissions
 from policy.contract import heartbeat, load_annotation
 from tests.e2e import services, waiting
@@ -41,15 +44,36 @@ def lent(control_plane: cluster.Cluster) -> Iterator[cluster.Cluster]:
         _clear(control_plane)
 
 
+def _end_namespace(api: cluster_api.Api) -> None:
+    """Deletes the namespace and all in it as kube-controller-manager does, which waits for five seconds before."""
+    api.delete(SYSTEM)
+    for group_version in ("api/v1", *(f"apis/{one['preferredVersion']['groupVersion']}" for one in _groups(api))):
+        for resource in api.get(group_version)["resources"]:
+            if resource["namespaced"] and "deletecollection" in resource["verbs"]:
+                api.delete(f"{group_version}/namespaces/{permissions.NAMESPACE}/{resource['name']}")
+    body = {"metadata": {"name": permissions.NAMESPACE}, "spec": {"finalizers": []}}
+    try:
+        api.replace(f"{SYSTEM}/finalize", body)
+    except cluster_api.ApiError as error:
+        if error.status != http.HTTPStatus.NOT_FOUND:  # on a busy machine the controller may have been sooner
+            raise
+
+
+def _groups(api: cluster_api.Api) -> list[dict[str, Any]]:
+    groups: list[dict[str, Any]] = api.get("apis")["groups"]
+    return groups
+
+
 def _clear(control_plane: cluster.Cluster) -> None:
     api = control_plane.api
     for path in WORKLOADS:
         api.delete(path)
     for namespace in {pod["metadata"]["namespace"] for pod in api.items("api/v1/pods")}:
         api.delete(f"api/v1/namespaces/{namespace}/pods")
-    for path in (SYSTEM, CONFIG_MAP):
-        if api.exists(path):
-            api.delete(path)
+    if api.exists(CONFIG_MAP):
+        api.delete(CONFIG_MAP)
+    if api.exists(SYSTEM):
+        _end_namespace(api)
     for node in api.items("api/v1/nodes"):
         labels = {label: None for label in node["metadata"]["labels"] if not OF_KUBELETS.search(label)}
         metadata = {"annotations": {load_annotation.KEY: None}, "labels": labels}
