@@ -12,7 +12,13 @@ import collections.abc
 import importlib
 import pathlib
 import pkgutil
+import re
 import sys
+from typing import Final
+
+# A line that may import and does not begin with it. Imports that lines begin with are done when the module is imported,
+# so only a text with another one is parsed, which takes longer than to import it.
+_IMPORTS_LATER: Final = re.compile(r"^(?!import\b|from\b).*\bimport\b", re.MULTILINE)
 
 
 class _Imports(ast.NodeVisitor):
@@ -20,6 +26,12 @@ class _Imports(ast.NodeVisitor):
 
     def __init__(self) -> None:
         self.names: list[str] = []
+
+    def generic_visit(self, node: ast.AST) -> None:
+        """Visit the statements below; an expression holds none."""
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.expr):
+                self.visit(child)
 
     def visit_If(self, node: ast.If) -> None:
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
@@ -41,10 +53,16 @@ def import_all(package: str) -> None:
     modules = [root, *(importlib.import_module(info.name) for info in found)]
     for module in modules:
         if module.__file__ and module.__file__.endswith(".py"):
-            visitor = _Imports()
-            visitor.visit(ast.parse(pathlib.Path(module.__file__).read_text(encoding="utf-8")))
-            for name in visitor.names:
+            for name in names(pathlib.Path(module.__file__).read_text(encoding="utf-8")):
                 import_named(name)
+
+
+def names(text: str) -> list[str]:
+    """Returns the names that functions and other blocks of a module import."""
+    visitor = _Imports()
+    if _IMPORTS_LATER.search(text):
+        visitor.visit(ast.parse(text))
+    return visitor.names
 
 
 def import_named(name: str) -> None:
