@@ -6,6 +6,7 @@ authorities; neither gets into the image.
 """
 
 import ast
+import functools
 import os
 import pathlib
 import re
@@ -109,14 +110,14 @@ class Engine:
 
     def _base(self) -> str:
         """The image of Debian's Python, of this machine's release; made if it is not there."""
-        mirror, codename = _mirror()
+        codename = _codename()
         name = f"localhost/debian-python:{codename}-{cache.key(*BASE_PACKAGES)}"
         if name in self._buildah("images", "--format", "{{.Name}}:{{.Tag}}").split():
             return name
         cache.say(f"making {name} of Debian's packages: minutes, once")
         with tempfile.TemporaryDirectory(dir=self.home) as made:
             options = ("--quiet", "--mode=root", "--variant=minbase", f"--include={','.join(BASE_PACKAGES)}")
-            run(("mmdebstrap", *options, codename, made, mirror))
+            run(("mmdebstrap", *options, codename, made, _mirror(codename)))
             container = self._buildah("from", "scratch").strip()
             self._buildah("copy", "--quiet", container, made, "/")
             self._buildah("commit", "--quiet", "--rm", container, name)
@@ -132,21 +133,26 @@ class Engine:
         return run(("buildah", *storage, *arguments))
 
 
-def _mirror() -> tuple[str, str]:
-    """The archive that apt uses and this machine's release, as mmdebstrap wants them."""
-    release = dict(re.findall(r'^(\w+)="?([^"\n]*)', pathlib.Path("/etc/os-release").read_text(encoding="utf-8"), re.M))
-    codename = release.get("VERSION_CODENAME", "")
+def _codename() -> str:
+    """Returns the name of this machine's release, "" where it has none."""
+    release: dict[str, str] = dict(
+        re.findall(r'^(\w+)="?([^"\n]*)', pathlib.Path("/etc/os-release").read_text(encoding="utf-8"), re.M)
+    )
+    return release.get("VERSION_CODENAME", "")
+
+
+def _mirror(codename: str) -> str:
+    """The archive that apt uses for a release; to ask apt takes a second of processor time."""
     targets = run(("apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME)", "Created-By: Packages"))
     mirrors = [line.split()[0] for line in targets.splitlines() if line.split()[1:] == [codename]]
     if not mirrors:
         raise EngineError(f"apt has no archive of {codename or 'this release'}: run apt-get update on Debian")
-    return mirrors[0], codename
+    return mirrors[0]
 
 
 def _pip_volumes(directory: pathlib.Path) -> list[str]:
     """Mounts by which pip asks the index and believes the authorities that this machine's pip does."""
-    listed = run((sys.executable, "-m", "pip", "config", "list"))
-    config = {key: ast.literal_eval(value) for key, value in _SETTING.findall(listed)}
+    config = {key: ast.literal_eval(value) for key, value in _SETTING.findall(_pip_config())}
     lines = [f"{key} = {config[key]}" for key in _PIP_KEYS if key in config]
     volumes = []
     if authorities := config.get("cert") or ssl.get_default_verify_paths().cafile:
@@ -155,3 +161,9 @@ def _pip_volumes(directory: pathlib.Path) -> list[str]:
     settings = directory / "pip.conf"
     settings.write_text("\n".join(("[global]", *lines, "")), encoding="utf-8")
     return [*volumes, "--volume", f"{settings}:/etc/pip.conf:ro"]
+
+
+@functools.cache
+def _pip_config() -> str:
+    """The settings of this machine's pip, which takes 0.3 s to print them."""
+    return run((sys.executable, "-m", "pip", "config", "list"))
