@@ -1,6 +1,6 @@
 """The control plane every other proof stands on is real: it schedules, runs, counts budgets, and ends cleanly.
 
-One cluster of a hundred nodes serves most tests; those that break things start a small one of their own beside it.
+One cluster of a hundred nodes serves most tests; those that end one start a small one beside it.
 """
 
 import base64
@@ -9,7 +9,6 @@ import contextlib
 import datetime
 import http.server
 import json
-import os
 import pathlib
 import signal
 import subprocess
@@ -29,14 +28,25 @@ from tests.e2e import waiting
 pytestmark = pytest.mark.cluster
 ROOT = pathlib.Path(__file__).parents[2]
 PODS = "api/v1/namespaces/default/pods"
-BARE: typing.Final = {"scheduler": False, "prometheus": False, "exporter": False, "node_exporter": False}
+OWNER: typing.Final = """\
+import json, time, cluster
+with cluster.Cluster(nodes=2, scheduler=False, prometheus=False, exporter=False, node_exporter=False) as running:
+    nodes = sorted(node["metadata"]["name"] for node in running.api.items("api/v1/nodes"))
+    print(json.dumps([str(running.directory), running.api_url, nodes, sorted(running.processes)]), flush=True)
+    time.sleep(600)
+"""
 
 
 @pytest.fixture(scope="module")
 def hundred() -> collections.abc.Iterator[cluster.Cluster]:
-    """A cluster of a hundred nodes; load is not played here."""
+    """A cluster of a hundred nodes, which leaves nothing behind; load is not played here."""
     with cluster.Cluster(nodes=100, exporter=False, audit=True) as running:
         yield running
+        directory, recorded = running.directory, state.read(running.directory)
+        assert recorded is not None
+        assert len(state.alive(recorded)) == len(running.processes)
+    assert not directory.exists()
+    assert state.alive(recorded) == ()
 
 
 def eventually(probe: collections.abc.Callable[[], typing.Any], what: str) -> typing.Any:
@@ -290,13 +300,11 @@ def test_nodes_can_join_later_with_a_shape_of_their_own(hundred: cluster.Cluster
     assert node["spec"]["taints"] == [{"key": "only", "value": "big", "effect": "NoSchedule"}]
 
 
-def test_clusters_run_side_by_side_and_one_ends_alone(hundred: cluster.Cluster) -> None:
-    with cluster.Cluster(nodes=2, prometheus=False, exporter=False, node_exporter=False) as second:
-        assert {node["metadata"]["name"] for node in second.api.items("api/v1/nodes")} == {"node-0", "node-1"}
-        assert second.api_url != hundred.api_url
+def test_of_two_clusters_one_ends_alone(hundred: cluster.Cluster) -> None:
+    with cluster.Cluster(kubernetes=False, prometheus=False) as second:
         directory, recorded = second.directory, state.read(second.directory)
         assert recorded is not None
-        assert len(state.alive(recorded)) == len(second.processes)
+        assert [record.name for record in state.alive(recorded)] == ["node-exporter"]
     assert not directory.exists()
     assert state.alive(recorded) == ()
     assert not_running(hundred) == []
@@ -326,19 +334,20 @@ def test_down_ends_exactly_what_up_started(hundred: cluster.Cluster, tmp_path: p
     assert not_running(hundred) == []
 
 
-def test_a_killed_owner_leaves_nothing_behind() -> None:
-    program = (
-        "import cluster, time\n"
-        f"with cluster.Cluster(**{BARE!r}) as running:\n"
-        "    print(running.directory, flush=True)\n"
-        "    time.sleep(600)\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as owner:
-        assert owner.stdout is not None
-        directory = pathlib.Path(owner.stdout.readline().strip())
-        recorded = state.read(directory)
-        assert recorded is not None
-        assert {record.name for record in state.alive(recorded)} >= {"etcd", "kube-apiserver", "kwok"}
-        os.kill(owner.pid, signal.SIGKILL)
+def test_clusters_run_side_by_side_and_a_killed_owner_leaves_nothing_behind(hundred: cluster.Cluster) -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, stdout=subprocess.PIPE, text=True) as owner:
+        try:
+            assert owner.stdout is not None
+            folder, api_url, nodes, names = json.loads(owner.stdout.readline())
+            directory = pathlib.Path(folder)
+            recorded = state.read(directory)
+            assert recorded is not None
+            assert nodes == ["node-0", "node-1"]
+            assert api_url != hundred.api_url
+            assert sorted(record.name for record in state.alive(recorded)) == names
+            assert {"etcd", "kube-apiserver", "kwok"} <= set(names)
+        finally:
+            owner.kill()
     eventually(lambda: not state.alive(recorded), "the watchdog to end everything")
     eventually(lambda: not directory.exists(), "the directory to go")
+    assert not_running(hundred) == []
