@@ -61,7 +61,12 @@ SHARED = {
         "test_pools",
         "test_shadow",
     ),
-    "two workloads": ("test_descheduler_once", "test_descheduler_outcomes", "test_descheduler_starving"),
+    "two workloads": (
+        "test_descheduler_markers",
+        "test_descheduler_once",
+        "test_descheduler_outcomes",
+        "test_descheduler_starving",
+    ),
 }
 # Files and groups by the time that they take in a whole run, the longest first: one that is begun late would run alone
 # at the end, waiting. Two that compute most of their time begin early, beside those that wait, and files of one test,
@@ -90,7 +95,6 @@ LONGEST_FIRST = (
     "test_kube_reflector",
     "test_scheduler_model",
     "test_placeholders",
-    "test_descheduler_markers",
     "test_helm_doctor",
     "test_rights",
     "test_alert_rules",
