@@ -37,6 +37,7 @@ API = "v1beta1.metrics.k8s.io"
 FIRST_ADDRESS = ipaddress.IPv4Address("127.0.8.1")
 REAL = os.environ.get("EVENLOAD_METRICS_SERVER") == "real"
 RESOLUTION_SECONDS = 10 if REAL else 2  # metrics-server takes no shorter one
+IDLE = (0.1, 0.1)  # ratios of CPU and memory
 GROUP_VERSION = "metrics.k8s.io/v1beta1"
 SERVICE = "api/v1/namespaces/kube-system/services"
 SLICES = "apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
@@ -111,7 +112,7 @@ class Kubelet:
         self.address = address
         self._cores, self._memory_bytes = cores, memory_bytes
         self._lock = threading.Lock()
-        self._cpu_ratio, self._memory_ratio, self._cpu_seconds = 0.1, 0.1, 1000.0  # metrics-server drops a node at 0
+        self._cpu_ratio, self._memory_ratio, self._cpu_seconds = *IDLE, 1000.0  # metrics-server drops a node at 0
         self._pods: dict[Pod, float] = {}  # CPU seconds
         self._until_seconds = time.time()
         self.silent: frozenset[str] = frozenset()  # pods by name whose series it does not have

@@ -1,7 +1,7 @@
 """The annotator over metrics-server, under its own account, with the rights that the component adds.
 
 `make metrics-server` runs this file with the real metrics-server, `make test` with the stand-in of
-`metrics_server_site`. One cluster for the file.
+`metrics_server_site`.
 """
 
 import json
@@ -13,17 +13,16 @@ import click.testing
 import pytest
 
 import cli.__main__
-import cluster
 from cluster.demo import permissions
 from kube import config, kinds
 from kube.objects import PodMetrics
 from policy.contract import load_annotation
-from tests.contract import metrics_server_site
+from tests.contract import four_kubelets, metrics_server_site
+from tests.contract.four_kubelets import SERVICES
 from tests.e2e import policies, services, waiting
 
 pytestmark = pytest.mark.cluster
 NAMESPACE: Final = permissions.NAMESPACE
-SERVICES: Final = ("annotator", "descheduler")
 WINDOWS_SECONDS: Final = {"avg_5m": 20 if metrics_server_site.REAL else 6, "max_1h": 120, "max_1d": 3600}
 METRICS: Final = [
     {
@@ -94,20 +93,13 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Three nodes of 8 cores and 32 GiB; the annotator is not started yet."""
-    with (
-        cluster.Cluster(
-            nodes=3, scheduler=False, prometheus=False, exporter=False, node_exporter=False, aggregation=True
-        ) as running,
-        metrics_server_site.started(running, tmp_path_factory.mktemp("metrics")) as site,
-    ):
-        running.api.create("api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        permissions.apply(running)
-        made = World(site, tmp_path_factory.mktemp("annotator"))
-        try:
-            yield made
-        finally:
-            made.annotator.kill()
+    """Four nodes of 8 cores and 32 GiB; the annotator is not started yet."""
+    site = four_kubelets.renewed(tmp_path_factory.mktemp("metrics"))
+    made = World(site, tmp_path_factory.mktemp("annotator"))
+    try:
+        yield made
+    finally:
+        made.annotator.kill()
 
 
 @pytest.fixture
@@ -115,7 +107,7 @@ def synced(world: World) -> World:
     """The world with an annotator that has read every node."""
     if not world.annotator.running:
         world.begin()
-    waiting.eventually(lambda: "all 6 metrics fresh for all 3 nodes" in world.status(), LIMIT, "values", world.status)
+    waiting.eventually(lambda: "all 6 metrics fresh for all 4 nodes" in world.status(), LIMIT, "values", world.status)
     return world
 
 
@@ -125,7 +117,7 @@ def test_the_door_reads_what_metrics_server_serves(world: World) -> None:
         items = door.list(kinds.NODE_METRICS).items
     finally:
         door.close()
-    assert {item.name for item in items} == {"node-0", "node-1", "node-2"}
+    assert {item.name for item in items} == {"node-0", "node-1", "node-2", "node-3"}
     for item in items:
         assert item.at_seconds is not None
         assert item.window.endswith("s")
@@ -187,10 +179,10 @@ def test_nodes_carry_what_their_kubelets_say(world: World) -> None:
 def test_the_doctor_sees_by_the_annotations_that_load_comes_from_metrics_server(synced: World) -> None:
     checks = synced.examine()
     assert "prometheus" not in checks
-    assert checks["metrics-server"]["seen"].startswith("metrics.k8s.io/v1beta1 lists 3 nodes, ")
-    assert checks["nodes matched"]["seen"] == "3 of 3 nodes matched (by name)"
+    assert checks["metrics-server"]["seen"].startswith("metrics.k8s.io/v1beta1 lists 4 nodes, ")
+    assert checks["nodes matched"]["seen"] == "4 of 4 nodes matched (by name)"
     assert checks["metrics"]["seen"].startswith("6 of 6 metrics, by the annotator's own windows; not to be had: ")
-    assert "3 of 3 nodes observed, the last one since " in checks["windows"]["seen"]
+    assert "4 of 4 nodes observed, the last one since " in checks["windows"]["seen"]
     assert "until they are full, " in checks["windows"]["seen"]
     names = ("metrics-server", "metrics", "nodes matched", "windows", "annotator")
     assert {checks[name]["verdict"] for name in names} == {"ok"}

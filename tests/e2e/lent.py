@@ -65,6 +65,13 @@ def _groups(api: cluster_api.Api) -> list[dict[str, Any]]:
 
 
 def _clear(control_plane: cluster.Cluster) -> None:
+    everywhere, body = f"{control_plane.exporter_url}/nodes/*", json.dumps(UNCONTROLLED).encode()
+    urllib.request.urlopen(urllib.request.Request(everywhere, data=body), timeout=services.ANSWER_SECONDS).close()
+    empty(control_plane)
+
+
+def empty(control_plane: cluster.Cluster) -> None:
+    """Takes away what `lent` says, but for the load that an exporter plays."""
     api = control_plane.api
     for path in WORKLOADS:
         api.delete(path)
@@ -78,8 +85,6 @@ def _clear(control_plane: cluster.Cluster) -> None:
         labels = {label: None for label in node["metadata"]["labels"] if not OF_KUBELETS.search(label)}
         metadata = {"annotations": {load_annotation.KEY: None}, "labels": labels}
         api.patch(f"api/v1/nodes/{node['metadata']['name']}", {"metadata": metadata})
-    everywhere, body = f"{control_plane.exporter_url}/nodes/*", json.dumps(UNCONTROLLED).encode()
-    urllib.request.urlopen(urllib.request.Request(everywhere, data=body), timeout=services.ANSWER_SECONDS).close()
     waiting.eventually(
         lambda: not api.items("api/v1/pods") and not api.exists(SYSTEM),
         waiting.LIMIT_SECONDS,

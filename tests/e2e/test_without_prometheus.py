@@ -13,13 +13,12 @@ from typing import Any, Final
 
 import pytest
 
-import cluster
 from cluster.demo import permissions
 from descheduler.ledger import rows
 from kube import config, errors, kinds
 from kube.objects import Pod
 from policy.contract import load_annotation
-from tests.contract import metrics_server_site
+from tests.contract import four_kubelets, metrics_server_site
 from tests.contract.test_metrics_server import METRICS
 from tests.e2e import bodies, policies, services, waiting
 
@@ -123,19 +122,14 @@ class World:
 @pytest.fixture
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Four nodes of 32 GiB, of which the first has all pods and memory over the line."""
-    with (
-        cluster.Cluster(nodes=4, prometheus=False, exporter=False, node_exporter=False, aggregation=True) as running,
-        metrics_server_site.started(running, tmp_path_factory.mktemp("metrics")) as site,
-    ):
-        running.api.create("api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        permissions.apply(running)
-        metrics_server_site.grant(running, "annotator")
-        made = World(site, tmp_path_factory.mktemp("services"))
-        try:
-            overload(made)
-            yield made
-        finally:
-            made.close()
+    site = four_kubelets.renewed(tmp_path_factory.mktemp("metrics"))
+    metrics_server_site.grant(site.cluster, "annotator")
+    made = World(site, tmp_path_factory.mktemp("services"))
+    try:
+        overload(made)
+        yield made
+    finally:
+        made.close()
 
 
 def overload(world: World) -> None:
