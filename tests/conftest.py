@@ -49,7 +49,13 @@ SHARED = {
         "test_policy_events",
         "test_recording_rules",
     ),
-    "fleet": ("test_doctor", "test_effectiveness", "test_extra_metrics"),
+    "fleet": (
+        "test_doctor",
+        "test_effectiveness",
+        "test_extra_metrics",
+        "test_rights",
+        "test_undecodable_objects",
+    ),
     "four nodes": ("test_before_peak", "test_make_room"),
     "image": ("test_fifteen_minutes", "test_image"),
     "kubectl": ("test_helm", "test_krew", "test_kustomize"),
@@ -96,11 +102,9 @@ LONGEST_FIRST = (
     "test_scheduler_model",
     "test_placeholders",
     "test_helm_doctor",
-    "test_rights",
     "test_alert_rules",
     "test_history",
     "test_no_secrets",
-    "test_undecodable_objects",
 )
 
 
@@ -157,8 +161,10 @@ def control_plane() -> cluster.Cluster:
 
 @pytest.fixture(scope="module")
 def fleet() -> cluster.Cluster:
-    """The same without the real node_exporter, for stacks of our services (`tests.e2e.stack.started` says why)."""
-    return shared.shared("fleet", lambda: cluster.Cluster(nodes=3, node_exporter=False))
+    """The same without the real node_exporter, for stacks of our services (`tests.e2e.stack.started` says why), with an
+    audit log for `test_rights`.
+    """
+    return shared.shared("fleet", lambda: cluster.Cluster(nodes=3, node_exporter=False, audit=True))
 
 
 @pytest.fixture(scope="module")

@@ -20,20 +20,26 @@ from kube import config, kinds
 from policy.contract import load_annotation
 from tests import starting
 from tests.e2e import policies, services, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 LIMIT = waiting.LIMIT_SECONDS
 PODS = "api/v1/namespaces/default/pods"
 TIMES = {"0000-01-01T00:00:00Z": "0000-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00": "10000-01-01T00:59:59Z"}
 YEAR_0, YEAR_10000 = TIMES
+POSSIBLE = "2026-01-01T00:00:00Z"
 KINDS = {"Node node-1 (time)", "Pod default/spoilt on node-0 (time)"}
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[cluster.Cluster]:
-    """Three nodes with their load in Prometheus; pods are bound by hand."""
-    with cluster.Cluster(nodes=3, scheduler=False, node_exporter=False) as made:
-        yield made
+def running(fleet: cluster.Cluster) -> Iterator[cluster.Cluster]:
+    """Three nodes with their load in Prometheus, all of whose times are possible afterwards; pods are bound by hand."""
+    with lent(fleet):
+        try:
+            yield fleet
+        finally:
+            for node in fleet.api.items("api/v1/nodes"):
+                with_condition(fleet, f"api/v1/nodes/{node['metadata']['name']}", condition("example.com/x", POSSIBLE))
 
 
 def condition(kind: str, time: str) -> dict[str, Any]:
@@ -50,7 +56,7 @@ def with_condition(running: cluster.Cluster, path: str, added: dict[str, Any]) -
 
 
 def bound_pod(running: cluster.Cluster, name: str, node: str) -> None:
-    spec = {"containers": [{"name": "main", "image": "pause"}]}
+    spec = {"schedulerName": "by-hand", "containers": [{"name": "main", "image": "pause"}]}
     running.api.create(PODS, {"metadata": {"name": name}, "spec": spec})
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     running.api.create(f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": target})
@@ -86,7 +92,7 @@ def test_what_the_apiserver_stores_and_serves(running: cluster.Cluster) -> None:
     assert served == TIMES
     with pytest.raises(api.ApiError, match="422"):
         with_condition(running, "api/v1/nodes/node-2", condition("example.com/x", "10000-01-01T00:00:00Z"))
-    with_condition(running, "api/v1/nodes/node-2", condition("example.com/x", "2026-01-01T00:00:00Z"))
+    with_condition(running, "api/v1/nodes/node-2", condition("example.com/x", POSSIBLE))
 
 
 def test_a_node_and_a_pod_with_impossible_times_cost_only_themselves(
@@ -139,7 +145,7 @@ def once(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def healed(running: cluster.Cluster) -> None:
     """A door that lists again finds all whole."""
-    with_condition(running, "api/v1/nodes/node-1", condition("example.com/x", "2026-01-01T00:00:00Z"))
+    with_condition(running, "api/v1/nodes/node-1", condition("example.com/x", POSSIBLE))
     running.api.delete(f"{PODS}/spoilt")
     with contextlib.closing(config.connect(running.kubeconfig)) as door:
         assert len(door.list(kinds.NODES).items) == 3

@@ -22,11 +22,11 @@ class Call(typing.NamedTuple):
 
 
 class Log:
-    """The calls so far, each once."""
+    """The calls since this object was made, each once."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
-        self._read_bytes = 0
+        self._read_bytes = path.read_bytes().rfind(b"\n") + 1
         self._calls: set[Call] = set()
 
     def calls(self) -> set[Call]:

@@ -21,8 +21,9 @@ from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query
 from kube import config, kinds
 from policy.contract import owner_usage
-from tests.contract import test_descheduler_evicting, test_guard
+from tests.contract import test_descheduler_evicting, test_doctor
 from tests.e2e import audited, bodies, policies, services, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 NAMESPACE = permissions.NAMESPACE
@@ -30,6 +31,13 @@ SHOP = "default"
 HOT, OTHERS = "node-0", ("node-1", "node-2")
 HEAVY: bodies.PodOptions = {"cpu_millicores": 200, "memory_bytes": 5 * 2**30, "memory_request": "256Mi"}
 GROUP = "rights.evenload.test"
+DEFINITIONS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+OWN_OBJECTS = (
+    f"api/v1/namespaces/{SHOP}/pods/keeper",
+    f"api/v1/namespaces/{SHOP}/persistentvolumeclaims/disk",
+    "api/v1/persistentvolumes/disk",
+    f"{DEFINITIONS}/crews.{GROUP}",
+)
 LIMIT = 2 * waiting.LIMIT_SECONDS
 
 
@@ -73,20 +81,29 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: pathlib.Path) -> Iterator[World]:
-    """The services are not started yet."""
-    with cluster.Cluster(nodes=3, audit=True, node_exporter=False) as running:
-        running.api.create("api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        permissions.apply(running)
-        for body in test_guard.documents():  # which is part of every overlay
-            running.api.create(test_guard.PATHS[body["kind"]], body)
-        made = World(running, tmp_path)
+def world(fleet: cluster.Cluster, tmp_path: pathlib.Path) -> Iterator[World]:
+    """The services are not started yet; the guard, which is part of every overlay, is in force."""
+    with lent(fleet):
+        fleet.api.create("api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        permissions.apply(fleet)
+        made = World(fleet, tmp_path)
         try:
-            yield made
+            with test_doctor.guarded(fleet):
+                yield made
         finally:
             for service in made.services.values():
                 service.kill()
             made.door.close()
+            clear(fleet.api)
+
+
+def clear(api: cluster_api.Api) -> None:
+    """Takes away what other files of the group do not know."""
+    for path in OWN_OBJECTS:
+        if api.exists(path):
+            api.delete(path)
+    for name in OTHERS:
+        api.patch(f"api/v1/nodes/{name}", {"spec": {"unschedulable": None}})
 
 
 def test_the_services_do_what_they_may_and_may_what_they_do(world: World) -> None:
@@ -130,8 +147,7 @@ def crowded(world: World) -> None:
 
 def someone_elses_kind(api: cluster_api.Api) -> None:
     """A custom resource with a scale, and a pod on the hot node that it owns."""
-    definitions = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    api.create(definitions, test_descheduler_evicting.definition_body(GROUP))
+    api.create(DEFINITIONS, test_descheduler_evicting.definition_body(GROUP))
     crews = f"apis/{GROUP}/v1/namespaces/{SHOP}/crews"
 
     def served() -> bool:
