@@ -5,6 +5,7 @@ created, with its arguments and the token of its ServiceAccount, and reports the
 the services' addresses are the test's own, given by `test.extraArgs`.
 """
 
+import contextlib
 import pathlib
 import subprocess
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from tests.e2e import policies, stack, waiting
 pytestmark = pytest.mark.cluster
 NAMESPACE = permissions.NAMESPACE
 POD = f"api/v1/namespaces/{NAMESPACE}/pods/evenload-doctor"
+ANNOTATOR = "evenload-annotator"
 BINDING = f"{permissions.PATHS['ClusterRoleBinding']}/evenload-doctor-test"
 
 
@@ -123,11 +125,27 @@ def test_helm_test_passes_where_doctor_finds_nothing_and_leaves_no_right_behind(
     assert not release.api.exists(POD)
 
 
+@contextlib.contextmanager
+def without_annotator(release: Release) -> Iterator[None]:
+    """The annotator has ended and its binding is gone until the body ends."""
+    bindings, annotator = permissions.PATHS["ClusterRoleBinding"], release.stack.annotator
+    path = f"{bindings}/{ANNOTATOR}"
+    body = release.api.get(path)
+    right = permissions.Right(f"system:serviceaccount:{NAMESPACE}:{ANNOTATOR}", "list", "", "nodes")
+    annotator.kill()
+    release.api.delete(path)
+    try:
+        permissions.await_right(release.cluster, right, allowed=False)
+        yield
+    finally:
+        metadata = {name: body["metadata"][name] for name in ("name", "labels", "annotations")}
+        release.api.create(bindings, {**body, "metadata": metadata})
+        permissions.await_right(release.cluster, right)
+        annotator.start()
+
+
 def test_helm_test_fails_where_doctor_names_something_to_put_right(release: Release) -> None:
-    release.stack.annotator.kill()
-    release.api.delete(f"{permissions.PATHS['ClusterRoleBinding']}/evenload-annotator")
-    user = f"system:serviceaccount:{NAMESPACE}:evenload-annotator"
-    permissions.await_right(release.cluster, permissions.Right(user, "list", "", "nodes"), allowed=False)
-    code, said, ended = release.tested()
+    with without_annotator(release):
+        code, said, ended = release.tested()
     assert (code, ended.returncode) == (1, 1), said + ended.stdout
     assert "evenload-annotator may not" in " ".join(ended.stdout.split())
