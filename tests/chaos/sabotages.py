@@ -95,14 +95,14 @@ def _every(number: int, rest: int, other: Evict) -> None:
 
 
 def deletes_pods() -> None:
-    """Instead of an eviction two pods of a workload with a budget are deleted."""
+    """Instead of an eviction two pods of the smallest workload with a budget are deleted: a large one can spare two."""
 
     def delete(self: Client, *, namespace: str, **_: Any) -> EvictionAnswer:
         pods = [pod for pod in self.list(kinds.PODS, namespace=namespace).items if not pod.deleting]
         by_workload = collections.defaultdict(list)
         for pod in pods:
             by_workload[pod.labels.get("app", "")].append(pod.name)
-        for name in max((by_workload[one] for one in by_workload if one.startswith(BUDGETED)), key=len)[:2]:
+        for name in min((by_workload[one] for one in by_workload if one.startswith(BUDGETED)), key=len)[:2]:
             self.delete(kinds.PODS, name, namespace=namespace)
         return EvictionAnswer(True, 201, "", "")
 
