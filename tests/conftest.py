@@ -161,8 +161,8 @@ def control_plane() -> cluster.Cluster:
 
 @pytest.fixture(scope="module")
 def fleet() -> cluster.Cluster:
-    """The same without the real node_exporter, for stacks of our services (`tests.e2e.stack.started` says why), with an
-    audit log for `test_rights`.
+    """Three nodes without the real node_exporter, for stacks of our services (`tests.e2e.stack.started` says why), with
+    an audit log for `test_rights`.
     """
     return shared.shared("fleet", lambda: cluster.Cluster(nodes=3, node_exporter=False, audit=True))
 
