@@ -12,9 +12,10 @@ PYTEST := $(BIN)/python -m pytest
 # result, which took a seventh of the time.
 UNIT := simulator cli descheduler extender policy deploy
 UNIT_PARTS := unit-others $(UNIT:%=unit-%)
-BOTH_CORES := $(MAKE) --no-print-directory --jobs 2 --output-sync=target
+# Three at a time: with two, tests that wait leave a quarter of two cores idle.
+BOTH_CORES := $(MAKE) --no-print-directory --jobs 3 --output-sync=target
 # Each file has a control plane, which takes 9 to 12 of the 128 inotify instances of a user.
-REAL := $(PYTEST) -n 8 --dist loadfile
+REAL := $(PYTEST) -n 9 --dist loadfile
 COMPAT := $(addprefix tests/,$(addprefix contract/test_,kube_door.py kube_reflector.py extender_rbac.py extender_scheduler.py \
 	scheduler_config.py descheduler_evicting.py descheduler_markers.py guard.py) e2e/test_relief.py e2e/test_rights.py)
 # Go modules whose programs the suites of `make test` run: compiled within a test, Helm takes most of the test's time.
@@ -69,7 +70,7 @@ fuzz: $(STAMP) ## the parsers of what others write, with other inputs each time 
 	for round in $$(seq 1 100 $(or $(FUZZ),20000)); do FUZZ_EXAMPLES=100 $(PYTEST) tests/unit/fuzz -q -n 2 --timeout 0 || exit 1; done
 properties: $(STAMP) ## all property tests with other examples each time (FUZZ=1500 a test; `unit` takes the same 100 or so)
 	FUZZ_EXAMPLES=$(or $(FUZZ),1500) $(PYTEST) tests/unit -m hypothesis -q -n 2 --timeout 0
-real: programs ## contract and end-to-end suites on the real control plane, eight files at a time, the longest first
+real: programs ## contract and end-to-end suites on the real control plane, nine files at a time, the longest first
 	$(REAL) tests/contract tests/e2e --no-loadscope-reorder -p no:randomly
 shuffled: programs ## the same in another order each time, which `real` does not do: a gate must say the same twice
 	$(REAL) tests/contract tests/e2e

@@ -76,35 +76,37 @@ SHARED = {
     ),
 }
 # Files and groups by the time that they take in a whole run, the longest first: one that is begun late would run alone
-# at the end, waiting. Two that compute most of their time begin early, beside those that wait, and files of one test,
-# too: xdist deals out the next file to a worker with no more than two tests left. The order of the others is no matter.
+# at the end, waiting. Nine begin at once. xdist deals out the next file to a worker with no more than two tests left: a
+# file of one or two tests (chaos, the guide, four nodes) is followed by one that may begin late.
 LONGEST_FIRST = (
     "six nodes",
     "test_annotator_faults",
     "test_descheduler_faults",
     "control_plane, lent",
+    "test_chaos",
     "two workloads",
     "test_chaos_sabotages",
-    "image",
-    "test_chaos",
-    "control_plane",
-    "kubectl",
     "test_relief",
-    "test_guide",
+    "image",
     "fleet",
     "test_annotator_writes",
-    "metrics-server",
-    "test_demo",
-    "test_extender_connections",
-    "four nodes",
-    "test_kube_reflector",
-    "test_cluster",
-    "test_scheduler_model",
-    "test_placeholders",
+    "control_plane",
+    "kubectl",
+    "test_guide",
     "test_helm_doctor",
-    "test_alert_rules",
+    "metrics-server",
+    "test_extender_connections",
+    "test_demo",
+    "test_kube_reflector",
+    "four nodes",
     "test_history",
+    "test_cluster",
+    "test_placeholders",
+    "test_scheduler_model",
     "test_no_secrets",
+    "test_alert_rules",
+    "test_forecast",
+    "test_extender_wire",
 )
 
 
