@@ -60,7 +60,7 @@ unit: $(STAMP) ## unit tests, on both cores
 	$(BOTH_CORES) $(UNIT_PARTS)
 .PHONY: $(UNIT_PARTS)
 unit-others: $(STAMP)
-	$(PYTEST) -q tests/unit tests/test_architecture.py $(UNIT:%=--ignore=tests/unit/%)
+	$(PYTEST) -q tests/unit tests/reports tests/test_architecture.py --ignore=tests/reports/real $(UNIT:%=--ignore=tests/unit/%)
 $(UNIT:%=unit-%): unit-%: $(STAMP)
 	$(PYTEST) -q tests/unit/$*
 browser: $(STAMP) ## the console in Chromium, which is installed first where that is allowed
@@ -71,9 +71,9 @@ fuzz: $(STAMP) ## the parsers of what others write, with other inputs each time 
 properties: $(STAMP) ## all property tests with other examples each time (FUZZ=1500 a test; `unit` takes the same 100 or so)
 	FUZZ_EXAMPLES=$(or $(FUZZ),1500) $(PYTEST) tests/unit -m hypothesis -q -n 2 --timeout 0
 real: programs ## contract and end-to-end suites on the real control plane, nine files at a time, the longest first
-	$(REAL) tests/contract tests/e2e --no-loadscope-reorder -p no:randomly
+	$(REAL) tests/contract tests/e2e tests/reports/real --no-loadscope-reorder -p no:randomly
 shuffled: programs ## the same in another order each time, which `real` does not do: a gate must say the same twice
-	$(REAL) tests/contract tests/e2e
+	$(REAL) tests/contract tests/e2e tests/reports/real
 contract: programs ## the doors against the real apiserver and Prometheus
 	$(REAL) tests/contract
 e2e: programs ## the whole loop on the real control plane
