@@ -30,7 +30,9 @@ class Playground:
             raise Busy
         self._share = 0.0
         self._publish({"state": "running", "share": 0.0})
-        loop.start_thread("what if", lambda _stop: self._run(text, in_force), threading.Event())
+        once = threading.Event()
+        once.set()  # not begun again, whatever it ends with
+        loop.start_thread("what if", lambda _stop: self._run(text, in_force), once)
 
     def _run(self, text: str, in_force: Json) -> None:
         try:

@@ -31,6 +31,9 @@ BUDGET_CAUSE: Final = "DisruptionBudget"  # policyv1.DisruptionBudgetCause: whic
 # (apiserver/pkg/server/filters), before anything has looked at the request; so does a proxy. Whatever judged an object
 # (a budget, a webhook, which may ask for a Retry-After, too) answers with a Status.
 FLOW_CONTROL: Final = "FlowControl"
+# The longest wait that an answer can ask for, in whatever form it does: that of the reflectors' own back-off. A proxy
+# that says an hour once, or twenty digits, must not blind a watch for so long.
+LONGEST_WISH_SECONDS: Final = 30.0
 
 
 class KubeError(Exception):
@@ -66,7 +69,7 @@ class Undecodable(Unreachable):
 
 
 class ApiError(KubeError):
-    """The apiserver answered with a failure."""
+    """The apiserver answered with a failure. `retry_after_seconds` is its wish, at most LONGEST_WISH_SECONDS."""
 
     def __init__(
         self, request: str, *, status: int, reason: str, message: str, retry_after_seconds: float | None = None
@@ -75,7 +78,8 @@ class ApiError(KubeError):
         self.status = status
         self.reason = reason
         self.message = message
-        self.retry_after_seconds = retry_after_seconds
+        wish = retry_after_seconds
+        self.retry_after_seconds = None if wish is None else min(max(0.0, wish), LONGEST_WISH_SECONDS)
 
     @property
     def headers(self) -> dict[str, str]:

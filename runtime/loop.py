@@ -16,6 +16,7 @@ from runtime import clock, health, logs
 log = logs.get(__name__)
 
 PERIOD_JITTER_RATIO = 0.1  # so that replicas started together do not ask Prometheus at one instant
+RESTART_SECONDS = 1.0  # until a thread that died begins again
 BACKOFF_CAP_SECONDS = 30.0  # or the period, where that is longer
 
 
@@ -34,8 +35,17 @@ def stop_on_signals(*numbers: signal.Signals) -> threading.Event:
 
 
 def start_thread(name: str, run: Callable[[threading.Event], None], stop: threading.Event) -> threading.Thread:
-    """Start `run(stop)` on a daemon thread with a name that shows in tracebacks."""
-    thread = threading.Thread(target=run, args=(stop,), name=name, daemon=True)
+    """Start `run(stop)` on a daemon thread with a name that shows in tracebacks.
+
+    Every thread of a service begins here. One whose `run` raises is begun again until `stop` is set, so that none is
+    missing without a word: its traceback is in the log, each time.
+    """
+
+    def live() -> None:
+        while not attempt(name, lambda: run(stop)) and not stop.wait(RESTART_SECONDS):
+            log.warning("thread begun again", name=name)
+
+    thread = threading.Thread(target=live, name=name, daemon=True)
     thread.start()
     return thread
 

@@ -21,7 +21,7 @@ import prometheus_client
 from prometheus_client import exposition
 from werkzeug import exceptions
 
-from runtime import health, http_exchange, http_limits, logs, options, version
+from runtime import health, http_exchange, http_limits, logs, loop, options, version
 from runtime.health import Check
 
 log = logs.get(__name__)
@@ -65,15 +65,16 @@ class Server:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         kind = type("FamilyServer", (_ThreadingServer,), {"address_family": family})
         self._server = kind((host, port), app)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="ops", daemon=True)
+        self._stop = threading.Event()
         self.port: int = self._server.server_address[1]
 
     def start(self) -> None:
         """Begin to answer, on a background thread."""
-        self._thread.start()
+        self._thread = loop.start_thread("ops", lambda _stop: self._server.serve_forever(0.1), self._stop)
 
     def stop(self) -> None:
         """Stop listening; requests being answered end on their own."""
+        self._stop.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

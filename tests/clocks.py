@@ -3,6 +3,7 @@
 Unit tests of loops, the reflector and the lease pass it where services pass runtime.clock.WallClock.
 """
 
+import queue
 import threading
 from collections.abc import Callable
 
@@ -44,3 +45,28 @@ class ManualClock:
         if self.on_wait is not None:
             self.on_wait(seconds)
         return stop.is_set()
+
+
+class BreakingClock(ManualClock):
+    """The first wait of each thread raises what a wait of twenty digits raises; its second wait lasts until the stop.
+
+    `threads_again` has the name of each thread that came back to a wait after it had raised.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._broken: set[str] = set()
+        self._threads_again: queue.Queue[str] = queue.Queue()
+
+    def wait(self, stop: threading.Event, seconds: float) -> bool:
+        """Raise, or hold the thread until `stop` is set."""
+        name = threading.current_thread().name
+        if name not in self._broken:
+            self._broken.add(name)
+            raise OverflowError("timestamp too large to convert to C PyTime_t")
+        self._threads_again.put(name)
+        return stop.wait(60)
+
+    def threads_again(self, count: int) -> set[str]:
+        """The first so many of them."""
+        return {self._threads_again.get(timeout=60) for _ in range(count)}

@@ -89,6 +89,14 @@ def test_only_the_clock_reads_the_time_and_only_the_loop_catches_everything() ->
             assert not re.search(r"except (Base)?Exception\b|except:", text), f"{relative} catches everything"
 
 
+def test_every_thread_of_a_service_is_begun_by_the_loop_which_begins_it_again() -> None:
+    services = {"runtime", "policy", "promql", "kube", "annotator", "extender", "descheduler", "console", "cli"}
+    for relative in sources.paths(*PACKAGES):
+        if relative.parts[0] in services and relative != pathlib.Path("runtime/loop.py"):
+            text = (ROOT / relative).read_text(encoding="utf-8")
+            assert not re.search(r"threading\.(Thread|Timer)\(|start_new_thread", text), f"{relative} starts a thread"
+
+
 def test_the_files_that_are_dealt_out_first_exist_and_those_that_share_something_do() -> None:
     paths = [path for folder in ("contract", "e2e") for path in (ROOT / "tests" / folder).glob("test_*.py")]
     assert set(conftest.LONGEST_FIRST) - set(conftest.SHARED) <= {path.stem for path in paths}

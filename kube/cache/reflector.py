@@ -2,8 +2,8 @@
 
 The extender's nodes and pods, the annotator's placements and heartbeat each are one Reflector over the door. The
 manners are those of client-go's reflector: paged list, watch from its resourceVersion with bookmarks, relist on 410,
-Retry-After honoured, full-jitter back-off from 0.8 to 30 s that only a watch of over 10 s resets, so that neither a
-dead apiserver nor one whose watches end at once is hammered.
+Retry-After honoured up to the longest back-off, full-jitter back-off from 0.8 to 30 s that only a watch of over 10 s
+resets, so that neither a dead apiserver nor one whose watches end at once is hammered.
 
 Its watches are shorter than client-go's (300 s). The apiserver sends a bookmark two seconds before the end of one that
 lasts 40 to 50 s, and ends it: one that has brought nothing by then is dead, whatever its connection says. The next goes
@@ -183,7 +183,7 @@ class Reflector(Generic[T]):
     def _read(self, stop: threading.Event) -> None:
         while not stop.is_set():
             self._pause_seconds = BACKOFF_CAP_SECONDS  # stands if the cycle dies of a bug
-            loop.attempt(f"reflect {self.kind.plural}", functools.partial(self._cycle, stop))
+            loop.attempt(f"reflect {self.kind.plural}", functools.partial(self._cycle, stop), self._broke)
             if self._pause_seconds and self._clock.wait(stop, self._pause_seconds):
                 return
 
@@ -263,6 +263,10 @@ class Reflector(Generic[T]):
         log.warning(
             "lost contact", kind=self.kind.plural, error=str(error), pause_seconds=round(self._pause_seconds, 1)
         )
+
+    def _broke(self, error: BaseException) -> None:
+        """After an exception of no door: what is known may be in pieces, so list again, and say so in /readyz."""
+        self._version, self.problem = "", f"{type(error).__name__}: {error}"
 
     def _backoff_seconds(self) -> float:
         """Anywhere between 0.8 s and min(30 s, 0.8 s * 2^failures)."""

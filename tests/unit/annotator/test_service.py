@@ -2,6 +2,7 @@
 
 import pathlib
 import random
+import threading
 
 import prometheus_client
 import pytest
@@ -201,3 +202,23 @@ def test_the_docs_name_exactly_the_metrics_that_are_exported(bench: Bench) -> No
     bench.registry.register(query_metrics.DoorCollector(guarded, client.Traffic()))
     text = bench.service.app(bench.registry).test_client().get("/metrics").text
     assert metric_docs.exposed(text, "annotator") == metric_docs.named("annotator.md")
+
+
+def test_a_thread_that_dies_is_begun_again_and_a_main_loop_that_dies_ends_the_process(bench: Bench) -> None:
+    bench.service = service.Service(
+        bench.annotator,
+        bench.kube,
+        bench.policy,
+        leads=lambda: True,
+        clock=(clock := clocks.BreakingClock()),
+        rng=random.Random(1),
+    )
+    stop = threading.Event()
+    try:
+        with pytest.raises(OverflowError):
+            bench.service.run(stop)
+        assert clock.threads_again(3) == {"read-nodes", "read-pods", "policy"}
+    finally:
+        stop.set()
+    ready = bench.service.app(prometheus_client.CollectorRegistry()).test_client().get("/readyz?verbose").text
+    assert "[+]nodes watch ok: heard 0 s ago; NotImplementedError: nodes" in ready, "this door lists and cannot watch"

@@ -2,6 +2,7 @@
 
 import json
 import random
+import threading
 from typing import Any
 
 from console import board, polling
@@ -119,3 +120,13 @@ def test_effectiveness_is_asked_for_only_where_it_can_be() -> None:
     made, topics, _ = poller(effectiveness=lambda span_seconds: {"span": span_seconds})
     run(made, "effectiveness")
     assert json.loads(topics.newest("effectiveness") or b"") == {"span": 7 * 86400.0}
+
+
+def test_a_topic_whose_thread_dies_is_asked_for_again() -> None:
+    topics, clock, stop = board.Board(), clocks.BreakingClock(), threading.Event()
+    made = polling.Poller(pages.doors(now=clock.now), topics, ticking=clock, rng=random.Random(1))
+    made.start(stop)
+    try:
+        assert clock.threads_again(len(made.tasks())) == {task.name for task in made.tasks()}
+    finally:
+        stop.set()

@@ -170,3 +170,17 @@ def test_a_query_that_fails_fails_the_run_whatever_the_watches_say(here: World) 
     here.prometheus.down = True
     with pytest.raises(PromqlError):
         here.service.run()
+
+
+def test_a_watch_that_dies_is_begun_again_and_says_why_nothing_comes(here: World) -> None:
+    clock, stop = clocks.BreakingClock(), threading.Event()
+    watch = ClusterWatch(
+        here.door, clock=clock, rng=random.Random(1)
+    )  # a door whose watches raise what is no KubeError
+    watch.start(stop)
+    try:
+        assert clock.threads_again(len(LISTED)) == {f"read-{plural}" for plural in LISTED}
+    finally:
+        stop.set()
+    lines = {check.name: check.detail() for check in watch.watches.checks() if check.detail}
+    assert lines["pods watch"] == "heard 0 s ago; NotImplementedError: "

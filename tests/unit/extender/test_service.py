@@ -307,3 +307,18 @@ def test_reading_once_does_without_a_heartbeat() -> None:
     seen = cluster_view.ClusterView(worlds.policy(), "h", worlds.NOW)
     service.read_once(cast(door.KubeDoor, kube), seen, namespace="ns", now_seconds=worlds.NOW)
     assert seen.nodes.facts()["n"].reading == load_annotation.decode(worlds.load_text(worlds.IDLE))
+
+
+def test_a_thread_that_dies_is_begun_again(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(HEAD, encoding="utf-8")
+    held: service.PolicyFile = reloading.Reloading(path, loader.load, clock=(clock := clocks.BreakingClock()))
+    held.load()
+    kube = cast(door.KubeDoor, Listed())
+    running = service.Service(kube, held, namespace="ns", ticking=clock, rng=random.Random(1))
+    stop = threading.Event()
+    running.start(stop)
+    try:
+        assert clock.threads_again(6) == {"read-nodes", "read-pods", "read-configmaps", "policy", "board"}
+    finally:
+        stop.set()

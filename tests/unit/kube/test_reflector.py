@@ -258,10 +258,36 @@ def test_a_lost_watch_goes_on_where_it_was(scene: Callable[..., Scene], error: e
     assert played.door.asked[-1][1]["resource_version"] == "9"
 
 
-def test_retry_after_is_honoured(scene: Callable[..., Scene]) -> None:
-    busy = errors.TooManyRequests("list", status=429, reason="", message="", retry_after_seconds=45)
+@pytest.mark.parametrize(("wish_seconds", "wait_seconds"), [(25, 25), (3600, 30), (float("9" * 20), 30)])
+def test_retry_after_is_honoured_up_to_the_longest_back_off(
+    scene: Callable[..., Scene], wish_seconds: float, wait_seconds: float
+) -> None:
+    busy = errors.TooManyRequests("list", status=429, reason="", message="", retry_after_seconds=wish_seconds)
     played = scene(busy, listing(5)).play()
-    assert played.clock.waits == [45]
+    assert played.clock.waits == [wait_seconds]
+
+
+def test_an_error_of_no_door_is_in_the_watches_line_and_the_next_turn_lists(scene: Callable[..., Scene]) -> None:
+    played = scene()
+    lines: list[str] = []
+    status = watch_status.Watches({"nodes": played.nodes})
+    played.clock.on_wait = lambda _seconds: lines.extend(check.detail() for check in status.checks() if check.detail)
+    broken = (event("ADDED", "a", 9), RecursionError("too deep"))
+    played.door.script[:] = [listing(5), broken, listing(9, node("a", 9))]
+    played.play()
+    assert lines == ["heard 30 s ago; RecursionError: too deep"]
+    assert played.door.verbs == ["list", "watch", "list", "watch"]
+
+
+def test_a_reader_that_dies_reads_again() -> None:
+    scripted, clock = ScriptedDoor(errors.Unreachable("refused"), errors.Unreachable("refused")), clocks.BreakingClock()
+    played = Scene(scripted, clock)
+    played.thread = played.nodes.start(played.stop)
+    try:
+        assert clock.threads_again(1) == {"read-nodes"}
+    finally:
+        played.stop.set()
+        played.thread.join(LIMIT_SECONDS)
 
 
 def test_an_apiserver_that_is_gone_is_asked_ever_less_and_the_picture_stays(scene: Callable[..., Scene]) -> None:

@@ -112,3 +112,24 @@ def test_a_thread_gets_the_stop_and_a_name() -> None:
     stop, seen = threading.Event(), []
     loop.start_thread("reader", lambda given: seen.append((given, threading.current_thread().name)), stop).join(60)
     assert seen == [(stop, "reader")]
+
+
+def test_a_thread_that_raises_is_begun_again_until_it_returns(caplog: pytest.LogCaptureFixture) -> None:
+    turns: list[int] = []
+
+    def run(_stop: threading.Event) -> None:
+        turns.append(len(turns))
+        if len(turns) == 1:
+            raise OverflowError("timestamp too large")
+
+    loop.start_thread("reader", run, threading.Event()).join(60)
+    assert turns == [0, 1]
+    assert "timestamp too large" in caplog.text
+
+
+def test_a_thread_that_raises_after_the_stop_ends() -> None:
+    stop = threading.Event()
+    stop.set()
+    thread = loop.start_thread("reader", lambda _stop: [][0], stop)
+    thread.join(60)
+    assert not thread.is_alive()
