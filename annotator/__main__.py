@@ -146,8 +146,7 @@ def _once(
 def _election(
     door: KubeDoor, service_options: options.ServiceOptions, wall: clock.Clock, rng: random.Random
 ) -> lease.Election:
-    _, port = options.listen_address(service_options.listen, DEFAULT_PORT)
-    identity = lease.identity(port, rng)
+    identity = lease.identity(rng)
     return lease.Election(door, namespace=service_options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
 
 

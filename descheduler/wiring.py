@@ -99,8 +99,7 @@ def run(command_line: CommandLine, begun: Connected | None) -> None:
         if moved_to is not None:
             log.error("ledger is corrupt and was set aside, a new one begun", moved_to=str(moved_to))
         stop = loop.stop_on_signals(signal.SIGTERM) if options.once else loop.stop_on_signals()
-        _, port = service_options.listen_address(options.listen, command_line.default_port)
-        identity = lease.identity(port, rng, once=options.once)
+        identity = lease.identity(rng)
         election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
         enforces = policy.current.evicts
         elects = command_line.leader_elect and (enforces or not options.once)

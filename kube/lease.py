@@ -30,17 +30,17 @@ log = logs.get(__name__)
 RETRY_JITTER_RATIO = 0.2
 NEVER = float("-inf")
 GIVE_BACK_SECONDS = 5.0
+LONGEST_LEASES = 10  # another's Lease counts for at most so many of ours: one of 60 years must not end all elections
+MOST_TRANSITIONS = 2**31 - 1  # int32, as the API has it; a Lease that was edited to it can still change hands
 
 
-def identity(listen_port: int, rng: random.Random, *, once: bool = False) -> str:
-    """Returns the holder's name of this process: host and port, because no two living processes share them (the
-    listener is bound before the campaign begins). So a process that was killed finds its own Lease after its restart
-    instead of waiting for it to run out. A run of `once` has no listener and may share a pod with a service: it has a
-    random name, and so has a process whose port is chosen by the system (0).
+def identity(rng: random.Random) -> str:
+    """Returns the holder's name of this process: the host, and 64 random bits, as a host name is no name of a process.
+
+    Nodes that boot from one image share theirs, and so may a port behind two networks: two processes of one name would
+    both lead. A process that was killed waits for its own Lease to run out, as client-go's do.
     """
-    if once:
-        return f"{socket.gethostname()}:once-{rng.randrange(16**6):06x}"
-    return f"{socket.gethostname()}:{listen_port or format(rng.randrange(16**6), '06x')}"
+    return f"{socket.gethostname()}_{rng.getrandbits(64):016x}"
 
 
 class Election:
@@ -191,7 +191,8 @@ class Election:
         released = not self.holder and not lease.undecodable  # else it may have a holder that cannot be read
         if released or self.holder == self._identity:
             return True
-        duration_seconds = lease.spec.lease_duration_seconds or self._lease_seconds
+        duration_seconds = max(lease.spec.lease_duration_seconds or 0, self._lease_seconds)
+        duration_seconds = min(duration_seconds, LONGEST_LEASES * self._lease_seconds)
         return self._clock.monotonic() >= self._seen_at_seconds + duration_seconds
 
     def _won(self, sent_at_seconds: float) -> None:
@@ -231,7 +232,7 @@ class Election:
             metadata["resourceVersion"] = lease.resource_version
             transitions = lease.spec.lease_transitions or 0
             if lease.spec.holder_identity != self._identity:
-                transitions += 1
+                transitions = min(transitions + 1, MOST_TRANSITIONS)
             elif lease.spec.acquire_time is not None:
                 acquired = lease.spec.acquire_time.isoformat(timespec="microseconds")
         spec = {

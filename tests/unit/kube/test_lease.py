@@ -489,3 +489,52 @@ def test_an_error_nobody_expected_does_not_end_the_campaign(door: LeaseDoor, mon
     one.clock.on_wait = waited
     one.election.run(stop)
     assert led == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("duration_seconds", "limit_seconds"),
+    [(2**31 - 1, 150), (60, 60), (1, 15), (-5, 15)],
+    ids=["68 years", "longer than ours", "shorter than ours", "less than nothing"],
+)
+def test_a_lease_counts_for_its_duration_within_bounds(
+    door: LeaseDoor, duration_seconds: int, limit_seconds: float
+) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    one.attempt()
+    door.spoil("leaseDurationSeconds", duration_seconds)
+    assert not two.attempt()
+    two.clock.advance(limit_seconds - 0.1)
+    assert not two.attempt()
+    two.clock.advance(0.2)
+    assert two.attempt()
+
+
+def test_the_count_of_transitions_ends_at_what_the_api_takes(door: LeaseDoor) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    one.attempt()
+    door.spoil("leaseTransitions", 2**31 - 1)
+    two.attempt()
+    two.clock.advance(16)
+    assert two.attempt()
+    assert door.spec["leaseTransitions"] == 2**31 - 1
+
+
+def test_two_processes_have_two_names() -> None:
+    names = {lease.identity(random.Random(seed)) for seed in range(100)}
+    assert len(names) == 100
+    assert len({name.rpartition("_")[0] for name in names}) == 1
+
+
+def test_a_campaign_that_dies_is_begun_again(door: LeaseDoor) -> None:
+    clock = clocks.BreakingClock()
+    election = lease.Election(
+        door,  # type: ignore[arg-type]
+        namespace=NAMESPACE,
+        name=NAME,
+        identity="one",
+        clock=clock,
+        rng=random.Random(1),
+    )
+    with lease.campaigning(election):
+        assert clock.threads_again(1) == {"election"}
+        assert election.is_leader()
