@@ -61,7 +61,7 @@ class Service:
         self._clock = ticking
         self._news = news
         self._policy_file = policy_file
-        policy_file.poll()  # a worker after SIGHUP or a crash is younger than what its master read
+        policy_file.poll(at_start=True)  # a worker after SIGHUP or a crash is younger than what its master read
         self._security = security
         self._registry = prometheus_client.CollectorRegistry()
         self._metrics = metrics.Metrics(self._registry)

@@ -4,14 +4,20 @@ Services make one Reloading per policy file and poll it every few seconds. The c
 because a ConfigMap volume changes by swapping a symlink and editors by renaming. A file that cannot be read or parsed
 never replaces a value that could: the last good one stays, and `error` says why, for /readyz, /configz, metrics and an
 Event.
+
+A file that is written in place passes through beginnings that are valid, too, and say something else: a policy without
+its last lines evicts at all hours. So a change counts once two polls in a row have read it, and a file that was written
+in the last second before a start is read again after another.
 """
 
 import hashlib
+import stat
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from runtime import clock, logs
+from runtime import clock, files, logs
 from runtime.clock import to_rfc3339
 
 log = logs.get(__name__)
@@ -19,8 +25,22 @@ log = logs.get(__name__)
 T = TypeVar("T")
 # What the log says of a value that comes into force: key=value, and warnings of a line each.
 Describe = Callable[[T], tuple[Mapping[str, object], Sequence[str]]]
-POLL_SECONDS = 5.0
+POLL_SECONDS = 2.5  # a change is in force within two polls
+SETTLE_SECONDS = 1.0
 HASH_DIGITS = 12
+MOST_BYTES = 1 << 20  # a policy has at most a quarter of it, as its reader says
+
+
+class TwoReadings:
+    """Whether the content of files, by its hash, is what the reading before found."""
+
+    def __init__(self) -> None:
+        self._before = ""
+
+    def agree(self, found_hash: str) -> bool:
+        """Takes a reading; "" for one that failed, which agrees with none."""
+        before, self._before = self._before, found_hash
+        return before == found_hash != ""
 
 
 class Reloading(Generic[T]):
@@ -41,6 +61,7 @@ class Reloading(Generic[T]):
         self._describe = describe
         self._clock = clock
         self._seen_hash = ""
+        self._readings = TwoReadings()
         self.content_hash = ""  # of `current`: 12 hex digits of SHA-256 over the bytes
         self.error: str | None = None  # why the file as it stands now is refused
         self.refused_hash = ""  # of the content that is refused; "" when none is, or when the file cannot be read
@@ -49,27 +70,32 @@ class Reloading(Generic[T]):
 
     def load(self) -> T:
         """The first load: raises OSError, UnicodeDecodeError or whatever `parse` raises."""
-        content = self._path.read_bytes()
+        content = self._settled()
         self._accept(self._parse(content.decode(), str(self._path)), content_hash(content))
         return self.current
 
-    def poll(self) -> bool:
-        """True when the value changed. A file that is gone or invalid keeps the last good value and sets `error`."""
+    def poll(self, *, at_start: bool = False) -> bool:
+        """True when the value changed. A file that is gone or invalid keeps the last good value and sets `error`.
+
+        `at_start`: of a process that goes on with another's value, and takes a settled file at once, as `load` does.
+        """
         self.checked_at_seconds = self._clock.now()
         try:
-            content = self._path.read_bytes()
+            content = self._settled() if at_start else files.read(self._path, MOST_BYTES)
         except OSError as error:
+            self._readings.agree("")
             self._refuse(
                 f"{self._path}: {error.strerror}: expected a readable file; the last good one stays in force", ""
             )
             return False
         found_hash = content_hash(content)
+        agree = self._readings.agree(found_hash) or at_start
         if found_hash == self._seen_hash:
             return False
         if found_hash == self.content_hash:  # put back as it was
             self._seen_hash, self.error, self.refused_hash = found_hash, None, ""
             return False
-        return self._try(content, found_hash)
+        return agree and self._try(content, found_hash)
 
     def line(self) -> str:
         """Returns the file in force, since when, and why a newer one is not: for /readyz?verbose."""
@@ -85,6 +111,15 @@ class Reloading(Generic[T]):
             "refusedHash": self.refused_hash or None,
             "error": self.error,
         }
+
+    def _settled(self) -> bytes:
+        """The content, read again where a regular file was written a moment ago."""
+        content = files.read(self._path, MOST_BYTES)
+        status = self._path.stat()
+        if stat.S_ISREG(status.st_mode) and 0 <= self._clock.now() - status.st_mtime < SETTLE_SECONDS:
+            self._clock.wait(threading.Event(), SETTLE_SECONDS)
+            content = files.read(self._path, MOST_BYTES)
+        return content
 
     def _try(self, content: bytes, found_hash: str) -> bool:
         try:

@@ -14,7 +14,7 @@ from cli.common import output
 from policy.loading import loader, yaml_tree
 from policy.schema import problems
 from policy.schema.load_policy import LoadPolicy
-from runtime import reloading
+from runtime import files, reloading
 
 FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True)
 STDIN: Final = "-"
@@ -35,8 +35,7 @@ def read(file: str) -> bytes:
     try:
         if file == STDIN:
             return sys.stdin.buffer.read(most)
-        with pathlib.Path(file).open("rb") as stream:
-            return stream.read(most)
+        return files.read(pathlib.Path(file), yaml_tree.MAX_BYTES)
     except OSError as error:
         output.fail(f"{file} cannot be read: {error.strerror or error}")
 

@@ -151,7 +151,7 @@ class _Server(base.BaseApplication):  # type: ignore[misc]
         application = http_exchange.readable(self._service.app())
         if self._security is None:
             return application
-        self._security.poll()
+        self._security.poll(at_start=True)
         return self._security.guard(application)
 
     def _started(self, begun: gunicorn_worker.Worker) -> None:

@@ -17,7 +17,7 @@ from wsgiref import types as wsgi
 from prometheus_client import core, registry
 
 from extender.http import nonblocking_sockets
-from runtime import logs, reloading
+from runtime import files, logs, reloading
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -123,6 +123,7 @@ class Security:
         self.content_hash = ""
         self.error: str | None = None
         self._seen_hash = ""
+        self._readings = reloading.TwoReadings()
 
     def load(self) -> None:
         """The first load: TlsError names the files that cannot be used, OSError one that cannot be read."""
@@ -130,14 +131,18 @@ class Security:
         self.context = context(self.files)
         self.content_hash = self._seen_hash = found_hash
 
-    def poll(self) -> bool:
-        """True when changed files are in force. Files in the middle of an exchange (a new certificate beside the old
-        key) are refused like any others and taken at a later poll, when their content has changed again.
+    def poll(self, *, at_start: bool = False) -> bool:
+        """True when changed files are in force, once two polls in a row have read them: the beginning of a bundle that
+        is written in place is a bundle, too, and refuses the clients of the CAs behind it. Files in the middle of a
+        longer exchange (a new certificate beside the old key) are refused like any others and taken at a later poll.
+
+        `at_start`: see `reloading.Reloading.poll`.
         """
         found_hash = ""
         try:
             found_hash = self._hash()
-            if found_hash == self._seen_hash:
+            agree = self._readings.agree(found_hash) or at_start
+            if found_hash == self._seen_hash or not agree:
                 return False
             made = context(self.files)
         except OSError as error:  # gone or unreadable for now, whatever its content
@@ -155,7 +160,9 @@ class Security:
 
     def _hash(self) -> str:
         """Of the contents, not the times: a Secret volume changes by swapping a symlink."""
-        return reloading.content_hash(b"\0".join(path.read_bytes() for path in self.files.present()))
+        return reloading.content_hash(
+            b"\0".join(files.read(path, reloading.MOST_BYTES) for path in self.files.present())
+        )
 
     def _refuse(self, reason: str, found_hash: str) -> Literal[False]:
         if reason != self.error:

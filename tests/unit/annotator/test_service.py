@@ -147,6 +147,7 @@ def test_a_refused_policy_shows_everywhere_without_making_it_unready(bench: Benc
     in_force = bench.policy.content_hash
     bench.file.write_text(POLICY + "nonsense: 1\n", encoding="utf-8")
     bench.service.poll()
+    bench.service.poll()
     routes = bench.service.app(bench.registry).test_client()
     answer = routes.get("/readyz?verbose")
     assert answer.status_code == 200

@@ -145,6 +145,7 @@ def test_a_run_that_was_given_up_shows_in_configz_until_the_next_good_one(world:
 def test_a_refused_policy_file_shows_everywhere_without_making_it_unready(world: World, tmp_path: pathlib.Path) -> None:
     (tmp_path / "policy.yaml").write_text("kind: Nonsense\n", encoding="utf-8")
     world.service.poll()
+    world.service.poll()
     in_force = world.policy.content_hash
     client = world.pages().test_client()
     answer = client.get("/readyz?verbose")

@@ -279,6 +279,7 @@ def test_a_pools_mode_that_changes_ends_the_run_before_its_next_eviction(tmp_pat
         text = (tmp_path / "policy.yaml").read_text().replace("mode: Enforce", "mode: Observe")
         (tmp_path / "policy.yaml").write_text(text)
         here.service.poll()
+        here.service.poll()
 
     here.door.before_evict = paused
     ran(here)

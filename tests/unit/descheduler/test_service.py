@@ -119,6 +119,7 @@ def test_a_pause_exports_nothing_of_the_run_before_it(tmp_path: pathlib.Path) ->
     assert here.metric("evenload_eviction_candidates", verdict="chosen") == 1
     rewrite(tmp_path, "{mode: Enforce, paused: true}")
     here.service.poll()
+    here.service.poll()
     assert here.service.run() is None
     assert math.isnan(here.metric("evenload_overloaded_nodes") or 0.0)
     assert math.isnan(here.metric("evenload_eviction_budget_remaining", scope="hour") or 0.0)
@@ -143,6 +144,7 @@ def test_a_flow_rule_that_arrives_by_reload_is_obeyed(tmp_path: pathlib.Path) ->
     here = world(tmp_path)
     rewrite(tmp_path, "{mode: Enforce, flow: [{allow: Never}]}")
     here.service.poll()
+    here.service.poll()
     report = here.service.run()
     assert report is not None
     assert (report.run.mode, here.door.evictions) == ("Enforce", [])
@@ -163,8 +165,12 @@ def test_a_run_ends_in_its_middle(tmp_path: pathlib.Path, event: str) -> None:
     def lose_the_lease() -> None:
         here.leads = False
 
+    def poll_twice() -> None:
+        here.service.poll()
+        here.service.poll()
+
     deeds: dict[str, Callable[[], object]] = {
-        "a pause": here.service.poll,
+        "a pause": poll_twice,
         "SIGTERM": here.stopping.set,
         "a lost Lease": lose_the_lease,
         "the end of the time window": lambda: here.clock.advance(1800),
@@ -209,6 +215,7 @@ def test_a_policy_that_changes_while_the_cluster_is_read_ends_the_run_before_its
 
     def changed_meanwhile(expression: str, *, at_seconds: float | None = None) -> Answer:
         rewrite(tmp_path, f"{{mode: Enforce, {rule}}}")
+        here.service.poll()
         here.service.poll()
         return ask(expression, at_seconds=at_seconds)
 
@@ -361,6 +368,7 @@ def test_relief_does_not_go_on_where_nobody_looked_for_hours(tmp_path: pathlib.P
     here.leads, here.prometheus.down = meanwhile != "another leads", meanwhile == "Prometheus is down"
     rewrite(tmp_path, f"{{mode: Enforce, paused: {str(meanwhile == 'paused').lower()}}}")
     here.service.poll()
+    here.service.poll()
     here.show(under_the_line())
     here.prometheus.show(under_the_line())
     for _ in range(3):
@@ -368,6 +376,7 @@ def test_relief_does_not_go_on_where_nobody_looked_for_hours(tmp_path: pathlib.P
         here.service.cycle()
     here.leads, here.prometheus.down, here.prometheus.age_seconds = True, False, -3 * 3600.0
     rewrite(tmp_path, "{mode: Enforce}")
+    here.service.poll()
     here.service.poll()
     report = here.service.run()
     assert report is not None
@@ -660,6 +669,7 @@ def test_who_asks_for_plans_without_pause_does_not_read_the_cluster_each_time(tm
     here.clock.advance(1.5)
     assert here.service.preview() is not first
     rewrite(tmp_path, "{mode: Observe}")
+    here.service.poll()
     here.service.poll()
     assert here.service.preview().run.mode == "Observe"
 

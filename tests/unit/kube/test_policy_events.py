@@ -47,9 +47,10 @@ class World:
         self.news = policy_events.PolicyEventPublisher(self.held, self.door, by, clock=clock)  # type: ignore[arg-type]
 
     def turn(self, text: str | None = None) -> None:
-        """One turn of a service's policy loop, after an edit if one is given."""
+        """One turn of a service's policy loop; after an edit two, as one reading of it is none."""
         if text is not None:
             self.path.write_text(text, encoding="utf-8")
+            self.held.poll()
         self.held.poll()
         self.news.tell()
 
