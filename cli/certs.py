@@ -17,7 +17,7 @@ import click
 from cli import certs_plan
 from cli.certs_plan import Leaf
 from cli.common import output
-from runtime import clock, exit_codes
+from runtime import clock, exit_codes, files
 
 SECRET: Final = "evenload-extender-tls"  # noqa: S105 - the name that deploy/kustomize/components/mtls mounts
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # a DNS label: folder, common name and part of a name
@@ -137,7 +137,7 @@ def read(directory: pathlib.Path, wanted: collections.abc.Iterable[Leaf]) -> cer
         path = directory / relative
         if not path.exists():
             continue
-        texts[relative] = path.read_bytes().decode("ascii", errors="replace")
+        texts[relative] = files.read(path).decode("ascii", errors="replace")
         if path.suffix == ".key" and stat.S_IMODE(path.stat().st_mode) & 0o077:
             output.say(f"warning: others may read {path}: chmod 600 {path}")
     return certs_plan.ExistingCertificates(texts)

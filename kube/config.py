@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 from kube import errors
 from kube.http import client, undecodable
 from runtime import clock as clocks
+from runtime import files as named_files
 
 if TYPE_CHECKING:
     from kubernetes.client.configuration import Configuration
 
 DEFAULT_FILE = "~/.kube/config"
+MOST_BYTES = 16 << 20  # of a kubeconfig: 10,000 clusters with their certificates
 SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # the kubelet mounts token and ca.crt there
 
@@ -94,7 +96,7 @@ def _files(kubeconfig: str | os.PathLike[str] | None, environment: Mapping[str, 
 
 def _check_readable(name: str) -> None:
     try:
-        Path(name).read_bytes()
+        named_files.read(Path(name), MOST_BYTES)
     except OSError as error:
         raise errors.ConfigError(
             f"kubeconfig {name!r}: {error.strerror}; expected a readable file: check --kubeconfig or $KUBECONFIG"

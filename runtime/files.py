@@ -11,11 +11,12 @@ import stat
 from pathlib import Path
 from typing import Final
 
+LIMIT_BYTES: Final = 1 << 20  # a policy has at most a quarter of it, a bundle of all the world's CAs as much
 SILENT_SECONDS: Final = 30.0  # of the writer of a pipe: `<(kubectl get …)` takes a while
 _PIECE_BYTES: Final = 1 << 16
 
 
-def read(path: Path, most_bytes: int) -> bytes:
+def read(path: Path, most_bytes: int = LIMIT_BYTES) -> bytes:
     """The whole content. OSError for what cannot be read, is larger, or is a pipe without a writer."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # of a pipe without a writer it returns
     try:

@@ -28,7 +28,6 @@ Describe = Callable[[T], tuple[Mapping[str, object], Sequence[str]]]
 POLL_SECONDS = 2.5  # a change is in force within two polls
 SETTLE_SECONDS = 1.0
 HASH_DIGITS = 12
-MOST_BYTES = 1 << 20  # a policy has at most a quarter of it, as its reader says
 
 
 class TwoReadings:
@@ -81,7 +80,7 @@ class Reloading(Generic[T]):
         """
         self.checked_at_seconds = self._clock.now()
         try:
-            content = self._settled() if at_start else files.read(self._path, MOST_BYTES)
+            content = self._settled() if at_start else files.read(self._path)
         except OSError as error:
             self._readings.agree("")
             self._refuse(
@@ -114,11 +113,11 @@ class Reloading(Generic[T]):
 
     def _settled(self) -> bytes:
         """The content, read again where a regular file was written a moment ago."""
-        content = files.read(self._path, MOST_BYTES)
+        content = files.read(self._path)
         status = self._path.stat()
         if stat.S_ISREG(status.st_mode) and 0 <= self._clock.now() - status.st_mtime < SETTLE_SECONDS:
             self._clock.wait(threading.Event(), SETTLE_SECONDS)
-            content = files.read(self._path, MOST_BYTES)
+            content = files.read(self._path)
         return content
 
     def _try(self, content: bytes, found_hash: str) -> bool:

@@ -174,6 +174,10 @@ def _transfer(memory_steps: float, steps: int) -> Complexes:
     return np.asarray(response / math.sqrt(float(np.sum(kernel**2))), np.complex128)
 
 
+MOST_BYTES = 2 << 30  # of all arrays of a file, in memory: 100,000 pods for a week in steps of five minutes need 1.6e9
+MOST_PACKED_BYTES = 1 << 29
+_PACKED_AS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # as numpy does; others unpack without a bound
+
 # What numpy and zipfile raise for files that are cut off, of another kind, or hold something else.
 UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, zlib.error, zipfile.BadZipFile)
 
@@ -196,18 +200,44 @@ class Samples:
 
 @contextlib.contextmanager
 def opened(path: pathlib.Path) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
-    """The arrays of an .npz file; raises one of UNREADABLE for any other, in words that are not numpy's own."""
-    if path.exists() and not zipfile.is_zipfile(path):
-        raise ValueError("no .npz archive")
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        yield stored
+    """The arrays of an .npz file; raises one of UNREADABLE for any other, in words that are not numpy's own.
 
-
-def unreadable(error: Exception) -> str:
-    """Returns the error of a file of arrays: numpy's sentence on objects recommends to run the code in
-    them.
+    What its arrays will take is known from their heads before any is unpacked: two megabytes may be four gigabytes.
     """
-    return "it holds objects instead of numbers" if "allow_pickle" in str(error) else str(error)
+    if path.exists() and not (path.is_file() and zipfile.is_zipfile(path)):
+        raise ValueError("no .npz archive")
+    if path.stat().st_size > MOST_PACKED_BYTES:
+        raise ValueError(f"it is larger than {MOST_PACKED_BYTES >> 20} MiB")
+    with path.open("rb") as file:
+        with zipfile.ZipFile(file) as archive:
+            check_size(sum(_unpacked_bytes(archive, member) for member in archive.infolist()))
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as stored:
+            yield stored
+
+
+def check_size(unpacked_bytes: int) -> None:
+    """Raises ValueError where arrays take more memory than a file of them may."""
+    if unpacked_bytes > MOST_BYTES:
+        raise ValueError(
+            f"its arrays take {unpacked_bytes >> 20} MiB, over {MOST_BYTES >> 20} MiB: take fewer days or longer steps"
+        )
+
+
+def _unpacked_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
+    """What an array takes in memory, as four bytes a value or more; its head and the archive's must say the same."""
+    if member.compress_type not in _PACKED_AS:
+        raise ValueError(f"{member.filename} is packed in a way that numpy's .npz is not")
+    with archive.open(member) as packed:
+        if np.lib.format.read_magic(packed) != (1, 0):
+            raise ValueError(f"{member.filename} is of another version than numpy's .npz")
+        shape, _, kind = np.lib.format.read_array_header_1_0(packed)
+        if kind.hasobject:
+            raise ValueError("it holds objects instead of numbers")
+        values = math.prod(shape)
+        if packed.tell() + values * kind.itemsize != member.file_size:
+            raise ValueError(f"{member.filename} says {values} values and has another length")
+    return values * max(kind.itemsize, np.dtype(np.float32).itemsize)
 
 
 def read_samples(path: pathlib.Path) -> Samples:
@@ -222,7 +252,7 @@ def read_samples(path: pathlib.Path) -> Samples:
             step_seconds = float(stored["step"])
     except UNREADABLE as error:
         raise TraceError(
-            f"{path}: not a trace file ({unreadable(error)}); expected .npz with cpu, cpu_scale, mem, mem_scale, step"
+            f"{path}: not a trace file ({error}); expected .npz with cpu, cpu_scale, mem, mem_scale, step"
         ) from error
     shapes = [cpu.shape, *([] if memory is None else [memory.shape])]
     if cpu.ndim != 2 or len(set(shapes)) > 1 or 0 in cpu.shape or not 0 < step_seconds < math.inf:

@@ -23,7 +23,7 @@ from kube import config
 from kube import errors as kube_errors
 from promql import errors as promql_errors
 from promql.http import options as promql_options
-from runtime import clock, exit_codes, logs, loop, ops_server
+from runtime import clock, exit_codes, files, logs, loop, ops_server
 from runtime import options as runtime_options
 from simulator.history import past_file
 
@@ -146,7 +146,7 @@ def real(
 def _token(file: pathlib.Path | None) -> str:
     if file is None:
         return ""
-    token = file.read_text(encoding="utf-8").strip()
+    token = files.read(file).decode().strip()
     if not token:
         raise ValueError(f"{file} is empty; expected the token that people sign in with, at least 16 characters")
     if len(token) < 16:

@@ -15,7 +15,7 @@ import yaml
 from cli.placeholder import sizing as sizes
 from cli.placeholder.sizing import Sizing
 from kube.api import quantities
-from runtime import options
+from runtime import files, options
 
 NAMESPACE: Final = options.DEFAULT_NAMESPACE
 Preset = Literal["order", "soak"]
@@ -156,7 +156,7 @@ def toleration(text: str) -> Document:
 def affinity(path: str) -> Document:
     """The file of a pod's `affinity`, YAML or JSON; the apiserver judges what stands below its three keys."""
     try:
-        found = yaml.safe_load(pathlib.Path(path).read_text(encoding="utf-8"))
+        found = yaml.safe_load(files.read(pathlib.Path(path)).decode())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ValueError(f"{path} cannot be read as YAML: {error}") from error
     if not isinstance(found, dict) or not found or not set(found) <= set(AFFINITIES):

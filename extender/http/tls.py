@@ -160,9 +160,7 @@ class Security:
 
     def _hash(self) -> str:
         """Of the contents, not the times: a Secret volume changes by swapping a symlink."""
-        return reloading.content_hash(
-            b"\0".join(files.read(path, reloading.MOST_BYTES) for path in self.files.present())
-        )
+        return reloading.content_hash(b"\0".join(files.read(path) for path in self.files.present()))
 
     def _refuse(self, reason: str, found_hash: str) -> Literal[False]:
         if reason != self.error:

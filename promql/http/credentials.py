@@ -11,6 +11,7 @@ from pathlib import Path
 import requests.auth
 
 from promql import errors
+from runtime import files
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class BasicFile(requests.auth.AuthBase):
 def secret(path: Path) -> str:
     """The file's stripped text; ConfigError names the file, never its content."""
     try:
-        text = path.read_text(encoding="utf-8").strip()
+        text = files.read(path).decode().strip()
     except (OSError, UnicodeDecodeError) as problem:
         raise errors.ConfigError(f"credential file {path} for Prometheus cannot be read: {problem}") from problem
     if not text or "\n" in text:

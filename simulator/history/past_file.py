@@ -18,6 +18,8 @@ from simulator.results.outcome import Timeline
 from simulator.scenario import Machine, Owner, Replica, Scenario, Usage
 
 VERSION = 1
+MOST_STEPS = 1_000_000  # 9.5 years of steps of five minutes
+MOST_DOCUMENT_BYTES = 64 << 20  # a million replicas; each takes some 200 bytes of memory
 _ARRAYS = ("cpu_millicores", "memory_bytes", "node_cpu_ratio", "node_memory_ratio")
 
 _WRONG = (*load_curves.UNREADABLE, AttributeError, msgspec.MsgspecError)
@@ -43,7 +45,7 @@ class _Document(msgspec.Struct):
 
 
 def save(past: Past, path: Path) -> None:
-    """Write the file; OSError when it cannot be."""
+    """Write the file; OSError when it cannot be, ValueError for one that `load` would refuse as too large."""
     scenario = past.scenario
     document = _Document(
         VERSION,
@@ -63,6 +65,7 @@ def save(past: Past, path: Path) -> None:
         past.measured.cpu_ratio,
         past.measured.memory_ratio,
     )
+    load_curves.check_size(sum(one.size * 4 for one in arrays))
     told = np.frombuffer(msgspec.msgpack.encode(document), np.uint8)
     packed = io.BytesIO()  # first, as it takes a while: an older file of the name is not lost meanwhile
     named: dict[str, Any] = dict(zip(_ARRAYS, arrays, strict=True))
@@ -74,13 +77,15 @@ def load(path: Path) -> Past:
     """Read the file; HistoryError when it is not what `save` wrote, or damaged."""
     try:
         with load_curves.opened(path) as given:
-            document = msgspec.msgpack.decode(given["document"].tobytes(), type=_Document)
+            packed = given["document"]
+            if packed.nbytes > MOST_DOCUMENT_BYTES:
+                raise ValueError(f"its document is larger than {MOST_DOCUMENT_BYTES >> 20} MiB")
+            document = msgspec.msgpack.decode(packed.tobytes(), type=_Document)
             arrays = {name: np.asarray(given[name], np.float32) for name in _ARRAYS}
         return _past(document, arrays)
     except _WRONG as error:
         raise HistoryError(
-            f"{path}: not a recorded history ({load_curves.unreadable(error)}); "
-            "expected a file that `evenload whatif --save` wrote"
+            f"{path}: not a recorded history ({error}); expected a file that `evenload whatif --save` wrote"
         ) from error
 
 
@@ -110,8 +115,8 @@ def _past(document: _Document, arrays: dict[str, Any]) -> Past:
 def _check(scenario: Scenario) -> None:
     """Every index of a replica lies in what it points to."""
     size, steps = len(scenario.usage.cpu_millicores), scenario.steps
-    if not (scenario.step_seconds > 0 and steps > 0 and len(scenario.usage.memory_bytes) == size):
-        raise ValueError("no steps, or use of different lengths for CPU and memory")
+    if not (scenario.step_seconds > 0 and 0 < steps <= MOST_STEPS and len(scenario.usage.memory_bytes) == size):
+        raise ValueError(f"no steps, over {MOST_STEPS}, or use of different lengths for CPU and memory")
     for replica in scenario.replicas:
         first = max(0.0, (replica.arrives_seconds - scenario.start_seconds) // scenario.step_seconds)
         last = min(steps, (replica.leaves_seconds - scenario.start_seconds) / scenario.step_seconds)

@@ -1,6 +1,7 @@
 """`evenload policy`: what each subcommand prints where, and its exit codes."""
 
 import json
+import os
 import pathlib
 
 import click.testing
@@ -270,3 +271,33 @@ def test_diff_of_stdin_with_itself_is_bad_input() -> None:
     result = run("diff", "-", "-", stdin=HEAD)
     assert result.exit_code == 2
     assert "only one of the two can be stdin" in result.stderr
+
+
+WAITING_COMMANDS = {
+    "policy": ("policy", "validate"),
+    "policy of a comparison": ("policy", "diff", "FILE"),
+    "policy of a configuration": ("scheduler-config", "--url", "http://localhost:8900", "--policy"),
+    "affinity of placeholders": ("placeholder", "render", "--requests", "cpu=1,memory=1Gi", "--affinity"),
+    "history": ("whatif", "--history"),
+    "history of a simulation": ("simulate", "--history"),
+    "trace": ("simulate", "--trace"),
+    "token": ("console", "--demo", "--token-file"),
+    "kubeconfig": ("nodes", "--kubeconfig"),
+    "token for Prometheus": ("effectiveness", "--prometheus", "http://localhost:9090", "--prometheus-token-file"),
+    "policy of recording rules": ("recording-rules", "--policy"),
+}
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a large file"])
+@pytest.mark.parametrize("command", WAITING_COMMANDS)
+def test_a_command_ends_whatever_it_is_given_as_a_file(command: str, kind: str, tmp_path: pathlib.Path) -> None:
+    path = pathlib.Path("/dev/zero") if kind == "a device" else tmp_path / "input"
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a large file":
+        path.touch()
+        os.truncate(path, 10 << 30)
+    words = [str(path) if word == "FILE" else word for word in WAITING_COMMANDS[command]]
+    result = click.testing.CliRunner().invoke(cli.__main__.main, [*words, str(path)])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert str(path) in result.stderr

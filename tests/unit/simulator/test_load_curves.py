@@ -1,6 +1,12 @@
 """The generated curves have the statistics of the real ones, one per seed; trace files are read or refused."""
 
+import io
+import os
 import pathlib
+import struct
+import tracemalloc
+import zipfile
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -207,3 +213,76 @@ def test_owners_by_the_clock_peak_at_different_hours() -> None:
     flat = load_curves.Curve(np.ones(load_curves.DAY_STEPS, np.float32), np.ones(load_curves.DAY_STEPS, np.float32))
     peaks = {int(load_curves.by_the_clock(flat, np.random.default_rng(seed)).cpu.argmax()) // 96 for seed in range(20)}
     assert peaks == {0, 1, 2}
+
+
+def npz(path: pathlib.Path, name: str, *, shape: tuple[int, ...], kind: str = "<f4", size_bytes: int = 0) -> None:
+    """An archive of one array whose head says a shape, and whose values are so many zeros, packed."""
+    head = io.BytesIO()
+    described = {"descr": kind, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(head, described)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(f"{name}.npy", "w") as member:
+        member.write(head.getvalue())
+        for _ in range(size_bytes >> 20):
+            member.write(bytes(1 << 20))
+
+
+def declare(path: pathlib.Path, size_bytes: int) -> None:
+    """Has the archive say another length of its one member."""
+    before = struct.pack("<I", zipfile.ZipFile(path).infolist()[0].file_size)
+    path.write_bytes(path.read_bytes().replace(before, struct.pack("<I", size_bytes)))
+
+
+def peak_bytes(read: Callable[[], object]) -> int:
+    """The most memory that Python and numpy held at once while it was refused."""
+    tracemalloc.start()
+    try:
+        with pytest.raises((load_curves.TraceError, past_file.HistoryError)):
+            read()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["cpu", "document"])
+def test_what_unpacks_to_too_much_is_refused_before_it_is_unpacked(name: str, tmp_path: pathlib.Path) -> None:
+    path, values = tmp_path / "bomb.npz", 600 << 20  # 2,400 MiB as the float32 of a trace
+    npz(path, name, shape=(values,), kind="|u1", size_bytes=1 << 20)
+    declare(path, zipfile.ZipFile(path).infolist()[0].file_size - (1 << 20) + values)  # of a bomb it would be true
+    for read in (lambda: load_curves.read_samples(path), lambda: past_file.load(path)):
+        assert peak_bytes(read) < 16 << 20
+    with pytest.raises(
+        load_curves.TraceError, match=r"bomb\.npz: .*its arrays take 2400 MiB, over 2048 MiB: take fewer"
+    ):
+        load_curves.read_samples(path)
+
+
+def test_a_head_that_lies_about_its_array_is_refused_before_memory_is_taken(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "liar.npz"
+    npz(path, "cpu", shape=(1 << 40,), size_bytes=1 << 20)
+    assert peak_bytes(lambda: load_curves.read_samples(path)) < 16 << 20
+    with pytest.raises(load_curves.TraceError, match=r"cpu\.npy says 1099511627776 values and has another length"):
+        load_curves.read_samples(path)
+
+
+def test_an_archive_that_lies_about_its_member_unpacks_no_more_than_it_says(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "liar.npz"
+    npz(path, "cpu", shape=((64 << 20) // 4,), size_bytes=64 << 20)
+    declare(path, 1 << 10)
+    assert peak_bytes(lambda: load_curves.read_samples(path)) < 16 << 20
+
+
+def test_an_archive_packed_in_another_way_is_refused(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "packed.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("cpu.npy", b"x")
+    with pytest.raises(load_curves.TraceError, match=r"cpu\.npy is packed in a way that numpy's \.npz is not"):
+        load_curves.read_samples(path)
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a directory"])
+def test_what_is_no_file_is_refused_at_once(kind: str, tmp_path: pathlib.Path) -> None:
+    path = {"a pipe": tmp_path / "pipe", "a device": pathlib.Path("/dev/zero"), "a directory": tmp_path}[kind]
+    if kind == "a pipe":
+        os.mkfifo(path)
+    for read in (lambda: load_curves.read_samples(path), lambda: past_file.load(path)):
+        assert peak_bytes(read) < 16 << 20
