@@ -63,12 +63,12 @@ def is_custom(reference: OwnerReference | None) -> bool:
 
 def workloads(door: ScalesDoor, owners: collections.abc.Collection[Custom]) -> ScaledOwner:
     """Returns the workloads of the owners: one request per API version and one per owner. Raises no KubeError."""
-    asking, found = _Asking(door), ScaledOwner({}, {})
+    asking, found, unknown = _Asking(door), ScaledOwner({}, {}), list[str]()
     for owner in sorted(set(owners), key=lambda one: (one.namespace, one.reference.uid, str(one.reference))):
         try:
             scale = asking.scale(owner)
         except _NotServedError as error:
-            log.info("owner not known, its pods stay", owner=str(owner), error=str(error))
+            unknown.append(f"{owner}: {error}")
         except errors.KubeError as error:
             found.failures[owner] = _failure(owner, error)
         else:
@@ -81,6 +81,8 @@ def workloads(door: ScalesDoor, owners: collections.abc.Collection[Custom]) -> S
                 scale.spec_replicas,
                 scale.observed_replicas,
             )
+    if unknown:
+        log.info("owners not known, their pods stay", count=len(unknown), first=unknown[0])
     if found.failures:
         first = next(iter(found.failures.values()))
         log.warning("owners not looked up, their pods stay", count=len(found.failures), first=first.text)

@@ -1,8 +1,8 @@
-"""The objects that could not be decoded: each named in the log once, counted by kind and reason, shown in /readyz.
+"""The objects that could not be decoded: counted once each by kind and reason, shown in /readyz, one line a kind.
 
 `kube.http.client` reports every list, watch event and single read; services list its `check`,
-`kube.http.client_metrics` exports it. A tenant may make any number of such objects: what is remembered and what is
-logged has limits.
+`kube.http.client_metrics` exports it. A tenant may make any number of such objects: what is remembered has a limit, and
+of each kind there is one log line a minute, with the number of new ones and an example.
 """
 
 import collections
@@ -17,7 +17,7 @@ from runtime import health, logs
 log = logs.get(__name__)
 
 NAMED_MOST: Final = 4096  # objects remembered as logged and counted; the oldest go first
-LINES_A_MINUTE: Final = 20
+LINE_SECONDS: Final = 60.0
 SHOWN_MOST: Final = 5
 
 
@@ -39,9 +39,8 @@ class UndecodableObjects:
         self._now: dict[Source, dict[str, UndecodableObject]] = {}
         self._named: collections.OrderedDict[tuple[str, str, str], None] = collections.OrderedDict()
         self._counts: collections.Counter[tuple[str, str]] = collections.Counter()
-        self._minute = 0
-        self._lines = 0
-        self._unnamed = 0  # objects whose line was left out since the last line
+        self._line_due_seconds: dict[str, float] = {}  # monotonic, by kind
+        self._unnamed: collections.Counter[str] = collections.Counter()  # by kind, since its last line
 
     def listed(self, source: Source, objects: Sequence[UndecodableObject]) -> None:
         """A whole list: these could not be decoded, and no others of it."""
@@ -51,8 +50,7 @@ class UndecodableObjects:
             self._now[source] = {one.key: one for one in objects}
             if not objects:
                 del self._now[source]
-            for one in objects:
-                self._name(source.kind, one)
+            self._name(source.kind, objects)
 
     def changed(self, source: Source, key: str, undecodable: UndecodableObject | None) -> None:
         """A watch event about one object, which could be decoded (None) or could not."""
@@ -63,14 +61,14 @@ class UndecodableObjects:
             here.pop(key, None)
             if undecodable is not None:
                 here[key] = undecodable
-                self._name(source.kind, undecodable)
+                self._name(source.kind, [undecodable])
             if not here:
                 del self._now[source]
 
     def read(self, kind: str, undecodable: UndecodableObject) -> None:
         """A single object that was asked for by name."""
         with self._lock:
-            self._name(kind, undecodable)
+            self._name(kind, [undecodable])
 
     def check(self) -> health.Check:
         """A line of /readyz?verbose, and never a reason to be unready: the rest of the cluster is served."""
@@ -100,33 +98,34 @@ class UndecodableObjects:
             found = {(source.kind, key): one for source, here in self._now.items() for key, one in here.items()}
         return [(kind, one) for (kind, _), one in found.items()]
 
-    def _name(self, kind: str, item: UndecodableObject) -> None:
-        """Count and log an object that is not remembered; at most LINES_A_MINUTE lines, which say what was left out."""
+    def _name(self, kind: str, items: Sequence[UndecodableObject]) -> None:
+        """Count those that are not remembered, and log the first of them, unless the kind had a line lately."""
+        new = [item for item in items if self._is_new(kind, item)]
+        self._unnamed[kind] += len(new)
+        now_seconds = self._clock.monotonic()
+        if not new or now_seconds < self._line_due_seconds.get(kind, now_seconds):
+            return
+        self._line_due_seconds[kind] = now_seconds + LINE_SECONDS
+        log.warning(
+            "objects cannot be decoded",
+            kind=kind,
+            count=self._unnamed.pop(kind),
+            name=new[0].key,
+            node=new[0].node,
+            uid=new[0].uid,
+            resource_version=new[0].resource_version,
+            reason=new[0].reason,
+            error=new[0].error,
+        )
+
+    def _is_new(self, kind: str, item: UndecodableObject) -> bool:
         name = kind, item.key, item.uid
         known = name in self._named
         self._named[name] = None
         self._named.move_to_end(name)
         if known:
-            return
+            return False
         if len(self._named) > NAMED_MOST:
             self._named.popitem(last=False)
         self._counts[kind, item.reason] += 1
-        minute = int(self._clock.monotonic() // 60)
-        if minute != self._minute:
-            self._minute, self._lines = minute, 0
-        self._lines += 1
-        if self._lines > LINES_A_MINUTE:
-            self._unnamed += 1
-            return
-        log.warning(
-            "object cannot be decoded",
-            kind=kind,
-            name=item.key,
-            node=item.node,
-            uid=item.uid,
-            resource_version=item.resource_version,
-            reason=item.reason,
-            error=item.error,
-            unnamed=self._unnamed,
-        )
-        self._unnamed = 0
+        return True

@@ -111,7 +111,7 @@ def test_a_node_and_a_pod_with_impossible_times_cost_only_themselves(
         bound_pod(running, "later", "node-2")
         waiting.eventually(lambda: counts(extender) == {"node-0": 2, "node-2": 1}, LIMIT, "it to go on")
         assert extender.metric("evenload_kube_undecodable_objects_total") == 2
-        assert extender.log().count("object cannot be decoded") == 2
+        assert extender.log().count("objects cannot be decoded") == 2
         assert "lost contact" not in extender.log(), "no watch was to end, and nothing to be listed again"
     with started("extender", common, tmp_path / "restarted") as extender:
         assert names_both(extender)

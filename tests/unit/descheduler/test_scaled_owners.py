@@ -174,3 +174,18 @@ def test_only_unfinished_pods_are_listed(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
     here.service.run()
     assert here.door.listed[kinds.PODS.plural] == "status.phase!=Succeeded,status.phase!=Failed"
+
+
+def test_a_thousand_owners_of_a_tenant_are_one_line_a_run(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
+    odd = (with_owner(f"odd-{number}", {"name": f"x{number}", "uid": f"u{number}"}) for number in range(1000))
+    here.door.objects[kinds.PODS.plural] = (*here.door.objects[kinds.PODS.plural], *odd)
+    with caplog.at_level("INFO"):
+        assert here.service.run() is not None
+    lines = [
+        record.getMessage() for record in caplog.records if "odd-" in record.getMessage() or "/x" in record.getMessage()
+    ]
+    assert len(lines) == 1, lines[:3]
+    assert "'count': 1000" in lines[0]

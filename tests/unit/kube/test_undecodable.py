@@ -251,7 +251,7 @@ def test_a_lease_keeps_its_holder_without_its_time(wire: Wire, time: str, caplog
     assert len([record for record in caplog.records if "cannot be decoded" in record.getMessage()]) == 1
 
 
-def test_names_that_are_logged_and_remembered_have_limits(caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_and_names_that_are_remembered_have_limits(caplog: pytest.LogCaptureFixture) -> None:
     """A tenant makes and deletes such pods for as long as it likes."""
     clock = clocks.ManualClock()
     found = undecodable.UndecodableObjects(clock)
@@ -266,10 +266,22 @@ def test_names_that_are_logged_and_remembered_have_limits(caplog: pytest.LogCapt
     with caplog.at_level(logging.WARNING):
         for number in range(undecodable.NAMED_MOST + 100):
             come_and_go(number)
-        assert len(caplog.records) == undecodable.LINES_A_MINUTE
+        assert len(caplog.records) == 1
         clock.advance(60)
         come_and_go(undecodable.NAMED_MOST + 100)
-    assert f"'unnamed': {undecodable.NAMED_MOST + 100 - undecodable.LINES_A_MINUTE}" in caplog.records[-1].getMessage()
+    assert f"'count': {undecodable.NAMED_MOST + 100}" in caplog.records[-1].getMessage()
     assert len(found._named) <= undecodable.NAMED_MOST
     assert found.counts() == {("Pod", "time"): undecodable.NAMED_MOST + 101}
     assert found.present() == {"Pod": 0}
+
+
+def test_a_thousand_pods_of_a_tenant_are_one_line_and_a_node_beside_them_is_another(
+    wire: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    wire.answers(page(*(bad_pod(f"p{number}") for number in range(1000))), page(bad_node("n")))
+    with caplog.at_level(logging.DEBUG):
+        wire.door.list(compact.PODS)
+        wire.door.list(kinds.NODES)
+    pods, node = (record.getMessage() for record in caplog.records if record.name == "kube.http.undecodable")
+    assert "'count': 1000, 'name': 'default/p0'" in pods
+    assert "'count': 1, 'name': 'n'" in node
