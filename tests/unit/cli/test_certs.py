@@ -1,9 +1,12 @@
 """`evenload certs`: files with their modes, Secrets, exit codes, and what it refuses."""
 
 import base64
+import contextlib
 import pathlib
+import shutil
 import ssl
 import stat
+from collections.abc import Callable
 from typing import Any
 
 import click.testing
@@ -180,3 +183,94 @@ def test_the_page_of_the_command_line_names_every_option() -> None:
     section = page.split("## evenload certs\n")[1].split("\n## ")[0]
     options = [name for option in certs.main.params for name in option.opts]
     assert [name for name in options if f"`{name}" not in section and f"`, `{name}" not in section] == []
+
+
+CLIENTS = {"scheduler": "system:kube-scheduler", "jane": "jane"}
+PARTS = ("tls.crt", "tls.key", "ca.crt")
+
+
+class Handover:
+    """A change of the CA: `pki` has what is made, `places` what each replica and each client holds."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.pki, self.places = directory / "pki", directory / "places"
+        assert run(self.pki, "--client", "jane").exit_code == 0
+        for place in ("early", "late", *CLIENTS):
+            self.copy(place, *PARTS)
+        self.replicas = [self._replica("early"), self._replica("late")]
+        assert run(self.pki, "--client", "jane", "--replace-ca").exit_code == 0
+
+    def _replica(self, place: str) -> tls.Security:
+        certificate, key, authority = (self.places / place / part for part in PARTS)
+        security = tls.Security(tls.Files(certificate, key, authority))
+        security.load()
+        return security
+
+    def copy(self, place: str, *parts: str) -> None:
+        """Bring files of `pki` to a replica or a client."""
+        (self.places / place).mkdir(parents=True, exist_ok=True)
+        for part in parts:
+            shutil.copy(self.pki / (place if place in CLIENTS else "extender") / part, self.places / place / part)
+
+    def apply(self, place: str) -> None:
+        """The whole Secret reaches a replica, which polls."""
+        self.copy(place, *PARTS)
+        for replica in self.replicas:
+            replica.poll()
+            replica.poll()
+
+    def names(self) -> list[str | None]:
+        """The client that each replica recognizes in a new connection of each; ssl.SSLError for a refusal."""
+        return [self._shaken(replica, name) for replica in self.replicas for name in CLIENTS]
+
+    def _shaken(self, replica: tls.Security, name: str) -> str | None:
+        own = self.places / name
+        context = ssl.create_default_context(cafile=own / "ca.crt")
+        context.load_cert_chain(own / "tls.crt", own / "tls.key")
+        sent, received = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = context.wrap_bio(received, sent, server_hostname="evenload-extender.evenload-system.svc")
+        server = replica.context.wrap_bio(sent, received, server_side=True)
+        for end in (client, server, client, server):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+        return tls.common_name(server.getpeercert())
+
+
+def test_a_change_of_the_ca_in_the_order_of_the_page_refuses_no_client(tmp_path: pathlib.Path) -> None:
+    handover, everybody = Handover(tmp_path), [*CLIENTS.values()] * 2
+    steps: list[tuple[str, Callable[[], None]]] = [
+        ("the scheduler's bundle", lambda: handover.copy("scheduler", "ca.crt")),
+        ("Jane's bundle", lambda: handover.copy("jane", "ca.crt")),
+        ("one replica", lambda: handover.apply("early")),
+        ("the other replica", lambda: handover.apply("late")),
+        ("the scheduler's certificate", lambda: handover.copy("scheduler", "tls.crt", "tls.key")),
+        ("Jane's certificate", lambda: handover.copy("jane", "tls.crt", "tls.key")),
+        ("the old CA out", lambda: drop_the_old_ca(handover)),
+    ]
+    assert handover.names() == everybody
+    for step, take in steps:
+        take()
+        assert handover.names() == everybody, step
+
+
+def drop_the_old_ca(handover: Handover) -> None:
+    """Delete the last block of every ca.crt, and let the replicas poll."""
+    for bundle in handover.places.glob("*/ca.crt"):
+        first, *others = bundle.read_text().split("-----END CERTIFICATE-----\n")
+        assert "".join(others).strip(), "it held two"
+        bundle.write_text(f"{first}-----END CERTIFICATE-----\n")
+    for replica in handover.replicas:
+        assert not replica.poll()
+        assert replica.poll()
+
+
+@pytest.mark.parametrize("early", ["the Secret before a client's bundle", "a client's certificate before the Secret"])
+def test_a_change_of_the_ca_in_another_order_refuses_clients(early: str, tmp_path: pathlib.Path) -> None:
+    handover = Handover(tmp_path)
+    handover.copy("scheduler", "ca.crt")
+    if early.startswith("the Secret"):
+        handover.apply("early")  # Jane does not trust the new CA yet
+    else:
+        handover.copy("scheduler", "tls.crt", "tls.key")
+    with pytest.raises(ssl.SSLError):
+        handover.names()
