@@ -1,13 +1,20 @@
 """Public reports about processes: their leaders, watches, threads and files, and what they write about them."""
 
+import logging
 import pathlib
 import random
+import threading
+from collections.abc import Iterator
+from typing import Any
 
-from kube import lease
+import pytest
+
+from kube import door, errors, kinds, lease
+from kube.cache import reflector, watch_status
 from policy.loading import loader
 from runtime import reloading
 from simulator.apiserver import ApiServer
-from tests import clocks
+from tests import builders, clocks
 from tests.reports.register import Before, reported
 
 
@@ -64,3 +71,104 @@ def test_no_beginning_of_a_policy_comes_into_force(tmp_path: pathlib.Path) -> No
     policy.poll()
     assert policy.current.evicts
     assert policy.current.descheduler.windows
+
+
+class BusyDoor:
+    """Lists one node; its first watch ends with what is given, the second is quiet until it is closed."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error: BaseException | None = error
+        self.verbs: list[str] = []
+        self.quiet, self.closed = threading.Event(), threading.Event()
+
+    def list(self, _kind: kinds.Kind[Any], **_: object) -> door.Listing[Any]:
+        self.verbs.append("list")
+        return door.Listing((builders.node("a"),), "7")
+
+    def watch(self, _kind: kinds.Kind[Any], **options: object) -> "BusyDoor":
+        self.verbs.append(f"watch from {options['resource_version']}")
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        self.quiet.set()
+        self.closed.wait(60)
+        return iter(())
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def reflected(busy: BusyDoor, clock: clocks.ManualClock) -> reflector.Reflector[Any]:
+    """A reflector that has come to the quiet watch, and was stopped there."""
+    nodes: reflector.Reflector[Any] = reflector.Reflector(
+        busy,  # type: ignore[arg-type]
+        kinds.NODES,
+        clock=clock,
+        rng=random.Random(1),
+    )
+    stop = threading.Event()
+    thread = nodes.start(stop)
+    quiet = busy.quiet.wait(60)
+    stop.set()
+    thread.join(60)
+    assert quiet, busy.verbs
+    return nodes
+
+
+@reported(
+    "services",
+    "kubernetes/kubernetes#100878",
+    situation="a watch is answered 429",
+    expected="it is watched on from the same resourceVersion, and nothing is listed again",
+    before=Before.RIGHT,
+)
+def test_a_watch_that_is_one_too_many_is_no_reason_to_list() -> None:
+    busy = BusyDoor(errors.TooManyRequests("watch", status=429, reason="", message="", retry_after_seconds=1))
+    reflected(busy, clocks.ManualClock())
+    assert busy.verbs == ["list", "watch from 7", "watch from 7"]
+
+
+@reported(
+    "services",
+    "kubernetes/kubernetes#100878",
+    situation="a watch is answered 429 with a Retry-After of an hour, or of twenty digits",
+    expected="the next watch begins within 30 s",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize("wish_seconds", [3600.0, float("9" * 20)])
+def test_a_watch_waits_no_hour(wish_seconds: float) -> None:
+    clock = clocks.ManualClock()
+    wish = errors.TooManyRequests("watch", status=429, reason="", message="", retry_after_seconds=wish_seconds)
+    reflected(BusyDoor(wish), clock)
+    assert clock.waits == [30.0]
+
+
+@reported(
+    "services",
+    "argoproj/argo-workflows#5874",
+    situation="a thread of a controller dies without a word, and its probes stay green",
+    expected="its traceback is in the log, and it is begun again",
+    before=Before.WRONG,
+)
+def test_a_thread_that_dies_is_no_silence(caplog: pytest.LogCaptureFixture) -> None:
+    clock, stop = clocks.BreakingClock(), threading.Event()
+    busy = BusyDoor(RecursionError("too deep"))
+    nodes: reflector.Reflector[Any] = reflector.Reflector(
+        busy,  # type: ignore[arg-type]
+        kinds.NODES,
+        clock=clock,
+        rng=random.Random(1),
+    )
+    with caplog.at_level(logging.ERROR):
+        thread = nodes.start(stop)
+        assert busy.quiet.wait(60), "the reader has died in its first wait"
+    stop.set()
+    thread.join(60)
+    assert "too deep" in caplog.text
+    assert "timestamp too large" in caplog.text
+    assert busy.verbs == ["list", "watch from 7", "list", "watch from 7"]
+    (line,) = (check.detail() for check in watch_status.Watches({"nodes": nodes}).checks() if check.detail)
+    assert line == "heard 0 s ago"
