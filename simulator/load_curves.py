@@ -225,7 +225,7 @@ def check_size(unpacked_bytes: int) -> None:
 
 
 def _unpacked_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
-    """What an array takes in memory, as four bytes a value or more; its head and the archive's must say the same."""
+    """The memory that an array takes, at four bytes a value or more. ValueError: its head and the archive differ."""
     if member.compress_type not in _PACKED_AS:
         raise ValueError(f"{member.filename} is packed in a way that numpy's .npz is not")
     with archive.open(member) as packed:
