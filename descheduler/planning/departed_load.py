@@ -6,10 +6,12 @@
 
 with W the averaging window behind the metric and age the time from when the pod went to the end of the node's windows;
 for a maximum, the time since the pod left the window of the maximum, which shows all of it until then. For a forecast
-usage is multiplied by the growth that is expected of the whole node.
+usage is multiplied by the growth that is expected of the whole node. A terminating pod that its kubelet does not end
+(`overdue_seconds`) keeps its load: nothing says when it goes.
 """
 
 import collections.abc
+from typing import Final
 
 from descheduler.planning.overload import Overload
 from descheduler.snapshot import usage
@@ -18,6 +20,14 @@ from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import PodUsage
 from kube.objects import Node, Pod
 from policy.schema.load_policy import LoadPolicy
+
+MARGIN_SECONDS: Final = 60.0  # for a kubelet to kill and report what has not ended by itself
+
+
+def overdue_seconds(pod: Pod, now_seconds: float) -> float:
+    """For how long a terminating pod has outlived its grace period and a margin; 0 for any other pod."""
+    ends_at_seconds = pod.grace_ends_at_seconds
+    return 0.0 if ends_at_seconds is None else max(0.0, now_seconds - ends_at_seconds - MARGIN_SECONDS)
 
 
 class DepartedLoad:
@@ -37,7 +47,9 @@ class DepartedLoad:
         """The node's ratios by overloaded metric; `here` are its pods."""
         projected = {overload.metric: overload.value_ratio for overload in overloads}
         known = self._taken.pod_usage
-        leaving = [used for pod in here if pod.deleting and (used := known.get(pod.key)) is not None]
+        now_seconds = self._taken.at_seconds
+        ending = [pod for pod in here if pod.deleting and not overdue_seconds(pod, now_seconds)]
+        leaving = [used for pod in ending if (used := known.get(pod.key)) is not None]
         present = {pod.uid for pod in here}
         gone = [one for one in self._departed.get(node.name, []) if one.uid not in present]
         growths = {overload.metric: overload.growth for overload in overloads}

@@ -17,7 +17,7 @@ import collections.abc
 import math
 from typing import NamedTuple
 
-from descheduler.planning import disruption_budgets, flow_rules
+from descheduler.planning import departed_load, disruption_budgets, flow_rules
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations, usage
 from descheduler.snapshot.snapshot import Snapshot
@@ -97,7 +97,9 @@ def _state(case: CandidateContext) -> Verdict | None:
     if case.pod.finished:
         return Verdict(Cause.FINISHED, case.pod.phase)
     if case.pod.deleting:
-        return Verdict(Cause.TERMINATING)
+        overdue_seconds = departed_load.overdue_seconds(case.pod, case.now_seconds)
+        longer = f"{overdue_seconds:.0f} s longer than it was granted: its load counts" if overdue_seconds else ""
+        return Verdict(Cause.TERMINATING, longer)
     if case.pod.left_out:
         return Verdict(
             Cause.OVERSIZED, f"{case.pod.left_out}: more than is taken in of a pod, so its rules are not known"

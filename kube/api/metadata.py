@@ -129,6 +129,11 @@ class Identified(msgspec.Struct, frozen=True, kw_only=True):
         return self.metadata.deletion_timestamp is not None
 
     @property
+    def grace_ends_at_seconds(self) -> float | None:
+        """When the grace period of its deletion ends (deletionTimestamp); None while it is not being deleted."""
+        return seconds(self.metadata.deletion_timestamp)
+
+    @property
     def owner(self) -> OwnerReference | None:
         """The controlling owner (controller: true), or None for a bare object."""
         return controller(self.metadata.owner_references)

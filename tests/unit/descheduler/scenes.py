@@ -42,10 +42,13 @@ class Scene:
     pods: list[objects.Pod] = dataclasses.field(default_factory=list)
     used: dict[str, PodUsage] = dataclasses.field(default_factory=dict)
     owners: list[objects.ReplicaSet] = dataclasses.field(default_factory=list)
+    controllers: dict[str, list[workloads.Controller]] = dataclasses.field(default_factory=dict)  # of other kinds
+    custom: dict[str, workloads.Workload] = dataclasses.field(default_factory=dict)
     budgets: list[objects.DisruptionBudget] = dataclasses.field(default_factory=list)
     volumes: dict[str, objects.PersistentVolume] = dataclasses.field(default_factory=dict)
     attach_limits: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
     namespaces: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
+    struct: type[objects.Pod] = objects.Pod  # or that of `interned_pods`, as a run has them
 
     def node(self, name: str, *, memory: float = 0.1, cpu: float = 0.1, **fields: Any) -> "Scene":
         """A node with its 5-minute readings; `fields` are those of builders.node."""
@@ -81,9 +84,14 @@ class Scene:
 
     def pod(self, name: str, node: str, *, gib: float = 4.0, cores: float = 0.5, **fields: Any) -> "Scene":
         """One pod with its usage."""
-        made = builders.pod(name, node=node, **fields)
+        made = builders.decoded(builders.pod_body(name, node=node, **fields), self.struct)
         self.pods.append(made)
         self.used[made.key] = PodUsage(made.key, cores * 1000, gib * GIB, NOW - 10)
+        return self
+
+    def controller(self, kind: str, controller: workloads.Controller) -> "Scene":
+        """A controller of another kind than ReplicaSet, whose pods are added one by one."""
+        self.controllers.setdefault(kind, []).append(controller)
         return self
 
     def budget(self, name: str, *, allowed: int, **fields: Any) -> "Scene":
@@ -98,7 +106,7 @@ class Scene:
             nodes=tuple(self.nodes.values()),
             pods=tuple(self.pods),
             budgets=tuple(self.budgets),
-            workloads=workloads.Index({"ReplicaSet": self.owners}),
+            workloads=workloads.Index({"ReplicaSet": self.owners, **self.controllers}, self.custom),
             node_usage={name: NodeUsage(name, ratios, NOW - 10) for name, ratios in self.readings.items()},
             pod_usage=dict(self.used),
             volumes=self.volumes,

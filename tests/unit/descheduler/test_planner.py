@@ -210,9 +210,8 @@ def test_the_node_with_the_largest_excess_is_relieved_first() -> None:
 def with_one_leaving(gib: float) -> Scene:
     """The hot node with a pod of so many GiB more, which is terminating."""
     scene = scenes.hot_and_cool(gib=10)
-    leaving = builders.pod(
-        "old", node="hot", mutate=lambda body: body["metadata"].update(deletionTimestamp=builders.CREATED)
-    )
+    ends = clock.to_rfc3339(NOW + 20)
+    leaving = builders.pod("old", node="hot", mutate=lambda body: body["metadata"].update(deletionTimestamp=ends))
     scene.pods.append(leaving)
     scene.used[leaving.key] = PodUsage(leaving.key, 100, gib * GIB, NOW - 10)
     return scene
