@@ -129,7 +129,7 @@ def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[EventDraft, ...]:
         EventDraft(reason, named, from_node, from_pod),
     ]
     if (workload := eviction.workload) is not None:
-        version = API_VERSIONS.get(workload.kind, "")
+        version = workload.api_version or API_VERSIONS.get(workload.kind, "")
         owner = Reference(workload.kind, workload.name, workload.namespace, workload.uid, version)
         said.append(EventDraft(reason, named, owner, from_pod))
     return tuple(said)
@@ -181,10 +181,11 @@ def _node_of(row: Row) -> Reference:
 
 
 def _owner_of(row: Row) -> Reference | None:
-    kind, _, name = row.workload.partition("/")
+    written, _, name = row.workload.partition("/")
     if not name:
         return None
-    return Reference(kind, name, row.namespace, row.workload_uid, API_VERSIONS.get(kind, ""))
+    kind = written.partition(".")[0]  # a group is written where the kind alone is one of Kubernetes' own
+    return Reference(kind, name, row.namespace, row.workload_uid, API_VERSIONS.get(written, ""))
 
 
 def stuck(plan: NodePlan, run: Run, *, run_evicts: bool = False) -> EventDraft | None:

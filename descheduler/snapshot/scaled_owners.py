@@ -80,6 +80,7 @@ def workloads(door: ScalesDoor, owners: collections.abc.Collection[Custom]) -> S
                 uid,
                 scale.spec_replicas,
                 scale.observed_replicas,
+                api_version=owner.reference.api_version,
             )
     if unknown:
         log.info("owners not known, their pods stay", count=len(unknown), first=unknown[0])

@@ -39,7 +39,7 @@ class Workload(NamedTuple):
     """The object whose controller will replace an evicted pod; `replicas` wanted, `ready` by its own status.
 
     `ordered`: none of its pods is replaced while one of lower ordinal is not Ready. `without_retry`: one that is
-    evicted fails all.
+    evicted fails all. `api_version` is that of an owner of another kind, "" of Kubernetes' own.
     """
 
     kind: str
@@ -50,9 +50,12 @@ class Workload(NamedTuple):
     ready: int
     ordered: bool = False
     without_retry: bool = False
+    api_version: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind}/{self.name}"
+        """Kind/name; Kind.group/name where the kind alone would be taken for one of Kubernetes' own."""
+        group = self.api_version.partition("/")[0] if self.kind in LISTED else ""
+        return f"{self.kind}.{group}/{self.name}" if group else f"{self.kind}/{self.name}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -325,7 +325,8 @@ def test_replicas_of_an_owner_of_somebody_elses_kind_are_counted_by_its_scale(
     unserved = objects.OwnerReference(kind="X", name="no", uid="y", api_version="nowhere.test/v1", controller=True)
     asked = [scaled_owners.Custom(namespace, one) for one in (reference, gone, unserved)]
     matching = scaled_owners.workloads(descheduler, asked)
-    assert matching == scaled_owners.ScaledOwner({uid: Workload("Crew", namespace, "web", uid, 3, 0)}, {})
+    expected = Workload("Crew", namespace, "web", uid, 3, 0, api_version=f"{group}/v1")
+    assert matching == scaled_owners.ScaledOwner({uid: expected}, {})
 
 
 def listed(door: ScalesDoor) -> ClusterView:

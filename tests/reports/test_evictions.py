@@ -6,6 +6,8 @@ import pytest
 
 from descheduler.planning.plans import EvictionPlan
 from descheduler.snapshot import interned_pods
+from descheduler.snapshot.eviction_history import History, PendingReplacement
+from descheduler.snapshot.workloads import Workload
 from kube import objects
 from runtime import clock
 from tests import builders
@@ -105,3 +107,23 @@ def test_a_long_grace_period_is_granted() -> None:
     made = scene().workload("web", on=["hot", "cool", "cool"], gib=10)
     made.pod("slow", "hot", gib=12.8, owner=("ReplicaSet", "other"), mutate=terminating(HOUR, 7200))
     assert scenes.evicted(made.plan()) == []
+
+
+# Kinds of other groups.
+
+
+@reported(
+    "evictions",
+    "openkruise/kruise#2285",
+    situation="a StatefulSet of apps.kruise.io is evicted from and never replaced; its scale was not read in this run",
+    expected="the eviction counts in limits.unreplaced for an hour, as of every owner of another API group",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize("kind", ["StatefulSet", "Deployment", "Job", "CloneSet"])
+def test_a_kind_of_another_group_is_not_taken_for_kubernetes_own(kind: str) -> None:
+    evicted = Workload(kind, "default", "db", "uid-db", 3, 2, api_version="apps.kruise.io/v1beta1")
+    waiting = PendingReplacement("default", str(evicted), "uid-db", NOW - 60)
+    plan = scene().workload("web", on=["hot", "cool", "cool"]).plan(history=History(awaited=(waiting,)))
+    assert plan.unreplaced == (waiting,)
+    own = PendingReplacement("default", str(evicted._replace(api_version="")), "uid-db", NOW - 60)
+    assert bool(scene().plan(history=History(awaited=(own,))).unreplaced) is (kind == "CloneSet")

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from descheduler.eviction import api_results, evictor
+from descheduler.eviction import api_results, eviction_events, evictor
 from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher
 from descheduler.eviction.evictor import Evictor, ExecutionContext
 from descheduler.eviction.last_look import Look
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Run
 from descheduler.planning.plans import EvictionPlan
+from descheduler.snapshot.workloads import Workload
 from kube import errors
 from kube.door import EvictionAnswer
 from kube.events import EventWriter
@@ -170,6 +171,24 @@ def test_events_on_pod_node_and_workload_carry_the_figures(ledger: Ledger) -> No
     assert (on_node["regarding"]["name"], on_node["note"].split(":")[0]) == ("hot", "default/web-0 evicted")
     expected = {"kind": "ReplicaSet", "namespace": "default", "name": "web", "uid": "uid-web", "apiVersion": "apps/v1"}
     assert (on_workload["regarding"], on_workload["note"]) == (expected, on_node["note"])
+
+
+def test_an_event_on_a_workload_of_another_group_is_not_about_kubernetes_own_of_that_kind(ledger: Ledger) -> None:
+    door, scene = doors.FakeDoor(), Scene().node("hot", memory=0.9).node("cool")
+    owner = Workload("StatefulSet", "default", "db", "uid-db", 3, 3, api_version="apps.kruise.io/v1beta1")
+    scene.custom["uid-db"] = owner
+    for number, node in enumerate(("hot", "cool", "cool")):
+        scene.pod(f"db-{number}", node, owner=("StatefulSet", "db"))
+    evicter(door, ledger).carry_out(scene.plan(), terms())
+    reference = door.created[-1]["regarding"]
+    assert (reference["kind"], reference["apiVersion"]) == ("StatefulSet", "apps.kruise.io/v1beta1")
+    [row] = ledger.rows(Query())
+    [*_, later] = eviction_events.unconfirmed(row)
+    assert (row.workload, later.regarding.kind, later.regarding.api_version) == (
+        "StatefulSet.apps.kruise.io/db",
+        "StatefulSet",
+        "",
+    )
 
 
 @pytest.mark.parametrize(

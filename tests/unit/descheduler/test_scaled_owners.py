@@ -46,7 +46,15 @@ def custom(kind: str = "Rollout", *, version: str = VERSION, uid: str = "uid-rol
 
 def test_an_owner_with_a_scale_is_a_workload() -> None:
     found = scaled_owners.workloads(door(), [custom(), custom()]).workloads
-    assert found == {"uid-rollout": Workload("Rollout", "default", "web", "uid-rollout", 3, 3)}
+    rollout = Workload("Rollout", "default", "web", "uid-rollout", 3, 3, api_version=VERSION)
+    assert found == {"uid-rollout": rollout}
+    assert str(rollout) == "Rollout/web"
+
+
+def test_an_owner_of_a_kind_that_kubernetes_has_too_is_named_with_its_group() -> None:
+    owner = Workload("StatefulSet", "default", "db", "uid-db", 3, 3, api_version="apps.kruise.io/v1beta1")
+    assert str(owner) == "StatefulSet.apps.kruise.io/db"
+    assert str(owner._replace(api_version="")) == "StatefulSet/db"
 
 
 @pytest.mark.parametrize(
