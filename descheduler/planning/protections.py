@@ -28,6 +28,17 @@ from policy.schema import units
 from policy.schema.load_policy import LoadPolicy
 
 PROTECTED_LABEL = "evenload.io/protected"  # what deploy/guard makes the apiserver refuse; any value but "false"
+GROUP_LABELS = (
+    "leaderworkerset.sigs.k8s.io/name",
+    "jobset.sigs.k8s.io/jobset-name",
+    "kueue.x-k8s.io/pod-group-name",
+    "scheduling.x-k8s.io/pod-group",
+    "pod-group.scheduling.sigs.k8s.io",
+    "training.kubeflow.org/job-name",
+    "volcano.sh/job-name",
+    "grove.io/podgang",
+    "ray.io/cluster",
+)
 
 
 class CandidateContext(NamedTuple):
@@ -149,6 +160,17 @@ def _not_to_be_disrupted(value: str, case: CandidateContext) -> bool:
         return False
     started_at_seconds = case.pod.started_at_seconds
     return lasts_seconds > 0 and (started_at_seconds is None or case.now_seconds - started_at_seconds < lasts_seconds)
+
+
+def _group(case: CandidateContext) -> Verdict | None:
+    """A pod that is scheduled, started or restarted with others: the loss of one may end them all. The group's own
+    rules are an object of another API, which is not read.
+    """
+    pod = case.pod
+    keys = ((pod.labels, GROUP_LABELS), (pod.annotations, pod_annotations.GROUPS))
+    named = (f"{key}: {source[key]}" for source, known in keys for key in known if key in source)
+    reference = pod.scheduling_group or next(named, "")
+    return Verdict(Cause.GROUP, f"{reference}: its group may start and end as a whole") if reference else None
 
 
 def _namespace(case: CandidateContext) -> Verdict | None:
@@ -275,6 +297,7 @@ RULES = (
     _state,
     _opt_out,
     _marker,
+    _group,
     _namespace,
     _label,
     _flow,

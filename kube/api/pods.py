@@ -34,8 +34,8 @@ DISRUPTION = "DisruptionTarget"  # the condition of pods that the control plane 
 LONGEST_REASON = 64  # who may patch a status writes it
 
 
-class HostPath(msgspec.Struct, frozen=True, gc=False):
-    """A directory of the node; only that it is one matters."""
+class Presence(msgspec.Struct, frozen=True, gc=False):
+    """An object of the API of which nothing matters but that it is there: a directory of the node, a group."""
 
 
 class EmptyDir(msgspec.Struct, frozen=True, gc=False):
@@ -54,10 +54,10 @@ class Volume(msgspec.Struct, frozen=True, gc=False):
     """A pod's volume, as far as it may tie the pod to a node."""
 
     name: str = ""
-    host_path_source: HostPath | None = msgspec.field(name="hostPath", default=None)
+    host_path_source: Presence | None = msgspec.field(name="hostPath", default=None)
     empty_dir_source: EmptyDir | None = msgspec.field(name="emptyDir", default=None)
     claim_source: ClaimSource | None = msgspec.field(name="persistentVolumeClaim", default=None)
-    ephemeral_source: HostPath | None = msgspec.field(name="ephemeral", default=None)
+    ephemeral_source: Presence | None = msgspec.field(name="ephemeral", default=None)
 
     @property
     def host_path(self) -> bool:
@@ -109,6 +109,8 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     volumes: tuple[Volume, ...] = ()
     preemption_policy: str = ""
     resource_claims: tuple[ResourceClaim, ...] = ()
+    scheduling_group: Presence | None = None
+    workload_ref: Presence | None = None  # its name in Kubernetes 1.35
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -265,6 +267,13 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
     def resource_claims(self) -> tuple[ResourceClaim, ...]:
         """spec.resourceClaims."""
         return self.spec.resource_claims
+
+    @property
+    def scheduling_group(self) -> str:
+        """The field that says that the pod is scheduled with others, "" for none; to whom it leads is not read."""
+        if self.spec.scheduling_group is not None:
+            return "spec.schedulingGroup"
+        return "spec.workloadRef" if self.spec.workload_ref is not None else ""
 
     @property
     def is_mirror(self) -> bool:

@@ -127,3 +127,60 @@ def test_a_kind_of_another_group_is_not_taken_for_kubernetes_own(kind: str) -> N
     assert plan.unreplaced == (waiting,)
     own = PendingReplacement("default", str(evicted._replace(api_version="")), "uid-db", NOW - 60)
     assert bool(scene().plan(history=History(awaited=(own,))).unreplaced) is (kind == "CloneSet")
+
+
+# Groups.
+
+
+@reported(
+    "evictions",
+    "pdb-operator/pdb-operator#81",
+    "kubernetes/enhancements#6326",
+    situation="a pod is one of a group that starts and restarts as a whole: LeaderWorkerSet, JobSet, a gang",
+    expected="it stays with the verdict `group`, whose detail names the reference; one of an unknown form stays too",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("fields", "reference"),
+    [
+        pytest.param(
+            {"labels": {"app": "web", "leaderworkerset.sigs.k8s.io/name": "llm"}},
+            "leaderworkerset.sigs.k8s.io/name: llm",
+            id="a worker of a LeaderWorkerSet",
+        ),
+        pytest.param(
+            {"labels": {"jobset.sigs.k8s.io/jobset-name": "train"}},
+            "jobset.sigs.k8s.io/jobset-name: train",
+            id="JobSet",
+        ),
+        pytest.param(
+            {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}, "scheduling.x-k8s.io/pod-group: g", id="coscheduling"
+        ),
+        pytest.param(
+            {"annotations": {"scheduling.k8s.io/group-name": "g"}}, "scheduling.k8s.io/group-name: g", id="Volcano"
+        ),
+        pytest.param(
+            {"annotations": {"gang.scheduling.koordinator.sh/name": "g"}},
+            "gang.scheduling.koordinator.sh/name: g",
+            id="koordinator",
+        ),
+        pytest.param(
+            {"mutate": spec(workloadRef={"name": "train", "podGroup": "workers"})},
+            "spec.workloadRef",
+            id="a gang of Kubernetes 1.35",
+        ),
+        pytest.param(
+            {"mutate": spec(schedulingGroup={"podGroupName": "train-0"})},
+            "spec.schedulingGroup",
+            id="a gang of Kubernetes 1.36",
+        ),
+        pytest.param(
+            {"mutate": spec(schedulingGroup={"compositeName": {"name": "x"}})},
+            "spec.schedulingGroup",
+            id="a reference of a form to come",
+        ),
+    ],
+)
+def test_a_pod_of_a_group_stays(fields: dict[str, Any], reference: str) -> None:
+    made = scene().workload("web", on=["hot", "cool", "cool"], **{"labels": {"app": "web"}, **fields})
+    assert sentence(made.plan()) == f"group: {reference}: its group may start and end as a whole"

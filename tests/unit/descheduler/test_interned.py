@@ -4,7 +4,7 @@ import hypothesis
 import msgspec
 import pytest
 
-from descheduler.snapshot import interned_pods
+from descheduler.snapshot import interned_pods, pod_annotations
 from kube import objects
 from tests import builders
 from tests.unit.descheduler import scenes
@@ -31,6 +31,7 @@ BODIES = {
             nodeSelector={"disk": "ssd"},
             tolerations=[{"operator": "Exists"}],
             resourceClaims=[{"name": "gpu"}],
+            workloadRef={"name": "train"},
             overhead={"cpu": "10m"},
             topologySpreadConstraints=[{"maxSkew": 2, "labelSelector": {"matchLabels": {"a": "b"}}}],
             affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}},
@@ -60,6 +61,7 @@ def test_of_annotations_and_volumes_what_a_rule_reads_is_kept() -> None:
         "descheduler.alpha.kubernetes.io/prefer-no-eviction": "",
         "descheduler.alpha.kubernetes.io/eviction-in-progress": "kubevirt",
         "kubernetes.io/config.source": "file",
+        **dict.fromkeys(pod_annotations.GROUPS, "g"),
     }
     ties = [
         {"name": "a", "hostPath": {"path": "/x"}},
