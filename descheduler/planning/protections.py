@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from descheduler.planning import departed_load, disruption_budgets, flow_rules
 from descheduler.planning.verdicts import Cause, Verdict
-from descheduler.snapshot import pod_annotations, usage
+from descheduler.snapshot import pod_annotations, usage, workloads
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.workloads import WorkloadStatus
 from kube.objects import PersistentVolume, Pod
@@ -258,6 +258,20 @@ def _storage_class(case: CandidateContext) -> Verdict | None:
     return None
 
 
+def _rollout(case: CandidateContext) -> Verdict | None:
+    """A rollout tests a revision: who moves pods meanwhile takes part in it, or rolls out what waits for somebody."""
+    if case.standing is None:
+        return None
+    workload, revisions = case.standing.workload, case.standing.revisions
+    if workload.rollout:
+        return Verdict(Cause.ROLLOUT, f"{workload} has {workload.rollout}")
+    if revisions > 1:
+        return Verdict(Cause.ROLLOUT, f"{workload} has pods of {revisions} revisions")
+    if workload.next_revision not in ("", case.pod.labels.get(workloads.REVISIONS[0])):
+        return Verdict(Cause.ROLLOUT, f"{workload} would replace it by revision {workload.next_revision}")
+    return None
+
+
 def _budget(case: CandidateContext) -> Verdict | None:
     if case.has_budget or not case.policy.descheduler.protect.without_budget:
         return None
@@ -309,6 +323,7 @@ RULES = (
     _node_bound,
     _storage_class,
     _job,
+    _rollout,
     _budget,
     _replicas,
 )

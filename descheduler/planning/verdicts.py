@@ -39,6 +39,7 @@ class Cause(enum.StrEnum):
     NODE_BOUND_VOLUME = "node_bound_volume"
     STORAGE_CLASS = "storage_class"
     JOB_WITHOUT_RETRY = "job_without_retry"
+    ROLLOUT = "rollout"
     WITHOUT_BUDGET = "without_budget"
     UNKNOWN_OWNER = "unknown_owner"
     OWNER_LOOKUP_FAILED = "owner_lookup_failed"
@@ -122,6 +123,7 @@ GROUPS: dict[str, frozenset[Cause]] = {
     "waiting": frozenset(
         {
             Cause.UNREPLACED,
+            Cause.ROLLOUT,
             Cause.IN_FLIGHT,
             Cause.WORKLOAD_COOLDOWN,
             Cause.NODE_COOLDOWN,

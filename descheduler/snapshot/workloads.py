@@ -12,9 +12,11 @@ import functools
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from kube.objects import Job, OwnerReference, Pod, StatefulSet
+from kube.objects import Deployment, Job, OwnerReference, Pod, StatefulSet
 
 REPLICA_SET = "ReplicaSet"
+# By which controllers mark the revision of a pod: StatefulSet and CloneSet, ReplicaSet, Rollout.
+REVISIONS: Final = ("controller-revision-hash", "pod-template-hash", "rollouts-pod-template-hash")
 LISTED: Final = (REPLICA_SET, "Deployment", "StatefulSet", "ReplicationController", "Job")
 
 
@@ -32,14 +34,16 @@ class Controller(Protocol):
     @property
     def spec_replicas(self) -> int: ...
     @property
-    def ready_replicas(self) -> int: ...
+    def available_replicas(self) -> int: ...
 
 
 class Workload(NamedTuple):
-    """The object whose controller will replace an evicted pod; `replicas` wanted, `ready` by its own status.
+    """The object whose controller will replace an evicted pod; `replicas` wanted, `ready` by its own status: those that
+    have been Ready for minReadySeconds.
 
     `ordered`: none of its pods is replaced while one of lower ordinal is not Ready. `without_retry`: one that is
-    evicted fails all. `api_version` is that of an owner of another kind, "" of Kubernetes' own.
+    evicted fails all. `api_version` is that of an owner of another kind, "" of Kubernetes' own. `rollout` is the state
+    of one in progress, `next_revision` that of any replacement while pods are not updated otherwise.
     """
 
     kind: str
@@ -51,6 +55,8 @@ class Workload(NamedTuple):
     ordered: bool = False
     without_retry: bool = False
     api_version: str = ""
+    rollout: str = ""
+    next_revision: str = ""
 
     def __str__(self) -> str:
         """Kind/name; Kind.group/name where the kind alone would be taken for one of Kubernetes' own."""
@@ -60,10 +66,13 @@ class Workload(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkloadStatus:
-    """How a workload stands now: ready pods that are not terminating, and how many of its replicas are missing."""
+    """How a workload stands now: ready pods that are not terminating, and how many of its replicas are missing; of an
+    owner of another kind, whose status is not read, the number of revisions that its pods are of.
+    """
 
     workload: Workload
     ready: int
+    revisions: int = 0
 
     @property
     def unavailable(self) -> int:
@@ -126,10 +135,12 @@ class Index(collections.abc.Mapping[str, Workload]):
         kind, one = self._listed[uid]
         owner = one.owner if kind == REPLICA_SET else None
         if owner is None:
-            ordered = isinstance(one, StatefulSet) and one.ordered
-            without_retry = isinstance(one, Job) and one.without_retry
-            counts = (one.spec_replicas, one.ready_replicas)
-            return Workload(kind, one.namespace, one.name, uid, *counts, ordered, without_retry)
+            found = Workload(kind, one.namespace, one.name, uid, one.spec_replicas, one.available_replicas)
+            if isinstance(one, StatefulSet):
+                return found._replace(ordered=one.ordered, rollout=one.rollout, next_revision=one.next_revision)
+            if isinstance(one, Deployment):
+                return found._replace(rollout=one.rollout)
+            return found._replace(without_retry=isinstance(one, Job) and one.without_retry)
         leads = owner.uid in self._custom or self._listed.get(owner.uid, ("", one))[0] == "Deployment"
         return self.get(owner.uid) if leads else None
 
@@ -156,11 +167,13 @@ class WorkloadStatuses(collections.abc.Mapping[str, WorkloadStatus]):
             if workload.uid != uid:
                 raise KeyError(uid)
             owners = (uid, *self._workloads.versions(uid))
-            ready = 0
+            ready, revisions = 0, set()
             for owner in owners:  # a list is faster than nested generators, and many pods are counted
                 pods = self._owned.get((workload.namespace, owner), ())
                 ready += len([1 for pod in pods if pod.ready and not pod.deleting and not pod.finished])
-            self._counted[uid] = WorkloadStatus(workload, min(workload.ready, ready))
+                if workload.api_version:
+                    revisions |= {tuple(map(pod.labels.get, REVISIONS)) for pod in pods if not pod.finished}
+            self._counted[uid] = WorkloadStatus(workload, min(workload.ready, ready), len(revisions))
         return self._counted[uid]
 
     def __iter__(self) -> collections.abc.Iterator[str]:

@@ -16,12 +16,26 @@ FAILING: Final = ("FailJob", "FailIndex")
 TERMINATED: Final = (143, 137)  # exit codes after SIGTERM and SIGKILL: 128 + the signal
 
 
+class RollingUpdate(msgspec.Struct, frozen=True, gc=False):
+    """rollingUpdate of a StatefulSet: pods of ordinals under the partition keep their revision."""
+
+    partition: int = 0
+
+
+class UpdateStrategy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """updateStrategy of a StatefulSet."""
+
+    type: str = ""
+    rolling_update: RollingUpdate = RollingUpdate()
+
+
 class WorkloadSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """spec of a ReplicaSet, Deployment or StatefulSet; only the last has a policy."""
+    """spec of a ReplicaSet, Deployment or StatefulSet; only the last has a policy and an updateStrategy."""
 
     replicas: int | None = None
     selector: LabelSelector | None = None
     pod_management_policy: str = ""
+    update_strategy: UpdateStrategy = UpdateStrategy()
 
 
 class WorkloadStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -30,7 +44,10 @@ class WorkloadStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     replicas: int = 0
     ready_replicas: int = 0
     available_replicas: int = 0
+    updated_replicas: int = 0
     observed_generation: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
 
 
 class _Replicated(Object, frozen=True, kw_only=True):
@@ -60,17 +77,45 @@ class _Selecting(_Replicated, frozen=True, kw_only=True):
         """Which pods are its own."""
         return self.spec.selector
 
+    @property
+    def unobserved(self) -> str:
+        """The generation that its controller has not looked at yet, "" for none."""
+        latest, observed = self.metadata.generation, self.status.observed_generation
+        return f"generation {latest}, its status is of {observed}" if observed < latest else ""
+
 
 class ReplicaSet(_Selecting, frozen=True, kw_only=True):
     """A ReplicaSet; its owner is usually a Deployment."""
 
 
 class Deployment(_Selecting, frozen=True, kw_only=True):
-    """A Deployment."""
+    """A Deployment; one that is paused with a new template is in a rollout."""
+
+    @property
+    def rollout(self) -> str:
+        """The state of a rollout in progress, "" for none."""
+        older = self.status.replicas - self.status.updated_replicas
+        return self.unobserved or (f"{older} pod{'s' * (older > 1)} of an older revision" if older > 0 else "")
 
 
 class StatefulSet(_Selecting, frozen=True, kw_only=True):
     """A StatefulSet."""
+
+    @property
+    def rollout(self) -> str:
+        """The state of a rollout in progress, "" for none: of pods under a partition, or of OnDelete, there is none."""
+        status, updated = self.status, self.status.updated_replicas
+        wanted = self.spec_replicas - self.spec.update_strategy.rolling_update.partition
+        rolling = status.update_revision != status.current_revision and updated < wanted and not self.next_revision
+        return self.unobserved or (f"{updated} of {wanted} pods updated" if rolling else "")
+
+    @property
+    def next_revision(self) -> str:
+        """The revision by which its controller replaces any lost pod: of OnDelete, and of strategies that are not
+        known. "" where it rolls out by itself.
+        """
+        own = self.spec.update_strategy.type
+        return "" if own in ("", "RollingUpdate") else self.status.update_revision or "unknown"
 
     @property
     def ordered(self) -> bool:

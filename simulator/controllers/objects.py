@@ -100,7 +100,7 @@ def standing(kind: str, pods: int, ready: int, generation: int) -> Body:
     """status of what owns pods, of which so many are there and so many Ready."""
     if kind == kinds.JOBS.name:
         return {"active": pods, "ready": ready}
-    counts = {"replicas": pods, "readyReplicas": ready, "availableReplicas": ready}
+    counts = {"replicas": pods, "readyReplicas": ready, "availableReplicas": ready, "updatedReplicas": pods}
     return {**counts, "observedGeneration": generation}
 
 

@@ -184,3 +184,155 @@ def test_a_kind_of_another_group_is_not_taken_for_kubernetes_own(kind: str) -> N
 def test_a_pod_of_a_group_stays(fields: dict[str, Any], reference: str) -> None:
     made = scene().workload("web", on=["hot", "cool", "cool"], **{"labels": {"app": "web"}, **fields})
     assert sentence(made.plan()) == f"group: {reference}: its group may start and end as a whole"
+
+
+# Rollouts.
+
+PARTITIONED = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
+ON_DELETE = {"updateStrategy": {"type": "OnDelete"}}
+TWO_REVISIONS = {"currentRevision": "web-a", "updateRevision": "web-b", "currentReplicas": 2, "updatedReplicas": 1}
+ROLLED = {"updatedReplicas": 4}
+
+
+@reported(
+    "evictions",
+    "kubernetes-sigs/descheduler#618",
+    situation="a Deployment of 4 has one pod of the new revision, or is paused with a new template",
+    expected="its pods wait for the rollout: a test of a revision is not a time to move pods",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param(
+            {"status": {"updatedReplicas": 1}}, "rollout: Deployment/web has 3 pods of an older revision", id="1"
+        ),
+        pytest.param(
+            {"status": {"replicas": 5, "updatedReplicas": 4}},
+            "rollout: Deployment/web has 1 pod of an older revision",
+            id="surge",
+        ),
+        pytest.param(
+            {"spec": {"paused": True}, "status": {"updatedReplicas": 0}},
+            "rollout: Deployment/web has 4 pods of an older revision",
+            id="paused with a new template",
+        ),
+        pytest.param(
+            {"metadata": {"generation": 7}, "status": {**ROLLED, "observedGeneration": 6}},
+            "rollout: Deployment/web has generation 7, its status is of 6",
+            id="its controller has not looked yet",
+        ),
+    ],
+)
+def test_pods_of_a_deployment_wait_for_its_rollout(fields: dict[str, Any], expected: str) -> None:
+    assert sentence(planned("Deployment", workload("Deployment", 4, **fields), {}, {}, {}, {})) == expected
+
+
+@reported(
+    "evictions",
+    "kubernetes-sigs/descheduler#618",
+    situation="a Deployment is rolled out, scaled up or paused without a new template",
+    expected="its pod may leave",
+    before=Before.RIGHT,
+)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"status": ROLLED}, id="rolled out"),
+        pytest.param({"spec": {"paused": True}, "status": ROLLED}, id="paused"),
+        pytest.param({"spec": {"replicas": 5}, "status": ROLLED}, id="scaled up"),
+    ],
+)
+def test_a_deployment_that_is_rolled_out_may_lose_a_pod(fields: dict[str, Any]) -> None:
+    assert scenes.evicted(planned("Deployment", workload("Deployment", 4, **fields), {}, {}, {}, {})) == ["web-0"]
+
+
+@reported(
+    "evictions",
+    "kubernetes/kubernetes#70442",
+    situation="a StatefulSet of 3 has one pod of the new revision",
+    expected="its pods wait for the rollout; with a partition only until the pods above it are updated",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        pytest.param({}, "rollout: StatefulSet/web has 1 of 3 pods updated", id="one of three"),
+        pytest.param(PARTITIONED, "chosen: expected on cool", id="one of one above the partition"),
+    ],
+)
+def test_pods_of_a_stateful_set_wait_for_its_rollout(strategy: dict[str, Any], expected: str) -> None:
+    controller = workload("StatefulSet", 3, spec=strategy, status=TWO_REVISIONS)
+    hashes = [{"labels": {"controller-revision-hash": name}} for name in ("web-a", "web-a", "web-b")]
+    assert sentence(planned("StatefulSet", controller, *hashes)) == expected
+
+
+@reported(
+    "evictions",
+    "kubernetes/kubernetes#70442",
+    "kubernetes/kubernetes#106055",
+    situation="a StatefulSet with OnDelete has a new revision that waits for somebody to delete pods",
+    expected="pods of the older revision stay: an eviction would roll the new one out; those of the new one may leave",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("revision", "strategy", "expected"),
+    [
+        pytest.param("web-a", ON_DELETE, "rollout: StatefulSet/web would replace it by revision web-b", id="old"),
+        pytest.param("web-b", ON_DELETE, "chosen: expected on cool", id="new"),
+        pytest.param(
+            "web-a",
+            {"updateStrategy": {"type": "Someday"}},
+            "rollout: StatefulSet/web would replace it by revision web-b",
+            id="a strategy of a version to come",
+        ),
+    ],
+)
+def test_an_eviction_rolls_no_revision_out(revision: str, strategy: dict[str, Any], expected: str) -> None:
+    controller = workload("StatefulSet", 3, spec=strategy, status=TWO_REVISIONS)
+    labels = {"labels": {"controller-revision-hash": revision}}
+    assert sentence(planned("StatefulSet", controller, labels, labels, labels)) == expected
+
+
+@reported(
+    "evictions",
+    "kubernetes-sigs/descheduler#618",
+    "openkruise/kruise#2285",
+    situation="an owner of another kind (CloneSet, Rollout) has pods of two revisions; its status cannot be read",
+    expected="its pods wait until they are of one revision",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("label", "other", "expected"),
+    [
+        pytest.param("controller-revision-hash", "b", "rollout: CloneSet/web has pods of 2 revisions", id="a CloneSet"),
+        pytest.param(
+            "rollouts-pod-template-hash", "b", "rollout: CloneSet/web has pods of 2 revisions", id="a Rollout"
+        ),
+        pytest.param("controller-revision-hash", "a", "chosen: expected on cool", id="of one revision"),
+        pytest.param("app", "b", "chosen: expected on cool", id="another label"),
+    ],
+)
+def test_pods_of_another_kind_wait_until_they_are_of_a_single_revision(label: str, other: str, expected: str) -> None:
+    made = scene()
+    made.custom["uid-web"] = Workload(
+        "CloneSet", "default", "web", "uid-web", 3, 3, api_version="apps.kruise.io/v1beta1"
+    )
+    for number, (node, revision) in enumerate([("hot", "a"), ("cool", "a"), ("cool", other)]):
+        made.pod(f"web-{number}", node, owner=("CloneSet", "web"), labels={label: revision})
+    assert sentence(made.plan()) == expected
+
+
+@reported(
+    "evictions",
+    "kubernetes/website#37768",
+    situation="pods of a Deployment with minReadySeconds are Ready and not available yet",
+    expected="they are not counted as there: minReadyRatio and limits.perWorkload are about available pods",
+    before=Before.WRONG,
+)
+def test_pods_that_are_on_trial_are_not_counted_as_ready() -> None:
+    controller = workload("Deployment", 4, spec={"minReadySeconds": 600}, status={**ROLLED, "availableReplicas": 2})
+    made = scene().controller("Deployment", controller)
+    for number in range(4):
+        made.pod(f"web-{number}", "cool" if number else "hot", owner=("Deployment", "web"))
+    assert sentence(made.plan()) == "few_ready: Deployment/web would keep 1 ready of 4, needs 2"

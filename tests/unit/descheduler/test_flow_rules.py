@@ -173,7 +173,7 @@ def test_an_eviction_has_the_key_of_the_rule_that_let_it_pass(rules: list[object
 def deployed(name: str) -> dict[str, Any]:
     """The two replicas of a Deployment, Ready."""
     metadata = {"name": name, "namespace": "default", "uid": f"uid-deployment-{name}"}
-    return {"metadata": metadata, "spec": {"replicas": 2}, "status": {"readyReplicas": 2}}
+    return {"metadata": metadata, "spec": {"replicas": 2}, "status": {"readyReplicas": 2, "availableReplicas": 2}}
 
 
 def test_a_pod_is_matched_and_counted_by_the_kind_of_the_workload_above_its_owner() -> None:

@@ -80,7 +80,7 @@ def test_replicas_of_two_replica_sets_stand_for_their_deployment() -> None:
         {
             "metadata": {"name": "web", "namespace": "default", "uid": "uid-d"},
             "spec": {"replicas": 3},
-            "status": {"readyReplicas": 3},
+            "status": {"readyReplicas": 3, "availableReplicas": 3},
         },
         Deployment,
     )

@@ -148,7 +148,7 @@ def test_a_stateful_set_that_starts_in_order_loses_no_pod_while_one_is_not_ready
     body = {
         "metadata": {"name": "db", "namespace": "default", "uid": "uid-db"},
         "spec": {"replicas": 5, **management},
-        "status": {"readyReplicas": ready},
+        "status": {"readyReplicas": ready, "availableReplicas": ready},
     }
     known = workloads.Index({"StatefulSet": [builders.decoded(body, objects.StatefulSet)]})
     taken, obeyed = dataclasses.replace(scene.snapshot(), workloads=known), scenes.policy()

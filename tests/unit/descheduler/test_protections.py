@@ -367,7 +367,7 @@ def test_a_deployment_stands_behind_its_replica_set() -> None:
     body = {
         "metadata": {"name": "web", "uid": "uid-deployment"},
         "spec": {"replicas": 5},
-        "status": {"readyReplicas": 4},
+        "status": {"readyReplicas": 4, "availableReplicas": 4},
     }
     deployment = builders.decoded(body, objects.Deployment)
     found = workloads.Index({"ReplicaSet": [replica_set], "Deployment": [deployment]})["uid-web-7f"]
