@@ -21,7 +21,7 @@ from descheduler.planning import departed_load, disruption_budgets, flow_rules
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations, usage, workloads
 from descheduler.snapshot.snapshot import Snapshot
-from descheduler.snapshot.workloads import WorkloadStatus
+from descheduler.snapshot.workloads import Workload, WorkloadStatus
 from kube.objects import PersistentVolume, Pod
 from kube.pods import pod_view
 from policy.schema import units
@@ -279,10 +279,36 @@ def _budget(case: CandidateContext) -> Verdict | None:
 
 
 def _job(case: CandidateContext) -> Verdict | None:
-    workload = case.standing.workload if case.standing is not None else None
-    if workload is None or not (workload.without_retry and case.policy.descheduler.protect.jobs_without_retry):
+    """An eviction is a failed pod to a Job, and its work is done again: it takes neither the last retry nor the time
+    until the deadline.
+    """
+    if case.standing is None or not case.policy.descheduler.protect.jobs_without_retry:
         return None
-    return Verdict(Cause.JOB_WITHOUT_RETRY, f"an eviction would fail {workload}: backoffLimit, podFailurePolicy")
+    workload, left = case.standing.workload, case.standing.workload.failures_left
+    if left is not None and left - case.standing.failing <= 1:
+        words = f"{workload} has {max(0, left - case.standing.failing)} failures left (backoffLimit, podFailurePolicy)"
+        return Verdict(Cause.JOB_WITHOUT_RETRY, f"{words}, and an eviction is one")
+    if workload.failures_per_index is not None and (why := _index(case.pod, workload, workload.failures_per_index)):
+        return Verdict(Cause.JOB_WITHOUT_RETRY, why)
+    if workload.ends_at_seconds is None:
+        return None
+    ran_seconds = case.now_seconds - (case.pod.started_at_seconds or case.pod.created_at_seconds)
+    left_seconds = workload.ends_at_seconds - case.now_seconds
+    if ran_seconds <= left_seconds:
+        return None
+    words = f"it has run for {ran_seconds:.0f} s, and {workload} ends in {left_seconds:.0f} s (activeDeadlineSeconds)"
+    return Verdict(Cause.JOB_WITHOUT_RETRY, words)
+
+
+def _index(pod: Pod, workload: Workload, allowed: int) -> str:
+    """Why the pod's index of an indexed Job cannot bear another failure, "" if it can."""
+    key = pod_annotations.INDEX_FAILURES
+    count = pod.annotations.get(key, "")
+    if not count.isdecimal():
+        return f"how often its index of {workload} has failed is not known ({key})"
+    left = max(0, allowed - int(count))
+    named = f"its index of {workload} has {left} failures left (backoffLimitPerIndex), and an eviction is one"
+    return named if left <= 1 else ""
 
 
 def _replicas(case: CandidateContext) -> Verdict | None:

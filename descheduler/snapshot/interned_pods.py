@@ -64,6 +64,7 @@ class Read(msgspec.Struct, frozen=True, gc=False):
     volcano_group: str | None = msgspec.field(name=pod_annotations.GROUPS[0], default=None)
     koordinator_group: str | None = msgspec.field(name=pod_annotations.GROUPS[1], default=None)
     yunikorn_group: str | None = msgspec.field(name=pod_annotations.GROUPS[2], default=None)
+    index_failures: str | None = msgspec.field(name=pod_annotations.INDEX_FAILURES, default=None)
     filter: str | None = msgspec.field(name=filter_opt_out.KEY, default=None)
     mirror: str | None = msgspec.field(name=pods.MIRROR_ANNOTATION, default=None)
     source: str | None = msgspec.field(name=pods.SOURCE_ANNOTATION, default=None)
@@ -89,6 +90,7 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
     ready_since_seconds: float | None = msgspec.field(name="-readySince", default=None)
     scheduled_at_seconds: float | None = msgspec.field(name="-boundAt", default=None)
     disruption: str = msgspec.field(name="-disruption", default="")
+    restarts: int = msgspec.field(name="-restarts", default=0)
 
     def __post_init__(self) -> None:
         """Let it hold the parts that an equal one brought."""
@@ -102,6 +104,9 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
         put(self, "spec", msgspec.structs.replace(sort.spec, node_name=node_name))
         put(status, "phase", compact.PHASES.get(status.phase, "Unknown"))
         put(status, "qos_class", QOS_CLASSES.get(status.qos_class, ""))
+        put(self, "restarts", pods.counted_restarts(self.spec, status))
+        put(status, "container_statuses", ())
+        put(status, "init_container_statuses", ())
         if len(status.nominated_node_name) > identifiers.LONGEST_NAME:
             put(status, "nominated_node_name", "")
         self._put_conditions(put)

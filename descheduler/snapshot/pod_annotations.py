@@ -12,6 +12,7 @@ SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 EVICTION_IN_PROGRESS: Final = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"  # of the Job controller
 GROUPS: Final = (  # of Volcano, koordinator and YuniKorn
     "scheduling.k8s.io/group-name",
     "gang.scheduling.koordinator.sh/name",

@@ -41,8 +41,9 @@ class Workload(NamedTuple):
     """The object whose controller will replace an evicted pod; `replicas` wanted, `ready` by its own status: those that
     have been Ready for minReadySeconds.
 
-    `ordered`: none of its pods is replaced while one of lower ordinal is not Ready. `without_retry`: one that is
-    evicted fails all. `api_version` is that of an owner of another kind, "" of Kubernetes' own. `rollout` is the state
+    `ordered`: none of its pods is replaced while one of lower ordinal is not Ready. `failures_left` and
+    `failures_per_index` are those that a Job and an index of it can bear (None: an eviction is none), `ends_at_seconds`
+    its deadline. `api_version` is that of an owner of another kind, "" of Kubernetes' own. `rollout` is the state
     of one in progress, `next_revision` that of any replacement while pods are not updated otherwise.
     """
 
@@ -53,7 +54,9 @@ class Workload(NamedTuple):
     replicas: int
     ready: int
     ordered: bool = False
-    without_retry: bool = False
+    failures_left: int | None = None
+    failures_per_index: int | None = None
+    ends_at_seconds: float | None = None
     api_version: str = ""
     rollout: str = ""
     next_revision: str = ""
@@ -66,13 +69,15 @@ class Workload(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkloadStatus:
-    """How a workload stands now: ready pods that are not terminating, and how many of its replicas are missing; of an
-    owner of another kind, whose status is not read, the number of revisions that its pods are of.
+    """How a workload stands now: ready pods that are not terminating, and how many of its replicas are missing; of a
+    Job the failures that its status does not count yet, evictions in flight and restarts; of an owner of another kind,
+    whose status is not read, the number of revisions that its pods are of.
     """
 
     workload: Workload
     ready: int
     revisions: int = 0
+    failing: int = 0
 
     @property
     def unavailable(self) -> int:
@@ -135,12 +140,15 @@ class Index(collections.abc.Mapping[str, Workload]):
         kind, one = self._listed[uid]
         owner = one.owner if kind == REPLICA_SET else None
         if owner is None:
-            found = Workload(kind, one.namespace, one.name, uid, one.spec_replicas, one.available_replicas)
+            plain = Workload(kind, one.namespace, one.name, uid, one.spec_replicas, one.available_replicas)
             if isinstance(one, StatefulSet):
-                return found._replace(ordered=one.ordered, rollout=one.rollout, next_revision=one.next_revision)
+                return plain._replace(ordered=one.ordered, rollout=one.rollout, next_revision=one.next_revision)
             if isinstance(one, Deployment):
-                return found._replace(rollout=one.rollout)
-            return found._replace(without_retry=isinstance(one, Job) and one.without_retry)
+                return plain._replace(rollout=one.rollout)
+            if isinstance(one, Job):
+                left, per_index, end_seconds = one.failures_left, one.failures_per_index, one.ends_at_seconds
+                return plain._replace(failures_left=left, failures_per_index=per_index, ends_at_seconds=end_seconds)
+            return plain
         leads = owner.uid in self._custom or self._listed.get(owner.uid, ("", one))[0] == "Deployment"
         return self.get(owner.uid) if leads else None
 
@@ -167,13 +175,15 @@ class WorkloadStatuses(collections.abc.Mapping[str, WorkloadStatus]):
             if workload.uid != uid:
                 raise KeyError(uid)
             owners = (uid, *self._workloads.versions(uid))
-            ready, revisions = 0, set()
+            ready, failing, revisions = 0, 0, set()
             for owner in owners:  # a list is faster than nested generators, and many pods are counted
                 pods = self._owned.get((workload.namespace, owner), ())
                 ready += len([1 for pod in pods if pod.ready and not pod.deleting and not pod.finished])
+                if workload.failures_left is not None:
+                    failing += sum(1 if pod.deleting else pod.restarts for pod in pods)
                 if workload.api_version:
                     revisions |= {tuple(map(pod.labels.get, REVISIONS)) for pod in pods if not pod.finished}
-            self._counted[uid] = WorkloadStatus(workload, min(workload.ready, ready), len(revisions))
+            self._counted[uid] = WorkloadStatus(workload, min(workload.ready, ready), len(revisions), failing)
         return self._counted[uid]
 
     def __iter__(self) -> collections.abc.Iterator[str]:

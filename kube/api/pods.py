@@ -91,6 +91,12 @@ class ResourceClaim(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
 
 
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A container as the kubelet reports it."""
+
+    restart_count: int = 0
+
+
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """spec of a Pod."""
 
@@ -108,6 +114,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     overhead: dict[str, Quantity] = {}
     volumes: tuple[Volume, ...] = ()
     preemption_policy: str = ""
+    restart_policy: str = ""
     resource_claims: tuple[ResourceClaim, ...] = ()
     scheduling_group: Presence | None = None
     workload_ref: Presence | None = None  # its name in Kubernetes 1.35
@@ -120,6 +127,8 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     qos_class: str = ""
     start_time: Moment = None
     nominated_node_name: str = ""
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
 
@@ -181,6 +190,11 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
     def started_at_seconds(self) -> float | None:
         """When the kubelet took it up (status.startTime)."""
         return seconds(self.status.start_time)
+
+    @property
+    def restarts(self) -> int:
+        """Restarts of its containers where they count as failures of a Job (restartPolicy OnFailure), else 0."""
+        return counted_restarts(self.spec, self.status)
 
     @property
     def deletion_grace_seconds(self) -> float | None:
@@ -302,6 +316,13 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
         if any(labels.get(key) != value for key, value in self.spec.node_selector.items()):
             return False
         return self.spec.affinity is None or self.spec.affinity.accepts_node(name, labels)
+
+
+def counted_restarts(spec: PodSpec, status: PodStatus) -> int:
+    """Restarts of a pod's containers that its Job's controller counts: of those that the kubelet restarts in place."""
+    if spec.restart_policy != "OnFailure":
+        return 0
+    return sum(one.restart_count for one in (*status.container_statuses, *status.init_container_statuses))
 
 
 def of_daemonset(owner: OwnerReference | None, pinned: str) -> bool:

@@ -4,15 +4,18 @@ Decoded by `kube.http.client`; the descheduler counts a workload's replicas by t
 ready_replicas, available_replicas and selector. Read through `kube.objects`.
 """
 
+import sys
 from typing import Final
 
 import msgspec
 
 from kube.api import pods
-from kube.api.metadata import Condition, Object, holding
+from kube.api.metadata import Condition, Moment, Object, holding, seconds
 from kube.api.selectors import LabelSelector
 
-FAILING: Final = ("FailJob", "FailIndex")
+COUNTED: Final = ("", "Count")  # towards backoffLimit
+BACKOFF_LIMIT: Final = 6  # where the spec has none
+IGNORE: Final = "Ignore"
 TERMINATED: Final = (143, 137)  # exit codes after SIGTERM and SIGKILL: 128 + the signal
 
 
@@ -176,10 +179,10 @@ class FailureRule(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         return wanted in (self.on_pod_conditions or ())
 
     @property
-    def fails_when_terminated(self) -> bool:
-        """The rule fails the Job, or the index, for exit code 143 or 137, which SIGTERM and SIGKILL leave."""
+    def minds_termination(self) -> bool:
+        """The rule does not ignore exit code 143 or 137, which SIGTERM and SIGKILL leave."""
         codes = self.on_exit_codes
-        if codes is None or self.action not in FAILING:
+        if codes is None or self.action == IGNORE:
             return False
         listed = [code in codes.values for code in TERMINATED]
         return any(listed) if codes.operator == "In" else not all(listed)
@@ -193,7 +196,7 @@ class FailurePolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     def of_evicted(self) -> str:
         """The action for an evicted pod, "" where no rule is about it (it counts towards the limit)."""
         for rule in self.rules:
-            if rule.about_evictions or rule.fails_when_terminated:
+            if rule.about_evictions or rule.minds_termination:
                 return rule.action
         return ""
 
@@ -205,15 +208,25 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     completions: int | None = None
     backoff_limit: int | None = None
     backoff_limit_per_index: int | None = None
+    active_deadline_seconds: int | None = None
     pod_failure_policy: FailurePolicy | None = None
     selector: LabelSelector | None = None
 
 
-class JobStatus(msgspec.Struct, frozen=True, gc=False):
+class UncountedPods(msgspec.Struct, frozen=True, gc=False):
+    """Pods by uid that have ended and are in no count yet."""
+
+    failed: tuple[str, ...] = ()
+
+
+class JobStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """status of a Job."""
 
     active: int = 0
     succeeded: int = 0
+    failed: int = 0
+    start_time: Moment = None
+    uncounted_terminated_pods: UncountedPods | None = None
     ready: int | None = None
     conditions: tuple[Condition, ...] = ()
 
@@ -237,14 +250,34 @@ class Job(Object, frozen=True, kw_only=True):
         return self.status.active if done else at_a_time
 
     @property
-    def without_retry(self) -> bool:
-        """One evicted pod fails the Job, or its index: by backoffLimit (or backoffLimitPerIndex) 0, or by the
-        podFailurePolicy, which decides first.
+    def failures_left(self) -> int | None:
+        """The failed pods that it can bear: backoffLimit less those there were, 0 if one fails it by podFailurePolicy;
+        None where an evicted pod is no failure.
         """
-        action = self.spec.pod_failure_policy.of_evicted() if self.spec.pod_failure_policy is not None else ""
-        if action in (*FAILING, "Ignore"):
-            return action in FAILING
-        return 0 in (self.spec.backoff_limit, self.spec.backoff_limit_per_index)
+        if self._of_evicted not in COUNTED:
+            return None if self._of_evicted == IGNORE else 0
+        limit, per_index = self.spec.backoff_limit, self.spec.backoff_limit_per_index
+        if limit is None:
+            limit = BACKOFF_LIMIT if per_index is None else sys.maxsize
+        uncounted = self.status.uncounted_terminated_pods
+        return max(0, limit - self.status.failed - len(uncounted.failed if uncounted is not None else ()))
+
+    @property
+    def failures_per_index(self) -> int | None:
+        """Failures that each index can bear (backoffLimitPerIndex); None where an evicted pod is none."""
+        return None if self._of_evicted == IGNORE else self.spec.backoff_limit_per_index
+
+    @property
+    def ends_at_seconds(self) -> float | None:
+        """When it fails by activeDeadlineSeconds; None without such a deadline, or before its start."""
+        started_at_seconds, allowed_seconds = seconds(self.status.start_time), self.spec.active_deadline_seconds
+        if started_at_seconds is None or allowed_seconds is None:
+            return None
+        return started_at_seconds + allowed_seconds
+
+    @property
+    def _of_evicted(self) -> str:
+        return self.spec.pod_failure_policy.of_evicted() if self.spec.pod_failure_policy is not None else ""
 
     @property
     def ready_replicas(self) -> int:

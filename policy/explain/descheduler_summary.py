@@ -174,7 +174,7 @@ def _protect(protect: protection.Protect) -> Sentences:
     if protect.without_budget:
         yield "pods over which there is no PodDisruptionBudget stay"
     jobs = "stay" if protect.jobs_without_retry else "may be evicted"
-    yield f"pods of Jobs that one eviction would fail {jobs}"
+    yield f"pods of Jobs that an eviction would take the last retry of {jobs}"
     yield from _markers(protect.markers)
     if not protect.opt_out.enabled:
         yield "no annotation of a pod keeps it from being evicted"

@@ -83,7 +83,7 @@ class Protect(sections.Section):
     jobs_without_retry: units.Flag = pydantic.Field(
         default=True,
         alias="jobsWithoutRetry",
-        description="Pods of Jobs that one eviction would fail stay: backoffLimit 0, a podFailurePolicy.",
+        description="Pods of Jobs stay if an eviction takes the last retry or the time until the deadline.",
     )
     opt_out: sections.OptOut = pydantic.Field(
         default_factory=sections.OptOut, alias="optOut", description="Pods whose own annotations ask to stay."

@@ -149,9 +149,7 @@ def test_a_kind_of_another_group_is_not_taken_for_kubernetes_own(kind: str) -> N
             id="a worker of a LeaderWorkerSet",
         ),
         pytest.param(
-            {"labels": {"jobset.sigs.k8s.io/jobset-name": "train"}},
-            "jobset.sigs.k8s.io/jobset-name: train",
-            id="JobSet",
+            {"labels": {"jobset.sigs.k8s.io/jobset-name": "t"}}, "jobset.sigs.k8s.io/jobset-name: t", id="a JobSet"
         ),
         pytest.param(
             {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}, "scheduling.x-k8s.io/pod-group: g", id="coscheduling"
@@ -205,7 +203,9 @@ ROLLED = {"updatedReplicas": 4}
     ("fields", "expected"),
     [
         pytest.param(
-            {"status": {"updatedReplicas": 1}}, "rollout: Deployment/web has 3 pods of an older revision", id="1"
+            {"status": {"updatedReplicas": 1}},
+            "rollout: Deployment/web has 3 pods of an older revision",
+            id="one of four",
         ),
         pytest.param(
             {"status": {"replicas": 5, "updatedReplicas": 4}},
@@ -305,21 +305,17 @@ def test_an_eviction_rolls_no_revision_out(revision: str, strategy: dict[str, An
 @pytest.mark.parametrize(
     ("label", "other", "expected"),
     [
-        pytest.param("controller-revision-hash", "b", "rollout: CloneSet/web has pods of 2 revisions", id="a CloneSet"),
-        pytest.param(
-            "rollouts-pod-template-hash", "b", "rollout: CloneSet/web has pods of 2 revisions", id="a Rollout"
-        ),
+        pytest.param("controller-revision-hash", "b", "rollout: Clone/web has pods of 2 revisions", id="a CloneSet"),
+        pytest.param("rollouts-pod-template-hash", "b", "rollout: Clone/web has pods of 2 revisions", id="a Rollout"),
         pytest.param("controller-revision-hash", "a", "chosen: expected on cool", id="of one revision"),
         pytest.param("app", "b", "chosen: expected on cool", id="another label"),
     ],
 )
 def test_pods_of_another_kind_wait_until_they_are_of_a_single_revision(label: str, other: str, expected: str) -> None:
     made = scene()
-    made.custom["uid-web"] = Workload(
-        "CloneSet", "default", "web", "uid-web", 3, 3, api_version="apps.kruise.io/v1beta1"
-    )
+    made.custom["uid-web"] = Workload("Clone", "default", "web", "uid-web", 3, 3, api_version="kruise.test/v1")
     for number, (node, revision) in enumerate([("hot", "a"), ("cool", "a"), ("cool", other)]):
-        made.pod(f"web-{number}", node, owner=("CloneSet", "web"), labels={label: revision})
+        made.pod(f"web-{number}", node, owner=("Clone", "web"), labels={label: revision})
     assert sentence(made.plan()) == expected
 
 
@@ -336,3 +332,160 @@ def test_pods_that_are_on_trial_are_not_counted_as_ready() -> None:
     for number in range(4):
         made.pod(f"web-{number}", "cool" if number else "hot", owner=("Deployment", "web"))
     assert sentence(made.plan()) == "few_ready: Deployment/web would keep 1 ready of 4, needs 2"
+
+
+# Jobs.
+
+
+def failure(of_disruptions: str, **rule: object) -> dict[str, object]:
+    """A podFailurePolicy with a rule before that about disruptions."""
+    disrupted = {"action": of_disruptions, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    return {"podFailurePolicy": {"rules": [*([rule] if rule else []), disrupted]}}
+
+
+@reported(
+    "evictions",
+    "kelos-dev/kelos#1348",
+    "kubernetes/autoscaler#7095",
+    situation="the failed pods of a Job reach its backoffLimit with one more",
+    expected="its pods stay: an eviction counts as a failed pod, and takes neither the Job's end nor its last retry",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("limit", "state", "left"),
+    [
+        pytest.param(3, {"failed": 2}, 1, id="failed pods"),
+        pytest.param(3, {"failed": 3}, 0, id="the next one ends it"),
+        pytest.param(1, {}, 1, id="a single retry"),
+        pytest.param(0, {}, 0, id="no retry"),
+        pytest.param(3, {"failed": 1, "uncountedTerminatedPods": {"failed": ["uid-x"]}}, 1, id="not counted yet"),
+        pytest.param(None, {"failed": 5}, 1, id="six by default"),
+    ],
+)
+def test_a_job_does_not_lose_its_last_retry(limit: int | None, state: dict[str, Any], left: int) -> None:
+    limited = {} if limit is None else {"backoffLimit": limit}
+    plan = planned("Job", workload("Job", 3, spec=limited, status=state), {}, {}, {})
+    words = f"Job/web has {left} failures left (backoffLimit, podFailurePolicy), and an eviction is one"
+    assert sentence(plan) == f"job_without_retry: {words}"
+
+
+@reported(
+    "evictions",
+    "kelos-dev/kelos#1348",
+    situation="a Job has retries left, or ignores disruptions by its podFailurePolicy",
+    expected="its pod may leave: with Ignore on DisruptionTarget an eviction is free",
+    before=Before.RIGHT,
+)
+@pytest.mark.parametrize(
+    ("limited", "state"),
+    [
+        pytest.param({"backoffLimit": 3}, {"failed": 1}, id="two retries left"),
+        pytest.param({"backoffLimit": 3, **failure("Ignore")}, {"failed": 3}, id="disruptions are ignored"),
+        pytest.param({}, {}, id="by default"),
+    ],
+)
+def test_a_job_that_can_bear_it_may_lose_a_pod(limited: dict[str, Any], state: dict[str, Any]) -> None:
+    plan = planned("Job", workload("Job", 3, spec=limited, status=state), {}, {}, {})
+    assert scenes.evicted(plan) == ["web-0"]
+
+
+@reported(
+    "evictions",
+    "kelos-dev/kelos#1348",
+    situation="pods of a Job are terminating, or its containers restarted in place (restartPolicy OnFailure)",
+    expected="they count toward the backoffLimit before the Job's status says so",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("others", "policy", "stays"),
+    [
+        pytest.param([status(containerStatuses=[{"restartCount": 2}])], "OnFailure", True, id="restarts"),
+        pytest.param([status(initContainerStatuses=[{"restartCount": 2}])], "OnFailure", True, id="of init containers"),
+        pytest.param([status(containerStatuses=[{"restartCount": 1}])], "OnFailure", False, id="a single restart"),
+        pytest.param([status(containerStatuses=[{"restartCount": 9}])], "Always", False, id="restarts that are free"),
+        pytest.param([terminating(5), terminating(9)], "Never", True, id="evictions in flight"),
+        pytest.param([terminating(5)], "Never", False, id="a single one in flight"),
+    ],
+)
+def test_failures_on_their_way_count(others: list[builders.Mutator], policy: str, stays: bool) -> None:
+    def mutated(change: builders.Mutator) -> builders.Mutator:
+        return lambda body: (spec(restartPolicy=policy)(body), change(body))
+
+    made = scene().controller("Job", workload("Job", 4, spec={"backoffLimit": 3}))
+    made.pod("web-0", "hot", owner=("Job", "web"), mutate=spec(restartPolicy=policy))
+    for number, change in enumerate([*others, spec(), spec()], start=1):
+        made.pod(f"web-{number}", "cool", owner=("Job", "web"), mutate=mutated(change))
+    plan = made.plan(scenes.policy(limits=LIMITS, protect={"minReadyRatio": 0.1}))
+    assert (scenes.causes(plan)["web-0"] == "job_without_retry") is stays
+    assert (scenes.evicted(plan) == []) is stays
+
+
+@reported(
+    "evictions",
+    "kelos-dev/kelos#1348",
+    situation="an indexed Job has backoffLimitPerIndex, and the pod's index has failed before",
+    expected="the pod stays if one more failure takes its index's last retry, or if its count is not known",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        pytest.param("0", "chosen: expected on cool", id="none"),
+        pytest.param("1", "2 of 2", id="one more takes the last retry"),
+        pytest.param(None, "unknown", id="not written"),
+        pytest.param("many", "unknown", id="not a number"),
+    ],
+)
+def test_an_index_does_not_lose_its_last_retry(count: str | None, expected: str) -> None:
+    key = "batch.kubernetes.io/job-index-failure-count"
+    annotated: dict[str, Any] = {"annotations": {} if count is None else {key: count}}
+    limited: dict[str, object] = {"completions": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 2}
+    plan = planned("Job", workload("Job", 3, spec=limited), annotated, annotated, annotated)
+    words = {
+        "2 of 2": "job_without_retry: its index of Job/web has 1 failures left (backoffLimitPerIndex), "
+        "and an eviction is one",
+        "unknown": f"job_without_retry: how often its index of Job/web has failed is not known ({key})",
+    }
+    assert sentence(plan) == words.get(expected, expected)
+
+
+@reported(
+    "evictions",
+    "kelos-dev/kelos#1348",
+    situation="a rule of the podFailurePolicy before that about disruptions matches the exit code of SIGTERM",
+    expected="the first rule that matches decides: the eviction is not free, and one of an unknown action fails the Job",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("rules", "failed"),
+    [
+        pytest.param(
+            failure("Ignore", action="Count", onExitCodes={"operator": "In", "values": [143]}), 2, id="counts"
+        ),
+        pytest.param(failure("Forgive"), 0, id="an action of a version to come"),
+    ],
+)
+def test_a_rule_that_is_not_ignore_is_not_free(rules: dict[str, object], failed: int) -> None:
+    controller = workload("Job", 3, spec={"backoffLimit": 3, **rules}, status={"failed": failed})
+    assert scenes.causes(planned("Job", controller, {}, {}, {}))["web-0"] == "job_without_retry"
+
+
+@reported(
+    "evictions",
+    "kubernetes/autoscaler#7095",
+    "kubernetes/kubernetes#17242",
+    situation="a Job has activeDeadlineSeconds, and its pod has run for longer than is left until then",
+    expected="the pod stays: its work could not be done again in time",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("ran_seconds", "stays"), [pytest.param(3599, False, id="it can"), pytest.param(3601, True, id="it cannot")]
+)
+def test_a_job_does_not_miss_its_deadline(ran_seconds: float, stays: bool) -> None:
+    started = {"startTime": clock.to_rfc3339(NOW - HOUR)}
+    controller = workload("Job", 3, spec={"activeDeadlineSeconds": 7200}, status=started)
+    since = {"mutate": status(startTime=clock.to_rfc3339(NOW - ran_seconds))}
+    plan = planned("Job", controller, since, {}, {})
+    words = f"job_without_retry: it has run for {ran_seconds} s, and Job/web ends in 3600 s (activeDeadlineSeconds)"
+    assert (sentence(plan) == words) is stays
+    assert (scenes.evicted(plan) == []) is stays

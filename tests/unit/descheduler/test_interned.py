@@ -11,6 +11,13 @@ from tests.unit.descheduler import scenes
 from tests.unit.descheduler.test_plan_placements import Drawn, clusters, planned
 from tests.unit.descheduler.test_protections import set_spec
 
+
+def restarted(body: builders.Body) -> None:
+    """A mutator: a pod of a Job whose containers were started again in place."""
+    body["spec"]["restartPolicy"] = "OnFailure"
+    body["status"].update(containerStatuses=[{"restartCount": 2}], initContainerStatuses=[{"restartCount": 1}])
+
+
 LEFT_OUT = {"resource_version", "annotations", "volumes"}  # nobody's, and those of which some are kept
 SAID = sorted(
     {name for name in dir(objects.Pod) if not name.startswith("_")} - LEFT_OUT - {"spec", "metadata", "status"}
@@ -19,6 +26,7 @@ BODIES = {
     **builders.pod_stages(),
     "a bare one with labels": builders.pod_body("p", owner=None, labels={"a": "b", "c": "d"}),
     "a mirror": builders.mirror_body(),
+    "one that restarts": builders.pod_body("p", node="n", mutate=restarted),
     "one of a DaemonSet": builders.pod_body("p", node="n", owner=("DaemonSet", "agent")),
     "one of an owner that cannot be": builders.pod_body("p", node="n", owner=("Roll out", "..")),
     "one of many rules": builders.pod_body(
@@ -32,6 +40,7 @@ BODIES = {
             tolerations=[{"operator": "Exists"}],
             resourceClaims=[{"name": "gpu"}],
             workloadRef={"name": "train"},
+            restartPolicy="OnFailure",
             overhead={"cpu": "10m"},
             topologySpreadConstraints=[{"maxSkew": 2, "labelSelector": {"matchLabels": {"a": "b"}}}],
             affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}},

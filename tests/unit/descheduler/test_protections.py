@@ -456,7 +456,9 @@ def test_volumes_are_protected_by_their_storage_class(
     assert sentence(plan, "it") == expected
 
 
-NO_RETRY = "job_without_retry: an eviction would fail Job/sums: backoffLimit, podFailurePolicy"
+NO_RETRY = "job_without_retry: Job/sums has 0 failures left (backoffLimit, podFailurePolicy), and an eviction is one"
+INDEX = "batch.kubernetes.io/job-index-failure-count"
+NO_INDEX = f"job_without_retry: how often its index of Job/sums has failed is not known ({INDEX})"
 FAILS_WHEN_KILLED: dict[str, object] = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0, 1]}}
 FAILS_ON_BUG: dict[str, object] = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
 IGNORES_OTHERS: dict[str, object] = {"action": "Ignore", "onPodConditions": [{"type": "ConfigIssue", "status": "True"}]}
@@ -472,7 +474,7 @@ def when_disrupted(action: str, before: dict[str, object] | None = None) -> dict
     ("spec", "protect", "expected"),
     [
         pytest.param({"backoffLimit": 0}, {}, NO_RETRY, id="one failure fails the Job"),
-        pytest.param({"backoffLimitPerIndex": 0}, {}, NO_RETRY, id="one failure fails the index"),
+        pytest.param({"backoffLimitPerIndex": 0}, {}, NO_INDEX, id="one failure fails the index"),
         pytest.param({"backoffLimit": 0}, {"jobsWithoutRetry": False}, "chosen", id="such Jobs are not protected"),
         pytest.param({"backoffLimit": 6}, {}, "chosen", id="a Job that tries again"),
         pytest.param({}, {}, "chosen", id="a Job that does not say, and gets six"),

@@ -71,7 +71,7 @@ at least 50 % of a workload's replicas remain ready
 pods with a hostPath or an emptyDir on disk stay
 pods whose volumes exist on their node only stay
 pods without a controller stay
-pods of Jobs that one eviction would fail stay
+pods of Jobs that an eviction would take the last retry of stay
 pods annotated cluster-autoscaler.kubernetes.io/safe-to-evict: "false" stay
 pods annotated karpenter.sh/do-not-disrupt: "true" stay, with a duration so long after they started
 pods annotated descheduler.alpha.kubernetes.io/prefer-no-eviction come last
@@ -270,7 +270,7 @@ CHANGES = [
     (
         "descheduler",
         {"descheduler": {"protect": {"jobsWithoutRetry": False}}},
-        "pods of Jobs that one eviction would fail may be evicted",
+        "pods of Jobs that an eviction would take the last retry of may be evicted",
     ),
     (
         "descheduler",
