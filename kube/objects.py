@@ -19,7 +19,7 @@ from kube.api.metadata import (
     holding_since_seconds,
 )
 from kube.api.nodes import Address, Node, NodeMetrics
-from kube.api.pods import Pod, PodMetrics, Volume
+from kube.api.pods import Pod, PodMetrics
 from kube.api.resources import NOTHING, Container, Requirements, Resources
 from kube.api.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
 from kube.api.small_objects import (
@@ -37,6 +37,7 @@ from kube.api.small_objects import (
     Reference,
     Scale,
     Service,
+    Volume,
 )
 from kube.api.workloads import Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
 

@@ -1,13 +1,15 @@
 """Which pods may leave a node at all: the policy's `protect` section, one verdict per pod, in a fixed order.
 
 `planning.planner` asks for every pod of an overloaded node before it weighs any. Order matters for the reader only: the
-first protection that holds is the one named. No annotation of a pod overrides a protection; `evictable: "false"` adds
-one. What only says that it is a placeholder, a static pod or a DaemonSet's is believed here, and only here: that keeps
-a pod where it is, and hides it from no count (`kube.api.pods`, `kube.pods.pod_view`).
+first protection that holds is the one named. No annotation of a pod overrides a protection but that of local storage,
+which its author may declare safe to lose; `evictable: "false"` adds one. What only says that it is a placeholder, a
+static pod or a DaemonSet's is believed here, and only here: that keeps a pod where it is, and hides it from no count
+(`kube.api.pods`, `kube.pods.pod_view`).
 
 | here | the peers |
 |---|---|
 | an `evict` annotation never bypasses a check | descheduler and koordinator let any pod author bypass all of them |
+| `safe-to-evict` lifts local storage, nothing else | descheduler does not read it: pods of a mesh stay |
 | the policy says in which namespaces annotations keep a pod | every pod author may have neighbours evicted instead |
 | an emptyDir in memory may move | any emptyDir keeps a pod for ever |
 | ready pods are counted without terminating ones | minReplicas counts terminating and unready pods |
@@ -122,6 +124,15 @@ def _state(case: CandidateContext) -> Verdict | None:
     return None
 
 
+def _unrecognised(case: CandidateContext) -> Verdict | None:
+    if case.pod.phase not in ("Pending", "Running"):
+        return Verdict(Cause.UNRECOGNISED, f"phase {case.pod.phase}")
+    name = next((volume.name for volume in case.pod.volumes if not volume.is_known), None)
+    if name is None:
+        return None
+    return Verdict(Cause.UNRECOGNISED, f"volume {name} is of a kind that this version does not know")
+
+
 def _opt_out(case: CandidateContext) -> Verdict | None:
     if (value := case.pod.labels.get(PROTECTED_LABEL, "false")) != "false":
         return Verdict(Cause.OPTED_OUT, f'{PROTECTED_LABEL}: "{value}"')
@@ -226,8 +237,16 @@ def _young(case: CandidateContext) -> Verdict | None:
 
 
 def _local_storage(case: CandidateContext) -> Verdict | None:
-    kept = case.policy.descheduler.protect.local_storage
+    """Scratch volumes and directories of the node, but for those that the pod's author declares safe to lose."""
+    kept, annotations = case.policy.descheduler.protect.local_storage, case.pod.annotations
+    safe: frozenset[str] = frozenset()
+    if case.policy.descheduler.protect.markers.safe_to_evict:
+        if annotations.get(pod_annotations.SAFE_TO_EVICT, "").lower() == "true":
+            return None
+        safe = frozenset(map(str.strip, annotations.get(pod_annotations.SAFE_VOLUMES, "").split(",")))
     for volume in case.pod.volumes:
+        if volume.name in safe:
+            continue
         in_memory = volume.empty_dir and volume.medium == "Memory"
         local = volume.host_path or volume.empty_dir
         if (kept == "all" and local) or (kept == "disk" and local and not in_memory):
@@ -335,6 +354,7 @@ def _replicas(case: CandidateContext) -> Verdict | None:
 
 RULES = (
     _state,
+    _unrecognised,
     _opt_out,
     _marker,
     _group,

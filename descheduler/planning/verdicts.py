@@ -27,6 +27,7 @@ class Cause(enum.StrEnum):
     NOT_SAFE_TO_EVICT = "not_safe_to_evict"
     DO_NOT_DISRUPT = "do_not_disrupt"
     EVICTION_IN_PROGRESS = "eviction_in_progress"
+    UNRECOGNISED = "unrecognised"
     GROUP = "group"
     NAMESPACE = "namespace"
     NAMESPACE_SELECTOR = "namespace_selector"

@@ -58,6 +58,7 @@ class Read(msgspec.Struct, frozen=True, gc=False):
     evictable_elsewhere: str | None = msgspec.field(name=pod_annotations.EVICTABLE[1], default=None)
     deletion_cost: str | None = msgspec.field(name=pod_annotations.DELETION_COST, default=None)
     safe_to_evict: str | None = msgspec.field(name=pod_annotations.SAFE_TO_EVICT, default=None)
+    safe_volumes: str | None = msgspec.field(name=pod_annotations.SAFE_VOLUMES, default=None)
     do_not_disrupt: str | None = msgspec.field(name=pod_annotations.DO_NOT_DISRUPT, default=None)
     prefer_no_eviction: str | None = msgspec.field(name=pod_annotations.PREFER_NO_EVICTION, default=None)
     eviction_in_progress: str | None = msgspec.field(name=pod_annotations.EVICTION_IN_PROGRESS, default=None)
@@ -166,7 +167,7 @@ def _without_its_own(spec: pods.PodSpec) -> pods.PodSpec:
     """The spec, changed, without its node and the volumes that nothing asks about: they have names of their own."""
     put = msgspec.structs.force_setattr
     put(spec, "node_name", "")
-    put(spec, "volumes", tuple([volume for volume in spec.volumes if _ties(volume)]))
+    put(spec, "volumes", tuple([volume for volume in spec.volumes if volume.ties]))
     return spec
 
 
@@ -195,16 +196,6 @@ def _without_rules(spec: pods.PodSpec, exceeded: str) -> Sort:
     return Sort(known, whole.requests, whole.host_ports[: pod_bounds.MOST_RULES], exceeded)
 
 
-def _ties(volume: objects.Volume) -> bool:
-    """Whether a protection or a destination asks about it."""
-    return (
-        volume.empty_dir_source is not None
-        or volume.claim_source is not None
-        or volume.host_path_source is not None
-        or volume.ephemeral_source is not None
-    )
-
-
 def _made_sort(spec: bytes) -> Sort:
     """The sort of pods with this spec, from its JSON."""
     pod = objects.Pod(spec=_decoder.decode(spec))
@@ -225,11 +216,17 @@ def _made_owners(text: bytes) -> Owners:
 
 
 def _annotations(read: Read) -> dict[str, str]:
-    """The annotations, each up to a length beyond which no value of them means anything."""
+    """The annotations, each up to a length beyond which no value of them means anything. A list is left out when it is
+    too long: the beginning of a name may be another's.
+    """
+    if read.safe_volumes is not None and len(read.safe_volumes) > pod_bounds.MOST_LIST_CHARACTERS:
+        read = msgspec.structs.replace(read, safe_volumes=None)
     most = pod_bounds.MOST_ANNOTATION_CHARACTERS
-    if all(value is None or len(value) <= most for value in msgspec.structs.astuple(read)):
+    if all(len(value) <= most for name, value in _pairs(read).items() if name != pod_annotations.SAFE_VOLUMES):
         return _usual_annotations(read)
-    return {name: value[:most] for name, value in _pairs(read).items()}
+    return {
+        name: value if name == pod_annotations.SAFE_VOLUMES else value[:most] for name, value in _pairs(read).items()
+    }
 
 
 @functools.lru_cache(maxsize=4096)

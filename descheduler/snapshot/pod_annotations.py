@@ -9,6 +9,7 @@ from typing import Final
 EVICTABLE: Final = ("evenload.io/evictable", "descheduler.alpha.kubernetes.io/evictable")
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+SAFE_VOLUMES: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 EVICTION_IN_PROGRESS: Final = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"

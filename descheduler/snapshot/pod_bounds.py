@@ -16,7 +16,8 @@ V = TypeVar("V")
 MOST_LABELS_BYTES: Final = 16 * 1024  # of JSON; a hundred labels of usual length
 MOST_SPEC_BYTES: Final = 32 * 1024  # of JSON, without what no plan reads
 MOST_RULES: Final = 128  # of each sort: tolerations, volumes, expressions about nodes, expressions about other pods
-MOST_ANNOTATION_CHARACTERS: Final = 64  # all that are read are words or numbers
+MOST_ANNOTATION_CHARACTERS: Final = 64  # all that are read are words or numbers, but for one
+MOST_LIST_CHARACTERS: Final = 512  # that one: names of volumes
 MOST_REMEMBERED_BYTES: Final = 8 * 2**20  # of the texts of a cache; what is made of them takes about three times that
 _SHARE: Final = 256  # of a cache that one entry may take
 

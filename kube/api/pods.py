@@ -24,6 +24,7 @@ from kube.api.metadata import (
 )
 from kube.api.resources import Container, Quantity, Requirements, Resources, pod_total, resources
 from kube.api.selectors import Toleration
+from kube.api.small_objects import Presence, Volume
 
 Port = tuple[str, str, int]  # protocol, host IP or "", port
 # Two well-known annotations by which the kubelet marks pods it made itself.
@@ -32,57 +33,6 @@ SOURCE_ANNOTATION = "kubernetes.io/config.source"
 MOST_CONTAINERS = 128  # more than any kubelet would start: requests of more are not added up
 DISRUPTION = "DisruptionTarget"  # the condition of pods that the control plane ends
 LONGEST_REASON = 64  # who may patch a status writes it
-
-
-class Presence(msgspec.Struct, frozen=True, gc=False):
-    """An object of the API of which nothing matters but that it is there: a directory of the node, a group."""
-
-
-class EmptyDir(msgspec.Struct, frozen=True, gc=False):
-    """A scratch directory; medium "Memory" or "" for disk."""
-
-    medium: str = ""
-
-
-class ClaimSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A named PersistentVolumeClaim."""
-
-    claim_name: str = ""
-
-
-class Volume(msgspec.Struct, frozen=True, gc=False):
-    """A pod's volume, as far as it may tie the pod to a node."""
-
-    name: str = ""
-    host_path_source: Presence | None = msgspec.field(name="hostPath", default=None)
-    empty_dir_source: EmptyDir | None = msgspec.field(name="emptyDir", default=None)
-    claim_source: ClaimSource | None = msgspec.field(name="persistentVolumeClaim", default=None)
-    ephemeral_source: Presence | None = msgspec.field(name="ephemeral", default=None)
-
-    @property
-    def host_path(self) -> bool:
-        """Whether it is a directory of the node."""
-        return self.host_path_source is not None
-
-    @property
-    def empty_dir(self) -> bool:
-        """Whether it is scratch space that goes with the pod."""
-        return self.empty_dir_source is not None
-
-    @property
-    def medium(self) -> str:
-        """Of an emptyDir: "Memory", or "" for disk."""
-        return self.empty_dir_source.medium if self.empty_dir_source else ""
-
-    @property
-    def claim(self) -> str:
-        """The name of the claim that the pod names, "" for none (a generic ephemeral volume's is its own)."""
-        return self.claim_source.claim_name if self.claim_source is not None else ""
-
-    @property
-    def ephemeral(self) -> bool:
-        """Whether it is a generic ephemeral volume: its claim is made for this pod, and goes with it."""
-        return self.ephemeral_source is not None
 
 
 class ResourceClaim(msgspec.Struct, frozen=True, gc=False):

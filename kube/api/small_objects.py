@@ -103,6 +103,99 @@ class EndpointSlice(Object, frozen=True, kw_only=True):
     ports: tuple[ServicePort, ...] | None = None
 
 
+class Presence(msgspec.Struct, frozen=True, gc=False):
+    """An object of the API of which nothing matters but that it is there: a directory of the node, a group."""
+
+
+class EmptyDir(msgspec.Struct, frozen=True, gc=False):
+    """A scratch directory; medium "Memory" or "" for disk."""
+
+    medium: str = ""
+
+
+class ClaimSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A named PersistentVolumeClaim."""
+
+    claim_name: str = ""
+
+
+class Volume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A pod's volume: what may tie the pod to a node, and the names of all other kinds of Kubernetes 1.36, whose data
+    is reached from, or made on, any node. Of these nothing is read.
+    """
+
+    name: str = ""
+    host_path_source: Presence | None = msgspec.field(name="hostPath", default=None)
+    empty_dir_source: EmptyDir | None = msgspec.field(name="emptyDir", default=None)
+    claim_source: ClaimSource | None = msgspec.field(name="persistentVolumeClaim", default=None)
+    ephemeral_source: Presence | None = msgspec.field(name="ephemeral", default=None)
+
+    aws_elastic_block_store: Presence | None = msgspec.field(name="awsElasticBlockStore", default=None)
+    azure_disk: Presence | None = msgspec.field(name="azureDisk", default=None)
+    azure_file: Presence | None = msgspec.field(name="azureFile", default=None)
+    cephfs: Presence | None = None
+    cinder: Presence | None = None
+    config_map: Presence | None = msgspec.field(name="configMap", default=None)
+    csi: Presence | None = None
+    downward_api: Presence | None = msgspec.field(name="downwardAPI", default=None)
+    fc: Presence | None = None
+    flex_volume: Presence | None = msgspec.field(name="flexVolume", default=None)
+    flocker: Presence | None = None
+    gce_persistent_disk: Presence | None = msgspec.field(name="gcePersistentDisk", default=None)
+    git_repo: Presence | None = msgspec.field(name="gitRepo", default=None)
+    glusterfs: Presence | None = None
+    image: Presence | None = None
+    iscsi: Presence | None = None
+    nfs: Presence | None = None
+    photon_persistent_disk: Presence | None = msgspec.field(name="photonPersistentDisk", default=None)
+    portworx_volume: Presence | None = msgspec.field(name="portworxVolume", default=None)
+    projected: Presence | None = None
+    quobyte: Presence | None = None
+    rbd: Presence | None = None
+    scale_io: Presence | None = msgspec.field(name="scaleIO", default=None)
+    secret: Presence | None = None
+    storageos: Presence | None = None
+    vsphere_volume: Presence | None = msgspec.field(name="vsphereVolume", default=None)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is of one of these kinds: nothing is certain of one that a later version brings."""
+        if self.projected is not None or self.config_map is not None or self.empty_dir_source is not None:
+            return True  # nearly all, and every pod is asked
+        return any(kind is not None for kind in msgspec.structs.astuple(self)[1:])
+
+    @property
+    def ties(self) -> bool:
+        """Whether a protection or a destination asks about it."""
+        tied = (self.host_path_source, self.empty_dir_source, self.claim_source, self.ephemeral_source)
+        return any(source is not None for source in tied) or not self.is_known
+
+    @property
+    def host_path(self) -> bool:
+        """Whether it is a directory of the node."""
+        return self.host_path_source is not None
+
+    @property
+    def empty_dir(self) -> bool:
+        """Whether it is scratch space that goes with the pod."""
+        return self.empty_dir_source is not None
+
+    @property
+    def medium(self) -> str:
+        """Of an emptyDir: "Memory", or "" for disk."""
+        return self.empty_dir_source.medium if self.empty_dir_source else ""
+
+    @property
+    def claim(self) -> str:
+        """The name of the claim that the pod names, "" for none (a generic ephemeral volume's is its own)."""
+        return self.claim_source.claim_name if self.claim_source is not None else ""
+
+    @property
+    def ephemeral(self) -> bool:
+        """Whether it is a generic ephemeral volume: its claim is made for this pod, and goes with it."""
+        return self.ephemeral_source is not None
+
+
 class ClaimSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """spec of a PersistentVolumeClaim."""
 
@@ -134,16 +227,12 @@ class CsiSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     volume_handle: str = ""
 
 
-class VolumeDirectory(msgspec.Struct, frozen=True, gc=False):
-    """A directory of a node; only that it is one matters."""
-
-
 class VolumeSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """spec of a PersistentVolume."""
 
     node_affinity: VolumeNodeAffinity | None = None
     csi: CsiSource | None = None
-    host_path: VolumeDirectory | None = None
+    host_path: Presence | None = None
     access_modes: tuple[str, ...] = ()
     storage_class_name: str = ""
 

@@ -29,7 +29,11 @@ def workload(kind: str, replicas: int, **fields: Any) -> Any:
     """A Deployment, StatefulSet or Job called `web` with so many replicas, all of them ready; `fields` are sections of
     its spec and status.
     """
-    struct = {"Deployment": objects.Deployment, "StatefulSet": objects.StatefulSet, "Job": objects.Job}[kind]
+    structs: dict[str, Any] = {
+        "Deployment": objects.Deployment,
+        "StatefulSet": objects.StatefulSet,
+        "Job": objects.Job,
+    }
     counts = {"replicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas}
     size = {"parallelism": replicas} if kind == "Job" else {"replicas": replicas}
     body = {
@@ -37,7 +41,7 @@ def workload(kind: str, replicas: int, **fields: Any) -> Any:
         "spec": {**size, **fields.get("spec", {})},
         "status": {**counts, "ready": replicas, "active": replicas, **fields.get("status", {})},
     }
-    return builders.decoded(body, struct)
+    return builders.decoded(body, structs[kind])
 
 
 def planned(kind: str, controller: Any, *pods: dict[str, Any]) -> EvictionPlan:
@@ -453,14 +457,14 @@ def test_an_index_does_not_lose_its_last_retry(count: str | None, expected: str)
     "evictions",
     "kelos-dev/kelos#1348",
     situation="a rule of the podFailurePolicy before that about disruptions matches the exit code of SIGTERM",
-    expected="the first rule that matches decides: the eviction is not free, and one of an unknown action fails the Job",
+    expected="the first rule that matches decides: the eviction is not free; an unknown action protects",
     before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("rules", "failed"),
     [
         pytest.param(
-            failure("Ignore", action="Count", onExitCodes={"operator": "In", "values": [143]}), 2, id="counts"
+            failure("Ignore", action="Count", onExitCodes={"operator": "In", "values": [143]}), 2, id="it is counted"
         ),
         pytest.param(failure("Forgive"), 0, id="an action of a version to come"),
     ],
@@ -489,3 +493,123 @@ def test_a_job_does_not_miss_its_deadline(ran_seconds: float, stays: bool) -> No
     words = f"job_without_retry: it has run for {ran_seconds} s, and Job/web ends in 3600 s (activeDeadlineSeconds)"
     assert (sentence(plan) == words) is stays
     assert (scenes.evicted(plan) == []) is stays
+
+
+# Volumes.
+
+
+@reported(
+    "evictions",
+    "istio/istio#19395",
+    "kubernetes/autoscaler#3947",
+    situation="pods of a mesh have scratch volumes that they declare safe to lose for the cluster autoscaler",
+    expected="local storage does not keep them if all of it is declared; every other protection stays",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        pytest.param({SAFE: "true"}, "chosen: expected on cool", id="the whole pod is declared"),
+        pytest.param({f"{SAFE}-local-volumes": "tmp,data"}, "chosen: expected on cool", id="both volumes"),
+        pytest.param({f"{SAFE}-local-volumes": " data , tmp"}, "chosen: expected on cool", id="with spaces"),
+        pytest.param({f"{SAFE}-local-volumes": "tmp"}, "local_storage: volume data", id="not both"),
+        pytest.param({f"{SAFE}-local-volumes": ""}, "local_storage: volume tmp", id="none"),
+        pytest.param({SAFE: "yes"}, "local_storage: volume tmp", id="not true"),
+        pytest.param({}, "local_storage: volume tmp", id="nothing declared"),
+        pytest.param(
+            {SAFE: "false", f"{SAFE}-local-volumes": "tmp,data"}, f'not_safe_to_evict: {SAFE}: "false"', id="refused"
+        ),
+    ],
+)
+def test_local_storage_that_is_declared_safe_may_leave(annotations: dict[str, str], expected: str) -> None:
+    volumes = [{"name": "tmp", "emptyDir": {}}, {"name": "data", "hostPath": {"path": "/data"}}]
+    made = scene().workload("web", on=["hot", "cool", "cool"], annotations=annotations, mutate=spec(volumes=volumes))
+    assert sentence(made.plan()) == expected
+
+
+@reported(
+    "evictions",
+    "kubernetes/autoscaler#3947",
+    situation="a pod that is declared safe to evict is protected by something else than local storage",
+    expected="it stays: the annotation lifts local storage only",
+    before=Before.RIGHT,
+)
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"mutate": spec(priority=2_000_000_000)}, "priority", id="priority"),
+        pytest.param({"owner": None}, "bare", id="bare"),
+        pytest.param(
+            {"mutate": spec(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])},
+            "node_bound_volume",
+            id="a volume of its node",
+        ),
+        pytest.param({"labels": {"evenload.io/protected": "true"}}, "opted_out", id="the guard's label"),
+    ],
+)
+def test_safe_to_evict_lifts_nothing_else(fields: dict[str, Any], expected: str) -> None:
+    declared = {"annotations": {SAFE: "true", f"{SAFE}-local-volumes": "data"}}
+    made = scene().workload("web", on=["hot", "cool", "cool"], **{**declared, **fields})
+    assert scenes.causes(made.plan())["web-0"] == expected
+
+
+@reported(
+    "evictions",
+    "kubernetes/autoscaler#3947",
+    situation="a pod has a volume of a kind, or is in a phase, that a later Kubernetes brought",
+    expected="it stays with the verdict `unrecognised`, whatever the policy says about volumes",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("mutate", "expected"),
+    [
+        pytest.param(
+            spec(volumes=[{"name": "data", "localNvme": {"size": "1Gi"}}]),
+            "unrecognised: volume data is of a kind that this version does not know",
+            id="a volume",
+        ),
+        pytest.param(
+            spec(volumes=[{"name": "data"}]),
+            "unrecognised: volume data is of a kind that this version does not know",
+            id="a volume of no kind",
+        ),
+        pytest.param(status(phase="Restoring"), "unrecognised: phase Unknown", id="a phase"),
+        pytest.param(status(phase="Unknown"), "unrecognised: phase Unknown", id="a node that is out of reach"),
+    ],
+)
+def test_a_pod_that_is_not_understood_stays(mutate: builders.Mutator, expected: str) -> None:
+    made = scene().workload("web", on=["hot", "cool", "cool"], mutate=mutate, annotations={SAFE: "true"})
+    protect = {"localStorage": "none", "nodeBoundVolumes": False}
+    assert sentence(made.plan(scenes.policy(protect=protect))) == expected
+
+
+@reported(
+    "evictions",
+    "kubernetes/autoscaler#3947",
+    situation="a pod has a volume of each of the kinds that bring their data to any node",
+    expected="it may leave",
+    before=Before.RIGHT,
+)
+@pytest.mark.parametrize(
+    "source",
+    ["configMap", "secret", "projected", "downwardAPI", "csi", "nfs", "image", "scaleIO", "awsElasticBlockStore", "fc"],
+)
+def test_volumes_that_are_not_local_keep_no_pod(source: str) -> None:
+    made = scene().workload("web", on=["hot", "cool", "cool"], mutate=spec(volumes=[{"name": "data", source: {}}]))
+    assert scenes.evicted(made.plan(scenes.policy(protect={"localStorage": "all"}))) == ["web-0"]
+
+
+# Owners.
+
+
+@reported(
+    "evictions",
+    "kubevirt/kubevirt#15423",
+    situation="a virt-launcher pod is owned by a VirtualMachineInstance, which has no scale",
+    expected="it stays with the verdict `unknown_owner`: nothing known would make it anew",
+    before=Before.RIGHT,
+)
+def test_a_pod_of_an_owner_without_a_scale_stays() -> None:
+    made = scene().pod("virt-launcher-vm", "hot", owner=("VirtualMachineInstance", "vm"))
+    words = "unknown_owner: VirtualMachineInstance vm: its replicas cannot be counted"
+    assert sentence(made.plan(), "virt-launcher-vm") == words

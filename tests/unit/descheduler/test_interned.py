@@ -66,6 +66,8 @@ def test_of_annotations_and_volumes_what_a_rule_reads_is_kept() -> None:
         "evenload.io/filter": "off",
         "controller.kubernetes.io/pod-deletion-cost": "3",
         "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": ",".join(f"volume-{at}" for at in range(50)),
+        "batch.kubernetes.io/job-index-failure-count": "1",
         "karpenter.sh/do-not-disrupt": "2h30m",
         "descheduler.alpha.kubernetes.io/prefer-no-eviction": "",
         "descheduler.alpha.kubernetes.io/eviction-in-progress": "kubevirt",
@@ -77,12 +79,20 @@ def test_of_annotations_and_volumes_what_a_rule_reads_is_kept() -> None:
         {"name": "b", "emptyDir": {"medium": "Memory"}},
         {"name": "c", "persistentVolumeClaim": {"claimName": "data"}},
         {"name": "d", "ephemeral": {}},
+        {"name": "e", "kindToCome": {}},
     ]
     volumes = [*ties, {"name": "kube-api-access-x7k2p", "projected": {}}]
     body = builders.pod_body("p", annotations={**read, "checksum": "c" * 64}, mutate=set_spec(volumes=volumes))
     pod = builders.decoded(body, interned_pods.Pod)
     assert pod.annotations == read
-    assert [volume.name for volume in pod.volumes] == ["a", "b", "c", "d"]
+    assert [volume.name for volume in pod.volumes] == ["a", "b", "c", "d", "e"]
+    assert [volume.name for volume in pod.volumes if not volume.is_known] == ["e"]
+
+
+def test_a_list_that_is_too_long_is_left_out_and_not_cut() -> None:
+    key = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+    body = builders.pod_body("p", annotations={key: "a" * 513, "evenload.io/evictable": "false" * 50})
+    assert builders.decoded(body, interned_pods.Pod).annotations == {"evenload.io/evictable": ("false" * 50)[:64]}
 
 
 def test_equal_parts_are_one_object() -> None:
