@@ -182,7 +182,7 @@ class WorkloadStatuses(collections.abc.Mapping[str, WorkloadStatus]):
                 if workload.failures_left is not None:
                     failing += sum(1 if pod.deleting else pod.restarts for pod in pods)
                 if workload.api_version:
-                    revisions |= {tuple(map(pod.labels.get, REVISIONS)) for pod in pods if not pod.finished}
+                    revisions |= {tuple(map(pod.labels.get, REVISIONS)) for pod in pods}
             self._counted[uid] = WorkloadStatus(workload, min(workload.ready, ready), len(revisions), failing)
         return self._counted[uid]
 

@@ -388,6 +388,27 @@ def test_pods_bound_a_moment_ago_count_with_their_expected_load() -> None:
     assert scenes.causes(scenes.hot_and_cool().workload("new", on=["cool"], memory="18Gi").plan())["web-0"] == "chosen"
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({}, "no_destination", id="a replica"),
+        pytest.param({"owner": ("DaemonSet", "agent")}, "chosen", id="of a DaemonSet: every node has one"),
+        pytest.param({"phase": "Failed"}, "chosen", id="one that ended at once"),
+        pytest.param({"holds": True}, "chosen", id="a placeholder: it uses nothing"),
+    ],
+)
+def test_pods_that_bring_no_load_of_a_scheduler_are_not_expected_to(fields: dict[str, Any], expected: str) -> None:
+    def fresh(body: builders.Body) -> None:
+        body["spec"]["containers"][0]["resources"]["requests"]["memory"] = "18Gi"
+        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - 1)
+        if holds:
+            builders.placeholder(body)
+
+    holds, fields = fields.get("holds", False), {name: value for name, value in fields.items() if name != "holds"}
+    scene = scenes.hot_and_cool().pod("new", "cool", mutate=fresh, **fields)
+    assert scenes.causes(scene.plan())["web-0"] == expected
+
+
 @pytest.mark.parametrize("recent_pods", [{}, {"enabled": False}], ids=["with estimates", "without"])
 @pytest.mark.parametrize(
     ("landed", "age_seconds", "expected"),

@@ -1,6 +1,7 @@
 """What a plan looks up at once is what looking through everything finds: budgets, standings, readings, directories."""
 
 from collections import Counter
+from typing import Any
 
 import hypothesis
 import pytest
@@ -67,6 +68,22 @@ def test_the_standing_of_every_workload(scene: scenes.Scene) -> None:
         name: [pod for pod in taken.pods if pod.node_name == name] for name in {pod.node_name for pod in taken.pods}
     }
     assert taken.on_nodes == by_node
+
+
+@pytest.mark.parametrize(
+    ("fields", "ready"),
+    [
+        pytest.param({}, 1, id="at work"),
+        pytest.param({"phase": "Failed"}, 0, id="ended, with a condition of before"),
+        pytest.param(
+            {"mutate": lambda body: body["metadata"].update(deletionTimestamp=builders.CREATED)}, 0, id="going"
+        ),
+    ],
+)
+def test_a_ready_pod_counts_while_it_serves(fields: dict[str, Any], ready: int) -> None:
+    index = workloads.Index({"ReplicaSet": [builders.replica_set("web", replicas=3)]})
+    pod = builders.pod("web-0", node="n", **fields)
+    assert workloads.WorkloadStatuses({("default", "uid-web"): [pod]}, index)["uid-web"].ready == ready
 
 
 def test_replicas_of_two_replica_sets_stand_for_their_deployment() -> None:

@@ -140,6 +140,21 @@ def test_a_pod_that_changes_between_plan_and_call_stays_and_the_ledger_says_why(
     assert message in row.message
 
 
+def test_what_else_the_plan_sends_to_a_destination_counts_in_the_last_look(tmp_path: pathlib.Path) -> None:
+    """Both fit at 0.34 (0.59 with both), each alone still does at 0.40 (0.53), and not both (0.65)."""
+    scene = Scene().node("hot", memory=0.99).node("cool", memory=0.34)
+    scene.workload("a", on=["hot", "cool"]).workload("b", on=["hot", "cool"])
+    here = World(scene, tmp_path, mode="Enforce", limits={"perNode": 2})
+    warmer = Scene().node("hot", memory=0.99).node("cool", memory=0.40)
+    while_the_hint_is_written(here, lambda: here.prometheus.show(warmer))
+    report = here.service.run()
+    assert report is not None
+    assert scenes.evicted(report.plan) == ["a-0", "b-0"]
+    assert [name for name, _, _ in here.door.evictions] == ["default/a-0"]
+    [last, _] = here.ledger.rows(Query())
+    assert last.message.startswith("no_destination: cool has become hotter: memory_avg_5m 0.65 > 0.60 with it")
+
+
 def test_a_pod_under_a_budget_leaves_where_pods_without_one_stay(tmp_path: pathlib.Path) -> None:
     """The last look knows of the budgets, too."""
     scene = scenes.hot_and_cool().budget("web", allowed=1)

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from descheduler.planning import candidate_order, planner, verdicts
+from descheduler.planning.departed_load import DepartedLoad
+from descheduler.planning.overload import ExpectedPeak
 from descheduler.planning.plans import NO_HEADROOM, EvictionPlan
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations
@@ -223,6 +225,17 @@ def test_a_pod_already_terminating_counts_as_gone() -> None:
     assert scenes.causes(plan) == {"old": "terminating", "web-0": "not_needed", "web-1": "not_needed"}
 
 
+def test_a_terminating_pod_is_deducted_by_its_share_of_the_capacity_and_grown_as_its_node_is_expected_to() -> None:
+    scene = with_one_leaving(4)
+    scene.node("hot", memory=0.9, mutate=lambda body: body["status"]["allocatable"].update(memory="16Gi"))
+    hot, (overload,) = scene.nodes["hot"], scene.overloads(scenes.policy())
+    grown = dataclasses.replace(overload, peak=ExpectedPeak(NOW + 3600, 0.0, NOW, 3.0))
+    echoes = DepartedLoad(scene.snapshot(), scenes.policy(), ())
+    for over, deducted_ratio in ((overload, 4 / 32), (grown, 3 * 4 / 32)):
+        left_ratios = echoes.without_the_gone(hot, [over], [pod for pod in scene.pods if pod.node_name == "hot"])
+        assert left_ratios["memory_avg_5m"] == pytest.approx(0.9 - deducted_ratio)
+
+
 def test_a_pod_that_the_ledger_knows_as_gone_and_is_still_there_counts_once() -> None:
     gone = EvictedPod("hot", "uid-old", NOW, 0.0, 6 * GIB)
     plan = with_one_leaving(6).plan(history=History(departed=(gone,)))
@@ -358,6 +371,7 @@ def test_without_an_overload_a_plan_says_whether_pods_could_leave_as_one_with_he
 
 CONTROL_PLANE = {"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]}
 POOL = {"taints": [{"key": "pool", "value": "gpu", "effect": "NoExecute"}]}
+PRESSURE = {"taints": [{"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}]}
 ADVICE = {"taints": [{"key": "full", "effect": "PreferNoSchedule"}]}
 
 
@@ -367,6 +381,12 @@ ADVICE = {"taints": [{"key": "full", "effect": "PreferNoSchedule"}]}
         pytest.param({}, CONTROL_PLANE, "0 cool nodes, 1 needed (coolNodes)", id="a control plane takes no pod"),
         pytest.param({}, ADVICE, "", id="a taint that is only advice"),
         pytest.param(POOL, POOL, "", id="of the same pool: what runs on the hot node tolerates it"),
+        pytest.param(
+            PRESSURE,
+            PRESSURE,
+            "0 cool nodes, 1 needed (coolNodes)",
+            id="of a condition, later than the pods",
+        ),
         pytest.param(POOL, CONTROL_PLANE, "0 cool nodes, 1 needed (coolNodes)", id="of another pool"),
         pytest.param(CONTROL_PLANE, {}, "", id="an open node is open to all"),
     ],
@@ -392,21 +412,40 @@ def test_cool_nodes_are_the_open_ones_with_fresh_readings_at_or_under_every_line
 
 
 @pytest.mark.parametrize(
-    ("spec", "why"),
+    ("fields", "why"),
     [
-        pytest.param({"unschedulable": True}, "it is cordoned", id="a cordoned node is being drained by someone"),
         pytest.param(
-            {"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]},
+            {"spec": {"unschedulable": True}}, "it is cordoned", id="a cordoned node is being drained by someone"
+        ),
+        pytest.param(
+            {"spec": {"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]}},
             "taint ToBeDeletedByClusterAutoscaler",
             id="the autoscaler is removing the node",
         ),
+        pytest.param(
+            {"metadata": {"deletionTimestamp": builders.CREATED}}, "it is being deleted", id="its object is going away"
+        ),
     ],
 )
-def test_a_node_being_drained_is_left_alone(spec: dict[str, object], why: str) -> None:
-    scene = Scene().node("hot", memory=0.9, mutate=lambda body: body["spec"].update(spec)).node("cool")
+def test_a_node_being_drained_is_left_alone_and_takes_nothing(fields: dict[str, dict[str, object]], why: str) -> None:
+    def leaving(body: builders.Body) -> None:
+        for section, values in fields.items():
+            body[section].update(values)
+
+    scene = Scene().node("hot", memory=0.9, mutate=leaving).node("cool")
     plan = scene.workload("web", on=["hot", "hot", "cool"]).plan()
     assert plan.evictions == ()
     assert plan.nodes[0].left_alone == why
+    other = Scene().node("hot", memory=0.9).node("cool", mutate=leaving).workload("web", on=["hot", "hot", "cool"])
+    detail = scenes.judged(other.plan(scenes.policy(coolNodes=0)))["web-0"].verdict.detail
+    assert detail == "no other node takes it: 1 closed"
+
+
+def test_a_pod_relieves_its_node_by_its_share_of_the_capacity_by_which_the_node_is_measured() -> None:
+    scene = Scene().node("cool").workload("web", on=["hot", "hot", "cool"])
+    scene.node("hot", memory=0.9, mutate=lambda body: body["status"]["allocatable"].update(memory="16Gi"))
+    (eviction,) = scene.plan().evictions
+    assert eviction.before_ratio - eviction.projected_ratio == pytest.approx(4 / 32)
 
 
 def test_the_room_of_a_destination_is_given_away_once() -> None:

@@ -343,6 +343,15 @@ def test_a_volume_for_one_node_keeps_the_pods_that_share_it_together(
     )
 
 
+def test_a_volume_for_one_node_follows_the_only_pod_that_uses_it() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["cool", "cool"], replicas=3)
+    body = {"metadata": {"name": "pv"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    scene.volumes["default/data"] = builders.decoded(body, objects.PersistentVolume)
+    mutate = volume(persistentVolumeClaim={"claimName": "data"})
+    scene.pod("it", "hot", owner=("ReplicaSet", "web"), mutate=mutate)
+    assert scenes.causes(scene.plan())["it"] == "chosen"
+
+
 def test_an_ephemeral_volume_is_not_taken_for_a_claim_of_its_name() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool")
     scene.volumes["default/data"] = builders.decoded({"metadata": {"name": "pv"}}, objects.PersistentVolume)
