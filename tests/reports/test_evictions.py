@@ -325,6 +325,34 @@ def test_pods_of_another_kind_wait_until_they_are_of_a_single_revision(label: st
 
 @reported(
     "evictions",
+    "kubernetes-sigs/descheduler#618",
+    situation="a Rollout (Argo) stands at a canary: each of its two ReplicaSets has pods",
+    expected="its pods wait, though the Rollout itself is read by its scale only",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("canary", "expected"),
+    [
+        pytest.param("b", "rollout: Rollout/web has pods of 2 revisions", id="a canary"),
+        pytest.param("a", "chosen: expected on cool", id="all of one ReplicaSet"),
+    ],
+)
+def test_pods_of_a_rollout_wait_for_its_canary(canary: str, expected: str) -> None:
+    def above(body: builders.Body) -> None:
+        reference = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web", "uid": "uid-web"}
+        body["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+
+    made = scene()
+    made.custom["uid-web"] = Workload("Rollout", "default", "web", "uid-web", 3, 3, api_version="argoproj.io/v1alpha1")
+    made.owners += [builders.replica_set(name, mutate=above) for name in ("a", "b")]
+    for number, (node, version) in enumerate([("hot", "a"), ("cool", "a"), ("cool", canary)]):
+        labels = {"rollouts-pod-template-hash": version}
+        made.pod(f"web-{number}", node, owner=("ReplicaSet", version), labels=labels)
+    assert sentence(made.plan()) == expected
+
+
+@reported(
+    "evictions",
     "kubernetes/website#37768",
     situation="pods of a Deployment with minReadySeconds are Ready and not available yet",
     expected="they are not counted as there: minReadyRatio and limits.perWorkload are about available pods",
