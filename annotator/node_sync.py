@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from annotator import change_logger, forecast_sync, node_index, usage_sync
 from annotator.collect import collector, sources
-from annotator.collect.last_good_values import EMPTY, LastGoodValues, NodeSet
+from annotator.collect.last_good_values import EMPTY, Flags, LastGoodValues, NodeSet
 from annotator.diagnostics import matching, scrapes, spread, staleness
 from annotator.metrics import Telemetry
 from annotator.placements import effectiveness, hot_counts, owner_means
@@ -177,14 +177,24 @@ class Annotator:
             return Outcome(len(nodes), (), failures, 0, {})
         asked = self._with_forecasts(asked, metrics, fleet)
         self._hold(asked, fleet, rules.policy, asked_seconds)
-        published = self._publish(fleet, rules, self._clock.now())
+        lagging = collector.lagging(self._book, asked)
+        published = self._publish(fleet, rules, self._clock.now(), lagging)
         without = tuple(sorted(self._book.silent()))
         unmatched = matching.sentence(nodes, without, asked, known, labels, self._source.absence)
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
+        standing = matching.standing(fleet.names, lagging.tolist(), asked)
+        self._complaints.update("last values of nodes stand", standing, nodes=int(lagging.sum()))
         self._telemetry.nodes.labels("matched").set(len(nodes) - len(without))
         self._telemetry.nodes.labels("unmatched").set(len(without))
         answered = len(asked) - len(failures)
-        return Outcome(len(nodes), without, failures, answered, *published, unmatched=unmatched)
+        return Outcome(
+            len(nodes),
+            without,
+            failures,
+            answered,
+            *published,
+            unmatched="; ".join(filter(None, (unmatched, standing))),
+        )
 
     def _with_forecasts(
         self, answers: Sequence[collector.MetricAnswer], metrics: Sequence[Metric], fleet: NodeSet
@@ -248,7 +258,7 @@ class Annotator:
         self._uids = fleet.uids
         self._source.resume(fleet, policy.metrics_in_force, carried)
 
-    def _publish(self, fleet: NodeSet, rules: Rulebook, now_seconds: float) -> node_publisher.Published:
+    def _publish(self, fleet: NodeSet, rules: Rulebook, now_seconds: float, lagging: Flags) -> node_publisher.Published:
         """Brings the values to the nodes, with the placements on them."""
         hot, worth = self._hot_counts(rules.policy, now_seconds), self.fleets.rules(rules.policy)
         published = self._publisher.publish(
@@ -261,6 +271,7 @@ class Annotator:
                 now_seconds,
                 self._forecasts.peaks,
                 self._source.extent,
+                lagging,
             )
         )
         if published.counted.get(write_plan.WRITTEN):

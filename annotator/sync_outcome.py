@@ -26,7 +26,7 @@ class Outcome:
     patch_error: kube_errors.KubeError | None = None
     heartbeat_error: kube_errors.KubeError | None = None
     usage_problem: str = ""
-    unmatched: str = ""  # why nodes have no values, see annotator.diagnostics.matching
+    unmatched: str = ""  # why nodes have no values, or those before, see annotator.diagnostics.matching
 
     @property
     def read_nothing(self) -> bool:
@@ -40,10 +40,10 @@ class Outcome:
 
     @property
     def whole(self) -> bool:
-        """Every query was answered in full, every node has values and every write went through."""
+        """Every query was answered in full, with values of every node, and every write went through."""
         unwritten = self.patches.get(write_plan.FAILED, 0) + self.patches.get(write_plan.SKIPPED, 0)
         missing = len(self.errors) + len(self.without_values) + unwritten
-        return missing == 0 and self.heartbeat_error is None and not self.usage_problem
+        return missing == 0 and self.heartbeat_error is None and not self.usage_problem and not self.unmatched
 
     def problems(self) -> list[str]:
         """Returns the reasons why this sync was incomplete, each once."""

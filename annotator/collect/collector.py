@@ -4,13 +4,13 @@
 honesty live here, `annotator.publish.write_plan` only writes what is held:
 
 * a value is confirmed only by a successful query that returned it; refused values (NaN, infinite, negative, over 1.5,
-  doubles) and absent ones are dropped at once;
-* a metric whose query failed, or was answered in part or without any series at all, keeps its last good values with
-  their old confirmation, of all nodes, until that is `keep_seconds` old: a partial answer's values may be sums that
-  lack some of their series;
-* a node without its current average of a resource loses all metrics of that resource: a 1d maximum of a machine whose
-  exporter died says nothing of now. And a maximum of averages is at least the current average, which a subquery's last
-  step may not have seen yet.
+  doubles) and absent ones confirm nothing;
+* a value that is not confirmed stands as it was, with its old confirmation, until that is `keep_seconds` old: a hot
+  node that misses a scrape is not idle. So do all values of a metric whose query failed, or was answered in part or
+  without any series at all: a partial answer's values may be sums that lack some of their series;
+* a node without its average of a resource loses all metrics of that resource: a 1d maximum of a machine whose exporter
+  died says nothing of now. And a maximum of averages is at least the current average, which a subquery's last step may
+  not have seen yet.
 """
 
 import functools
@@ -117,21 +117,29 @@ def fold(
     """Merges answers into the last good values, for the nodes that exist, metrics in the order asked."""
     before = book.aligned(nodes, tuple([one.metric.name for one in answers]))
     young = now_seconds - before.confirmed_seconds < keep_seconds
-    kept = np.where(young, before.ratios, np.nan)
-    ratios = np.full_like(kept, np.nan)
-    confirmed_seconds = np.full_like(kept, np.nan)
+    ratios = np.where(young, before.ratios, np.nan)
+    confirmed_seconds = before.confirmed_seconds.copy()
     for column, (_, answer, _) in enumerate(answers):
-        if answer is None:
-            ratios[:, column], confirmed_seconds[:, column] = kept[:, column], before.confirmed_seconds[:, column]
-        else:
-            ratios[:, column] = answer.of(nodes)
-            confirmed_seconds[:, column] = answer.confirmed_seconds(nodes, now_seconds)
+        if answer is not None:
+            current = answer.of(nodes)
+            good = ~np.isnan(current)
+            ratios[good, column] = current[good]
+            confirmed_seconds[good, column] = answer.confirmed_seconds(nodes, now_seconds)[good]
     _make_consistent(ratios, answers)
     return LastGoodValues(nodes, before.metrics, ratios, np.where(np.isnan(ratios), np.nan, confirmed_seconds))
 
 
+def lagging(book: LastGoodValues, answers: Sequence[MetricAnswer]) -> Flags:
+    """Marks the nodes of which a value stands that the answers to its query lack [nodes]; `book` is their fold."""
+    marked = np.zeros(len(book.nodes), np.bool_)
+    for column, (_, answer, _) in enumerate(answers):
+        if answer is not None:
+            marked |= ~np.isnan(book.ratios[:, column]) & np.isnan(answer.of(book.nodes))
+    return marked
+
+
 def _make_consistent(ratios: Floats, answers: Sequence[MetricAnswer]) -> None:
-    """In place: no metric of a resource without its current average, and no maximum under it."""
+    """In place: no metric of a resource without its average, and no maximum under it."""
     for average in _current_averages(tuple([one.metric for one in answers])):
         current = ratios[:, average.column]
         if answers[average.column].answer is not None:

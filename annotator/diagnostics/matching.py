@@ -1,6 +1,6 @@
-"""Why a node has no values: said per node in words an operator can act on.
+"""Why a node has no values, or only those before: said per node in words an operator can act on.
 
-`annotator.node_sync` asks it for the nodes that ended a sync without any value; the sentences stand in the log, in
+`annotator.node_sync` asks it for the nodes that ended a sync without any new value; the sentences stand in the log, in
 /readyz?verbose and on stderr of `--once`. Pure.
 """
 
@@ -57,6 +57,27 @@ def reason(
     claimed = f"; it claims {', '.join(lost[:SHOWN])}, of {directory.resolve(lost[0])}" if lost else ""
     words = [word for word in _words(node) if word not in lost]
     return f"has no series: no target with {labels.node_label} {' or '.join(words[:SHOWN])}{claimed}"
+
+
+def standing(nodes: Sequence[str], lagging: Sequence[bool], answers: Sequence[MetricAnswer]) -> str:
+    """ "last values of 1 of 5 nodes stand and age: node-3 (double: cpu_avg_5m)"; "" where all nodes have new ones.
+    `lagging` marks nodes of which a value was not answered.
+    """
+    behind = [node for node, lags in zip(nodes, lagging, strict=True) if lags]
+    if not behind:
+        return ""
+    shown = [f"{node} ({_unanswered(node, answers)})" for node in behind[:SHOWN]]
+    more = [f"{len(behind) - SHOWN} more nodes"] if len(behind) > SHOWN else []
+    return f"last values of {len(behind)} of {len(nodes)} nodes stand and age: {', '.join([*shown, *more])}"
+
+
+def _unanswered(node: str, metric_answers: Sequence[MetricAnswer]) -> str:
+    """Returns the metrics that the answers lack of a node, by reason."""
+    metrics: dict[str, list[str]] = {}
+    for metric, answer, _ in metric_answers:
+        if answer is not None and node not in answer.values:
+            metrics.setdefault(answer.refused.get(node, "no series"), []).append(metric.name)
+    return "; ".join(f"{reason}: {', '.join(names)}" for reason, names in sorted(metrics.items()))
 
 
 def claims(directory: Directory) -> str:

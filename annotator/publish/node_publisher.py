@@ -9,8 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from annotator import change_logger
-from annotator.collect.last_good_values import LastGoodValues, NodeSet
+from annotator.collect.last_good_values import Flags, LastGoodValues, NodeSet
 from annotator.metrics import Telemetry
 from annotator.placements.hot_counts import Hot
 from annotator.publish import write_plan
@@ -31,8 +33,8 @@ class Published(NamedTuple):
 
 class Publication(NamedTuple):
     """Values to publish: those held of these nodes, the placements on them, when a change is worth a write, the
-    content hash of the policy, the time (Unix seconds), the peaks of the forecasts by metric, and the extent of a
-    node's windows, by name.
+    content hash of the policy, the time (Unix seconds), the peaks of the forecasts by metric, the extent of a node's
+    windows, by name, and the nodes of which a value stands that was not answered [nodes] (None: none).
     """
 
     book: LastGoodValues
@@ -43,6 +45,16 @@ class Publication(NamedTuple):
     now_seconds: float
     peaks: Mapping[str, write_plan.PeakOf] = write_plan.NO_PEAKS
     extent: Callable[[str], Windows | None] = lambda _: None
+    lagging: Flags | None = None
+
+    @property
+    def lagging_names(self) -> list[str]:
+        """The names of the lagging nodes, those of the oldest values first."""
+        if self.lagging is None or not self.lagging.any():
+            return []
+        oldest_seconds, names = self.book.oldest_seconds(), self.book.nodes
+        rows = np.flatnonzero(self.lagging)
+        return [names[row] for row in rows[np.argsort(oldest_seconds[rows], kind="stable")].tolist()]
 
 
 class Publisher(Protocol):
@@ -76,7 +88,7 @@ class NodePublisher:
 
     def publish(self, publication: Publication) -> Published:
         """See Publisher."""
-        book, fleet, hot, rules, _, now_seconds, peaks, extent = publication
+        book, fleet, hot, rules, _, now_seconds, peaks, extent, lagging = publication
         carried = self._standing.carried(fleet, book.metrics, now_seconds=now_seconds)
         patches, self._cooled = write_plan.plan(
             fleet,
@@ -86,6 +98,7 @@ class NodePublisher:
             rules=rules,
             now_seconds=now_seconds,
             again=self._cooled,
+            lagging=lagging,
             peaks=peaks,
             extent=extent,
         )
@@ -98,12 +111,12 @@ class NodePublisher:
         self._complaints.update("node annotations not written", error, failed=counted[write_plan.FAILED])
         for result, count in counted.items():
             self._telemetry.patches.labels(result).inc(count)
-        vouched = write_plan.vouched(carried.texts, patches, results)
+        vouched = write_plan.vouched(carried.texts, patches, results, publication.lagging_names)
         return Published(counted, error, self._beat(vouched, publication))
 
     def _beat(self, vouched: write_plan.HeartbeatContent, publication: Publication) -> errors.KubeError | None:
-        at_seconds = write_plan.confirmed_seconds(publication.book, now_seconds=publication.now_seconds)
         texts, excluded = vouched
+        at_seconds = write_plan.confirmed_seconds(publication.book, excluded, now_seconds=publication.now_seconds)
         digest = self._digester.digest(texts)
         data = heartbeat.encode(at_seconds, publication.content_hash, len(texts), digest, excluded)
         try:

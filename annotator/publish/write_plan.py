@@ -5,15 +5,15 @@
 of what is left. `write` carries a plan out in parallel. How nothing is presented fresher than it is:
 
 * a reading's `at` is the oldest confirmation among its values, and the heartbeat's `at` the oldest among all nodes';
-* a node whose patch failed is named in the heartbeat as not vouched for: its old text ages in the extender instead of
-  being renewed, and the texts of all others are renewed as ever;
+* a node whose patch failed, or of which a value was not answered and stands (`lagging`), is named in the heartbeat as
+  not vouched for: its text ages in the extender instead of being renewed, and the texts of all others are renewed;
 * nothing at all is written by a sync in which no query succeeded (`annotator.node_sync`).
 """
 
 import concurrent.futures
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -127,6 +127,7 @@ def plan(
     rules: Rules,
     now_seconds: float,
     again: str = "",
+    lagging: Flags | None = None,
     peaks: Mapping[str, PeakOf] = NO_PEAKS,
     extent: Callable[[str], Windows | None] = lambda _: None,
 ) -> Plan:
@@ -134,7 +135,9 @@ def plan(
     each takes the `hot` counts along, the `peaks` of forecasts and the `extent` of the node's windows. Other parameters
     as of `weigh`.
     """
-    readings, worth, cooled = weigh(fleet, book, carried=carried, rules=rules, now_seconds=now_seconds, again=again)
+    readings, worth, cooled = weigh(
+        fleet, book, carried=carried, rules=rules, now_seconds=now_seconds, again=again, lagging=lagging
+    )
     patches = []
     for place in np.flatnonzero(worth).tolist():
         name = fleet.names[place]
@@ -153,6 +156,7 @@ def weigh(
     rules: Rules,
     now_seconds: float,
     again: str = "",
+    lagging: Flags | None = None,
 ) -> WriteSet:
     """Which nodes are to be written.
 
@@ -163,10 +167,13 @@ def weigh(
     every watch has caught up, and none after that, as nothing crossed.
 
     A node that never had a value gets no annotation; one that lost its values gets an empty reading, because its old
-    one would otherwise be renewed by every heartbeat.
+    one would otherwise be renewed by every heartbeat. A quiet node that begins to lag (`lagging` [nodes]) is written
+    with the time of its values: the one it carries may be hours old, and an extender that starts now has no other.
     """
     readings = Readings.of(book, now_seconds)
     worth = _worth_writing(readings, carried, rules, now_seconds)
+    if lagging is not None:
+        worth |= lagging & (carried.at_seconds < np.floor(readings.at_seconds))
     if again in fleet.names:
         worth[fleet.names.index(again)] = True
     worth &= np.array([name in carried.texts for name in fleet.names], np.bool_) | ~np.isnan(book.ratios).all(axis=1)
@@ -274,13 +281,18 @@ class HeartbeatContent(NamedTuple):
 
 
 def vouched(
-    standing: Mapping[str, str], patches: Sequence[Patch], results: Mapping[str, WriteResult]
+    standing: Mapping[str, str],
+    patches: Sequence[Patch],
+    results: Mapping[str, WriteResult],
+    lagging: Sequence[str] = (),
 ) -> HeartbeatContent:
-    """The texts the heartbeat digests: as they stand, without the nodes whose patch did not succeed.
+    """The texts the heartbeat digests: as they stand, without the nodes whose patch did not succeed, nor the `lagging`
+    ones.
 
     What such a node carries is out of date, or (after a broken connection) not known, so nothing may renew it; and the
     other nodes of its bucket must not age with it. Beyond the most that a heartbeat names, a node stands with the text
-    it should carry: its bucket does not match, which is as safe and less precise.
+    it should carry: its bucket does not match, which is as safe and less precise. A lagging node beyond it holds back
+    the time of the heartbeat (`confirmed_seconds`).
     """
     texts, excluded = dict(standing), list[str]()
     for patch in patches:
@@ -289,12 +301,20 @@ def vouched(
         else:
             texts.pop(patch.node, None)
             excluded.append(patch.node)
+    named = frozenset(excluded)
+    behind = [node for node in lagging if node in texts and node not in named]
+    for node in behind[: heartbeat.EXCLUDED_MOST - len(excluded)]:
+        del texts[node]
+        excluded.append(node)
     return HeartbeatContent(texts, frozenset(excluded))
 
 
-def confirmed_seconds(book: LastGoodValues, *, now_seconds: float) -> float:
-    """The heartbeat's `at`: the oldest confirmation of any value presented on any node, or now when there is none."""
-    return min(book.oldest_by_metric().values(), default=now_seconds)
+def confirmed_seconds(book: LastGoodValues, excluded: Collection[str] = (), *, now_seconds: float) -> float:
+    """The heartbeat's `at`: the oldest confirmation of any value of a node that is not excluded, or now when there is
+    none.
+    """
+    confirmed = book.without(tuple(excluded)) if excluded else book
+    return min(confirmed.oldest_by_metric().values(), default=now_seconds)
 
 
 def beat(door: KubeWriter, namespace: str, data: Mapping[str, str]) -> None:

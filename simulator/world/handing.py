@@ -26,7 +26,7 @@ from simulator.usage.node_usage import Floats
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class PublishedReadings:
     """The readings that all nodes would carry: `ratios` [nodes, metrics] as they are written, `at_seconds` [nodes] of
-    the last write (NaN: none yet), and when the last sync confirmed all of it.
+    the last write (NaN: none yet), and when the last sync confirmed it [nodes] (-inf: of a lagging node it did not).
     """
 
     names: tuple[str, ...]
@@ -34,7 +34,7 @@ class PublishedReadings:
     metrics: tuple[str, ...]
     ratios: Floats
     at_seconds: Floats
-    confirmed_seconds: float
+    confirmed_seconds: Floats
 
     def aligned(self, fleet: NodeSet, metrics: tuple[str, ...]) -> "PublishedReadings":
         """Returns the readings of these machines; nothing of new machines, even where they reuse a name. Metrics stay
@@ -47,7 +47,8 @@ class PublishedReadings:
         rows = np.array([places.get(uid, nothing) for uid in fleet.uids], np.int64)
         ratios = np.vstack((self.ratios.reshape(nothing, len(metrics)), np.full((1, len(metrics)), np.nan)))[rows]
         at_seconds = np.append(self.at_seconds, np.nan)[rows]
-        return PublishedReadings(fleet.names, fleet.uids, metrics, ratios, at_seconds, self.confirmed_seconds)
+        confirmed_seconds = np.append(self.confirmed_seconds, -np.inf)[rows]
+        return PublishedReadings(fleet.names, fleet.uids, metrics, ratios, at_seconds, confirmed_seconds)
 
     def carried(self) -> AnnotationColumns:
         """As the nodes would show it."""
@@ -55,17 +56,17 @@ class PublishedReadings:
         names = [name for name, there in zip(self.names, written.tolist(), strict=True) if there]
         return AnnotationColumns(dict.fromkeys(names, ""), self.at_seconds, self.ratios, written)
 
-    def written(self, weighed: write_plan.WriteSet, confirmed_seconds: float) -> "PublishedReadings":
+    def written(self, weighed: write_plan.WriteSet, confirmed_seconds: Floats) -> "PublishedReadings":
         """Returns the readings after the selected nodes were written."""
         held, worth, _ = weighed
         ratios = np.where(worth[:, None], held.ratios, self.ratios)
         at_seconds = np.where(worth, np.floor(held.at_seconds), self.at_seconds)
         return dataclasses.replace(
-            self, ratios=ratios, at_seconds=at_seconds, confirmed_seconds=math.floor(confirmed_seconds)
+            self, ratios=ratios, at_seconds=at_seconds, confirmed_seconds=np.floor(confirmed_seconds)
         )
 
 
-NOTHING = PublishedReadings((), (), (), np.empty((0, 0)), np.empty(0), -math.inf)
+NOTHING = PublishedReadings((), (), (), np.empty((0, 0)), np.empty(0), np.empty(0))
 
 
 class HandoverPublisher:
@@ -85,12 +86,21 @@ class HandoverPublisher:
 
     def publish(self, publication: Publication) -> Published:
         """Shows the values."""
-        book, fleet, _, rules, _, now_seconds, *_ = publication
+        book, fleet, _, rules, _, now_seconds, *_, lagging = publication
         before = self._readings.aligned(fleet, book.metrics)
         weighed = write_plan.weigh(
-            fleet, book, carried=before.carried(), rules=rules, now_seconds=now_seconds, again=self._again
+            fleet,
+            book,
+            carried=before.carried(),
+            rules=rules,
+            now_seconds=now_seconds,
+            again=self._again,
+            lagging=lagging,
         )
-        self._readings = before.written(weighed, write_plan.confirmed_seconds(book, now_seconds=now_seconds))
+        behind = publication.lagging_names
+        at_seconds = write_plan.confirmed_seconds(book, behind, now_seconds=now_seconds)
+        confirmed = np.where(np.isin(fleet.names, behind), -np.inf, at_seconds)
+        self._readings = before.written(weighed, confirmed)
         self._again = weighed.cooled
         written = int(np.count_nonzero(weighed.worth))
         self._show(self._readings, written > 0)

@@ -62,12 +62,15 @@ def test_a_kept_value_goes_before_it_is_stale() -> None:
     assert fold(held(NOW - 240, cpu_avg_5m=0.3), metric_answer(CPU, None))["a"] == {}
 
 
-def test_a_node_absent_from_a_whole_answer_is_missing_at_once() -> None:
-    assert fold(held(NOW - 30, cpu_avg_5m=0.3), metric_answer(CPU, {"b": 0.1}))["a"] == {}
-
-
-def test_a_refused_value_is_missing_at_once() -> None:
-    assert fold(held(NOW - 30, cpu_avg_5m=0.3), metric_answer(CPU, {}, refused={"a": "nan"}))["a"] == {}
+@pytest.mark.parametrize("refused", [{}, {"a": "nan"}])
+def test_a_value_that_is_absent_or_refused_stands_with_its_old_confirmation(refused: dict[str, str]) -> None:
+    before, answers = held(NOW - 30, cpu_avg_5m=0.3), [metric_answer(CPU, {"b": 0.1}, refused=refused)]
+    after = collector.fold(before, answers, ("a", "b"), now_seconds=NOW, keep_seconds=240.0)
+    assert values_of(after, "a") == {CPU.name: Held(0.3, NOW - 30)}
+    assert collector.lagging(after, answers).tolist() == [True, False]
+    later = collector.fold(after, answers, ("a", "b"), now_seconds=NOW + 210, keep_seconds=240.0)
+    assert values_of(later, "a") == {}
+    assert not collector.lagging(later, answers).any()
 
 
 def test_without_a_current_average_the_maxima_of_that_resource_go_too() -> None:
@@ -147,7 +150,7 @@ def of_one_node(before: Mapping[str, Held], node: str, answers: list[collector.M
         kept = before.get(metric.name)
         if answer is not None and node in answer.values:
             found[metric.name] = Held(answer.values[node], NOW)
-        elif answer is None and kept is not None:
+        elif kept is not None:
             found |= {metric.name: kept} if NOW - kept.confirmed_seconds < 240.0 else {}
     if CPU.name not in found and answers[0].answer is not None:
         found.pop(CPU_MAX.name, None)

@@ -8,6 +8,7 @@ import prometheus_client
 import pytest
 
 from annotator import metrics, node_sync
+from annotator.collect import collector
 from annotator.sync_outcome import Outcome
 from kube import errors as kube_errors
 from kube.objects import Node
@@ -19,6 +20,7 @@ from promql.queries import identity, node_queries
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
 
 POLICY = load_policy.defaults()
+NAMES = [metric.name for metric in POLICY.metrics_in_force]
 EXPRESSIONS = {metric.name: node_queries.of_metric(metric) for metric in POLICY.metrics_in_force}
 
 
@@ -204,6 +206,11 @@ def test_a_node_whose_series_vanish_is_missing_not_idle(bench: Bench) -> None:
     bench.load(node_1=0.3, node_2=0.7)
     bench.sync()
     bench.load(node_1=0.3)
+    outcome = bench.sync()
+    assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
+    assert (outcome.without_values, outcome.whole) == ((), False)
+    assert outcome.problems() == [f"last values of 1 of 2 nodes stand and age: node-2 (no series: {', '.join(NAMES)})"]
+    bench.clock.advance(collector.keep_seconds(POLICY.sync.period_seconds, POLICY.sync.stale_after_seconds))
     outcome = bench.sync()
     assert bench.reading("node-2").values == {}
     assert outcome.without_values == ("node-2",)

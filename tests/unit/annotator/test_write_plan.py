@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 
 from annotator.collect.last_good_values import Held, LastGoodValues, NodeSet
@@ -28,6 +29,7 @@ def planned(
     *,
     crane: bool = False,
     again: str = "",
+    lagging: bool = False,
     policy: load_policy.LoadPolicy = POLICY,
 ) -> write_plan.Plan:
     fleet = NodeSet.of([node])
@@ -39,6 +41,7 @@ def planned(
         rules=write_plan.Rules.of(policy, fleet.nodes, crane=crane),
         now_seconds=NOW,
         again=again,
+        lagging=np.array([lagging]),
     )
 
 
@@ -291,6 +294,27 @@ def test_a_heartbeat_leaves_out_every_node_whose_patch_did_not_succeed() -> None
     texts, excluded = write_plan.vouched(stood, [patch_of(name) for name in names], results)
     assert texts == {"written": "new", "quiet": "same"}
     assert excluded == {"failed", "skipped", "gone"}
+
+
+def test_lagging_nodes_are_left_out_and_beyond_the_names_they_hold_the_heartbeat_back() -> None:
+    names = [f"node-{index}" for index in range(heartbeat.EXCLUDED_MOST + 1)]
+    texts, excluded = write_plan.vouched(dict.fromkeys((*names, "quiet"), "old"), [], {}, names)
+    assert excluded == set(names[:-1])
+    assert texts == {names[-1]: "old", "quiet": "old"}
+    book = LastGoodValues.of(
+        {name: {"cpu_avg_5m": Held(0.5, NOW - at)} for name, at in {**dict.fromkeys(names, 60), "quiet": 0}.items()},
+        METRICS,
+    )
+    assert write_plan.confirmed_seconds(book, excluded, now_seconds=NOW) == NOW - 60
+    assert write_plan.confirmed_seconds(book, names, now_seconds=NOW) == NOW
+
+
+def test_a_quiet_node_that_begins_to_lag_is_written_once_with_the_time_of_its_values() -> None:
+    stands = {"cpu_avg_5m": Held(0.3, NOW - 30)}
+    (patch,) = planned(written(cpu_avg_5m=0.3), stands, lagging=True).patches
+    assert json.loads(patch.row.text)["at"] == "2026-11-21T03:59:30Z"
+    assert planned(carrying(patch.row.text), stands, lagging=True).patches == ()
+    assert planned(written(cpu_avg_5m=0.3), stands).patches == ()
 
 
 def test_beyond_the_names_a_heartbeat_holds_a_bucket_is_made_to_differ() -> None:

@@ -1,0 +1,104 @@
+"""Readings of nodes: a reading that is missing or doubtful makes no hot node look idle."""
+
+import math
+
+import pytest
+
+from annotator.collect import collector
+from extender.state import node_cache
+from policy import metrics
+from policy.contract import freshness
+from promql import door
+from tests.reports.register import Before, reported
+from tests.unit.annotator.test_node_sync import EXPRESSIONS, POLICY, Bench
+
+HOT, COOL = 0.95, 0.3
+PERIOD_SECONDS, STALE_SECONDS = POLICY.sync.period_seconds, POLICY.sync.stale_after_seconds
+
+
+class Extender:
+    """An extender's table of the bench's nodes and its heartbeats."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._table = node_cache.NodeTable(metrics.names(POLICY.metrics_in_force))
+
+    def load(self, node: str) -> tuple[float, float]:
+        """The average of a node's CPU as the extender has it now, NaN where it may not be used; and its age."""
+        for each in self._bench.nodes():
+            self._table.node_changed(None, each)
+        now_seconds = self._bench.clock.now()
+        self._table.heartbeat_changed(self._bench.kube.config_maps["ours/evenload-heartbeat"], now_seconds)
+        loads = self._table.loads()
+        row = loads.index[node]
+        effective_seconds = float(loads.effective_seconds[row])
+        usable = freshness.usable(effective_seconds, now_seconds, STALE_SECONDS) == "usable"
+        return float(loads.values[row, 0]) if usable else math.nan, now_seconds - effective_seconds
+
+
+@reported(
+    "readings",
+    "2i2c-org/infrastructure#2646",
+    "prometheus/node_exporter#1161",
+    situation="an overloaded node misses one scrape",
+    expected="its last reading stands, ages alone and is confirmed by the next scrape; one that stays away is missing "
+    "before `staleAfter`",
+    before=Before.WRONG,
+)
+def test_a_hot_node_that_misses_scrapes_stays_hot_until_its_reading_is_old() -> None:
+    bench = Bench()
+    extender = Extender(bench)
+    bench.load(node_1=COOL, node_2=HOT)
+    bench.sync()
+    for _ in range(10):  # quiet: no patch for minutes
+        bench.clock.advance(PERIOD_SECONDS)
+        bench.sync()
+    assert extender.load("node-2") == (HOT, 0.0)
+    bench.load(node_1=COOL)
+    for syncs in (1, 2):
+        bench.clock.advance(PERIOD_SECONDS)
+        bench.sync()
+        assert extender.load("node-2") == (HOT, syncs * PERIOD_SECONDS)
+        assert extender.load("node-1") == (COOL, 0.0), "the others do not age with it"
+        assert Extender(bench).load("node-2") == (HOT, syncs * PERIOD_SECONDS), "nor does a restart forget it"
+    bench.load(node_1=COOL, node_2=HOT)
+    bench.clock.advance(PERIOD_SECONDS)
+    assert bench.sync().whole
+    assert extender.load("node-2") == (HOT, 0.0)
+    bench.load(node_1=COOL)
+    bench.clock.advance(collector.keep_seconds(PERIOD_SECONDS, STALE_SECONDS))
+    bench.sync()
+    assert math.isnan(extender.load("node-2")[0])
+
+
+@reported(
+    "readings",
+    "prometheus/node_exporter#1161",
+    situation="one value of a hot node is NaN, out of range, or of two exporters, for a sync",
+    expected="the last good value stands and ages; the annotator says the node, the metric and the reason",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("samples", "reason"),
+    [
+        pytest.param([math.nan], "nan", id="a frozen exporter"),
+        pytest.param([-3.0], "negative", id="an idle counter that was reset alone"),
+        pytest.param([7.0], "over_range", id="a total that shrank"),
+        pytest.param([0.1, 0.2], "double", id="exporters of two jobs"),
+    ],
+)
+def test_a_doubtful_value_does_not_replace_a_good_one(samples: list[float], reason: str) -> None:
+    bench = Bench()
+    extender = Extender(bench)
+    bench.load(node_1=COOL, node_2=HOT)
+    bench.sync()
+    doubtful = [
+        door.Sample({"instance": "10.0.0.2:9100", "job": str(job)}, value, 0.0) for job, value in enumerate(samples)
+    ]
+    bench.prometheus.answer_samples(
+        EXPRESSIONS["cpu_avg_5m"], door.Sample({"instance": "10.0.0.1:9100"}, COOL, 0.0), *doubtful
+    )
+    bench.clock.advance(PERIOD_SECONDS)
+    outcome = bench.sync()
+    assert extender.load("node-2") == (HOT, PERIOD_SECONDS)
+    assert outcome.problems() == [f"last values of 1 of 2 nodes stand and age: node-2 ({reason}: cpu_avg_5m)"]
