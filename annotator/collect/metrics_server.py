@@ -8,7 +8,7 @@ of them, as ratios of the node's capacity. What cannot be trusted is refused for
     stale, future               its time is over two minutes ago, or over a minute ahead: a late kubelet, another clock
     no_capacity                 the Node says nothing of its capacity
     double                      two items of one node
-    negative, over_range        a ratio that no node can have; it costs that resource only
+    zero, negative, over_range  a ratio that no running node can have; it costs that resource only
 
 A list without one item that can be used counts as a failed query: not all kubelets fall silent at once.
 """
@@ -197,10 +197,15 @@ def _without_impossible(names: Sequence[str], ratios: Floats) -> dict[str, str]:
     refused = {
         name: reason
         for name, ratio in zip(names, ratios.tolist(), strict=True)
-        if ratio == ratio and (reason := load_annotation.invalid_reason(ratio)) is not None
+        if ratio == ratio and (reason := _impossible(ratio)) is not None
     }
-    ratios[(ratios < 0) | (ratios > load_annotation.MAX_RATIO)] = np.nan
+    ratios[(ratios <= 0) | (ratios > load_annotation.MAX_RATIO)] = np.nan
     return refused
+
+
+def _impossible(ratio: float) -> str | None:
+    """Returns why a running node cannot have this ratio; None where it can. Its kubelet alone uses some."""
+    return "zero" if ratio == 0 else load_annotation.invalid_reason(ratio)
 
 
 def refusal(item: NodeMetrics, node: Node, now_seconds: float) -> str | None:
@@ -209,7 +214,7 @@ def refusal(item: NodeMetrics, node: Node, now_seconds: float) -> str | None:
         sample = _sample(item, node, now_seconds)
     except sample_windows.Refusal as error:
         return str(error)
-    reasons = (load_annotation.invalid_reason(ratio) for ratio in (sample.cpu_ratio, sample.memory_ratio))
+    reasons = (_impossible(ratio) for ratio in (sample.cpu_ratio, sample.memory_ratio))
     return next((reason for reason in reasons if reason is not None), None)
 
 

@@ -121,7 +121,8 @@ def nodes_matched(facts: Facts) -> Finding:
     told = findings.few(f"{name} {why}" for name, why in lacking)
     return findings.fail(
         f"{counted}; {told}",
-        "look at metrics-server's log for that kubelet (certificate, address, port 10250), and at the node's clock",
+        "look at metrics-server's log for that kubelet (certificate, address, port 10250), and at the node's clock; if "
+        "zero: `kubectl get --raw /api/v1/nodes/NODE/proxy/stats/summary` says what the kubelet measures",
     )
 
 

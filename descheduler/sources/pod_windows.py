@@ -95,4 +95,6 @@ def _sample(item: PodMetrics | None, now_seconds: float) -> Sequence[float]:
         raise sample_windows.Refusal(f"metrics-server's figures of it are refused: {error}") from error
     if min(amounts) < 0:
         raise sample_windows.Refusal("metrics-server's figures of it are refused: negative")
+    if not amounts[1]:  # no process runs in no memory
+        raise sample_windows.Refusal("metrics-server's figures of it are refused: zero")
     return at_seconds, span_seconds, *amounts

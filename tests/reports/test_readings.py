@@ -4,12 +4,17 @@ import math
 
 import pytest
 
-from annotator.collect import collector
+from annotator.collect import collector, metrics_server
+from descheduler.sources import pod_windows
 from extender.state import node_cache
+from kube import objects
 from policy import metrics
 from policy.contract import freshness
 from promql import door
+from runtime import clock
+from tests import builders
 from tests.reports.register import Before, reported
+from tests.unit.annotator import test_metrics_server
 from tests.unit.annotator.test_node_sync import EXPRESSIONS, POLICY, Bench
 
 HOT, COOL = 0.95, 0.3
@@ -102,3 +107,54 @@ def test_a_doubtful_value_does_not_replace_a_good_one(samples: list[float], reas
     outcome = bench.sync()
     assert extender.load("node-2") == (HOT, PERIOD_SECONDS)
     assert outcome.problems() == [f"last values of 1 of 2 nodes stand and age: node-2 ({reason}: cpu_avg_5m)"]
+
+
+@reported(
+    "readings",
+    "kubernetes-sigs/metrics-server#759",
+    situation="metrics-server says 0 CPU and 0 bytes of a running node",
+    expected="refused as a reading and counted (`zero`); the last good values stand, and doctor names the node",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize("resource", ["both", "cpu", "memory"])
+def test_a_running_node_that_uses_nothing_was_not_measured(resource: str) -> None:
+    bench = test_metrics_server.Bench()
+    bench.run(300, cpu="7600m", memory="30Gi")
+    amounts = {name: "0" for name in ("cpu", "memory") if resource in (name, "both")}
+    outcome = bench.run(30, **{"cpu": "7600m", "memory": "30Gi", **amounts})
+    assert bench.values()["cpu_avg_5m"] == 0.95
+    assert bench.values()["memory_avg_5m"] == 0.9375
+    assert bench.metric("evenload_annotator_invalid_samples_total", reason="zero") == 2 * 3 * len(amounts)
+    assert all(f"{name}_avg_5m" in outcome.unmatched for name in amounts)
+    item = test_metrics_server.item("node-1", bench.clock.now() - 10, **amounts)
+    seen = builders.decoded(item, objects.NodeMetrics)
+    assert metrics_server.refusal(seen, builders.node("node-1"), bench.clock.now()) == "zero"
+
+
+@reported(
+    "readings",
+    "kubernetes-sigs/metrics-server#759",
+    situation="metrics-server says 0 bytes of a running pod",
+    expected="the pod has no usage, which the plan says; idle CPU is usage",
+    before=Before.WRONG,
+)
+def test_a_running_pod_without_memory_was_not_measured() -> None:
+    pod, now_seconds = builders.pod("web-1"), 1000.0
+
+    def windows_of(cpu: str, memory: str) -> pod_windows.PodWindows:
+        windows = pod_windows.PodWindows()
+        windows.follow([pod], POLICY)
+        for at_seconds in range(700, 1000, 30):
+            body = {
+                "metadata": {"name": pod.name, "namespace": pod.namespace},
+                "timestamp": clock.to_rfc3339(at_seconds),
+                "window": "30s",
+                "containers": [{"name": "app", "usage": {"cpu": cpu, "memory": memory}}],
+            }
+            windows.add([builders.decoded(body, objects.PodMetrics)], [pod], now_seconds=at_seconds)
+        return windows
+
+    idle, unmeasured = windows_of("0", "1Gi"), windows_of("250m", "0")
+    assert idle.usage([pod], POLICY, now_seconds=now_seconds)[pod.key].cpu_millicores == 0.0
+    assert unmeasured.usage([pod], POLICY, now_seconds=now_seconds) == {}
+    assert unmeasured.absence(pod, POLICY, now_seconds=now_seconds).endswith("are refused: zero")

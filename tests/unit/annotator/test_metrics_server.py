@@ -165,6 +165,7 @@ BAD: dict[str, dict[str, Any]] = {
     "quantity": {"cpu": "much"},
     "negative": {"cpu": "-1m"},
     "over_range": {"cpu": "12001m"},
+    "zero": {"cpu": "0"},
 }
 
 
@@ -179,7 +180,7 @@ def test_an_item_that_cannot_be_used_costs_its_node_only_and_is_counted(bench: B
     outcome = bench.sync()
     assert bench.values("node-1") == before, "the last good values stand"
     assert bench.values("node-2")["cpu_avg_5m"] == 0.4
-    both = 6.0 if reason not in ("negative", "over_range") else 3.0
+    both = 6.0 if reason not in ("negative", "over_range", "zero") else 3.0
     assert bench.metric("evenload_annotator_invalid_samples_total", reason=reason) == both
     assert (f"{reason}: cpu_avg_5m" in outcome.unmatched, "memory_avg_5m" in outcome.unmatched) == (True, both == 6.0)
 

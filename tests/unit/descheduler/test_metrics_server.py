@@ -168,7 +168,7 @@ def test_the_average_is_over_the_window_and_not_the_last_sample(tmp_path: pathli
     bench = Bench(tmp_path, mode="Observe")
     bench.run(420)
     used = bench.scene.used["default/web-0"]
-    bench.scene.used["default/web-0"] = type(used)(used.key, used.cpu_millicores, 0.0, used.at_seconds)
+    bench.scene.used["default/web-0"] = type(used)(used.key, used.cpu_millicores, 2.0**20, used.at_seconds)
     bench.run(30)
     known = bench.read().pod_usage(bench.policy.current, bench.scene.pods, of_all=9)["default/web-0"]
     assert known.at_seconds == bench.clock.now() - AGE_SECONDS
