@@ -2,8 +2,9 @@
 
 Used by the annotator's collecting and the descheduler's usage. The judge of a value's range comes from the caller
 (`policy.contract.load_annotation.invalid_reason`: nan, infinite, negative, over_range); this module adds `double`:
-several series for one node, of which none is believed, unless they are one target's by the replicas of one Prometheus.
-What those say is one reading while they agree, and else `replicas_disagree`. Refused and absent values are simply not
+several series for one node, of which none is believed, unless they are one target's by the replicas of one Prometheus,
+or by two pods of its exporter (of a query that keeps their labels). What those say is one reading while they agree, and
+else `replicas_disagree`. Refused and absent values are simply not
 in the result, so they can never be read as 0. Nearly every answer is good as a whole, so it is judged as a whole first,
 and value by value only where something is wrong.
 """
@@ -98,7 +99,8 @@ def by_node(
     several: dict[str, str] = {}
     if len(set(known)) < len(known):
         labels = [each for each, node in zip(answer.labels, nodes, strict=True) if node is not None]
-        known, ratios, several = _united(known, ratios, labels, of_replicas)
+        apart = _APART if label == identity.INSTANCE else _APART | {identity.INSTANCE}
+        known, ratios, several = _united(known, ratios, labels, of_replicas=of_replicas, apart=apart)
     values, refused = judged(known, ratios, judge)
     return NodeValues(values, refused | several, tuple(sorted(unmatched)))
 
@@ -107,9 +109,13 @@ def _united(
     nodes: Sequence[str],
     values: Sequence[float],
     labels: Sequence[Mapping[str, str]],
+    *,
     of_replicas: Callable[[Sequence[float]], float | None],
+    apart: frozenset[str],
 ) -> tuple[list[str], list[float], dict[str, str]]:
-    """One value for each node, in two lists, and why others have none."""
+    """One value for each node, in two lists, and why others have none. `apart` are labels by which series of one target
+    may differ.
+    """
     by_node: dict[str, list[int]] = {}
     for place, node in enumerate(nodes):
         by_node.setdefault(node, []).append(place)
@@ -118,7 +124,7 @@ def _united(
     for node, places in by_node.items():
         if len(places) == 1:
             single[node] = values[places[0]]
-        elif not _are_replicas([labels[place] for place in places]):
+        elif not _are_replicas([labels[place] for place in places], apart):
             refused[node] = DOUBLE
         elif (value := of_replicas([values[place] for place in places])) is None:
             refused[node] = REPLICAS_DISAGREE
@@ -127,11 +133,12 @@ def _united(
     return list(single), list(single.values()), refused
 
 
-def _are_replicas(series: Sequence[Mapping[str, str]]) -> bool:
-    """Whether labels of replicas are all by which these series differ: one target, scraped by several."""
-    targets = {
-        frozenset(item for item in labels.items() if item[0] not in identity.REPLICA_LABELS) for labels in series
-    }
+_APART: Final = frozenset((*identity.REPLICA_LABELS, *identity.EXPORTER_LABELS))
+
+
+def _are_replicas(series: Sequence[Mapping[str, str]], apart: frozenset[str]) -> bool:
+    """Whether these labels are all by which the series differ: one target, scraped by several, or under two pods."""
+    targets = {frozenset(item for item in labels.items() if item[0] not in apart) for labels in series}
     return len(targets) == 1 and len({frozenset(labels.items()) for labels in series}) == len(series)
 
 

@@ -62,7 +62,8 @@ def ask(
             asked.append(MetricAnswer(metric, None, unreachable))
             continue
         try:
-            answer = query(metric, node_queries.of_metric(metric, selector=labels.node_selector))
+            selector, label = labels.node_selector, labels.node_label
+            answer = query(metric, node_queries.of_metric(metric, selector=selector, node_label=label))
         except errors.PromqlError as error:
             asked.append(MetricAnswer(metric, None, error))
             answering = len(asked) > 1 and asked[-2].answer is not None

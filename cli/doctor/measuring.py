@@ -141,7 +141,7 @@ def _metrics(means: Means, door: client.Client, settings: Settings, nodes: Seque
 def _metric(
     door: client.Client, metric: Metric, selector: str, directory: identity.Directory, label: str
 ) -> MetricFacts:
-    expression = node_queries.of_metric(metric, selector=selector)
+    expression = node_queries.of_metric(metric, selector=selector, node_label=label)
     try:
         measured = door.measure(expression)
     except errors.PromqlError as error:

@@ -67,11 +67,11 @@ class PrometheusUsage:
         are. Raises PromqlError.
         """
         directory, wanted = self._directory.follow(nodes), usage.metrics_read(policy, nodes)
+        selector, label = self._labels.node_selector, self._labels.node_label
         ratios = {}
         for metric in wanted:
-            answer = self._prometheus.query(
-                node_queries.of_metric(metric, selector=self._labels.node_selector), at_seconds=at_seconds
-            )
+            text = node_queries.of_metric(metric, selector=selector, node_label=label)
+            answer = self._prometheus.query(text, at_seconds=at_seconds)
             ratios[metric.name] = self._by_node(answer, directory, load_annotation.invalid_reason)
         scraped = {metric.resource for metric in wanted}.intersection(metrics.RESOURCES) or set(metrics.RESOURCES)
         times = self._node_times(directory, scraped, at_seconds)
@@ -83,7 +83,8 @@ class PrometheusUsage:
         """The older of the newest scrapes behind the resources, for nodes that have one of each."""
         found: collections.abc.Mapping[str, float] | None = None
         for resource in sorted(resources):
-            text = node_queries.data_time(resource, selector=self._labels.node_selector)
+            selector, label = self._labels.node_selector, self._labels.node_label
+            text = node_queries.data_time(resource, selector=selector, node_label=label)
             answer = self._prometheus.query(text, at_seconds=at_seconds)
             times = self._by_node(answer, directory, invalid_amount, readings.oldest)
             found = times if found is None else _older(found, times)

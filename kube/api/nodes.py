@@ -4,6 +4,7 @@ Decoded by `kube.http.client`; the annotator, the extender and the descheduler r
 """
 
 import functools
+from typing import Final
 
 import msgspec
 
@@ -11,6 +12,8 @@ from kube.api import quantities, resources
 from kube.api.metadata import AnnotatedObject, Condition, Moment, Object, holding, seconds
 from kube.api.resources import Quantity, Resources
 from kube.api.selectors import Taint
+
+HUGE_PAGES: Final = "hugepages-"  # with the size of a page, a resource of its own
 
 
 class Address(msgspec.Struct, frozen=True, gc=False):
@@ -59,8 +62,12 @@ class Node(AnnotatedObject, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def capacity(self) -> Resources:
-        """Returns the amounts of the machine."""
-        return resources.resources(self.status.capacity)
+        """Returns the amounts of the machine; memory is without the pools of huge pages, as that of allocatable and the
+        load of a node are.
+        """
+        whole = resources.resources(self.status.capacity)
+        pools_bytes = sum(amount for name, amount in whole.extended.items() if name.startswith(HUGE_PAGES))
+        return whole._replace(memory_bytes=max(0.0, whole.memory_bytes - pools_bytes)) if pools_bytes else whole
 
     @property
     def ready(self) -> bool:

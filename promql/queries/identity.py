@@ -24,6 +24,22 @@ REPLICA_LABELS: Final = (
     "rule_replica",
     "thanos_ruler_replica",
 )
+INSTANCE: Final = "instance"
+# Labels of the pod that exports, which another pod on the same node replaces at an update or a restart: of its object
+# (prometheus-operator, and configurations that take labels of pods over) and of its template.
+EXPORTER_LABELS: Final = (
+    "app_kubernetes_io_version",
+    "container",
+    "controller_revision_hash",
+    "endpoint",
+    "helm_sh_chart",
+    "kubernetes_pod_name",
+    "pod",
+    "pod_name",
+    "pod_template_generation",
+    "pod_template_hash",
+    "uid",
+)
 MOST_ADDRESSES: Final = 64  # taken of a node; a kubelet may write a megabyte of them
 LONGEST_ADDRESS: Final = 253  # a DNS name
 MOST_LABELS: Final = 65536  # remembered by a directory; ten times the series of 5,000 nodes
@@ -34,7 +50,7 @@ class SeriesLabels(NamedTuple):
     matchers for node-exporter's series and for those of containers.
     """
 
-    node_label: str = "instance"
+    node_label: str = INSTANCE
     node_selector: str = ""
     pod_selector: str = ""
 

@@ -1,10 +1,14 @@
 """The PromQL behind the node windows: one expression per window, answered for ALL nodes at once.
 
 Pure text; the annotator asks them for the annotation and the descheduler for its snapshot, so both see the same
-numbers. Written against node_exporter's series as they come, without recording rules. Four properties matter:
+numbers. Written against node_exporter's series as they come, without recording rules. These properties matter:
 
-* Every label but `cpu` and `mode` is kept, so that two targets which claim the same node (a second job, another
-  cluster behind the same Thanos) arrive as two series and are refused as a double, instead of being averaged away.
+* Every label but `cpu`, `mode` and those of the exporter's pod (`EXPORTER_LABELS`) is kept, so that two targets which
+  claim the same node (a second job, another cluster behind the same Thanos) arrive as two series and are refused as a
+  double, instead of being averaged away. An exporter's pod that replaces another goes on with its series: sums of both
+  are weighed by what each has in the window, and a maximum is over both.
+* Memory is without the pool of huge pages, in use or not: a node whose pool is reserved has no less room for its pods
+  than allocatable, which is without it, too. `MemAvailable` never has it.
 * Each expression ends in `and <the bare series>`: Prometheus marks series stale at the first failed scrape, so a node
   whose exporter died is missing one scrape later, although a 5m rate or a 1d maximum could still answer for it.
 * Idle time is divided by the time of all modes under the same rate. Against the clock, 1 - rate(idle), a node younger
@@ -17,6 +21,9 @@ numbers. Written against node_exporter's series as they come, without recording 
 import functools
 import re
 from typing import NamedTuple, Protocol
+
+from promql.queries import identity
+from promql.queries.identity import INSTANCE
 
 MAX_POINTS = 288  # 1d in steps of 5m; a finer step costs Prometheus more than a peak between two steps is worth
 
@@ -45,44 +52,44 @@ class MetricQuery(Protocol):
     def query(self) -> str | None: ...
 
 
-def of_metric(metric: MetricQuery, *, selector: str = "") -> str:
-    """Returns the metric's own query as it stands, or the built-in one with `selector`; errors as of `expression`."""
+def of_metric(metric: MetricQuery, *, selector: str = "", node_label: str = INSTANCE) -> str:
+    """Returns the metric's own query as it stands, or the built-in one with `selector`; see `expression`."""
     if metric.query is not None:
         return metric.query
     window = Window(metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds)
-    return _expression(window, selector)
+    return _expression(window, selector, node_label)
 
 
-def expression(window: Window, *, selector: str = "") -> str:
-    """The PromQL for one window; `selector` is further matchers (`job="node-exporter"`) for every series.
+def expression(window: Window, *, selector: str = "", node_label: str = INSTANCE) -> str:
+    """The PromQL for one window; `selector` is further matchers (`job="node-exporter"`) for every series, `node_label`
+    names the node: where that is another label, `instance` is one of the exporter's.
 
     cpu    u = 1 - rate of idle time / rate of all time, summed over CPUs (iowait and steal count as busy)
-    memory u = 1 - mean(MemAvailable) / mean(MemTotal)
+    memory u = 1 - sum(MemAvailable) / sum(MemTotal - huge pages), over the scrapes of the window
     Both are ratios 0..1. Raises ValueError for a resource or statistic that is not known.
     """
-    return _expression(window, selector)
+    return _expression(window, selector, node_label)
 
 
 @functools.lru_cache(maxsize=256)  # a policy has a dozen, asked at every sync and cycle
-def _expression(window: Window, selector: str) -> str:
+def _expression(window: Window, selector: str, node_label: str) -> str:
+    present = _present(window.resource, selector, node_label)
     if window.statistic == "avg":
-        return (
-            f"({_average(window.resource, window.window_seconds, selector)}) and {_present(window.resource, selector)}"
-        )
-    inner = _average(window.resource, window.averaging_seconds, selector)
+        return f"({_average(window.resource, window.window_seconds, selector, node_label)}) and {present}"
+    inner = _average(window.resource, window.averaging_seconds, selector, node_label)
     over = f"({inner})[{duration(window.window_seconds)}:{duration(step_seconds(window))}]"
-    return f"{over_time(window.statistic, over)} and {_present(window.resource, selector)}"
+    return f"{over_time(window.statistic, over)} and {present}"
 
 
-def data_time(resource: str, *, selector: str = "") -> str:
+def data_time(resource: str, *, selector: str = "", node_label: str = INSTANCE) -> str:
     """When the newest scrape behind a node's windows was, in Unix seconds, under the labels of `expression`.
 
     An instant query's own time is the evaluation, not the data; a reader that acts on the values asks this too.
     """
     if resource == "cpu":
-        return f"max without (cpu, mode) (timestamp({_idle(selector)}))"
+        return f"max {_without(node_label, *_OF_A_CPU)} (timestamp({_idle(selector)}))"
     if resource == "memory":
-        return f"timestamp(node_memory_MemAvailable_bytes{_braces(selector)})"
+        return f"max {_without(node_label)} (timestamp({_memory('MemAvailable_bytes', selector)}))"
     raise ValueError(f"resource {resource!r} has no built-in query, expected cpu or memory")
 
 
@@ -91,15 +98,15 @@ def scrapes(resource: str, window_seconds: float, *, selector: str = "") -> str:
     if resource not in ("cpu", "memory"):
         raise ValueError(f"resource {resource!r} has no built-in query, expected cpu or memory")
     # of memory also for CPU: one series a node, from the same scrape of the same exporter
-    return (
-        f"quantile(0.5, count_over_time(node_memory_MemAvailable_bytes{_braces(selector)}[{duration(window_seconds)}]))"
-    )
+    counted = f"count_over_time({_memory('MemAvailable_bytes', selector)}[{duration(window_seconds)}])"
+    return f"quantile(0.5, sum {_without()} ({counted}))"
 
 
 def known_share(seconds: float, *, selector: str = "") -> str:
     """The share of the nodes with series now that had series so long ago; without a series if none had."""
-    series = f"node_memory_MemAvailable_bytes{_braces(selector)}"
-    return f"count({series} offset {duration(seconds)} and {series}) / count({series})"
+    series = _memory("MemAvailable_bytes", selector)
+    now, then = (f"max {_without()} ({each})" for each in (series, f"{series} offset {duration(seconds)}"))
+    return f"count({then} and {now}) / count({now})"
 
 
 def step_seconds(window: Window) -> float:
@@ -115,28 +122,45 @@ def duration(seconds: float) -> str:
     return f"{millis // 1000}s" if millis % 1000 == 0 else f"{millis}ms"
 
 
-def _average(resource: str, seconds: float, selector: str) -> str:
+def _average(resource: str, seconds: float, selector: str, node_label: str) -> str:
     span = duration(seconds)
     if resource == "cpu":
         idle, all_modes = (
-            f"sum without (cpu, mode) (rate({series}[{span}]))"
+            f"sum {_without(node_label, *_OF_A_CPU)} (rate({series}[{span}]))"
             for series in (_idle(selector), _CPU_SECONDS + _braces(selector))
         )
         return f"1 - {idle} / {all_modes}"
     if resource == "memory":
-        available, total = (f"avg_over_time(node_memory_{name}_bytes{_braces(selector)}[{span}])" for name in _MEMORY)
-        return f"1 - {available} / {total}"
+        available, total, pools, pages = (
+            f"sum_over_time({_memory(name, selector)}[{span}])"
+            for name in ("MemAvailable_bytes", "MemTotal_bytes", "Hugetlb_bytes", "HugePages_Total")
+        )
+        page_bytes = f"max_over_time({_memory('Hugepagesize_bytes', selector)}[{span}])"
+        ordinary = (
+            f"{total} - ({pools} or {pages} * {page_bytes} or 0 * {total})"  # without pools of kernels before 4.20
+        )
+        return f"1 - sum {_without(node_label)} ({available}) / sum {_without(node_label)} ({ordinary})"
     raise ValueError(f"resource {resource!r} has no built-in query, expected cpu or memory; give the metric a `query`")
 
 
 _CPU_SECONDS = "node_cpu_seconds_total"
-_MEMORY = ("MemAvailable", "MemTotal")
+_OF_A_CPU = ("cpu", "mode")
 
 
-def _present(resource: str, selector: str) -> str:
+def _present(resource: str, selector: str, node_label: str) -> str:
     if resource == "cpu":
-        return f"avg without (cpu, mode) ({_idle(selector)})"
-    return f"node_memory_MemAvailable_bytes{_braces(selector)}"
+        return f"max {_without(node_label, *_OF_A_CPU)} ({_idle(selector)})"
+    return f"max {_without(node_label)} ({_memory('MemAvailable_bytes', selector)})"
+
+
+def _without(node_label: str = INSTANCE, *labels: str) -> str:
+    """The clause that keeps the labels of a target and drops these, and those of the exporter's pod."""
+    instance = () if node_label == INSTANCE else (INSTANCE,)
+    return f"without ({', '.join((*labels, *identity.EXPORTER_LABELS, *instance))})"
+
+
+def _memory(name: str, selector: str) -> str:
+    return f"node_memory_{name}{_braces(selector)}"
 
 
 def over_time(statistic: str, over: str) -> str:

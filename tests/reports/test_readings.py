@@ -1,23 +1,26 @@
 """Readings of nodes: a reading that is missing or doubtful makes no hot node look idle."""
 
 import math
+from typing import Any
 
 import pytest
 
 from annotator.collect import collector, metrics_server
+from descheduler.snapshot import usage
 from descheduler.sources import pod_windows
 from extender.state import node_cache
 from kube import objects
 from policy import metrics
-from policy.contract import freshness
-from promql import door
+from policy.contract import freshness, load_annotation
+from promql import door, readings
+from promql.queries import identity
 from runtime import clock
 from tests import builders
 from tests.reports.register import Before, reported
 from tests.unit.annotator import test_metrics_server
 from tests.unit.annotator.test_node_sync import EXPRESSIONS, POLICY, Bench
 
-HOT, COOL = 0.95, 0.3
+HOT, COOL, GIB = 0.95, 0.3, 2**30
 PERIOD_SECONDS, STALE_SECONDS = POLICY.sync.period_seconds, POLICY.sync.stale_after_seconds
 
 
@@ -158,3 +161,51 @@ def test_a_running_pod_without_memory_was_not_measured() -> None:
     assert idle.usage([pod], POLICY, now_seconds=now_seconds)[pod.key].cpu_millicores == 0.0
     assert unmeasured.usage([pod], POLICY, now_seconds=now_seconds) == {}
     assert unmeasured.absence(pod, POLICY, now_seconds=now_seconds).endswith("are refused: zero")
+
+
+@reported(
+    "readings",
+    "vexxhost/atmosphere#3934",
+    situation="720 of 768 GiB are reserved as huge pages: the node's capacity has them, its allocatable memory has not",
+    expected="load, shares of pods and predictions are of the 48 GiB without the pool",
+    before=Before.WRONG,
+)
+def test_shares_are_of_the_memory_without_the_pool_of_huge_pages() -> None:
+    node = builders.node("node-1", memory="46Gi", mutate=_with_pool)
+    assert (node.capacity.memory_bytes, node.allocatable.memory_bytes) == (48 * GIB, 46 * GIB)
+    pod = usage.PodUsage("shop/web-1", 500.0, 12.0 * GIB, 1000.0)
+    assert usage.share(pod, node.capacity, usage.Resource.MEMORY) == 0.25
+    bench = _PoolBench()
+    bench.run(300, memory="30Gi")
+    assert bench.values()["memory_avg_5m"] == 0.625
+
+
+def _with_pool(body: dict[str, Any]) -> None:
+    body["status"]["capacity"] |= {"memory": "768Gi", "hugepages-1Gi": "704Gi", "hugepages-2Mi": "16Gi"}
+
+
+class _PoolBench(test_metrics_server.Bench):
+    """Nodes with pools of huge pages."""
+
+    def nodes(self) -> list[objects.Node]:
+        carried = {name: {load_annotation.KEY: text} for name, text in self.texts.items()}
+        return [builders.node(name, annotations=carried.get(name), mutate=_with_pool) for name in self.names]
+
+
+@reported(
+    "readings",
+    "giantswarm/prometheus-meta-operator#823",
+    situation="a query of the policy's own, or a rule of an earlier version, keeps the label of the exporter's pod",
+    expected="one reading while the series of both pods agree; else the last good one stands (`replicas_disagree`)",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(("second", "reason"), [(0.9, None), (0.2, "replicas_disagree")])
+def test_series_of_two_pods_of_one_exporter_are_one_target(second: float, reason: str | None) -> None:
+    directory = identity.build([identity.NodeAddress("node-1", ("10.0.0.1",))])
+    target = {"instance": "10.0.0.1:9100", "job": "node-exporter"}
+    answer = door.Answer.of(
+        door.Sample({**target, "pod": pod}, value, 0.0) for pod, value in (("ne-a", HOT), ("ne-b", second))
+    )
+    found = readings.by_node(answer, directory, label="instance", judge=load_annotation.invalid_reason)
+    assert found.values == ({} if reason else {"node-1": HOT})
+    assert found.refused == ({"node-1": reason} if reason else {})

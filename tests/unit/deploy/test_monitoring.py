@@ -26,7 +26,7 @@ from descheduler.ledger import rows
 from descheduler.planning import verdicts
 from extender import metrics as extender_metrics
 from extender.http import tls
-from promql.queries import node_queries
+from promql.queries import identity, node_queries
 from promql.queries.node_queries import Window
 from tests import exported, metric_docs, promql_text
 
@@ -37,10 +37,14 @@ RUNBOOKS, DOCS = ROOT / "docs" / "runbooks", ROOT / "docs"
 SERVICES: Final = ("annotator", "descheduler", "extender")
 # what Prometheus gives every series of a target that prometheus-operator found
 TARGET: Final = frozenset({"job", "instance", "namespace", "pod", "service", "container", "endpoint"})
+EXPORTER: Final = frozenset(identity.EXPORTER_LABELS)  # which a configuration may take over from pods
 # not ours: Prometheus' own, node-exporter's, kube-scheduler's; with the labels that we ask by
 FOREIGN: Final = {
     "ALERTS": {"alertname", "alertstate"},
     "node_cpu_seconds_total": {"cpu", "mode"},
+    "node_memory_HugePages_Total": set[str](),
+    "node_memory_Hugepagesize_bytes": set[str](),
+    "node_memory_Hugetlb_bytes": set[str](),
     "node_memory_MemAvailable_bytes": set[str](),
     "node_memory_MemTotal_bytes": set[str](),
     "scheduler_pending_pods": {"queue"},
@@ -154,7 +158,7 @@ def test_what_is_grouped_joined_and_shown_by_are_labels_that_are_there() -> None
     panels = set(of_panels())
     for selector in EVERY:
         found = promql_text.names(selector.expression)
-        there = TARGET | found.strings | {label for one in found.selectors for label in labels(one.name)}
+        there = TARGET | EXPORTER | found.strings | {label for one in found.selectors for label in labels(one.name)}
         assert found.grouped | found.joined <= there, selector.where
         grouped = selector in panels and "topk" not in selector.expression
         assert selector.shown <= (found.grouped if grouped else there), selector.where

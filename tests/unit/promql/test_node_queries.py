@@ -9,14 +9,22 @@ def window(resource: str, statistic: str, seconds: float, averaging_seconds: flo
     return node_queries.Window(resource, statistic, seconds, averaging_seconds)
 
 
+EXPORTER = (
+    "app_kubernetes_io_version, container, controller_revision_hash, endpoint, helm_sh_chart, kubernetes_pod_name,"
+    " pod, pod_name, pod_template_generation, pod_template_hash, uid"
+)
 CPU_AVG = (
-    '(1 - sum without (cpu, mode) (rate(node_cpu_seconds_total{mode="idle"}[300s]))'
-    " / sum without (cpu, mode) (rate(node_cpu_seconds_total[300s])))"
-    ' and avg without (cpu, mode) (node_cpu_seconds_total{mode="idle"})'
+    f'(1 - sum without (cpu, mode, {EXPORTER}) (rate(node_cpu_seconds_total{{mode="idle"}}[300s]))'
+    f" / sum without (cpu, mode, {EXPORTER}) (rate(node_cpu_seconds_total[300s])))"
+    f' and max without (cpu, mode, {EXPORTER}) (node_cpu_seconds_total{{mode="idle"}})'
 )
 MEMORY_MAX = (
-    "max_over_time((1 - avg_over_time(node_memory_MemAvailable_bytes[300s])"
-    " / avg_over_time(node_memory_MemTotal_bytes[300s]))[3600s:75s]) and node_memory_MemAvailable_bytes"
+    f"max_over_time((1 - sum without ({EXPORTER}) (sum_over_time(node_memory_MemAvailable_bytes[300s]))"
+    f" / sum without ({EXPORTER}) (sum_over_time(node_memory_MemTotal_bytes[300s])"
+    " - (sum_over_time(node_memory_Hugetlb_bytes[300s])"
+    " or sum_over_time(node_memory_HugePages_Total[300s]) * max_over_time(node_memory_Hugepagesize_bytes[300s])"
+    " or 0 * sum_over_time(node_memory_MemTotal_bytes[300s]))))[3600s:75s])"
+    f" and max without ({EXPORTER}) (node_memory_MemAvailable_bytes)"
 )
 
 
@@ -34,7 +42,16 @@ def test_a_window_has_one_expression_for_all_nodes(wanted: node_queries.Window, 
 def test_a_selector_reaches_every_series_of_the_expression() -> None:
     text = node_queries.expression(window("memory", "p95", 60.0, 20.0), selector='job="node"')
     assert text.startswith("quantile_over_time(0.95, (")
-    assert text.count("node_memory_") == text.count('{job="node"}') == 3
+    assert text.count("node_memory_") == text.count('{job="node"}') == 7
+
+
+def test_where_another_label_names_the_node_instance_is_one_of_the_exporters() -> None:
+    for resource in ("cpu", "memory"):
+        for text in (
+            node_queries.expression(window(resource, "max", 3600.0), node_label="node"),
+            node_queries.data_time(resource, node_label="node"),
+        ):
+            assert text.count("without (") == text.count(f"{EXPORTER}, instance)")
 
 
 @pytest.mark.parametrize(
@@ -75,5 +92,5 @@ def test_pod_queries_leave_out_the_pod_cgroup_and_the_pause_container() -> None:
 
 
 def test_the_data_time_is_asked_under_the_labels_of_the_values() -> None:
-    assert "without (cpu, mode) (timestamp(" in node_queries.data_time("cpu")
-    assert node_queries.data_time("memory") == "timestamp(node_memory_MemAvailable_bytes)"
+    assert f"max without (cpu, mode, {EXPORTER}) (timestamp(" in node_queries.data_time("cpu")
+    assert node_queries.data_time("memory") == f"max without ({EXPORTER}) (timestamp(node_memory_MemAvailable_bytes))"

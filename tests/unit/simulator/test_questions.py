@@ -60,7 +60,8 @@ def test_every_metric_of_the_default_policy_is_understood(metric: metrics.Metric
     ],
 )
 def test_what_no_service_builds_is_a_bad_query_that_says_what_is_known(text: str) -> None:
-    with pytest.raises(errors.BadQuery, match=re.escape(f"does not know `{text}`; expected what the services build")):
+    shown = f"{text[:100]}…" if len(text) > 100 else text
+    with pytest.raises(errors.BadQuery, match=re.escape(f"does not know `{shown}`; expected what the services build")):
         expressions.Book().meaning(text)
 
 

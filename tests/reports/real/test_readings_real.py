@@ -1,0 +1,218 @@
+"""Readings of nodes by the real promtool: series of exporters, and the figures of the built-in queries over them."""
+
+import collections.abc
+import json
+import pathlib
+import subprocess
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from cluster import binaries
+from policy import metrics
+from promql.queries import node_queries, recording_rules
+from promql.queries.node_queries import Window
+from tests.reports.register import Before, reported
+
+pytestmark = pytest.mark.cluster
+WINDOWS: Final = {
+    one.name: Window(one.resource, one.statistic, one.window_seconds, one.averaging_seconds) for one in metrics.BUILT_IN
+}
+TARGET: Final = {"instance": "10.0.0.1:9100", "job": "node-exporter"}
+GIB: Final = 2**30
+Series = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def promtool() -> str:
+    """The real one."""
+    tools = [tool for tool in binaries.TOOLS if tool.name == "promtool"]
+    return str(binaries.find_or_build(tools)["promtool"])
+
+
+def braces(labels: collections.abc.Mapping[str, str]) -> str:
+    """Labels as promtool writes them."""
+    return "{" + ",".join(f'{label}="{value}"' for label, value in labels.items()) + "}"
+
+
+def one_series(name: str, values: str, **labels: str) -> Series:
+    """A series of the target; one value every 30 s from 0 on."""
+    return {"series": name + braces({**TARGET, **labels}), "values": values}
+
+
+def cpus(idle: str, busy: str, **labels: str) -> list[Series]:
+    """Counters of two CPUs."""
+    return [
+        one_series("node_cpu_seconds_total", values, cpu=cpu, mode=mode, **labels)
+        for cpu in "01"
+        for mode, values in (("idle", idle), ("user", busy))
+    ]
+
+
+def asked(expression: str, at: str, expected: float | None, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """A question at a time, rounded to a thousandth; None expects no series."""
+    samples = [] if expected is None else [{"labels": braces(labels or TARGET), "value": expected}]
+    return {"expr": f"round({expression}, 0.001)", "eval_time": at, "exp_samples": samples}
+
+
+def raw(metric: str, **options: str) -> str:
+    return node_queries.expression(WINDOWS[metric], **options)
+
+
+def check(promtool: str, directory: pathlib.Path, series: list[Series], questions: list[dict[str, Any]]) -> None:
+    """Fails with promtool's words where a figure is another one; the shipped recording rules are loaded."""
+    rules = directory / "rules.yaml"
+    document = recording_rules.document(recording_rules.groups(WINDOWS))
+    rules.write_text(yaml.safe_dump(document), encoding="utf-8")
+    test = {"interval": "30s", "input_series": series, "promql_expr_test": questions}
+    content = {"rule_files": [str(rules)], "evaluation_interval": "30s", "tests": [test]}
+    (directory / "test.yaml").write_text(json.dumps(content), encoding="utf-8")
+    words = [promtool, "test", "rules", str(directory / "test.yaml")]
+    answer = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def replaced(old: dict[str, str], new: dict[str, str], ends: str = " stale") -> list[Series]:
+    """At 30 min 30 s another exporter goes on with a node's counters: 90 % in use before, 20 % after."""
+    before = cpus(f"1000+3x60{ends}", f"1000+27x60{ends}", **old)
+    return before + cpus("_x61 1204+24x139", "_x61 2647+6x139", **new)
+
+
+@reported(
+    "readings",
+    "giantswarm/prometheus-meta-operator#823",
+    "prometheus/node_exporter#1842",
+    situation="the exporter's pod is replaced: series of two pods for one node, or labels of a new release",
+    expected="one reading, weighed by the scrapes of both; maxima of an hour and a day go on, also in recording rules",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("old", "new", "ends"),
+    [
+        pytest.param({"pod": "ne-aaaaa"}, {"pod": "ne-bbbbb"}, " stale", id="another pod"),
+        pytest.param({"pod": "ne-aaaaa"}, {"pod": "ne-bbbbb"}, "", id="and no stale marker, as from some agents"),
+        pytest.param(
+            {"pod": "ne-aaaaa", "endpoint": "metrics", "helm_sh_chart": "ne-4.1", "app_kubernetes_io_version": "1.8"},
+            {"pod": "ne-bbbbb", "endpoint": "http", "helm_sh_chart": "ne-4.2", "app_kubernetes_io_version": "1.9"},
+            " stale",
+            id="another release of its chart",
+        ),
+    ],
+)
+def test_another_pod_of_the_exporter_goes_on_with_the_reading(
+    promtool: str, tmp_path: pathlib.Path, old: dict[str, str], new: dict[str, str], ends: str
+) -> None:
+    at = (("29m", 0.9), ("31m", 0.9), ("45m", 0.9), ("89m", 0.9))
+    questions = [
+        asked(text, time, value)
+        for time, value in at
+        for text in (raw("cpu_max_1h"), recording_rules.record("cpu_max_1h"), raw("cpu_max_1d"))
+    ]
+    questions += [
+        asked(raw("cpu_avg_5m"), time, value) for time, value in (("29m", 0.9), ("30m30s", 0.9), ("45m", 0.2))
+    ]
+    questions += [asked(f"({raw('cpu_avg_5m')}) > 0.7", "31m", 0.795), asked(raw("cpu_avg_5m"), "36m", 0.2)]
+    questions += [
+        {
+            "expr": f"{node_queries.data_time('cpu')}",
+            "eval_time": "31m10s",
+            "exp_samples": [{"labels": braces(TARGET), "value": 1860}],
+        }
+    ]
+    check(promtool, tmp_path, replaced(old, new, ends), questions)
+
+
+@reported(
+    "readings",
+    "prometheus/node_exporter#1842",
+    situation="an exporter without the host's network gets another address, and a label of the target names the node",
+    expected="one reading by that label, as above",
+    before=Before.WRONG,
+)
+def test_another_address_of_the_exporter_goes_on_where_a_label_names_the_node(
+    promtool: str, tmp_path: pathlib.Path
+) -> None:
+    series = replaced({"instance": "10.1.0.7:9100", "node": "a"}, {"instance": "10.1.0.9:9100", "node": "a"})
+    labels = {"job": "node-exporter", "node": "a"}
+    questions = [asked(raw("cpu_max_1h", node_label="node"), at, 0.9, labels) for at in ("29m", "31m", "45m")]
+    check(promtool, tmp_path, series, questions)
+
+
+@reported(
+    "readings",
+    "prometheus-operator/prometheus-operator#6548",
+    situation="two jobs scrape the exporter of one node",
+    expected="two series, refused as a double: no mean of targets that may be two machines",
+    before=Before.RIGHT,
+)
+def test_two_jobs_stay_two_series(promtool: str, tmp_path: pathlib.Path) -> None:
+    series = cpus("0+3x200", "0+27x200") + cpus("0+24x200", "0+6x200", job="other")
+    samples = [
+        {"labels": braces({**TARGET, "job": job}), "value": value}
+        for job, value in (("node-exporter", 0.9), ("other", 0.2))
+    ]
+    question = {"expr": f"round({raw('cpu_avg_5m')}, 0.001)", "eval_time": "30m", "exp_samples": samples}
+    check(promtool, tmp_path, series, [question])
+
+
+@reported(
+    "readings",
+    "prometheus/node_exporter#1161",
+    situation="a machine is started anew: all counters begin at 0, and its exporter is away for two minutes",
+    expected="the counters' reset is no load and no idle time; the maximum goes on",
+    before=Before.RIGHT,
+)
+def test_a_machine_that_starts_anew_is_neither_idle_nor_hot(promtool: str, tmp_path: pathlib.Path) -> None:
+    series = cpus("90000+3x60 stale _x4 0.5+3x139", "90000+27x60 stale _x4 4.5+27x139")
+    questions = [asked(raw("cpu_avg_5m"), at, 0.9) for at in ("30m", "34m", "36m", "45m")]
+    questions += [asked(raw("cpu_max_1h"), at, 0.9) for at in ("34m", "45m", "90m")]
+    check(promtool, tmp_path, series, [*questions, asked(raw("cpu_max_1h"), "32m", None)])
+
+
+def meminfo(total_gib: int, available_gib: int, **others: float) -> list[Series]:
+    """The memory of a node; further series without their prefix."""
+    amounts: dict[str, float] = {"MemTotal_bytes": total_gib * GIB, "MemAvailable_bytes": available_gib * GIB, **others}
+    return [one_series(f"node_memory_{name}", f"{value:.0f}x200") for name, value in amounts.items()]
+
+
+@reported(
+    "readings",
+    "vexxhost/atmosphere#3934",
+    situation="720 of 768 GiB are reserved as huge pages and free; 30 of the other 48 GiB are in use",
+    expected="0.625: memory without the pool, as allocatable is; the same while pods use the pages",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    "pool",
+    [
+        pytest.param(
+            {"HugePages_Total": 720, "HugePages_Free": 720, "Hugepagesize_bytes": GIB}, id="a kernel without Hugetlb"
+        ),
+        pytest.param(
+            {"HugePages_Total": 368640, "Hugepagesize_bytes": 2 * 2**20, "Hugetlb_bytes": 720 * GIB}, id="2 MiB"
+        ),
+        pytest.param(
+            {"HugePages_Total": 0, "Hugepagesize_bytes": 2 * 2**20, "Hugetlb_bytes": 720 * GIB},
+            id="pages of another size than the kernel's default",
+        ),
+    ],
+)
+def test_memory_is_without_the_pool_of_huge_pages(
+    promtool: str, tmp_path: pathlib.Path, pool: dict[str, float]
+) -> None:
+    names = ("memory_avg_5m", "memory_max_1h")
+    texts = [*(raw(name) for name in names), *map(recording_rules.record, names)]
+    check(promtool, tmp_path, meminfo(768, 18, **pool), [asked(text, "30m", 0.625) for text in texts])
+
+
+@reported(
+    "readings",
+    "vexxhost/atmosphere#3934",
+    situation="a node without huge pages, or whose exporter says nothing of them",
+    expected="its memory as ever",
+    before=Before.RIGHT,
+)
+@pytest.mark.parametrize("pool", [{}, {"HugePages_Total": 0, "Hugepagesize_bytes": 2 * 2**20, "Hugetlb_bytes": 0}])
+def test_memory_without_a_pool_is_what_it_was(promtool: str, tmp_path: pathlib.Path, pool: dict[str, float]) -> None:
+    check(promtool, tmp_path, meminfo(64, 16, **pool), [asked(raw("memory_avg_5m"), "30m", 0.75)])
