@@ -9,7 +9,7 @@ from typing import Final
 
 from annotator.collect.collector import MetricAnswer
 from kube.objects import Node
-from promql.queries.identity import Directory, SeriesLabels
+from promql.queries.identity import Claim, Directory, SeriesLabels
 
 SHOWN: Final = 3
 
@@ -83,10 +83,16 @@ def _unanswered(node: str, metric_answers: Sequence[MetricAnswer]) -> str:
 def claims(directory: Directory) -> str:
     """ "node-9 claims 10.0.0.3, which stays with node-3"; "" where no node claims another's address."""
     found = [
-        f"{', '.join(claim.others[:SHOWN])} claims {address}, which stays with {claim.holder}"
+        f"{', '.join(claim.others[:SHOWN])} claims {address}, which {_holds(claim)}"
         for address, claim in sorted(directory.contested.items())
     ]
     return "; ".join(found[:SHOWN]) + (f"; {len(found) - SHOWN} more addresses" if len(found) > SHOWN else "")
+
+
+def _holds(claim: Claim) -> str:
+    if claim.holder == claim.owner:
+        return f"stays with {claim.holder}"
+    return f"{claim.holder} has while {claim.owner} is not Ready"
 
 
 def _words(node: Node) -> list[str]:

@@ -25,7 +25,10 @@ MANY_SAMPLES: Final = 5_000_000  # one query; Prometheus' own --query.max-sample
 LONGEST_SCRAPE_SECONDS: Final = 60.0
 SCRAPES_PER_WINDOW: Final = 4  # a rate over fewer says little, and one failed scrape would leave it empty
 RECORDED = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*:[a-zA-Z0-9_:]+")
-_TRUE_ADDRESSES = "look at that node: what its kubelet writes into status.addresses, and who may be the kubelet there"
+_TRUE_ADDRESSES = (
+    "look at that node: what its kubelet writes into status.addresses, and who may be the kubelet there; if its "
+    "machine is gone: kubectl delete node NAME"
+)
 _LOAD_RULES = "load deploy/monitoring/evenload-rules.yaml into Prometheus"
 _USE_RULES = (
     "let recording rules compute the windows: load deploy/monitoring/evenload-rules.yaml into Prometheus and put the "

@@ -1,4 +1,4 @@
-"""Which node a series speaks of: its label holds a name or an address, with or without a port.
+"""Which node a series speaks of: its label holds a name or an address, with or without a port or a port's name.
 
 Annotator and descheduler ask for the directory of their nodes once per cycle, by plain names and addresses (this
 package knows no Kubernetes types), and `promql.readings` asks it of every series. Nodes come and go seldom, and the
@@ -7,9 +7,16 @@ asked.
 
 A kubelet writes its node's addresses, and may write those of others. An address stays with the node that had it in the
 directory before. At the first one it goes to the claimant in dispute with the fewest other nodes, of these to the
-oldest: a node that claims all addresses is in dispute with all. What is claimed in vain is in `contested`.
+oldest: a node that claims all addresses is in dispute with all. What is claimed in vain is in `contested`. While that
+node is not Ready and another claimant is, the other one has the address: a dead Node object may keep the address that
+its successor got.
+
+A host's short name leads to the node with its full name, and the other way round, where no second node has that short
+name, and no series of the same answer names the node in full.
 """
 
+import ipaddress
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
@@ -56,11 +63,14 @@ class SeriesLabels(NamedTuple):
 
 
 class NodeAddress(NamedTuple):
-    """A node's name and every other word it goes by: hostname, internal address, DNS names; and when it was created."""
+    """A node's name and every other word it goes by: hostname, internal address, DNS names; when it was created, and
+    whether it is Ready.
+    """
 
     name: str
     addresses: tuple[str, ...] = ()
     created_at_seconds: float = 0.0
+    ready: bool = True
 
 
 class Addressed(Protocol):
@@ -79,13 +89,16 @@ class NamedNode(Protocol):
     def addresses(self) -> Sequence[Addressed]: ...
     @property
     def created_at_seconds(self) -> float: ...
+    @property
+    def ready(self) -> bool: ...
 
 
 class Claim(NamedTuple):
-    """An address that several nodes claim: the one that has it, and the others."""
+    """An address that several nodes claim: the one that has it, the others, and the one that has it while Ready."""
 
     holder: str
     others: tuple[str, ...]
+    owner: str
 
 
 class _Labels(dict[str, str | None]):
@@ -96,34 +109,67 @@ class _Labels(dict[str, str | None]):
         self._names = names
 
     def __missing__(self, label: str) -> str | None:
-        key = label.strip().lower()
-        node = self._names.get(key) or self._names.get(without_port(key))
         if len(self) >= MOST_LABELS:  # other machines' series, which change for ever
             self.clear()
-        self[label] = node
+        node = self[label] = self._node(label.strip().lower())
         return node
+
+    def _node(self, label: str) -> str | None:
+        return self._names.get(_canonical(label)) or self._names.get(_canonical(without_port(label)))
+
+
+class _HostLabels(_Labels):
+    """Labels by the first part of a host's name: `names` are those of nodes by that part, without ambiguous ones. The
+    label or the node has to be short, or they are of two domains.
+    """
+
+    def _node(self, label: str) -> str | None:
+        host = _canonical(without_port(label))
+        first = _first_part(host)
+        node = self._names.get(first)
+        return node if node is not None and (host == first or "." not in node) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Lower-case name or address -> node name; `contested` are the addresses that several nodes claim."""
+    """Lower-case name or address -> node name; `contested` are the addresses that several nodes claim, `hosts` the
+    nodes by the first part of their names, where only one has it.
+    """
 
     names: Mapping[str, str]
     contested: Mapping[str, Claim] = field(default_factory=dict)
+    hosts: Mapping[str, str] = field(default_factory=dict)
     _labels: _Labels = field(init=False, repr=False, compare=False)
+    _host_labels: _Labels = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Begin with nothing remembered."""
         object.__setattr__(self, "_labels", _Labels(self.names))
+        object.__setattr__(self, "_host_labels", _HostLabels(self.hosts))
 
     def resolve(self, label: str) -> str | None:
-        """The node behind "worker-1", "10.0.0.7", "worker-1:9100", "[fd00::7]:9100"; None if there is none or more."""
-        return self._labels[label]
+        """The node behind "worker-1", "10.0.0.7", "worker-1:9100", "[fd00::7]:metrics", "worker-1.example.org"; None if
+        there is none or more.
+        """
+        return self._labels[label] or self._host_labels[label]
 
-    def resolved(self, labels: Iterable[str]) -> Sequence[str | None]:
-        """`resolve` of many, in their order."""
-        found = self._labels
-        return [found[label] for label in labels]
+    def resolved(self, labels: Sequence[str]) -> Sequence[str | None]:
+        """`resolve` of the labels of an answer, in their order. A node that one of them names has no other by the first
+        part of a host's name: that is another machine's.
+        """
+        exact = self._labels
+        nodes = [exact[label] for label in labels]
+        if None not in nodes:
+            return nodes
+        hosts, named = self._host_labels, frozenset(nodes)
+        return [
+            hosts[label] if node is None and hosts[label] not in named else node
+            for label, node in zip(labels, nodes, strict=True)
+        ]
+
+    def owner(self, address: str) -> str | None:
+        """The node that has an address while it is Ready."""
+        return self.contested[address].owner if address in self.contested else self.names.get(address)
 
 
 def build(nodes: Iterable[NodeAddress], before: Directory | None = None) -> Directory:
@@ -138,19 +184,54 @@ def build(nodes: Iterable[NodeAddress], before: Directory | None = None) -> Dire
             if key and key not in own:
                 claims.setdefault(key, {})[node.name] = None
     claimants = {key: tuple(names) for key, names in claims.items()}
+    contested = _contested(claimants, {node.name: node for node in every}, before)
+    single = {key: contested[key].holder if key in contested else names[0] for key, names in claimants.items()}
+    return Directory(single | own, contested, _hosts(own))
+
+
+def _contested(
+    claimants: Mapping[str, Sequence[str]], nodes: Mapping[str, NodeAddress], before: Directory | None
+) -> dict[str, Claim]:
+    """The claims of addresses that have more than one claimant."""
     disputes = {key: names for key, names in claimants.items() if len(names) > 1}
-    held = before.names if before is not None else {}
-    rank = _ranks(disputes, {node.name: node for node in every})
+    rank = _ranks(disputes, nodes)
     contested: dict[str, Claim] = {}
     for key, names in disputes.items():
-        holder = held[key] if held.get(key) in names else min(names, key=rank.__getitem__)
-        contested[key] = Claim(holder, tuple(sorted(name for name in names if name != holder)))
-    single = {key: contested[key].holder if key in contested else names[0] for key, names in claimants.items()}
-    return Directory(single | own, contested)
+        former = before.owner(key) if before is not None else None
+        owner = former if former is not None and former in names else min(names, key=rank.__getitem__)
+        ready = [name for name in names if nodes[name].ready]
+        holder = owner if owner in ready or not ready else min(ready, key=rank.__getitem__)
+        contested[key] = Claim(holder, tuple(sorted(name for name in names if name != holder)), owner)
+    return contested
+
+
+def _hosts(own: Mapping[str, str]) -> dict[str, str]:
+    """Nodes by the first part of their names, of those that share it with no other."""
+    hosts: dict[str, list[str]] = {}
+    for key, name in own.items():
+        hosts.setdefault(_first_part(key), []).append(name)
+    return {first: names[0] for first, names in hosts.items() if len(names) == 1}
+
+
+def _first_part(host: str) -> str:
+    """The short name of a host; an address is whole."""
+    first = host.partition(".")[0]
+    return host if first.isdigit() or ":" in host else first
 
 
 def _key(address: str) -> str:
-    return address.strip().lower() if len(address) <= LONGEST_ADDRESS else ""
+    return _canonical(address.strip().lower()) if len(address) <= LONGEST_ADDRESS else ""
+
+
+def _canonical(text: str) -> str:
+    """A lower-case name without the dot of the root, or an address in its shortest form."""
+    if ":" not in text:
+        return text.rstrip(".")
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return text
+    return str(getattr(address, "ipv4_mapped", None) or address)
 
 
 def _ranks(
@@ -164,34 +245,38 @@ def _ranks(
     return {name: (len(theirs), nodes[name].created_at_seconds, name) for name, theirs in others.items()}
 
 
+_PORT: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,13}[a-z0-9])?")  # a number, or the name that a pod gives a port
+
+
 def without_port(label: str) -> str:
-    """The host of "host:port" or "[v6]:port"; a bare IPv6 address stays whole."""
+    """The host of "host:port", "host:name" or "[v6]:port"; a bare IPv6 address stays whole."""
     if label.startswith("["):
         return label[1:].partition("]")[0]
     host, colon, port = label.rpartition(":")
-    return host if colon and ":" not in host and port.isdigit() else label
+    return host if colon and ":" not in host and _PORT.fullmatch(port) else label
 
 
 def of_nodes(nodes: Iterable[NamedNode], before: Directory | None = None) -> Directory:
     """Returns the directory of a cluster's nodes; see `build`."""
     addressed = (
-        NodeAddress(node.name, tuple(one.address for one in node.addresses), node.created_at_seconds) for node in nodes
+        NodeAddress(node.name, tuple(one.address for one in node.addresses), node.created_at_seconds, node.ready)
+        for node in nodes
     )
     return build(addressed, before)
 
 
 class NodeDirectory:
-    """The directory of the nodes shown last: the same object while nodes keep their names and addresses. Any thread may
-    call `follow`; each call reads and writes one reference.
+    """The directory of the nodes shown last: the same object while nodes keep their names and addresses, and stay Ready
+    or not. Any thread may call `follow`; each call reads and writes one reference.
     """
 
     def __init__(self) -> None:
-        self._known: tuple[list[tuple[str, Sequence[Addressed]]], Directory] | None = None
+        self._known: tuple[list[tuple[str, Sequence[Addressed], bool]], Directory] | None = None
 
     def follow(self, nodes: Iterable[NamedNode]) -> Directory:
         """Returns the directory of these nodes."""
         every, known = list(nodes), self._known
-        named = [(node.name, node.addresses) for node in every]
+        named = [(node.name, node.addresses, node.ready) for node in every]
         if known is None or known[0] != named:
             self._known = known = named, of_nodes(every, known[1] if known is not None else None)
         return known[1]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from annotator.collect import collector, metrics_server
+from annotator.diagnostics import matching
 from descheduler.snapshot import usage
 from descheduler.sources import pod_windows
 from extender.state import node_cache
@@ -209,3 +210,101 @@ def test_series_of_two_pods_of_one_exporter_are_one_target(second: float, reason
     found = readings.by_node(answer, directory, label="instance", judge=load_annotation.invalid_reason)
     assert found.values == ({} if reason else {"node-1": HOT})
     assert found.refused == ({"node-1": reason} if reason else {})
+
+
+@reported(
+    "readings",
+    "prometheus-operator/prometheus-operator#6548",
+    situation="a dead Node object still holds the address that its successor got",
+    expected="the living node has the reading, also after a restart; annotator and doctor name both",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize("known", [True, False], ids=["while running", "at the start"])
+def test_the_living_node_has_the_address_of_a_dead_one(known: bool) -> None:
+    dead = builders.node("node-old", address="10.0.0.1", mutate=_of(created="2026-11-01T00:00:00Z", ready="Unknown"))
+    living = builders.node("node-new", address="10.0.0.1", mutate=_of(created="2026-11-20T00:00:00Z", ready="True"))
+    directories = identity.NodeDirectory()
+    if known:
+        assert directories.follow([dead]).resolve("10.0.0.1:9100") == "node-old"
+    directory = directories.follow([dead, living])
+    assert directory.resolve("10.0.0.1:9100") == "node-new"
+    assert matching.claims(directory) == "node-old claims 10.0.0.1, which node-new has while node-old is not Ready"
+
+
+@reported(
+    "readings",
+    "prometheus-operator/prometheus-operator#6548",
+    situation="the node that has an address is not Ready for a while, and another one claims the address",
+    expected="it has the address again as soon as it is Ready: who claims falsely keeps nothing",
+    before=Before.RIGHT,
+)
+def test_a_node_that_was_away_has_its_address_again() -> None:
+    other = builders.node("node-2", address="10.0.0.1", mutate=_of(created="2026-11-20T00:00:00Z", ready="True"))
+    directories, holders = identity.NodeDirectory(), []
+    for ready in ("True", "Unknown", "True"):
+        own = builders.node("node-1", address="10.0.0.1", mutate=_of(created="2026-11-01T00:00:00Z", ready=ready))
+        holders.append(directories.follow([own, other]).resolve("10.0.0.1"))
+    assert holders == ["node-1", "node-2", "node-1"]
+
+
+def _of(*, created: str, ready: str) -> builders.Mutator:
+    def mutate(body: dict[str, Any]) -> None:
+        body["metadata"]["creationTimestamp"] = created
+        body["status"]["conditions"][0]["status"] = ready
+
+    return mutate
+
+
+NAMES: dict[str, list[tuple[str, str | None]]] = {
+    "gke-pool-1": [("gke-pool-1:metrics", "gke-pool-1"), ("gke-pool-1:http-metrics", "gke-pool-1")],
+    "ip-10-0-0-1.ec2.internal": [
+        ("ip-10-0-0-1:9100", "ip-10-0-0-1.ec2.internal"),
+        ("ip-10-0-0-1.other.internal", None),
+    ],
+    "worker-1": [("worker-1.example.org:9100", "worker-1"), ("WORKER-1.example.org.", "worker-1"), ("worker-10", None)],
+    "10.0.0.1": [("10.9.9.9:9100", None), ("10", None), ("10.0.0.1:metrics", "10.0.0.1")],
+}
+
+
+@reported(
+    "readings",
+    "GoogleCloudPlatform/prometheus-engine",
+    "kubernetes-sigs/scheduler-plugins#702",
+    situation="`instance` is a node with the name of a port, or a host's full name where the node has the short one",
+    expected="matched; another domain, or the first part of an address, is not",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("node", "label", "expected"), [(node, *pair) for node, pairs in NAMES.items() for pair in pairs]
+)
+def test_a_label_names_its_node_in_other_words(node: str, label: str, expected: str | None) -> None:
+    directory = identity.build([identity.NodeAddress(node), identity.NodeAddress("other")])
+    assert directory.resolve(label) == expected
+    assert directory.resolved([label]) == [expected]
+
+
+@reported(
+    "readings",
+    "kubernetes-sigs/scheduler-plugins#702",
+    situation="two nodes have one short name, or a machine of another domain has a node's short name",
+    expected="no guess: neither has the reading; a series that names the node itself stands alone",
+    before=Before.RIGHT,
+)
+def test_an_ambiguous_short_name_is_no_nodes() -> None:
+    twins = identity.build([identity.NodeAddress(f"worker-1.{zone}.example.org") for zone in "ab"])
+    assert twins.resolve("worker-1:9100") is None
+    single = identity.build([identity.NodeAddress("worker-1")])
+    assert single.resolved(["worker-1:9100", "worker-1.elsewhere.org:9100"]) == ["worker-1", None]
+
+
+@reported(
+    "readings",
+    "kubernetes-sigs/scheduler-plugins#702",
+    situation="an IPv6 address is written in another form than the node's",
+    expected="matched",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize("label", ["[FD00:0:0:0::7]:9100", "fd00::7", "[fd00::0007]:metrics", "[::ffff:10.0.0.7]:9100"])
+def test_an_address_has_more_than_one_form(label: str) -> None:
+    nodes = [identity.NodeAddress("node-7", ("10.0.0.7", "fd00:0::7")), identity.NodeAddress("node-8", ("fd00::8",))]
+    assert identity.build(nodes).resolve(label) == "node-7"

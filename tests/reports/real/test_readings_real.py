@@ -50,7 +50,7 @@ def cpus(idle: str, busy: str, **labels: str) -> list[Series]:
     ]
 
 
-def asked(expression: str, at: str, expected: float | None, labels: dict[str, str] | None = None) -> dict[str, Any]:
+def question(expression: str, at: str, expected: float | None, labels: dict[str, str] | None = None) -> dict[str, Any]:
     """A question at a time, rounded to a thousandth; None expects no series."""
     samples = [] if expected is None else [{"labels": braces(labels or TARGET), "value": expected}]
     return {"expr": f"round({expression}, 0.001)", "eval_time": at, "exp_samples": samples}
@@ -105,14 +105,14 @@ def test_another_pod_of_the_exporter_goes_on_with_the_reading(
 ) -> None:
     at = (("29m", 0.9), ("31m", 0.9), ("45m", 0.9), ("89m", 0.9))
     questions = [
-        asked(text, time, value)
+        question(text, time, value)
         for time, value in at
         for text in (raw("cpu_max_1h"), recording_rules.record("cpu_max_1h"), raw("cpu_max_1d"))
     ]
     questions += [
-        asked(raw("cpu_avg_5m"), time, value) for time, value in (("29m", 0.9), ("30m30s", 0.9), ("45m", 0.2))
+        question(raw("cpu_avg_5m"), time, value) for time, value in (("29m", 0.9), ("30m30s", 0.9), ("45m", 0.2))
     ]
-    questions += [asked(f"({raw('cpu_avg_5m')}) > 0.7", "31m", 0.795), asked(raw("cpu_avg_5m"), "36m", 0.2)]
+    questions += [question(f"({raw('cpu_avg_5m')}) > 0.7", "31m", 0.795), question(raw("cpu_avg_5m"), "36m", 0.2)]
     questions += [
         {
             "expr": f"{node_queries.data_time('cpu')}",
@@ -135,7 +135,7 @@ def test_another_address_of_the_exporter_goes_on_where_a_label_names_the_node(
 ) -> None:
     series = replaced({"instance": "10.1.0.7:9100", "node": "a"}, {"instance": "10.1.0.9:9100", "node": "a"})
     labels = {"job": "node-exporter", "node": "a"}
-    questions = [asked(raw("cpu_max_1h", node_label="node"), at, 0.9, labels) for at in ("29m", "31m", "45m")]
+    questions = [question(raw("cpu_max_1h", node_label="node"), at, 0.9, labels) for at in ("29m", "31m", "45m")]
     check(promtool, tmp_path, series, questions)
 
 
@@ -152,8 +152,8 @@ def test_two_jobs_stay_two_series(promtool: str, tmp_path: pathlib.Path) -> None
         {"labels": braces({**TARGET, "job": job}), "value": value}
         for job, value in (("node-exporter", 0.9), ("other", 0.2))
     ]
-    question = {"expr": f"round({raw('cpu_avg_5m')}, 0.001)", "eval_time": "30m", "exp_samples": samples}
-    check(promtool, tmp_path, series, [question])
+    both = {"expr": f"round({raw('cpu_avg_5m')}, 0.001)", "eval_time": "30m", "exp_samples": samples}
+    check(promtool, tmp_path, series, [both])
 
 
 @reported(
@@ -165,9 +165,9 @@ def test_two_jobs_stay_two_series(promtool: str, tmp_path: pathlib.Path) -> None
 )
 def test_a_machine_that_starts_anew_is_neither_idle_nor_hot(promtool: str, tmp_path: pathlib.Path) -> None:
     series = cpus("90000+3x60 stale _x4 0.5+3x139", "90000+27x60 stale _x4 4.5+27x139")
-    questions = [asked(raw("cpu_avg_5m"), at, 0.9) for at in ("30m", "34m", "36m", "45m")]
-    questions += [asked(raw("cpu_max_1h"), at, 0.9) for at in ("34m", "45m", "90m")]
-    check(promtool, tmp_path, series, [*questions, asked(raw("cpu_max_1h"), "32m", None)])
+    questions = [question(raw("cpu_avg_5m"), at, 0.9) for at in ("30m", "34m", "36m", "45m")]
+    questions += [question(raw("cpu_max_1h"), at, 0.9) for at in ("34m", "45m", "90m")]
+    check(promtool, tmp_path, series, [*questions, question(raw("cpu_max_1h"), "32m", None)])
 
 
 def meminfo(total_gib: int, available_gib: int, **others: float) -> list[Series]:
@@ -203,7 +203,7 @@ def test_memory_is_without_the_pool_of_huge_pages(
 ) -> None:
     names = ("memory_avg_5m", "memory_max_1h")
     texts = [*(raw(name) for name in names), *map(recording_rules.record, names)]
-    check(promtool, tmp_path, meminfo(768, 18, **pool), [asked(text, "30m", 0.625) for text in texts])
+    check(promtool, tmp_path, meminfo(768, 18, **pool), [question(text, "30m", 0.625) for text in texts])
 
 
 @reported(
@@ -215,4 +215,4 @@ def test_memory_is_without_the_pool_of_huge_pages(
 )
 @pytest.mark.parametrize("pool", [{}, {"HugePages_Total": 0, "Hugepagesize_bytes": 2 * 2**20, "Hugetlb_bytes": 0}])
 def test_memory_without_a_pool_is_what_it_was(promtool: str, tmp_path: pathlib.Path, pool: dict[str, float]) -> None:
-    check(promtool, tmp_path, meminfo(64, 16, **pool), [asked(raw("memory_avg_5m"), "30m", 0.75)])
+    check(promtool, tmp_path, meminfo(64, 16, **pool), [question(raw("memory_avg_5m"), "30m", 0.75)])

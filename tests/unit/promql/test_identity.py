@@ -33,12 +33,12 @@ def test_a_label_leads_to_at_most_one_node(label: str, node: str | None) -> None
     assert DIRECTORY.resolve(label) == node
 
 
-def node(name: str, *addresses: str, created: float = 0.0) -> identity.NodeAddress:
-    return identity.NodeAddress(name, addresses, created)
+def node(name: str, *addresses: str, created: float = 0.0, ready: bool = True) -> identity.NodeAddress:
+    return identity.NodeAddress(name, addresses, created, ready)
 
 
 def test_claims_are_listed() -> None:
-    assert DIRECTORY.contested == {"10.0.0.9": identity.Claim("worker-3", ("worker-4",))}
+    assert DIRECTORY.contested == {"10.0.0.9": identity.Claim("worker-3", ("worker-4",), "worker-3")}
 
 
 ALL = tuple(f"10.0.0.{number}" for number in range(1, 5))
@@ -52,7 +52,7 @@ def test_who_claims_all_addresses_gets_none_and_shows(created: float, known: boo
     before = identity.build([*HONEST, node("liar", own, created=created)]) if known else None
     claiming = identity.build([*HONEST, node("liar", own, *ALL, created=created)], before)
     assert [claiming.resolve(f"{address}:9100") for address in (*ALL, own)] == [one.name for one in HONEST] + ["liar"]
-    assert claiming.contested == {one.addresses[0]: identity.Claim(one.name, ("liar",)) for one in HONEST}
+    assert claiming.contested == {one.addresses[0]: identity.Claim(one.name, ("liar",), one.name) for one in HONEST}
 
 
 def test_an_address_stays_with_the_node_that_had_it_also_against_an_older_one() -> None:
@@ -61,6 +61,17 @@ def test_an_address_stays_with_the_node_that_had_it_also_against_an_older_one() 
     assert identity.build(claimed, had).resolve("10.0.0.1") == "young"
     assert identity.build(claimed, identity.build(claimed, had)).resolve("10.0.0.1") == "young"
     assert identity.build(claimed).resolve("10.0.0.1") == "old", "nobody knows who had it: the older one"
+
+
+def test_an_address_comes_back_to_its_node_when_that_is_ready_again() -> None:
+    directory, found = identity.build([node("a", "10.0.0.1")]), []
+    for ready in (True, False, True):
+        directory = identity.build([node("a", "10.0.0.1", ready=ready), node("b", "10.0.0.1")], directory)
+        found.append(directory.resolve("10.0.0.1:9100"))
+    assert found == ["a", "b", "a"], "who lies while a node is away keeps nothing"
+    assert identity.build([node("a", "10.0.0.1", ready=False)], directory).resolve("10.0.0.1") == "a"
+    away = [node(name, "10.0.0.1", ready=False) for name in ("a", "b")]
+    assert identity.build(away, directory).resolve("10.0.0.1") == "a"
 
 
 def test_an_address_that_its_node_gives_up_is_another_ones() -> None:
