@@ -215,7 +215,8 @@ def judged_ratios(taken: Snapshot, node: str, policy: LoadPolicy, left: Ratios =
     """The ratios a destination is judged by: for every metric with a line the highest of it and its resource's hourly
     maximum and forecasts (`peaks_of`), without what is `left` of pods that made room.
 
-    Metrics without a fresh, valid reading are absent.
+    A metric without a fresh, valid reading is absent, and one whose hourly maximum has none: the node may have been hot
+    within the hour. A forecast may be absent.
     """
     found = next((one for one in taken.nodes if one.metadata.name == node), None)
     if found is None:
@@ -232,11 +233,13 @@ def _valid(taken: Snapshot, node: Node, policy: LoadPolicy) -> dict[str, float]:
 def _judged(
     valid: collections.abc.Mapping[str, float], policy: LoadPolicy, peaks: collections.abc.Mapping[str, tuple[str, ...]]
 ) -> dict[str, float]:
-    return {
-        metric: max([valid[metric], *(valid.get(peak, 0.0) for peak in peaks[metric])])
-        for metric in policy.descheduler.thresholds
-        if metric in valid
-    }
+    ahead = {metric.name for metric in policy.metrics_in_force if metric.is_forecast}
+    judged = {}
+    for metric in policy.descheduler.thresholds:
+        needed = {metric}.union(peak for peak in peaks[metric] if peak not in ahead)
+        if needed <= valid.keys():
+            judged[metric] = max(valid[name] for name in needed.union(peaks[metric]) if name in valid)
+    return judged
 
 
 def expected_ratios(

@@ -7,7 +7,9 @@ import pytest
 
 from annotator.collect import collector, metrics_server
 from annotator.diagnostics import matching
+from descheduler.planning import overload
 from descheduler.snapshot import usage
+from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.sources import pod_windows
 from extender.state import node_cache
 from kube import objects
@@ -20,6 +22,7 @@ from tests import builders
 from tests.reports.register import Before, reported
 from tests.unit.annotator import test_metrics_server
 from tests.unit.annotator.test_node_sync import EXPRESSIONS, POLICY, Bench
+from tests.unit.descheduler import scenes
 
 HOT, COOL, GIB = 0.95, 0.3, 2**30
 PERIOD_SECONDS, STALE_SECONDS = POLICY.sync.period_seconds, POLICY.sync.stale_after_seconds
@@ -308,3 +311,45 @@ def test_an_ambiguous_short_name_is_no_nodes() -> None:
 def test_an_address_has_more_than_one_form(label: str) -> None:
     nodes = [identity.NodeAddress("node-7", ("10.0.0.7", "fd00:0::7")), identity.NodeAddress("node-8", ("fd00::8",))]
     assert identity.build(nodes).resolve(label) == "node-7"
+
+
+@reported(
+    "readings",
+    "prometheus/node_exporter#1161",
+    situation="of the only cool node the hourly maximum, or the average, is missing in one run of the descheduler",
+    expected="it is no destination; with the reading it is, if it was cool for the hour",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("absent", "hour", "evicted"),
+    [
+        pytest.param("memory_max_1h", 0.1, False, id="the maximum is missing"),
+        pytest.param("cpu_avg_5m", 0.1, False, id="an average is missing"),
+        pytest.param("", 0.7, False, id="it was hot within the hour"),
+        pytest.param("", 0.1, True, id="nothing is missing"),
+    ],
+)
+def test_a_node_of_which_a_reading_is_missing_is_no_destination(absent: str, hour: float, evicted: bool) -> None:
+    scene = scenes.hot_and_cool().reading("cool", memory_max_1h=hour)
+    scene.readings["cool"].pop(absent, None)
+    assert bool(scenes.evicted(scene.plan())) is evicted
+
+
+@reported(
+    "readings",
+    "2i2c-org/infrastructure#2646",
+    situation="a node that is over a line for minutes misses a scrape in one run of the descheduler",
+    expected="nothing is evicted in that run, and its minutes over the line are not forgotten",
+    before=Before.RIGHT,
+)
+def test_a_missed_scrape_neither_acts_nor_forgets() -> None:
+    policies = NodePolicies(scenes.policy())
+    memory, start_seconds = overload.Memory(), 1000.0
+    seconds = [start_seconds + 60.0 * minute for minute in range(8)]
+    for at_seconds in seconds:
+        read = {} if at_seconds == seconds[4] else {"hot": usage.NodeUsage("hot", {"memory_avg_5m": 0.9}, at_seconds)}
+        memory = overload.observe(memory, read, policies, now_seconds=at_seconds)
+        found = overload.confirmed(memory, read, policies, now_seconds=at_seconds)
+        assert not found or read
+    (streak,) = memory.streaks.values()
+    assert (streak.since_seconds, streak.last_seconds) == (seconds[0], seconds[-1])

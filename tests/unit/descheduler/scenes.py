@@ -51,9 +51,9 @@ class Scene:
     struct: type[objects.Pod] = objects.Pod  # or that of `interned_pods`, as a run has them
 
     def node(self, name: str, *, memory: float = 0.1, cpu: float = 0.1, **fields: Any) -> "Scene":
-        """A node with its 5-minute readings; `fields` are those of builders.node."""
+        """A node with its 5-minute readings, as high for an hour; `fields` are those of builders.node."""
         self.nodes[name] = builders.node(name, **fields)
-        self.readings[name] = {"memory_avg_5m": memory, "cpu_avg_5m": cpu}
+        self.readings[name] = {"memory_avg_5m": memory, "cpu_avg_5m": cpu, "memory_max_1h": memory, "cpu_max_1h": cpu}
         return self
 
     def reading(self, node: str, **ratios: float) -> "Scene":

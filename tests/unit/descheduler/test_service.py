@@ -628,7 +628,7 @@ def test_pods_usage_is_not_asked_for_while_no_node_can_be_relieved(tmp_path: pat
         scene = scenes.Scene().node("hot", memory=memory).node("cool").workload("web", on=["hot", "cool"])
         here = World(scene, tmp_path)
         here.service.run()
-        asked.append(sum("container" in text for text, _ in here.prometheus.asked))
+        asked.append(sum("container_" in text for text, _ in here.prometheus.asked))
     assert asked == [0, 4]
 
 
