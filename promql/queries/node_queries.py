@@ -109,6 +109,18 @@ def known_share(seconds: float, *, selector: str = "") -> str:
     return f"count({then} and {now}) / count({now})"
 
 
+def memory_bytes(*, selector: str = "") -> str:
+    """The memory of a machine that the memory windows are a share of: without pools of huge pages."""
+    names = ("MemTotal_bytes", "Hugetlb_bytes", "HugePages_Total", "Hugepagesize_bytes")
+    total, pools, pages, page_bytes = (_memory(name, selector) for name in names)
+    return _ordinary(total, pools, pages, page_bytes)
+
+
+def _ordinary(total: str, pools: str, pages: str, page_bytes: str) -> str:
+    """The total without all pools; an older kernel says only that of the default size, and an exporter maybe none."""
+    return f"{total} - ({pools} or {pages} * {page_bytes} or 0 * {total})"
+
+
 def step_seconds(window: Window) -> float:
     """The subquery's step: fine enough to overlap the averages, coarse enough to bound the cost."""
     return max(window.averaging_seconds / 4, window.window_seconds / MAX_POINTS)
@@ -136,9 +148,7 @@ def _average(resource: str, seconds: float, selector: str, node_label: str) -> s
             for name in ("MemAvailable_bytes", "MemTotal_bytes", "Hugetlb_bytes", "HugePages_Total")
         )
         page_bytes = f"max_over_time({_memory('Hugepagesize_bytes', selector)}[{span}])"
-        ordinary = (
-            f"{total} - ({pools} or {pages} * {page_bytes} or 0 * {total})"  # without pools of kernels before 4.20
-        )
+        ordinary = _ordinary(total, pools, pages, page_bytes)
         return f"1 - sum {_without(node_label)} ({available}) / sum {_without(node_label)} ({ordinary})"
     raise ValueError(f"resource {resource!r} has no built-in query, expected cpu or memory; give the metric a `query`")
 

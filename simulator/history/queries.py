@@ -69,7 +69,7 @@ def expressions(step_seconds: float, selectors: Selectors) -> dict[Subject, str]
         Subject.POD_CPU: pod_queries.cpu_cores(step_seconds, selector=selectors.containers),
         Subject.POD_MEMORY: pod_queries.memory_bytes(step_seconds, selector=selectors.containers),
         Subject.CPUS: f'count without (cpu, mode) (node_cpu_seconds_total{{mode="idle"{nodes}}})',
-        Subject.MEMORY: f"node_memory_MemTotal_bytes{{{selectors.nodes}}}",
+        Subject.MEMORY: node_queries.memory_bytes(selector=selectors.nodes),
         Subject.TAINTS: f"max by (node, key, value, effect) (kube_node_spec_taint{braces})",
         Subject.LABELS: f"kube_node_labels{braces}",
         Subject.BUDGETS: (
