@@ -14,6 +14,8 @@ numbers. Written against node_exporter's series as they come, without recording 
 * Idle time is divided by the time of all modes under the same rate. Against the clock, 1 - rate(idle), a node younger
   than the window would read as busy (rate() does not extrapolate to time a series did not cover), a 1d maximum would
   remember that for a day, and a frozen exporter would read as fully loaded; so both come out right, or as NaN.
+* A CPU has a second in each, and counts for no more than 1.5: iowait and idle may fall a little, which rate() takes for
+  a start from 0, and so for hours in five minutes. Idle time beyond it is left out: rather hot than idle.
 * A maximum or quantile is taken over the averages of the averaging window W, as a subquery with
   step = max(W/4, window/288): at most 288 evaluations, 48 for 1h and 288 for 1d with W = 5m.
 """
@@ -26,6 +28,9 @@ from promql.queries import identity
 from promql.queries.identity import INSTANCE
 
 MAX_POINTS = 288  # 1d in steps of 5m; a finer step costs Prometheus more than a peak between two steps is worth
+
+
+MOST_PER_SECOND = 1.5  # of one CPU; more than a second is of late scrapes, and more than this of a counter that fell
 
 
 class Window(NamedTuple):
@@ -137,11 +142,11 @@ def duration(seconds: float) -> str:
 def _average(resource: str, seconds: float, selector: str, node_label: str) -> str:
     span = duration(seconds)
     if resource == "cpu":
-        idle, all_modes = (
-            f"sum {_without(node_label, *_OF_A_CPU)} (rate({series}[{span}]))"
-            for series in (_idle(selector), _CPU_SECONDS + _braces(selector))
-        )
-        return f"1 - {idle} / {all_modes}"
+        without, most = _without(node_label, *_OF_A_CPU), f"{MOST_PER_SECOND:g}"
+        idle, all_modes = (f"rate({series}[{span}])" for series in (_idle(selector), _CPU_SECONDS + _braces(selector)))
+        # per CPU, since its modes are eight times as many series to hold
+        seconds = f"clamp_max(sum without (mode) ({all_modes}), {most})"
+        return f"1 - sum {without} ({idle} <= {most}) / sum {without} ({seconds})"
     if resource == "memory":
         available, total, pools, pages = (
             f"sum_over_time({_memory(name, selector)}[{span}])"

@@ -50,6 +50,11 @@ def cpus(idle: str, busy: str, **labels: str) -> list[Series]:
     ]
 
 
+def iowait(*values: str) -> list[Series]:
+    """Counters of waiting, CPU by CPU."""
+    return [one_series("node_cpu_seconds_total", text, cpu=str(cpu), mode="iowait") for cpu, text in enumerate(values)]
+
+
 def question(expression: str, at: str, expected: float | None, labels: dict[str, str] | None = None) -> dict[str, Any]:
     """A question at a time, rounded to a thousandth; None expects no series."""
     samples = [] if expected is None else [{"labels": braces(labels or TARGET), "value": expected}]
@@ -168,6 +173,48 @@ def test_a_machine_that_starts_anew_is_neither_idle_nor_hot(promtool: str, tmp_p
     questions = [question(raw("cpu_avg_5m"), at, 0.9) for at in ("30m", "34m", "36m", "45m")]
     questions += [question(raw("cpu_max_1h"), at, 0.9) for at in ("34m", "45m", "90m")]
     check(promtool, tmp_path, series, [*questions, question(raw("cpu_max_1h"), "32m", None)])
+
+
+FELL: Final = {
+    "an idle node, iowait falls": (
+        [*cpus("90000+27x200", "9000+3x200"), *iowait("5000x60 4999+0x139", "5000x200")],
+        (0.1, 0.28),
+    ),
+    "a hot node, iowait falls": (
+        [*cpus("90000+3x200", "9000+27x200"), *iowait("5000x60 4999+0x139", "5000x200")],
+        (0.9, 0.92),
+    ),
+    "an idle node of two CPUs, idle falls": (
+        [*cpus("90000+27x60 91619+27x139", "9000+3x200")[:2], *cpus("90000+27x200", "9000+3x200")[2:]],
+        (0.1, 0.64),
+    ),
+    "a hot node, idle falls": (
+        [*cpus("90000+3x60 90179.5+3x138", "9000+27x200")[:2], *cpus("90000+3x200", "9000+27x200")[2:]],
+        (0.9, 0.96),
+    ),
+}
+
+
+@reported(
+    "readings",
+    "prometheus/node_exporter#1686",
+    "prometheus/node_exporter#1903",
+    situation="a counter of one CPU falls by a second, as iowait and idle may",
+    expected="a hot node stays hot, and an idle one is not hot, for five minutes or in its maximum for an hour",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize("case", FELL)
+def test_a_counter_that_falls_is_no_load_and_no_idle_time(promtool: str, tmp_path: pathlib.Path, case: str) -> None:
+    series, (least, most) = FELL[case]
+    questions = []
+    for at in ("29m", "31m", "34m", "45m"):
+        for metric in ("cpu_avg_5m", "cpu_max_1h"):
+            for text in (raw(metric), recording_rules.record(metric)):
+                inside = f"round({text}, 0.001) >= {least} <= {most} > bool 0"
+                questions.append(
+                    {"expr": inside, "eval_time": at, "exp_samples": [{"labels": braces(TARGET), "value": 1}]}
+                )
+    check(promtool, tmp_path, series, questions)
 
 
 def meminfo(total_gib: int, available_gib: int, **others: float) -> list[Series]:
