@@ -17,7 +17,9 @@ SLACK_SECONDS = 10.0  # a first sync after a start, or one that waited for a slo
 GRACE_SECONDS = 30.0  # between a decision and its binding, with clocks of whole seconds
 SCHEDULER, SECOND_SCHEDULER = "default-scheduler", "evenload-scheduler"
 SECOND_SCHEDULER_LABELS = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/component": "scheduler"}
+EXTENDER_LABELS = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/component": "extender"}
 _LOGS = "kubectl -n {namespace} logs deployment/evenload-{name}"
+EACH_REPLICA = "run doctor without --extender, which reads the pod of each replica, or give --extender for each"
 _STANZA = (
     "give kube-scheduler the stanza of `evenload scheduler-config --policy FILE --url "
     "http://evenload-extender.{namespace}.svc:8900` (kube-scheduler --config); docs/reference/extender.md"
@@ -96,6 +98,9 @@ def extender_views(facts: Facts) -> Finding:
                 f"a watch hangs: kubectl -n {facts.settings.namespace} delete pod of the one that differs from most",
             )
         )
+    if len(seen) == len(facts.replicas) and (unread := _unread(facts)):
+        text = f"{unread} of {unread + len(seen)} replicas were not read, and may see other data"
+        found.append(findings.unknown(text, EACH_REPLICA))
     alike = f", all with the same view ({next(iter(digests))[7:15]})" if len(digests) == 1 and len(seen) > 1 else ""
     answering = "1 replica answers" if len(seen) == 1 else f"{len(seen)} replicas answer"
     return findings.worst(found or [findings.ok(f"{answering}{alike}")])
@@ -132,6 +137,8 @@ def extender_called(facts: Facts) -> Finding:
         last = f"the extender was last asked at {clock.to_rfc3339(since_seconds)}" if decided else "it was never asked"
         if not decided and asked:
             last = "it was not asked for an hour"
+        if unread := _unread(facts):
+            return findings.unknown(f"{when}, {last}: but {unread} more replicas were not read", EACH_REPLICA)
         return findings.fail(f"kube-scheduler does not ask: {when}, {last}", f"{fix}; look for timeouts in its log")
     if not asked:
         return findings.unknown(
@@ -140,6 +147,20 @@ def extender_called(facts: Facts) -> Finding:
         )
     when = f", last at {clock.to_rfc3339(since_seconds)}" if decided else ""
     return findings.ok(f"kube-scheduler asks: {asked:,.0f} requests{when}{_shadow(seen)}")
+
+
+def _unread(facts: Facts) -> int:
+    """Counts the replicas behind the Service that gave no answer: kube-scheduler stays with one of them."""
+    running = [
+        pod
+        for pod in (() if isinstance(facts.pods, Finding) else facts.pods)
+        if pod.namespace == facts.settings.namespace
+        and EXTENDER_LABELS.items() <= pod.labels.items()
+        and pod.ready
+        and not pod.deleting
+    ]
+    listed = 0 if isinstance(facts.replicas, Finding) else len(facts.replicas)
+    return max(0, len(running), listed) - len(_answering(facts))
 
 
 def _shadow(replicas: Collection[Replica]) -> str:
@@ -168,9 +189,13 @@ def _leader(lease: Lease | Finding) -> str:
 
 
 def _last_bound_seconds(pods: Iterable[Pod]) -> float | None:
-    """When the scheduler that should ask last bound a pod, Unix seconds: the second one where that runs."""
+    """When the scheduler that should ask last bound a pod, Unix seconds: the second one where that runs.
+
+    A restarted kubelet gives its static pods a new PodScheduled time, and no scheduler saw them.
+    """
     every = tuple(pods)
     second = any(SECOND_SCHEDULER_LABELS.items() <= pod.labels.items() for pod in every)
     name = SECOND_SCHEDULER if second else SCHEDULER
-    times = (pod.scheduled_at_seconds for pod in every if pod.node_name and pod.scheduler_name == name)
+    bound = [pod for pod in every if pod.node_name and pod.scheduler_name == name and not pod.is_from_node]
+    times = (pod.scheduled_at_seconds for pod in bound)
     return max((seconds for seconds in times if seconds is not None), default=None)

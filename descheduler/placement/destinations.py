@@ -331,4 +331,5 @@ def _load(pod: Pod, policy: LoadPolicy, landed: collections.abc.Mapping[str, Mea
 
 
 def _counts(pod: Pod) -> bool:
-    return not (pod.finished or pod.is_daemonset or pod_view.is_placeholder(pod))
+    """Whether a scheduler brought it; a restarted kubelet gives its static pods a new PodScheduled time."""
+    return not (pod.finished or pod.is_daemonset or pod.is_from_node or pod_view.is_placeholder(pod))

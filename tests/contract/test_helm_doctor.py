@@ -44,7 +44,8 @@ class Release:
         item = self.stack
         item.start(item.annotator, item.extender, item.descheduler)
         test_doctor.scheduling(item)
-        urls = [f"--extender={item.extender.url}", f"--descheduler={item.descheduler.url}"]
+        urls = [f"--extender={item.extender.url}"] * 2  # one process plays both replicas
+        urls += [f"--descheduler={item.descheduler.url}"]
         self._upgrade({"test": {"extraArgs": urls}})
 
     def _upgrade(self, values: Document) -> None:
@@ -114,7 +115,8 @@ def test_helm_test_passes_where_doctor_finds_nothing_and_leaves_no_right_behind(
     item = release.stack
 
     def well() -> bool:
-        return test_doctor.examine(item, f"--descheduler={item.descheduler.url}")[0] == 0
+        other = f"--extender={item.extender.url}"
+        return test_doctor.examine(item, other, f"--descheduler={item.descheduler.url}")[0] == 0
 
     waiting.eventually(well, 240, "doctor to find nothing", lambda: test_doctor.examine(item))
     code, said, ended = release.tested()

@@ -2,10 +2,10 @@
 
 kubectl talks to a real apiserver; kwok plays the pods. What runs in them is played here: wherever a Deployment of ours
 has replicas, the service runs as a process under the account that was applied, and its policy file is the applied
-ConfigMap (`Guide.settle`, before every block of commands). Addresses behind `kubectl port-forward`, which needs a
-kubelet, are replaced by those of the processes. Nodes carry the same load from their first second on, and a quarter of
-an hour of it is back-filled, because a maximum of a day is looked at every five minutes by the clock. So the figures of
-a page stand still: only times and hashes may differ.
+ConfigMap (`Guide.settle`, before every block of commands). Addresses behind `kubectl port-forward` and behind the
+apiserver's proxy, which need kubelets, are replaced by those of the processes. Nodes carry the same load from their
+first second on, and a quarter of an hour of it is back-filled, because a maximum of a day is looked at every five
+minutes by the clock. So the figures of a page stand still: only times and hashes may differ.
 """
 
 import json
@@ -85,8 +85,10 @@ class Guide:
         text = text.replace("http://127.0.0.1:9090", self.cluster.prometheus_url)
         if self.played is None:
             return text
-        text = text.replace("http://127.0.0.1:8902", self.played.descheduler.url)
-        return text.replace("http://127.0.0.1:8900", self.played.extender.url)
+        if text.startswith("evenload doctor"):  # one process plays every replica
+            asked = [self.played.extender.url] * self._replicas("extender")
+            text += "".join(f" --extender {url}" for url in asked) + f" --descheduler {self.played.descheduler.url}"
+        return text
 
     # what kubelets would have done meanwhile
 

@@ -409,6 +409,18 @@ def test_pods_that_bring_no_load_of_a_scheduler_are_not_expected_to(fields: dict
     assert scenes.causes(scene.plan())["web-0"] == expected
 
 
+def test_a_static_pod_of_a_restarted_kubelet_is_not_bound_anew() -> None:
+    def restarted(body: builders.Body) -> None:
+        body["metadata"]["annotations"] |= {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}
+        body["spec"]["containers"][0]["resources"]["requests"]["memory"] = "18Gi"
+        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - 1)
+
+    scene = scenes.hot_and_cool().pod("etcd-cool", "cool", owner=("Node", "cool"), mutate=restarted)
+    assert scenes.causes(scene.plan())["web-0"] == "chosen"
+    scene = scenes.hot_and_cool().pod("etcd-cool", "cool", owner=("ReplicaSet", "cool"), mutate=restarted)
+    assert scenes.causes(scene.plan())["web-0"] == "no_destination"
+
+
 @pytest.mark.parametrize("recent_pods", [{}, {"enabled": False}], ids=["with estimates", "without"])
 @pytest.mark.parametrize(
     ("landed", "age_seconds", "expected"),

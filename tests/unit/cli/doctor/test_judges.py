@@ -697,6 +697,44 @@ def test_where_the_second_scheduler_runs_its_pods_say_whether_the_extender_is_as
     assert judged("extender asked", pods=(second, unasked)).verdict == "fail"
 
 
+def test_a_static_pod_of_a_restarted_kubelet_does_not_say_that_a_scheduler_bound_it() -> None:
+    """A kubelet that restarts gives its static pods another PodScheduled time (every node of a control plane)."""
+    static = worlds.scheduled_pod(NOW - 10, owner=("Node", "node-1"), annotations={"kubernetes.io/config.mirror": "x"})
+    assert judged("extender asked", pods=(static, worlds.scheduled_pod(NOW - 300))).verdict == "ok"
+    pretended = worlds.scheduled_pod(NOW - 10, annotations={"kubernetes.io/config.mirror": "x"})
+    assert judged("extender asked", pods=(pretended,)).verdict == "fail"
+
+
+def extender_pods(*names: str, **fields: Any) -> tuple[objects.Pod, ...]:
+    """Ready replicas of the Deployment."""
+    labels = dict(services.EXTENDER_LABELS)
+    return tuple(
+        builders.pod(name, namespace="evenload-system", node="node-1", labels=labels, **fields) for name in names
+    )
+
+
+def test_while_replicas_are_not_read_doctor_does_not_know_whether_another_is_asked() -> None:
+    unasked = worlds.replica("a", asked=0.0, last_decision_seconds=None)
+    bound = worlds.scheduled_pod(NOW - 10)
+    few = judged("extender asked", replicas=(unasked,), pods=(*extender_pods("x", "y"), bound))
+    assert (few.verdict, few.fix) == ("unknown", services.EACH_REPLICA)
+    assert "it was never asked: but 1 more replicas were not read" in few.seen
+    all_read = judged("extender asked", replicas=(unasked,) * 2, pods=(*extender_pods("x", "y"), bound))
+    assert all_read.verdict == "fail"
+    silent = judged("extender asked", replicas=(unasked, DARK), pods=(bound,))
+    assert silent.verdict == "unknown"
+    waiting = extender_pods("y", mutate=lambda body: body["status"].update(conditions=[]))
+    alone = judged("extender asked", replicas=(unasked,), pods=(*extender_pods("x"), *waiting, bound))
+    assert alone.verdict == "fail"  # a replica that is not Ready is not behind the Service
+    assert judged("extender asked", replicas=(worlds.replica("a"),), pods=extender_pods("x", "y")).verdict == "ok"
+
+
+def test_while_replicas_are_not_read_doctor_does_not_know_whether_they_are_alike() -> None:
+    finding = judged("extender views", replicas=(worlds.replica("a"),), pods=extender_pods("x", "y", "z"))
+    assert (finding.verdict, finding.fix) == ("unknown", services.EACH_REPLICA)
+    assert finding.seen == "2 of 3 replicas were not read, and may see other data"
+
+
 def test_queries_that_read_little_and_wait_on_a_busy_machine_are_no_finding() -> None:
     finding = judged("query cost", metrics=worlds.every_metric(seconds=1.5, samples=1_000))
     assert (finding.verdict, finding.seen) == ("ok", "6 queries, 9.00 s, 6,000 samples read, every 30 s")
