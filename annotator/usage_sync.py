@@ -4,9 +4,9 @@
 second sync two queries are asked for all pods (`ask`); it writes when some mean moved by a fifth or an owner came or
 went, and else once in a while so that the means do not turn stale. The larger the ConfigMap, the longer it waits, as
 every write goes to etcd and to each extender as a whole. What fails leaves the last means standing; the extender stops
-using them in time. So does an answer without a single pod while measured ones still run: a Prometheus restarted empty,
-or a scrape that all kubelets missed, gives it with a good conscience (`annotator.collect.collector.doubted` has the
-same of nodes).
+using them in time. So does an answer without a single pod while measured ones still run, or some have been at work for
+the whole window: a Prometheus restarted empty, a scrape that all kubelets missed, or a cAdvisor that does not know the
+container runtime gives it with a good conscience (`annotator.collect.collector.doubted` has the same of nodes).
 """
 
 import functools
@@ -108,7 +108,7 @@ class OwnerUsage:
 
     def _look(self, pods: PodIndex, policy: LoadPolicy, now_seconds: float) -> str:
         try:
-            usage = self._read(pods, policy)
+            usage = self._read(pods, policy, now_seconds)
         except errors.PromqlError as error:
             return str(error)
         if isinstance(usage, str):
@@ -122,7 +122,7 @@ class OwnerUsage:
             return ""
         return self._publish(owner_usage.Published(now_seconds, kept))
 
-    def _read(self, pods: PodIndex, policy: LoadPolicy) -> owner_means.PodUsage | str:
+    def _read(self, pods: PodIndex, policy: LoadPolicy, now_seconds: float) -> owner_means.PodUsage | str:
         """Return pods' use, or why the answers do not count. Raises PromqlError, also for a partial answer: a mean
         over some replicas only is another number.
         """
@@ -130,10 +130,12 @@ class OwnerUsage:
         found: list[owner_means.Amounts] = []
         for resource in load_metrics.RESOURCES:
             amounts, empty, refused = self._ask(resource, windows[resource])
-            if empty and self._is_measured(pods, resource):
+            at_work = len(pods.at_work_since(now_seconds - windows[resource])) if empty else 0
+            if at_work or (empty and self._is_measured(pods, resource)):
                 return (
-                    f"{resource} of pods was answered without a single pod, although measured ones run; "
-                    "check whether Prometheus lost its data, and whether it scrapes the kubelets"
+                    f"{resource} of pods was answered without a single pod, although {at_work} have been Ready for "
+                    f"{windows[resource]:g} s; check whether Prometheus lost its data, and whether it scrapes the "
+                    "kubelets' series with a label `container` (evenload doctor: pod series)"
                 )
             for reason in refused.values():
                 self._telemetry.invalid_samples.labels(reason).inc()

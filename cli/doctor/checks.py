@@ -21,6 +21,7 @@ CHECKS: Final[dict[str, Callable[[Facts], Finding]]] = {
     "nodes matched": sources.nodes_matched,
     "one cluster": sources.one_cluster,
     "scrape interval": sources.scrapes,
+    "pod series": sources.pod_series,
     "windows": metrics_server.windows,
     "clocks": clocks.skew,
     "service rights": rights.services,
@@ -36,7 +37,7 @@ CHECKS: Final[dict[str, Callable[[Facts], Finding]]] = {
 }
 
 
-OF_PROMETHEUS: Final = frozenset(("prometheus", "query cost", "one cluster", "scrape interval"))
+OF_PROMETHEUS: Final = frozenset(("prometheus", "query cost", "one cluster", "scrape interval", "pod series"))
 OF_METRICS_SERVER: Final = frozenset(("metrics-server", "windows"))
 
 

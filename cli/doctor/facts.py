@@ -89,6 +89,16 @@ class Origin(NamedTuple):
     labels: tuple[Mapping[str, str], ...]
 
 
+class PodSeries(NamedTuple):
+    """Prometheus' series of pods: how many pods have containers with series, how many have dead ones among those, and
+    the targets (by the node label) whose series have pods and no container.
+    """
+
+    pods: int
+    dead: int = 0
+    without_containers: tuple[str, ...] = ()
+
+
 class ClockFacts(NamedTuple):
     """Whose clock, how far it is ahead of ours in seconds (behind: negative), and how exactly that is known."""
 
@@ -182,6 +192,7 @@ class Facts:
     targets: tuple[Target, ...] | Finding
     scrape_seconds: tuple[float, ...] | Finding
     origins: tuple[Origin, ...] | Finding
+    pod_series: PodSeries | Finding
     replicas: tuple[Replica | Finding, ...] | Finding
     relief: Relief | Finding
     metrics_server: MetricsServerFacts | Finding

@@ -82,6 +82,7 @@ def gather(means: Means, settings: Settings) -> Facts:
         targets=seen.targets,
         scrape_seconds=seen.scrape_seconds,
         origins=seen.origins,
+        pod_series=seen.pod_series,
         replicas=asked,
         relief=relief.ask(kube, means.deschedulers, namespace),
         metrics_server=listed,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from cli import prometheus_finding
 from cli.doctor import findings
-from cli.doctor.facts import ClockFacts, MetricFacts, Origin, PrometheusFacts, Settings, Target
+from cli.doctor.facts import ClockFacts, MetricFacts, Origin, PodSeries, PrometheusFacts, Settings, Target
 from cli.doctor.findings import Finding
 from kube import errors as kube_errors
 from kube.http.client import Client as KubeClient
@@ -22,7 +22,7 @@ from policy.contract import load_annotation
 from policy.metrics import Metric
 from promql import errors, readings
 from promql.http import client, options
-from promql.queries import identity, node_queries
+from promql.queries import identity, node_queries, pod_queries
 from runtime import clock as clocks
 
 SAMPLED_SERIES: Final = 10
@@ -58,6 +58,7 @@ class Measurements(NamedTuple):
     targets: tuple[Target, ...] | Finding
     scrape_seconds: tuple[float, ...] | Finding
     origins: tuple[Origin, ...] | Finding
+    pod_series: PodSeries | Finding
     clock: ClockFacts | Finding
 
 
@@ -86,6 +87,7 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Measurem
         attempt(lambda: _targets(asked, label)),
         attempt(lambda: _scrape_seconds(asked, label, means)),
         attempt(lambda: _origins(asked, means.labels)),
+        attempt(lambda: _pod_series(asked, label, means.labels.pod_selector)),
         clock,
     )
 
@@ -101,7 +103,7 @@ def attempt(read: Callable[[], findings.T]) -> findings.T | Finding:
 def blind(finding: Finding) -> Measurements:
     """The measurements of a Prometheus that was not reached."""
     dark = findings.unknown("Prometheus was not reached", finding.fix)
-    return Measurements(finding, dark, dark, dark, dark, dark)
+    return Measurements(finding, dark, dark, dark, dark, dark, dark)
 
 
 def _message(door: _Door, error: errors.PromqlError) -> str:
@@ -180,6 +182,16 @@ def _origins(door: client.Client, labels: identity.SeriesLabels) -> tuple[Origin
         answer = door.query(f"count without ({_WITHIN_A_CLUSTER}) ({series})")
         found.append(Origin(whose, option, tuple(sample.labels for sample in answer.samples)))
     return tuple(found)
+
+
+def _pod_series(door: client.Client, label: str, selector: str) -> PodSeries:
+    """Counts of pods; an aggregation of nothing has no series and is 0."""
+    pods, dead = (
+        sum(int(value) for value in door.query(text).values.tolist())
+        for text in (pod_queries.measured_pods(selector=selector), pod_queries.dead_pods(selector=selector))
+    )
+    without = door.query(pod_queries.without_containers(label, selector=selector))
+    return PodSeries(pods, dead, tuple(sorted(labels.get(label, "") for labels in without.labels)))
 
 
 def _scrape_seconds(door: client.Client, label: str, means: Means) -> tuple[float, ...]:

@@ -15,7 +15,7 @@ from cli.doctor.facts import Facts, MetricFacts, Origin, Target
 from cli.doctor.findings import Finding
 from kube.objects import Node
 from policy.metrics import Metric
-from promql.queries import identity
+from promql.queries import identity, pod_queries
 from runtime import options
 
 SLOW_QUERY_SECONDS: Final = 2.0  # the services give up at 10 s, and Prometheus has its own rules to evaluate
@@ -175,6 +175,43 @@ def scrapes(facts: Facts) -> Finding:
             f"set scrape_interval of node-exporter's job to {LONGEST_SCRAPE_SECONDS:g}s or less (30s is usual)",
         )
     return findings.ok(f"{every}; the shortest window holds {held:.0f}")
+
+
+def pod_series(facts: Facts) -> Finding:
+    """Prometheus has the containers of pods, and those that live only."""
+    series = facts.pod_series
+    if isinstance(series, Finding):
+        return series
+    problems = []
+    if series.without_containers:
+        problems.append(
+            findings.fail(
+                f"cAdvisor's series of {findings.few(series.without_containers)} have pods and no label `container`: "
+                "what pods use there is not known, so none is evicted and no owner's mean has them",
+                "cAdvisor does not know the runtime or its socket (cri-dockerd): let Prometheus scrape the kubelets' "
+                "/metrics/resource too; docs/reference/promql.md",
+            )
+        )
+    elif not series.pods:
+        problems.append(
+            findings.warn(
+                "no container has container_memory_working_set_bytes: no owner's usage is known and nothing is evicted",
+                "let Prometheus scrape the kubelets' /metrics/cadvisor or /metrics/resource; compare --pod-selector",
+            )
+        )
+    if series.dead:
+        problems.append(
+            findings.warn(
+                f"{series.dead} of {series.pods} pods have containers that have ended and still count in Prometheus: "
+                f"their last sample is over {pod_queries.DEAD_SECONDS:g} s older than the newest of its target; "
+                "Evenload leaves them out, queries of your own do not",
+                "set track_timestamps_staleness: true (Prometheus 2.48), or honor_timestamps: false, in the job that "
+                "scrapes cAdvisor (trackTimestampsStaleness, honorTimestamps of a ServiceMonitor)",
+            )
+        )
+    return findings.worst(
+        problems or [findings.ok(f"{series.pods} pods have series of their containers, of living ones")]
+    )
 
 
 def source(metric: Metric) -> str:

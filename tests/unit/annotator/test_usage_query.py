@@ -143,6 +143,26 @@ def test_an_answer_without_a_single_pod_is_none_while_pods_of_owners_run(bench: 
     assert bench.written().means[WEB].cpu_millicores == 400
 
 
+@pytest.mark.parametrize("text", [CPU, MEMORY])
+def test_an_answer_without_a_single_pod_is_none_from_the_first_sync_on(bench: Bench, text: str) -> None:
+    """As of a cAdvisor whose series have no label `container`."""
+    bench.prometheus.answer_samples(text)
+    assert "without a single pod, although 2 have been Ready for 300 s" in bench.sync()
+    assert "evenload doctor: pod series" in bench.sync(after_seconds=1)
+    assert bench.kube.config_maps == {}
+
+
+def test_pods_that_have_just_begun_have_no_series_yet(bench: Bench) -> None:
+    def begun(body: builders.Body) -> None:
+        for condition in body["status"]["conditions"]:
+            condition["lastTransitionTime"] = clock.to_rfc3339(bench.clock.now() - 10)
+
+    bench.pods = [builders.lean_pod("a", node="node-1", mutate=begun)]
+    bench.prometheus.answer_samples(CPU)
+    bench.prometheus.answer_samples(MEMORY)
+    assert bench.sync() == ""
+
+
 def test_a_failing_query_or_write_is_told_and_tried_again(bench: Bench) -> None:
     bench.prometheus.fail(CPU, errors.Unreachable("no route"))
     assert "no route" in bench.sync()
@@ -163,6 +183,9 @@ def test_a_policy_that_does_not_want_it_asks_nothing(bench: Bench) -> None:
 
 def test_the_windows_are_those_that_show_a_pod_on_its_node(bench: Bench) -> None:
     short = {"name": "cpu_avg_5m", "resource": "cpu", "statistic": "avg", "window": "20s"}
+    bench.prometheus.answer_samples(
+        pod_queries.cpu_cores(20), door.Sample({"namespace": "default", "pod": "a"}, 0.1, 0.0)
+    )
     bench.sync(load_policy.LoadPolicy.of({"metrics": [short]}))
     assert bench.prometheus.asked == [pod_queries.cpu_cores(20), MEMORY]
 

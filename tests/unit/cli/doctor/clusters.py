@@ -8,6 +8,7 @@ from urllib import parse
 
 from cli.doctor import guard
 from policy.contract import heartbeat, load_annotation
+from promql.queries import pod_queries
 from runtime import clock
 from tests import builders, scripted_http
 
@@ -105,6 +106,10 @@ class Cluster:
             return _body("matrix", [{"metric": {}, "values": points}])
         if query == "vector(time())":
             return _body("vector", [{"metric": {}, "value": [now_seconds, str(now_seconds)]}])
+        if query in (pod_queries.dead_pods(), pod_queries.without_containers("instance")):
+            return _body("vector", [])
+        if query == pod_queries.measured_pods():
+            return _body("vector", [{"metric": {}, "value": [now_seconds, "12"]}])
         rows = [
             {"metric": {"instance": label, "job": "node-exporter"}, "value": [now_seconds, value]}
             for label, value in self.values.items()

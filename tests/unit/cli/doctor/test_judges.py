@@ -428,6 +428,27 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         "unknown",
         ("all obey policy 0123456789ab", "--policy FILE"),
     ),
+    "a runtime that cAdvisor does not know": (
+        "pod series",
+        {"pod_series": facts.PodSeries(0, without_containers=("10.0.0.1:10250", "10.0.0.2:10250"))},
+        "fail",
+        (
+            "of 10.0.0.1:10250, 10.0.0.2:10250 have pods and no label `container`",
+            "scrape the kubelets' /metrics/resource",
+        ),
+    ),
+    "containers that are not scraped": (
+        "pod series",
+        {"pod_series": facts.PodSeries(0)},
+        "warn",
+        ("no container has container_memory_working_set_bytes", "compare --pod-selector"),
+    ),
+    "containers that have ended and count": (
+        "pod series",
+        {"pod_series": facts.PodSeries(12, dead=2)},
+        "warn",
+        ("2 of 12 pods have containers that have ended", "track_timestamps_staleness: true", "honor_timestamps: false"),
+    ),
     "a replica that gives no answer": (
         "extender views",
         {"replicas": (worlds.replica("a"), findings.fail("b gives no answer: refused", "is b running"))},
@@ -629,6 +650,7 @@ MISSING = {
     "nodes matched": "metrics",
     "scrape interval": "scrape_seconds",
     "one cluster": "origins",
+    "pod series": "pod_series",
     "clocks": "apiserver_clock",
     "service rights": "account_rights",
     "annotator": "heartbeat",

@@ -69,6 +69,7 @@ def well(**changes: Any) -> facts.Facts:
             facts.Origin("node-exporter", "--node-selector", ({"instance": "10.0.0.1:9100"},)),
             facts.Origin("cAdvisor", "--pod-selector", ({"instance": "10.0.0.2:10250"},)),
         ),
+        pod_series=facts.PodSeries(12),
         replicas=(replica("extender-a"), replica("extender-b")),
         relief=facts.Relief("descheduler-0", "0 evicted"),
         metrics_server=facts.MetricsServerFacts(tuple(map(item, NAMES))),

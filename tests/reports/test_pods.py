@@ -1,0 +1,79 @@
+"""Reports about series of pods: the words of doctor and annotator (real/test_pods_real.py has the queries)."""
+
+import functools
+
+import prometheus_client
+
+from annotator import metrics, usage_sync
+from annotator.placements import pod_index
+from cli.doctor import checks, facts, findings
+from policy.schema import load_policy
+from promql.queries import pod_queries
+from runtime import clock
+from tests import builders, clocks, fake_kube_writes, fake_prometheus
+from tests.reports.register import Before, reported
+from tests.unit.cli.doctor import worlds
+
+
+def judged(check: str, **changes: object) -> findings.Finding:
+    """A check of a healthy cluster with some facts replaced."""
+    return checks.CHECKS[check](worlds.well(**changes))
+
+
+def text(finding: findings.Finding) -> str:
+    """The finding as it is printed."""
+    return f"{finding.verdict}: {finding.seen} -> {finding.fix}"
+
+
+@reported(
+    "pods",
+    "prometheus-community/helm-charts#5050",
+    "prometheus/prometheus#13060",
+    situation="the scrape job of cAdvisor honours its times and does not track their staleness",
+    expected="doctor counts the pods with dead containers and names both settings that end them",
+    before=Before.WRONG,
+)
+def test_doctor_names_the_setting_that_ends_dead_series() -> None:
+    line = text(judged("pod series", pod_series=facts.PodSeries(60, dead=7)))
+    assert line.startswith("warn: 7 of 60 pods have containers that have ended")
+    assert "track_timestamps_staleness: true" in line
+    assert "honor_timestamps: false" in line
+
+
+@reported(
+    "pods",
+    "kubernetes/kubernetes#111077",
+    situation="doctor on a cluster with a runtime that cAdvisor does not know",
+    expected="a failure with the targets; the next step is /metrics/resource, whose series have the label",
+    before=Before.WRONG,
+)
+def test_doctor_names_the_targets_without_containers() -> None:
+    line = text(judged("pod series", pod_series=facts.PodSeries(0, without_containers=("10.0.0.1:10250",))))
+    assert line.startswith("fail: cAdvisor's series of 10.0.0.1:10250 have pods and no label `container`")
+    assert "/metrics/resource" in line
+
+
+@reported(
+    "pods",
+    "google/cadvisor#3572",
+    situation="an annotator over a cAdvisor without the label container: no pod has a value from its first sync on",
+    expected="log and /readyz?verbose say so while pods have been Ready for the window; nothing is published",
+    before=Before.WRONG,
+)
+def test_the_annotator_says_that_no_pod_has_a_value() -> None:
+    now = clocks.ManualClock(clock.from_rfc3339(builders.SCHEDULED) + 4000)
+    prometheus, kube = fake_prometheus.FakePrometheus(), fake_kube_writes.FakeKubeWrites()
+    for query in (pod_queries.cpu_cores(300), pod_queries.memory_bytes(300)):
+        prometheus.answer_samples(query)
+    usage = usage_sync.OwnerUsage(
+        functools.partial(usage_sync.ask, prometheus.query),
+        functools.partial(usage_sync.write, kube, "ours"),
+        metrics.Telemetry(prometheus_client.CollectorRegistry(), now.now),
+        now.now,
+    )
+    pods = pod_index.PodIndex()
+    pods.follow({pod.key: pod for pod in [builders.lean_pod(name, node="node-1") for name in ("a", "b", "c")]})
+    usage.sync(pods, load_policy.defaults())
+    assert "without a single pod, although 3 have been Ready for 300 s" in usage.problem
+    assert "label `container`" in usage.problem
+    assert kube.config_maps == {}
