@@ -123,13 +123,14 @@ class Trial(NamedTuple):
 
 
 class GuardFacts(NamedTuple):
-    """The shortcomings of the policies of deploy/guard, by policy name, the dry runs, and whether annotations that
-    opt out are ignored anywhere.
+    """The shortcomings of the policies of deploy/guard, by policy name, the dry runs, whether annotations that opt out
+    are ignored anywhere, and the variables with their CEL.
     """
 
     lacking: Mapping[str, str]
     trials: tuple[Trial, ...]
     ignores_opt_out: bool = False
+    variables: Mapping[str, str] = {}
 
 
 class Replica(NamedTuple):

@@ -7,7 +7,8 @@ ServiceAccounts, which administrators have and `deploy/rbac/doctor.yaml` does no
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -22,6 +23,7 @@ from kube.door import EvictionAnswer
 from kube.http.client import Client
 from kube.kinds import Kind
 from kube.objects import Node, Pod
+from policy.schema.protection import Protect
 
 ROLES: Final = {
     "evenload-guard-evictions": "evictions of pods",
@@ -29,6 +31,8 @@ ROLES: Final = {
     "evenload-guard-pods": "deletions and changes of pods",
 }
 GONE: Final = (404, 409)
+# A request is judged by the pods in the apiserver's cache (docs/reference/guard.md, exemptions).
+YOUNGEST: Final = "a pod that the apiserver's cache has not yet passes them, and stays by protect.minPodAge alone"
 OPT_OUT_IGNORED, NOWHERE = "optOutIgnored", "false"  # the variable of deploy/guard/evictions.yaml as it is shipped
 Call = Callable[[Client], object]
 LABEL: Final = {"metadata": {"labels": {"evenload.io/doctor": "dry-run"}}}
@@ -89,7 +93,7 @@ def look(
     lacking = {name: reason for name in ROLES if (reason := _lack(name, failing, name in denying))}
     trials = tuple(_trial(kube, impersonate, namespace, *one) for one in _planned(namespace, pods, nodes))
     variables = {variable.name: variable.expression for one in policies for variable in one.spec.variables}
-    return GuardFacts(lacking, trials, variables.get(OPT_OUT_IGNORED, NOWHERE).strip() != NOWHERE)
+    return GuardFacts(lacking, trials, variables.get(OPT_OUT_IGNORED, NOWHERE).strip() != NOWHERE, variables)
 
 
 def _lack(name: str, failing: dict[str, str], denies: bool) -> str:
@@ -156,6 +160,14 @@ def in_force(facts: Facts) -> Finding:
                 f"patch the variable {OPT_OUT_IGNORED} of evenload-guard-evictions (docs/reference/guard.md)",
             )
         )
+    if stricter := _stricter(seen.variables, facts.settings.policy.descheduler.protect):
+        found.append(
+            findings.warn(
+                f"the guard is stricter than the policy: {findings.few(stricter)}; such evictions are refused, and "
+                "each counts for the workload's breaker",
+                "make protect of the policy as strict, or patch the guard's variable (docs/reference/guard.md)",
+            )
+        )
     if passed:
         found.append(
             findings.fail(
@@ -164,7 +176,32 @@ def in_force(facts: Facts) -> Finding:
             )
         )
     refused = [one.what for one in seen.trials if one.refused]
+    names = f"the {len(ROLES)} policies of deploy/guard deny"
+    least = f"{facts.settings.policy.descheduler.protect.min_pod_age_seconds:g} s"
     open_ends = {one.answer for one in seen.trials if one.refused is None}
     tried = f"refused in a dry run: {', '.join(refused)}" if refused else "nothing was tried"
     more = f" ({'; '.join(sorted(open_ends))})" if open_ends else ""
-    return findings.worst(found or [findings.ok(f"the {len(ROLES)} policies of deploy/guard deny; {tried}{more}")])
+    return findings.worst(found or [findings.ok(f"{names}; {tried}{more}; {YOUNGEST} ({least})")])
+
+
+def _stricter(variables: Mapping[str, str], protect: Protect) -> list[str]:
+    """The limits of the guard that refuse what the policy lets go; an expression of another form is not compared."""
+    limits = []
+    age_seconds = _age_seconds(variables.get("minPodAge", ""))
+    if age_seconds is not None and age_seconds > protect.min_pod_age_seconds:
+        limits.append(f"minPodAge {age_seconds:g} s, protect.minPodAge {protect.min_pod_age_seconds:g} s")
+    priority = variables.get("priorityAtLeast", "").strip()
+    if priority.isdecimal() and int(priority) < protect.priority_at_least:
+        limits.append(f"priorityAtLeast {priority}, protect.priorityAtLeast {protect.priority_at_least}")
+    names = re.findall(r'"([a-z0-9-]+)"', variables.get("protectedNamespaces", ""))
+    missing = sorted(set(names) - set(protect.namespaces))
+    if missing and protect.namespace_selector is None:
+        limits.append(f"protectedNamespaces has {', '.join(missing)}, protect.namespaces has not")
+    return limits
+
+
+def _age_seconds(expression: str) -> float | None:
+    """The seconds of CEL's `duration("1h5m")`, None of another expression."""
+    text = re.fullmatch(r'duration\("((?:[\d.]+(?:h|ms|m|s))+)"\)', expression.strip())
+    seconds = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+    return None if text is None else sum(float(n) * seconds[u] for n, u in re.findall(r"([\d.]+)(h|ms|m|s)", text[1]))

@@ -33,7 +33,7 @@ class Release:
         self.api = running.api
         self.cluster = running
         self.helm = Helm(helm_client.MAJORS[0], directory, running.kubeconfig)
-        policy = policies.write(directory / "policy.yaml")
+        policy = policies.write(directory / "policy.yaml", descheduler__protect={"minPodAge": "5m"})  # the guard's
         self._chosen = [f"--set-file=policyFile={policy}", f"--set=prometheus.url={running.prometheus_url}"]
         self._upgrade({})
         permissions.apply(running)  # waits until the rights are in force

@@ -4,6 +4,7 @@ import pathlib
 from typing import Any
 
 import pytest
+import yaml
 
 from cli.doctor import checks, facts, findings, metrics_server, services
 from kube import access, objects
@@ -23,6 +24,12 @@ SPOT = {
     "nodeSelector": {"matchLabels": {"lifecycle": "spot"}},
     "filter": {"thresholds": {"cpu_avg_5m": 0.9}},
 }
+
+
+EVICTIONS = pathlib.Path(__file__).parents[4] / "deploy" / "guard" / "evictions.yaml"
+SHIPPED = next(yaml.safe_load_all(EVICTIONS.read_text(encoding="utf-8")))
+GUARD_VARIABLES = {one["name"]: one["expression"] for one in SHIPPED["spec"]["variables"]}
+PAYMENTS = '["kube-system", "payments", request.userInfo.username.split(":")[2]]'
 
 
 def judged(check: str, **changes: Any) -> findings.Finding:
@@ -100,6 +107,19 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         {"guard": facts.GuardFacts({}, (facts.Trial("an eviction of a/b by evenload-descheduler", False),))},
         "fail",
         ("a dry run of an eviction of a/b by evenload-descheduler was not refused", "were they renamed?"),
+    ),
+    "a guard with limits that the policy does not have": (
+        "guard",
+        {
+            "settings": worlds.settings(descheduler={"protect": {"minPodAge": "1m", "priorityAtLeast": 2000000000}}),
+            "guard": facts.GuardFacts({}, (), variables=GUARD_VARIABLES | {"protectedNamespaces": PAYMENTS}),
+        },
+        "warn",
+        (
+            "stricter than the policy: minPodAge 300 s, protect.minPodAge 60 s, priorityAtLeast 1000000000, ",
+            "protect.priorityAtLeast 2000000000, protectedNamespaces has payments, protect.namespaces has not; such",
+            "make protect of the policy as strict",
+        ),
     ),
     "an annotator that may not list metrics-server": (
         "metrics-server",
@@ -755,6 +775,30 @@ def test_while_replicas_are_not_read_doctor_does_not_know_whether_they_are_alike
     finding = judged("extender views", replicas=(worlds.replica("a"),), pods=extender_pods("x", "y", "z"))
     assert (finding.verdict, finding.fix) == ("unknown", services.EACH_REPLICA)
     assert finding.seen == "2 of 3 replicas were not read, and may see other data"
+
+
+def test_the_shipped_guard_is_as_strict_as_the_default_policy_and_says_whom_it_lets_pass() -> None:
+    finding = judged("guard", guard=facts.GuardFacts({}, (), variables=GUARD_VARIABLES))
+    assert finding.verdict == "ok"
+    assert "a pod that the apiserver's cache has not yet passes them, and stays by protect.minPodAge alone (300 s)" in (
+        finding.seen
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "verdict"),
+    [
+        ('duration("5m1s")', "warn"),
+        (' duration("0.1h") ', "warn"),
+        ('duration("300s")', "ok"),
+        ('duration("299999ms")', "ok"),
+        ('params.metadata.namespace == "batch" ? duration("1h") : duration("5m")', "ok"),  # not compared
+        ('duration("")', "ok"),
+    ],
+)
+def test_the_least_age_of_the_guard_is_compared_with_that_of_the_policy(expression: str, verdict: str) -> None:
+    variables = {"minPodAge": expression, "priorityAtLeast": "request.namespace == 'a' ? 1 : 2"}
+    assert judged("guard", guard=facts.GuardFacts({}, (), variables=variables)).verdict == verdict
 
 
 def test_queries_that_read_little_and_wait_on_a_busy_machine_are_no_finding() -> None:
