@@ -96,6 +96,7 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Let it hold the parts that an equal one brought."""
         put, status = msgspec.structs.force_setattr, self.status
+        pods.put_effective(self.spec, status)
         left_out = _put_texts(self.metadata)
         node_name, spec = shared(self.spec.node_name), _without_its_own(self.spec)
         owner = self.owner

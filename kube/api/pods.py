@@ -22,7 +22,17 @@ from kube.api.metadata import (
     holding_since_seconds,
     seconds,
 )
-from kube.api.resources import Container, Quantity, Requirements, Resources, pod_total, resources
+from kube.api.resources import (
+    INFEASIBLE,
+    PENDING_RESIZE,
+    Container,
+    ContainerStatus,
+    Quantity,
+    Requirements,
+    Resources,
+    pod_total,
+    resources,
+)
 from kube.api.selectors import Toleration
 from kube.api.small_objects import Presence, Volume
 
@@ -39,12 +49,6 @@ class ResourceClaim(msgspec.Struct, frozen=True, gc=False):
     """A device claimed by name (dynamic resource allocation); only that there is one matters."""
 
     name: str = ""
-
-
-class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A container as the kubelet reports it."""
-
-    restart_count: int = 0
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -77,13 +81,20 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     qos_class: str = ""
     start_time: Moment = None
     nominated_node_name: str = ""
+    conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
-    conditions: tuple[Condition, ...] = ()
+    allocated_resources: dict[str, Quantity] | None = None
+    resources: Requirements | None = None
+
+    @property
+    def resize_infeasible(self) -> bool:
+        """Says that the kubelet can never resize it as its spec asks: the reason of the first such condition."""
+        return next((one.reason for one in self.conditions if one.type == PENDING_RESIZE), "") == INFEASIBLE
 
 
 class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
-    """A Pod.
+    """A Pod; the requests in its spec are those that kube-scheduler counts (`put_effective`).
 
     `undecodable` is why it could not be decoded whole: it counts where it runs, and no more is certain of it.
     `left_out` is not on the wire, either: what of it was too long to be kept, "" for nothing.
@@ -94,6 +105,10 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
     status: PodStatus = PodStatus()
     undecodable: str = msgspec.field(name=salvage.MARK, default="")
     left_out: str = msgspec.field(name="-leftOut", default="")
+
+    def __post_init__(self) -> None:
+        """Counts a resize in place."""
+        put_effective(self.spec, self.status)
 
     @property
     def node_name(self) -> str:
@@ -186,14 +201,6 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
         )
         return total.plus(resources(self.spec.overhead)) if self.spec.overhead else total
 
-    @functools.cached_property
-    def limits(self) -> Resources:
-        """Effective limits without overhead; 0 where nothing limits."""
-        level = self.spec.level.limits
-        return pod_total(
-            self.spec.containers, self.spec.init_containers, read=lambda one: one.resources.limits, pod_level=level
-        )
-
     @property
     def node_selector(self) -> dict[str, str]:
         """spec.nodeSelector."""
@@ -273,6 +280,26 @@ def counted_restarts(spec: PodSpec, status: PodStatus) -> int:
     if spec.restart_policy != "OnFailure":
         return 0
     return sum(one.restart_count for one in (*status.container_statuses, *status.init_container_statuses))
+
+
+def put_effective(spec: PodSpec, status: PodStatus) -> None:
+    """Writes the effective requests of a pod that is resized into its decoded spec."""
+    put, infeasible = msgspec.structs.force_setattr, status.resize_infeasible
+    if status.container_statuses:
+        held = {one.name: one for one in status.container_statuses}
+        put(spec, "containers", tuple([one.effective(held.get(one.name), infeasible) for one in spec.containers]))
+    if status.init_container_statuses:
+        held = {one.name: one for one in status.init_container_statuses}
+        starting = [
+            one.effective(held.get(one.name), infeasible) if one.is_sidecar else one for one in spec.init_containers
+        ]
+        put(spec, "init_containers", tuple(starting))
+    if status.resources is not None:
+        level = spec.level.requests
+        amounts = spec.level.effective(status.allocated_resources or {}, status.resources, infeasible=infeasible)
+        put(spec, "level", Requirements({name: amounts.requests.get(name, 0) for name in level}))
+        put(status, "resources", None)
+        put(status, "allocated_resources", None)
 
 
 def of_daemonset(owner: OwnerReference | None, pinned: str) -> bool:

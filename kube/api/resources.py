@@ -2,7 +2,9 @@
 
 `kube.objects` builds Node.allocatable and Pod.requests with it. The rule for pods is that of
 k8s.io/component-helpers/resource (PodRequests): the larger of the running containers together and each init container
-in its turn, native sidecars counted in both, then pod-level requests, then overhead.
+in its turn, native sidecars counted in both, then pod-level requests, then overhead. Of a pod that is resized in place
+kube-scheduler counts the largest of its spec, the allocated and the actual requests (UseStatusResources): `effective`
+gives them, and both forms of a pod write them into their spec when they are decoded, so that every reader counts alike.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -99,11 +101,41 @@ _OWN_FIELDS = ("cpu", "memory", "pods")
 _remembered: dict[tuple[tuple[str, Quantity], ...], Resources] = {}  # asked for each version of each node and pod
 
 
+PENDING_RESIZE, INFEASIBLE = "PodResizePending", "Infeasible"  # the type of a condition, and a reason of it
+
+
+def effective(spec: Amounts, allocated: Amounts, actual: Amounts, *, infeasible: bool) -> Amounts:
+    """Returns the requests of a container, or of a pod, while it is resized: max(spec, allocated, actual) of each
+    resource, without the spec where the kubelet can never do it (`infeasible`). ValueError names a text that is no
+    quantity.
+    """
+    largest: dict[str, Quantity] = {}
+    for amounts in (allocated, actual) if infeasible else (spec, allocated, actual):
+        for name, amount in amounts.items():
+            largest[name] = max(largest.get(name, amount), amount, key=lambda one: quantities.amount(str(one)))
+    return largest
+
+
 class Requirements(msgspec.Struct, frozen=True, gc=False):
-    """`resources` of a container or of a pod."""
+    """`resources` of a container or of a pod, without limits."""
 
     requests: dict[str, Quantity] = {}
-    limits: dict[str, Quantity] = {}
+
+    def effective(self, allocated: Amounts, actual: "Requirements", *, infeasible: bool) -> "Requirements":
+        """Returns the requests that count during a resize; see the function."""
+        if self.requests == allocated == actual.requests:
+            return self
+        amounts = effective(self.requests, allocated, actual.requests, infeasible=infeasible)
+        return self if amounts == self.requests else Requirements(dict(amounts))
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A container as its kubelet reports it: its restarts, the amounts allocated to it, and those in force."""
+
+    name: str = ""
+    restart_count: int = 0
+    allocated_resources: dict[str, Quantity] = {}
+    resources: Requirements | None = None
 
 
 class ContainerPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -127,6 +159,13 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         """An init container that keeps running beside the others (restartPolicy: Always)."""
         return self.restart_policy == "Always"
 
+    def effective(self, status: ContainerStatus | None, infeasible: bool) -> "Container":
+        """Returns the container with the requests that count during a resize."""
+        if status is None or status.resources is None:
+            return self
+        requests = self.resources.effective(status.allocated_resources, status.resources, infeasible=infeasible)
+        return self if requests is self.resources else msgspec.structs.replace(self, resources=requests)
+
 
 class Startable(Protocol):
     """The fields of a container that decide the order of starting."""
@@ -142,7 +181,7 @@ C = TypeVar("C", bound=Startable)
 def pod_total(
     containers: Iterable[C], init_containers: Iterable[C], *, read: Callable[[C], Amounts], pod_level: Amounts
 ) -> Resources:
-    """Requests (or limits, by `read`) of a pod without its overhead.
+    """Requests of a pod, by `read`, without its overhead.
 
     running = sum of containers and sidecars; an init container needs its own and those of the sidecars started before
     it; total = max(running, each init container), and what `pod_level` names replaces the total for that resource.

@@ -98,15 +98,34 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
         return {name: amount for name, amount in both.items() if amount is not None}
 
 
+NO_AMOUNTS: Final = Amounts()
+
+
 class Requirements(msgspec.Struct, frozen=True, gc=False):
     """`resources` of a container or of a pod, without limits."""
 
     requests: Amounts = Amounts()
 
+    def effective(self, allocated: Amounts, actual: "Requirements", *, infeasible: bool) -> "Requirements":
+        """See `kube.api.resources.effective`."""
+        if self.requests == allocated == actual.requests:
+            return self
+        amounts = (one.present() for one in (self.requests, allocated, actual.requests))
+        return Requirements(Amounts(**resources.effective(*amounts, infeasible=infeasible)))
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The amounts of a container as its kubelet allocated them, and as they are in force."""
+
+    name: str = ""
+    allocated_resources: Amounts = Amounts()
+    resources: Requirements | None = None
+
 
 class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The fields of a container that add to the pod's requests."""
 
+    name: str = ""
     resources: Requirements = Requirements()
     restart_policy: str = ""
 
@@ -133,11 +152,12 @@ class ReadyCondition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     type: str
     status: str
+    reason: str = ""
     last_transition_time: str | None = None
 
 
-class Status(msgspec.Struct, frozen=True, gc=False):
-    """status: the phase, and since when it is placed and at work.
+class Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """status: the phase, and since when it is placed and at work. The amounts of a resize are read once and not kept.
 
     The two times are not on the wire: they are read from the conditions once, which are then not kept. A cluster is
     counted every half minute, and a number is smaller than a condition.
@@ -145,17 +165,37 @@ class Status(msgspec.Struct, frozen=True, gc=False):
 
     phase: str = ""
     conditions: tuple[ReadyCondition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: Amounts = Amounts()
+    resources: Requirements | None = None
     scheduled_at_seconds: float | None = msgspec.field(name="-scheduled", default=None)
     ready_since_seconds: float | None = msgspec.field(name="-ready", default=None)
 
     def __post_init__(self) -> None:
         """Read the conditions; pods of the same moment hold the same number."""
-        put = msgspec.structs.force_setattr
+        put, resizing = msgspec.structs.force_setattr, tuple[ReadyCondition, ...]()
         for one in self.conditions:
             name = _TIMES.get(one.type)
             if name is not None and one.status == "True":
                 put(self, name, _seconds(one.last_transition_time))
-        put(self, "conditions", ())
+            elif one.type == resources.PENDING_RESIZE and not resizing:
+                resizing = (one,)
+        put(self, "conditions", resizing)
+
+    @property
+    def resize_infeasible(self) -> bool:
+        """See `kube.api.pods.PodStatus.resize_infeasible`."""
+        return bool(self.conditions) and self.conditions[0].reason == resources.INFEASIBLE
+
+    def let_go(self) -> None:
+        """Empties the fields that the requests were read from."""
+        for name in ("conditions", "container_statuses", "init_container_statuses"):
+            if getattr(self, name):
+                msgspec.structs.force_setattr(self, name, ())
+        if self.resources is not None:
+            msgspec.structs.force_setattr(self, "resources", None)
+            msgspec.structs.force_setattr(self, "allocated_resources", NO_AMOUNTS)
 
 
 @functools.lru_cache(maxsize=16384)  # as `shared`
@@ -189,6 +229,31 @@ def _requests(
         return total.plus(resources.resources(overhead.present()))
     except (ValueError, OverflowError):
         return objects.NOTHING
+
+
+def _effective(spec: Spec, status: Status) -> tuple[tuple[Container, ...], tuple[Container, ...], Requirements]:
+    """Returns containers, init containers and pod-level requests as they count while the pod is resized."""
+    containers, starting, level = spec.containers, spec.init_containers, spec.level
+    infeasible = status.resize_infeasible
+    if status.container_statuses:
+        containers = tuple([_sized(one, status.container_statuses, infeasible) for one in containers])
+    if status.init_container_statuses:
+        held = status.init_container_statuses
+        starting = tuple([_sized(one, held, infeasible) if one.is_sidecar else one for one in starting])
+    if status.resources is not None:
+        amounts = level.effective(status.allocated_resources, status.resources, infeasible=infeasible).requests
+        level = Requirements(Amounts(**{name: amounts.present().get(name, 0) for name in level.requests.present()}))
+    return containers, starting, level
+
+
+def _sized(container: Container, statuses: tuple[ContainerStatus, ...], infeasible: bool) -> Container:
+    """The container with the requests that count; the API has at most one status of its name."""
+    for one in statuses:
+        if one.resources is not None and one.name == container.name:
+            requests = container.resources.effective(one.allocated_resources, one.resources, infeasible=infeasible)
+            if requests != container.resources:
+                return msgspec.structs.replace(container, resources=requests)
+    return container
 
 
 class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
@@ -247,7 +312,8 @@ class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
             put(self, "left_out", CONTAINERS)
         else:
             read = _requests if count <= REMEMBERED_CONTAINERS else _requests.__wrapped__
-            put(self, "requests", read(spec.containers, spec.init_containers, spec.level, spec.overhead))
+            put(self, "requests", read(*_effective(spec, self.status), spec.overhead))
+        self.status.let_go()
 
     @property
     def node_name(self) -> str:

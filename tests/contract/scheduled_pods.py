@@ -168,6 +168,30 @@ def filler(shape: cluster.NodeShape, number: int, place: int) -> Body:
     return {"metadata": {"name": f"filler-{number:02}-{place}", "labels": labels}, "spec": spec}
 
 
+def resized(shape: cluster.NodeShape, number: int) -> tuple[Body, Body]:
+    """A pod on a node, and the status that its kubelet would write: all but a core is in force where it shrinks, is
+    allocated to a sidecar, or asked for; or it asks for more than there is, which is infeasible.
+    """
+    large, small = {"cpu": f"{int(shape.cpu) - 1}"}, {"cpu": "100m"}
+    spec, allocated, actual = (
+        (small, small, large),
+        (small, large, small),
+        (large, small, small),
+        ({"cpu": "64"}, small, small),
+        (small, small, small),
+    )[number % 5]
+    sidecar = _container("main", spec) | {"restartPolicy": "Always"}
+    place = "initContainers" if number % 5 == 1 else "containers"
+    body: Body = {"nodeName": shape.name, "containers": [_container("other", {})]}
+    body[place] = [sidecar] if number % 5 == 1 else [_container("main", spec)]
+    held = {"name": "main", "image": "pause", "imageID": "", "ready": True, "restartCount": 0}
+    status: Body = {"initContainerStatuses" if number % 5 == 1 else "containerStatuses": [held]}
+    held |= {"allocatedResources": allocated, "resources": {"requests": actual}}
+    if number % 5 == 3:
+        status["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+    return {"metadata": {"name": f"resized-{number:02}"}, "spec": {"terminationGracePeriodSeconds": 0, **body}}, status
+
+
 def volumes(count: int) -> Iterator[tuple[Body, Body]]:
     """Volumes with the claims that they are bound to: anywhere, in one zone by label, on some nodes by affinity."""
     ssd = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}]}

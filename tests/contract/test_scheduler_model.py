@@ -336,6 +336,36 @@ def test_the_descheduler_finds_the_nodes_that_fit_as_kube_scheduler_does(
     assert refused.keys() >= RULES, "the mixture has pods that each rule keeps off some node"
 
 
+def test_pods_that_are_resized_leave_the_room_that_kube_scheduler_counts(stage: Stage) -> None:
+    stage.clear()
+    resized = [scheduled_pods.resized(shape, number) for number, shape in enumerate(scheduled_pods.shapes())]
+    for body, _ in resized:
+        stage.door.create(kinds.PODS, body, namespace=NAMESPACE)
+    waiting.eventually(
+        lambda: len([pod for pod in stage.pods() if pod.ready]) == len(resized), waiting.LIMIT_SECONDS, "all to run"
+    )
+    for body, status in resized:
+        path = f"api/v1/namespaces/{NAMESPACE}/pods/{body['metadata']['name']}/status"
+        stage.cluster.api.patch(path, {"status": status})
+    recorder = opinionated.Recorder()
+    with opinionated.served(recorder) as url:
+        stanza: scheduled_pods.Body = {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True}
+        stage.begin([({**stanza, "httpTimeout": "60s"}, recorder)])
+        changes = stage.changes()
+        planned = PlannedCluster(Snapshot(0.0, nodes=stage.door.list(kinds.NODES).items, pods=stage.pods()))
+        for cpu in ("800m", "1500m", "3500m", "7500m"):
+            body = scheduled_pods.urgent_pod(f"asks-{cpu}", cpu, tolerations=[{"operator": "Exists"}])
+            stage.door.create(kinds.PODS, body, namespace=NAMESPACE)
+            came, _ = _decided(changes, body["metadata"]["name"])
+            fit = planned.fit(came)
+            ours = {name for name, row in planned.columns.rows.items() if not planned.why_not(fit, row)}
+            real = set(recorder.fitting(came.name))
+            assert ours == real, f"{cpu}: {sorted(ours ^ real)}"
+            assert 0 < len(real) < len(planned.columns.rows) or cpu == "800m"
+            stage.door.delete(kinds.PODS, came.name, namespace=NAMESPACE)
+        changes.close()
+
+
 def test_the_model_makes_the_same_pods_leave(stage: Stage, report: Callable[[str], None]) -> None:
     stage.fill()
     stage.begin()

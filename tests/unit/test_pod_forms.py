@@ -51,6 +51,28 @@ def two_containers(body: builders.Body) -> None:
     body["spec"].update(initContainers=starts, overhead={"cpu": "50m"})
 
 
+def resized(body: builders.Body) -> None:
+    """Two containers and a sidecar of which the kubelet has not all as the spec asks."""
+    two_containers(body)
+    body["spec"]["resources"] = {"requests": {"memory": "2Gi"}}
+    names = ("0", "1", "2", "side", "big", "unknown")
+    held = [{"cpu": "1", "memory": "3Gi"}, {"cpu": "1000m"}, {"memory": "2Gi"}, {"memory": "2Gi"}, {"cpu": "9"}, {}]
+    statuses = [
+        {"name": name, "allocatedResources": amounts, "resources": {"requests": amounts}}
+        for name, amounts in zip(names, held, strict=True)
+    ]
+    amounts = {"memory": "5Gi"}
+    body["status"].update(containerStatuses=statuses[:3], initContainerStatuses=statuses[3:])
+    body["status"].update(resources={"requests": amounts}, allocatedResources=amounts)
+
+
+def infeasible(body: builders.Body) -> None:
+    """It asks for more than its node has, and no amount is granted of what it has at the level of the pod."""
+    resized(body)
+    body["status"]["conditions"].append({"type": "PodResizePending", "status": "True", "reason": "Infeasible"})
+    body["status"].update(resources={"requests": {}}, allocatedResources={})
+
+
 def forged(body: builders.Body) -> None:
     """A kind of that name in a group of one's own."""
     body["metadata"]["ownerReferences"][0]["apiVersion"] = "x.example/v1"
@@ -82,6 +104,8 @@ BODIES: dict[str, builders.Body] = {
     "being deleted": builders.pod_body("p", node="n", mutate=metadata(deletionTimestamp=builders.SCHEDULED)),
     "without conditions": builders.pod_body("p", node="n", mutate=lambda body: body["status"].update(conditions=[])),
     "several containers": builders.pod_body("p", node="n", mutate=two_containers),
+    "resized": builders.pod_body("p", node="n", mutate=resized),
+    "resized, which is infeasible": builders.pod_body("p", node="n", mutate=infeasible),
     "pod-level requests": builders.pod_body(
         "p", mutate=lambda body: body["spec"].update(resources={"requests": {"cpu": "7"}})
     ),
@@ -147,6 +171,7 @@ COUNTED_OTHERWISE = [
     "succeeded",
     "being deleted",
     "several containers",
+    "resized",
     "no requests",
 ]
 

@@ -51,13 +51,6 @@ def test_effective_requests_are_the_schedulers(
     assert builders.pod(mutate=mutate).requests.cpu_millicores == millicores
 
 
-def test_limits_are_counted_the_same_way() -> None:
-    limited = [{"name": "c", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}]
-    pod = builders.pod(mutate=lambda body: body["spec"].update(containers=limited))
-    assert pod.limits == Resources(1000.0, 2.0**30)
-    assert pod.requests == resources.NOTHING
-
-
 def test_extended_resources_are_kept_by_name() -> None:
     found = resources.resources({"cpu": 1, "nvidia.com/gpu": "2", "ephemeral-storage": "1Gi", "pods": "110"})
     assert (found.get("cpu"), found.get("nvidia.com/gpu"), found.get("pods"), found.get("none")) == (
@@ -94,3 +87,16 @@ def test_amounts_that_take_much_memory_are_not_remembered(amounts: dict[str, res
     found = resources.resources(amounts)
     assert found == resources.resources(dict(amounts))
     assert found is not resources.resources(dict(amounts))
+
+
+def test_a_resize_counts_the_largest_of_each_resource_and_keeps_the_text_of_the_spec() -> None:
+    spec, allocated = {"cpu": "1"}, {"cpu": "1000m", "memory": "2Gi"}
+    actual: dict[str, resources.Quantity] = {"memory": "3G", "example.com/gpu": 1}
+    assert resources.effective(spec, allocated, actual, infeasible=False) == {
+        "cpu": "1",
+        "memory": "3G",
+        "example.com/gpu": 1,
+    }
+    assert resources.effective({"cpu": "9"}, {"cpu": "2"}, {"cpu": "1"}, infeasible=True) == {"cpu": "2"}
+    with pytest.raises(ValueError, match="'lots'"):
+        resources.effective(spec, {"cpu": "lots"}, actual, infeasible=False)

@@ -1,0 +1,122 @@
+"""Placements from public reports: what kube-scheduler counts on a node, Evenload counts too."""
+
+from typing import Any
+
+import pytest
+
+from descheduler.snapshot import interned_pods
+from extender.state import usage_estimates
+from kube import objects
+from kube.pods import compact
+from kube_scheduler import pod_requests
+from tests import builders
+from tests.reports.register import Before, reported
+from tests.unit.descheduler import scenes
+
+FORMS: tuple[type[Any], ...] = (objects.Pod, compact.Pod, interned_pods.Pod)
+
+
+def container(name: str, cpu: str, **more: object) -> dict[str, Any]:
+    return {"name": name, "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}, **more}
+
+
+def held(name: str, *, allocated: str, actual: str) -> dict[str, Any]:
+    """The status of a container whose kubelet has allocated so much CPU, of which so much is in force."""
+    amounts = [{"cpu": cpu, "memory": "1Gi"} for cpu in (allocated, actual)]
+    return {"name": name, "allocatedResources": amounts[0], "resources": {"requests": amounts[1]}}
+
+
+def pending(reason: str) -> list[dict[str, str]]:
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": builders.SCHEDULED}
+    return [scheduled, {"type": "PodResizePending", "status": "True", "reason": reason}]
+
+
+def resized(spec: dict[str, Any], status: dict[str, Any]) -> builders.Mutator:
+    def write(body: builders.Body) -> None:
+        body["spec"].update(spec)
+        body["status"].update(status)
+
+    return write
+
+
+SHRINKING = resized(
+    {"containers": [container("main", "1")]}, {"containerStatuses": [held("main", allocated="1", actual="6")]}
+)
+RESIZED = {
+    "shrinks: the larger is still in force": (SHRINKING, 6000),
+    "grows: the kubelet has not granted it yet": (
+        resized(
+            {"containers": [container("main", "5")]},
+            {"containerStatuses": [held("main", allocated="2", actual="2")], "conditions": pending("Deferred")},
+        ),
+        5000,
+    ),
+    "grows by more than the node can ever have": (
+        resized(
+            {"containers": [container("main", "500")]},
+            {"containerStatuses": [held("main", allocated="2", actual="1500m")], "conditions": pending("Infeasible")},
+        ),
+        2000,
+    ),
+    "a sidecar shrinks, an init container that ended does not count": (
+        resized(
+            {
+                "containers": [container("main", "1")],
+                "initContainers": [container("side", "1", restartPolicy="Always"), container("once", "500m")],
+            },
+            {
+                "containerStatuses": [held("main", allocated="1", actual="1")],
+                "initContainerStatuses": [
+                    held("side", allocated="3", actual="2"),
+                    held("once", allocated="9", actual="9"),
+                ],
+            },
+        ),
+        4000,
+    ),
+    "the pod as a whole shrinks": (
+        resized(
+            {"containers": [{"name": "main"}], "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
+            {
+                "allocatedResources": {"cpu": "1", "memory": "1Gi"},
+                "resources": {"requests": {"cpu": "3", "memory": "1Gi"}},
+            },
+        ),
+        3000,
+    ),
+}
+
+
+@reported(
+    "placements",
+    "kubernetes/kubernetes#117765",
+    "kubernetes-sigs/karpenter#3037",
+    situation="a pod is resized in place: its spec, the amount that its kubelet granted and the one in force differ",
+    expected="every reader counts the largest, as kube-scheduler does; without the spec if the resize is infeasible",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__module__)
+@pytest.mark.parametrize(("mutate", "millicores"), RESIZED.values(), ids=RESIZED)
+def test_a_pod_that_is_resized_counts_by_the_largest(
+    form: type[Any], mutate: builders.Mutator, millicores: float
+) -> None:
+    pod = builders.decoded(builders.pod_body(node="n", mutate=mutate), form)
+    assert pod.requests.cpu_millicores == millicores
+    assert usage_estimates.estimate_key(pod).request.cpu_millicores == millicores
+    if isinstance(pod, objects.Pod):
+        assert dict(pod_requests.of_pod(pod).amounts)["cpu"] == millicores
+
+
+@reported(
+    "placements",
+    "kubernetes/kubernetes#129532",
+    situation="a cool node is full of a pod that shrinks, and whose larger amount is still in force",
+    expected="no destination: kube-scheduler would say Insufficient cpu, and the pod would come back",
+    before=Before.WRONG,
+)
+def test_the_room_that_a_shrinking_pod_still_has_is_no_destination() -> None:
+    scene = scenes.hot_and_cool(cpu="3").workload("large", on=["cool"], mutate=SHRINKING)
+    obeyed = scenes.policy(protect={"minReadyRatio": 0})
+    assert set(scenes.causes(scene.plan(obeyed)).values()) == {"no_destination"}
+    small = scenes.hot_and_cool(cpu="1").workload("large", on=["cool"], mutate=SHRINKING)
+    assert scenes.evicted(small.plan(obeyed))
