@@ -8,6 +8,7 @@ the only module beside the extender's serving ones that knows gunicorn.
 
 import collections.abc
 import http
+import io
 import json
 import socket
 from typing import Any, Final
@@ -77,14 +78,21 @@ def settings() -> Any:
 
 
 def readable(application: wsgi.WSGIApplication) -> wsgi.WSGIApplication:
-    """The application, for which a body in broken chunks or shorter than its length fails where it is read."""
+    """The application, for which a body in broken chunks or shorter than its length fails where it is read.
+
+    A body goes with its answer: the traceback of a refused request (a 404, a 405) refers to the request itself, which
+    stays until the garbage is collected.
+    """
 
     def answer(environ: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse) -> collections.abc.Iterable[bytes]:
         if "CONTENT_LENGTH" in environ:
             environ.pop("wsgi.input_terminated", None)  # else Werkzeug takes half a body for a whole one
         elif "HTTP_TRANSFER_ENCODING" in environ:
             environ["wsgi.input"] = Body(environ["wsgi.input"])
-        return application(environ, start_response)
+        try:
+            return application(environ, start_response)
+        finally:
+            environ["wsgi.input"] = io.BytesIO()
 
     return answer
 

@@ -58,14 +58,17 @@ class Connection:
         """Whether its handshake is done."""
         return isinstance(self.sock, tls.Socket) and self.sock.shaken
 
-    def shake(self, context: ssl.SSLContext, now_seconds: float) -> bool:
-        """Go on with the handshake; True when it is done. Errors: OSError."""
+    def shake(self, context: ssl.SSLContext, now_seconds: float, refusal: tls.Refusal) -> bool:
+        """Go on with the handshake; True when it is done. Of a client with a `refusal` no body is read then. Errors:
+        OSError.
+        """
         if isinstance(self.sock, nonblocking_sockets.Plain):
             self.incoming.begun_seconds = now_seconds  # until it is done it is like a request that comes slowly
             self.sock = tls.wrapped(self.sock, context)
         if not self.sock.shake():
             return False
         self.incoming.begun_seconds = None
+        self.incoming.bodies = refusal(self.sock.client_name) is None
         return True
 
     def receive(self, now_seconds: float) -> bool:
@@ -86,7 +89,7 @@ class Connection:
         connection, and the last answer might be lost (RFC 9112, 9.6).
         """
         self.ending = True
-        self.incoming.buffer.clear()
+        self.incoming.clear()
         self.sock.shutdown(socket.SHUT_WR)
 
     def discard(self) -> bool:
@@ -103,6 +106,8 @@ class Connection:
         return True
 
     def close(self) -> None:
-        """Close it now."""
+        """Close it now, and let go of what it holds: whatever still refers to it keeps no bytes of a request."""
         self.closed = True
+        self.incoming.clear()
+        self.sock.unsent = memoryview(b"")
         self.sock.close()

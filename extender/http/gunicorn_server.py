@@ -157,6 +157,8 @@ class _Server(base.BaseApplication):  # type: ignore[misc]
     def _started(self, begun: gunicorn_worker.Worker) -> None:
         if self._service is not None:
             begun.dropped = self._service.dropped
+            if self._security is not None:
+                begun.refusal = self._security.refusal
             self._service.start(self._stop)
 
     def _ended(self, _server: object, _worker: object) -> None:

@@ -26,7 +26,7 @@ from gunicorn.http import errors
 from gunicorn.workers import gthread
 
 from extender import deadline
-from extender.http import connection, connection_limits, deferred, raw_requests
+from extender.http import connection, connection_limits, deferred, raw_requests, tls
 from runtime import clock, http_exchange, http_limits, logs, loop
 
 log = logs.get(__name__)
@@ -53,6 +53,7 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
 
     ticking: clock.Clock = clock.WallClock()
     dropped: collections.abc.Callable[[str], None] = staticmethod(lambda _reason: None)  # counts what was ended early
+    refusal: tls.Refusal = staticmethod(lambda _client_name: None)
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -192,7 +193,7 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
         if one.idle:
             one.until_seconds = now_seconds + http_limits.REQUEST_SECONDS
         try:
-            if one.shake(self.cfg.ssl_context(self.cfg, None), now_seconds):
+            if one.shake(self.cfg.ssl_context(self.cfg, None), now_seconds, self.refusal):
                 one.until_seconds = min(now_seconds + self.cfg.keepalive, self._silent_until)
                 self._read(one)
         except OSError:

@@ -55,14 +55,30 @@ class Head(enum.Enum):
     REFUSED = enum.auto()  # more than is ever read, or nothing that the parser would take
 
 
+class _Source:
+    """The stream that gunicorn's parser reads. It has the buffer and not the connection, so that no cycle of references
+    keeps a closed connection's bytes until the garbage is collected.
+    """
+
+    def __init__(self, buffer: bytearray) -> None:
+        self._buffer = buffer
+
+    def recv(self, size: int) -> bytes:
+        """The bytes that are there; b"" for none, which is the end of the stream to the parser."""
+        piece = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return piece
+
+
 class Incoming:
     """Unanswered bytes of a connection."""
 
     def __init__(self, settings: Any, client: Any) -> None:
-        self.buffer = bytearray()
+        self.buffer = bytearray()  # the same object to the end
+        self.bodies = True  # whether bodies are read; else a request is whole with its head, and is the last
         self.ended = False  # nothing more will come
         self.begun_seconds: float | None = None  # when the first byte of this request was there
-        self._parser: Any = parsing.get_parser(settings, self, client)
+        self._parser: Any = parsing.get_parser(settings, _Source(self.buffer), client)
         self._start()
 
     def _start(self) -> None:
@@ -80,8 +96,8 @@ class Incoming:
 
     @property
     def size_bytes(self) -> int:
-        """How large the request is, as far as that is known."""
-        return max(self._end if self._by is Head.LENGTH else 0, len(self.buffer))
+        """How large the request is, as far as that is known and read."""
+        return max(self._end if self._by is Head.LENGTH and self.bodies else 0, len(self.buffer))
 
     def take_go_ahead(self) -> bool:
         """Whether the client waits for 100 Continue before it sends the rest; True once for a request."""
@@ -112,17 +128,29 @@ class Incoming:
             left_bytes -= len(piece)
         return True
 
-    def recv(self, size: int) -> bytes:
-        """For gunicorn's parser: what is there; b"" for nothing, which is the end of the stream to it."""
-        piece = bytes(self.buffer[:size])
-        del self.buffer[:size]
-        return piece
+    def clear(self) -> None:
+        """Forget what came. An error refers by its traceback to this object."""
+        self.buffer.clear()
+        self._forget_message()
+        self._start()
+
+    def _forget_message(self) -> None:
+        """Let go of the last request. Else its body would stay as long as the connection; a body in chunks even longer,
+        as its reader and the request refer to each other.
+        """
+        if self._parser.mesg is not None:
+            self._parser.mesg.body = None
+            self._parser.mesg = None
 
     def request(self) -> Any:
         """gunicorn's request. Errors: those of its parser."""
         if self._error is not None:
             raise self._error
+        unread = not (self.bodies or self.whole)
         message = self._message or next(self._parser)
+        if unread:
+            message.force_close()
+            message._expected_100_continue = False
         if self._message is not None and isinstance(message.body.reader, bodies.LengthReader) and self.whole:
             message.body = io.BytesIO(self._take(0))  # the parser's own would copy it several times
         return message
@@ -147,6 +175,7 @@ class Incoming:
             if not self._parser.finish_body():
                 return False
             self.buffer[:0] = self._parser.unreader.take_buffered()
+            self._forget_message()
         self._start()
         self.begun_seconds = now_seconds if self.buffer else None
         return True
@@ -159,7 +188,7 @@ class Incoming:
             self._walk_chunks()
         if self._by is Head.TRAILERS:
             self._find_trailers()
-        return self._by is Head.REFUSED or self.whole
+        return self._by is Head.REFUSED or self.whole or not (self.bodies or self._by is Head.OPEN)
 
     def _find_head(self) -> None:
         end = self.buffer.find(b"\r\n\r\n", max(0, self._searched - 3))

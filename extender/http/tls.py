@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 log = logs.get(__name__)
 
 RECORD_BYTES: Final = 2**14  # of TLS
+Refusal = collections.abc.Callable[[str | None], str | None]  # of a client by its certificate's name; None: admitted
 CLIENT_NAME: Final = "evenload.client_name"  # in an environ that is not gunicorn's; no header becomes this key
 PLAIN_PATHS: Final = frozenset({"/livez", "/readyz", "/healthz", "/metrics", "/version"})
 
@@ -157,6 +158,10 @@ class Security:
     def guard(self, application: wsgi.WSGIApplication) -> wsgi.WSGIApplication:
         """The application behind the check of clients' certificates; as it is when no CA was named."""
         return guarded(application, self.client_names) if self.files.client_ca else application
+
+    def refusal(self, client_name: str | None) -> str | None:
+        """Why a client may ask for the plain paths only, or None; never where no CA was named."""
+        return refusal(client_name, self.client_names) if self.files.client_ca else None
 
     def _hash(self) -> str:
         """Of the contents, not the times: a Secret volume changes by swapping a symlink."""

@@ -162,7 +162,7 @@ def test_work_grows_with_what_comes_and_not_with_its_square(where: bytes, monkey
             return super().find(what, start, len(self) if end is None else end)
 
     coming = request_framing.Incoming(http_exchange.settings(), CLIENT)
-    coming.buffer = Counting()
+    coming.buffer = coming._parser.unreader.sock._buffer = Counting()
     coming.receive(Pieces(where), 1.0)
     searched.clear()
     for _ in range(1000):

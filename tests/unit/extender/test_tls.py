@@ -332,7 +332,7 @@ def test_a_request_of_kube_scheduler_over_tls_is_answered_in_one_piece_and_only_
     one.server = ("127.0.0.1", 8900)
     asking = threading.Thread(target=ask_once)
     asking.start()
-    while not one.shake(tls.context(files), 0.0):
+    while not one.shake(tls.context(files), 0.0, lambda _name: None):
         select.select([one.sock], [], [])
     while not one.receive(1.0):
         select.select([one.sock], [], [])
