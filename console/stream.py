@@ -11,7 +11,7 @@ from typing import Final
 from console import board
 
 QUIET_SECONDS: Final = 10.0
-STREAMS: Final = 16  # of the 32 threads that the server has
+STREAMS: Final = 16  # of the 32 connections that one address may have
 RETRY_MILLISECONDS: Final = 2000
 
 

@@ -25,9 +25,14 @@ REPLY_SECONDS: Final = 20.0  # what the buffers do not hold is megabytes: GET /n
 
 
 class Limited(socket.socket):
-    """A socket that reads a request within REQUEST_SECONDS and writes a reply within REPLY_SECONDS."""
+    """A socket that reads a request within REQUEST_SECONDS and writes a reply within REPLY_SECONDS. It is `answering`
+    after each byte of its client until it waits for the next one, or for the client to take the reply.
+    """
 
     ticking: clock.Clock = clock.WallClock()
+    address: str = ""
+    answering: bool = False
+    answered: bool = False
     _read_until_seconds: float | None = None
     _written_until_seconds: float | None = None
 
@@ -48,6 +53,7 @@ class Limited(socket.socket):
 
     def sendall(self, data: "ReadableBuffer", flags: int = 0) -> None:
         """Write everything within the limit; nearly always the buffer takes it at once, without a look at the clock."""
+        self.answered = True
         whole, sent = memoryview(data).cast("B"), 0
         with contextlib.suppress(BlockingIOError):
             sent = super().send(data, flags | socket.MSG_DONTWAIT)
@@ -56,12 +62,18 @@ class Limited(socket.socket):
         self._written_until_seconds = None  # a stream's next piece has a time of its own
 
     @classmethod
-    def of(cls, taken: socket.socket) -> "Limited":
-        """Returns the connection with limits; `taken` is detached."""
+    def of(cls, taken: socket.socket, address: str) -> "Limited":
+        """Returns the connection of a client with limits; `taken` is detached."""
         timeout_seconds = taken.gettimeout()
         made = cls(taken.family, taken.type, taken.proto, fileno=taken.detach())
         made.settimeout(timeout_seconds)
+        made.address = address
         return made
+
+    def drop(self) -> None:
+        """End the connection for the thread that reads or writes it."""
+        with contextlib.suppress(OSError):  # the client was quicker
+            self.shutdown(socket.SHUT_RDWR)
 
     def _until(
         self, until_seconds: float, otherwise: str, work: collections.abc.Callable[..., T], *arguments: object
@@ -70,6 +82,7 @@ class Limited(socket.socket):
         if left_seconds <= 0:
             raise self._overdue(otherwise)
         self.settimeout(left_seconds if asked_seconds is None else min(asked_seconds, left_seconds))
+        self.answering = False
         try:
             return work(*arguments)
         except TimeoutError as error:
@@ -77,9 +90,9 @@ class Limited(socket.socket):
                 raise
             raise self._overdue(otherwise) from error
         finally:
+            self.answering = True
             self.settimeout(asked_seconds)
 
     def _overdue(self, why: str) -> ConnectionResetError:
-        with contextlib.suppress(OSError):  # the client was quicker
-            self.shutdown(socket.SHUT_RDWR)
+        self.drop()
         return ConnectionResetError(errno.ECONNRESET, why)

@@ -21,13 +21,13 @@ import prometheus_client
 from prometheus_client import exposition
 from werkzeug import exceptions
 
-from runtime import health, http_exchange, http_limits, logs, loop, options, version
+from runtime import connection_limits, health, http_exchange, http_limits, logs, loop, options, version
 from runtime.health import Check
 
 log = logs.get(__name__)
 
 BODY_LIMIT_BYTES = 1 << 20
-IN_FLIGHT_LIMIT = 32
+CONNECTION_LIMIT = 64  # each has a thread
 Request = socket.socket | tuple[bytes, socket.socket]  # as typeshed has it
 
 
@@ -106,29 +106,40 @@ class _ThreadingServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     allow_reuse_address = True
     daemon_threads = True
-    request_queue_size = 64
+    request_queue_size = 1024
 
     def __init__(self, address: tuple[str, int], app: flask.Flask) -> None:
         self._app, self._settings = app, http_exchange.settings()
-        self._slots = threading.BoundedSemaphore(IN_FLIGHT_LIMIT)
+        self._lock = threading.Lock()
+        self._open: connection_limits.Open[http_limits.Limited] = connection_limits.Open(CONNECTION_LIMIT)
         super().__init__(address, socketserver.BaseRequestHandler)
 
     def get_request(self) -> tuple[socket.socket, Any]:
         """The next connection, its times limited."""
         taken, client = super().get_request()
-        return http_limits.Limited.of(taken), client
+        return http_limits.Limited.of(taken, client[0]), client
 
-    def process_request(self, request: Request, client_address: Any) -> None:
-        """Answer on a thread; from the 33rd at once on they wait in the kernel, as no request lasts for long."""
-        self._slots.acquire()
-        super().process_request(request, client_address)
+    def verify_request(self, request: Request, client_address: Any) -> bool:
+        """Take a connection in, in the place of another where there are too many; False where all others are being
+        answered.
+        """
+        new = _connection(request)
+        with self._lock:
+            surplus = self._open.add(new)
+            if surplus is not None:
+                self._open.remove(surplus)
+        if surplus is not None:
+            log.debug("connection dropped", client=surplus.address)
+            surplus.drop()
+        return surplus is not new
 
     def process_request_thread(self, request: Request, client_address: Any) -> None:
         """In the thread, to its end."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._slots.release()
+            with self._lock:
+                self._open.remove(_connection(request))
 
     def finish_request(self, request: Request, client_address: Any) -> None:
         """The exchange itself."""
@@ -143,8 +154,8 @@ class _ThreadingServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         log.debug("connection failed", client=str(client_address), error=repr(sys.exception()))
 
 
-def _connection(request: Request) -> socket.socket:
-    assert isinstance(request, socket.socket)  # noqa: S101 - the other half of typeshed's union is for datagrams
+def _connection(request: Request) -> http_limits.Limited:
+    assert isinstance(request, http_limits.Limited)  # noqa: S101 - made by get_request
     return request
 
 

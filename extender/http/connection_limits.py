@@ -1,56 +1,35 @@
-"""Admission of connections and order of requests, so that no client's address keeps the others from the port.
+"""Memory of connections and order of requests, so that no client's address keeps the others from the port.
 
-`http.gunicorn_worker` asks `Open` after every new connection and every byte that it holds, and `Turns` for the next
-request that a thread is to answer. Both are fair by address: who has most must give way. kube-scheduler, the kubelet
-and Prometheus have a few connections each, so it is never theirs while another address has more.
+`http.gunicorn_worker` asks `Open` after every new connection (`runtime.connection_limits`) and every byte that it
+holds, and `Turns` for the next request that a thread is to answer. Both are fair by address: who has most must give
+way.
 """
 
 import collections
-import collections.abc
 from typing import Final
 
 from extender.http import connection
+from runtime import connection_limits
 
 OPEN_LIMIT: Final = 640  # gunicorn would stop accepting at 1,000, and many systems allow 1,024 files
-OPEN_LIMIT_OF_ADDRESS: Final = OPEN_LIMIT // 2  # so that the rest is there for others without evicting a connection
+OPEN_LIMIT_OF_ADDRESS: Final = OPEN_LIMIT // 2
 HELD_LIMIT_BYTES: Final = 2 * (2**24 + 2**16)  # two of the largest requests, or 200 of 5,000 nodes
 
 Connections = dict[connection.Connection, None]  # in order
 
 
-class Open:
-    """The connections, of each address those first whose last whole request is longest ago."""
+class Open(connection_limits.Open[connection.Connection]):
+    """The open connections, and the bytes that they hold."""
 
     def __init__(self) -> None:
-        self._of_address: dict[str, Connections] = {}
+        super().__init__(OPEN_LIMIT)
         self._held: dict[connection.Connection, int] = {}
         self._held_bytes = 0
 
-    def __iter__(self) -> collections.abc.Iterator[connection.Connection]:
-        return (one for ours in list(self._of_address.values()) for one in list(ours))
-
-    def add(self, new: connection.Connection) -> connection.Connection | None:
-        """Take a connection in; the one that must go for it, if there are too many."""
-        ours = self._of_address.setdefault(new.address, {})
-        ours[new] = None
-        if len(ours) > OPEN_LIMIT_OF_ADDRESS:
-            return _dispensable(ours, new)
-        if sum(map(len, self._of_address.values())) > OPEN_LIMIT:
-            return _dispensable(max(self._of_address.values(), key=len), new)
-        return None
-
     def remove(self, old: connection.Connection) -> None:
         """A connection was closed."""
-        ours = self._of_address[old.address]
-        del ours[old]
-        if not ours:
-            del self._of_address[old.address]
+        super().remove(old)
         self._held_bytes -= self._held.pop(old, 0)
-
-    def renew(self, client: connection.Connection) -> None:
-        """A request of it is whole."""
-        ours = self._of_address[client.address]
-        ours[client] = ours.pop(client)
 
     def hold(self, client: connection.Connection) -> connection.Connection | None:
         """Count the bytes that it holds now; the connection that must go, if they are too many in all."""
@@ -68,12 +47,6 @@ class Open:
             of_address[one.address] += held_bytes
         free = (one for one in self._held if not one.answering)
         return max(free, key=lambda one: (of_address[one.address], self._held[one]), default=None)
-
-
-def _dispensable(ours: Connections, new: connection.Connection) -> connection.Connection:
-    """The oldest on which no whole request ever came, else the one that is idle for longest, else the new one."""
-    free = [one for one in ours if not one.answering and one is not new]
-    return next((one for one in free if not one.answered), free[0] if free else new)
 
 
 class Turns:

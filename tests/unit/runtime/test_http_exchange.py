@@ -4,6 +4,7 @@ import collections.abc
 import contextlib
 import socket
 import threading
+from typing import Final
 
 import flask
 import pytest
@@ -12,6 +13,7 @@ from runtime import http_exchange, http_limits, ops_server
 from tests import hostile_http
 
 Address = tuple[str, int]
+STAND: Final = threading.Event()  # lets requests for /stand be answered
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +27,15 @@ def application() -> flask.Flask:
 
     @made.get("/livez")
     def livez() -> flask.Response:
+        return flask.Response("ok\n", mimetype="text/plain")
+
+    @made.get("/long")
+    def long() -> flask.Response:
+        return flask.Response(bytes(LONG))
+
+    @made.get("/stand")
+    def stand() -> flask.Response:
+        STAND.wait()
         return flask.Response("ok\n", mimetype="text/plain")
 
     @made.errorhandler(400)
@@ -99,39 +110,42 @@ def test_a_head_has_no_body(address: Address) -> None:
     assert received.endswith(b"\r\n\r\n")
 
 
-def test_clients_that_trickle_are_ended_and_the_port_goes_on_answering(
-    application: flask.Flask, monkeypatch: pytest.MonkeyPatch
+LONG: Final = 2**24  # bytes, more than the kernel takes
+MANY: Final = 2 * ops_server.CONNECTION_LIMIT
+PROBE: Final = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+# What many clients send and how many addresses they have; the kubelet's is one of them.
+CROWDS: Final[dict[str, tuple[bytes, int]]] = {
+    "silent clients of the kubelet's own address": (b"", 1),
+    "silent clients of some addresses": (b"", 8),
+    "silent clients of an address each": (b"", MANY),
+    "half heads": (PROBE[:-2], 1),
+    "half bodies": (hostile_http.post(b"Content-Length: 9\r\n", body=b"{}"), 1),
+    "replies that are not read": (PROBE.replace(b"livez", b"long"), 1),
+    "requests without an end of another address": (PROBE.replace(b"livez", b"stand"), -1),
+}
+
+
+@pytest.mark.parametrize(("sent", "addresses"), CROWDS.values(), ids=CROWDS)
+def test_a_crowd_does_not_keep_the_port_from_the_kubelet(
+    application: flask.Flask, monkeypatch: pytest.MonkeyPatch, sent: bytes, addresses: int
 ) -> None:
-    """As many as there are places, each byte within any limit between two bytes, none of them ever whole."""
-    monkeypatch.setattr(http_limits, "REQUEST_SECONDS", 0.5)
+    """No time passes: whatever the others do is still going on when the probe is answered."""
+    monkeypatch.setattr(http_limits, "REQUEST_SECONDS", 3600.0)
+    monkeypatch.setattr(http_limits, "REPLY_SECONDS", 3600.0)
     with (
         ops_server.serve(application, "127.0.0.1:0", default_port=1) as running,
         contextlib.ExitStack() as clients,
     ):
         address = "127.0.0.1", running.port
-        trickling = [
-            clients.enter_context(socket.create_connection(address, timeout=hostile_http.PATIENCE_SECONDS))
-            for _ in range(ops_server.IN_FLIGHT_LIMIT)
-        ]
-        over = threading.Event()
-        drops = threading.Thread(target=trickle, args=(trickling, over))
-        drops.start()
-        try:
-            (answer,) = hostile_http.converse(address, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-        finally:
-            over.set()
-            drops.join()
+        clients.callback(STAND.set)
+        STAND.clear()
+        for number in range(MANY):
+            own = f"127.0.0.{1 + number % addresses}" if addresses > 0 else "127.0.0.2"
+            client = clients.enter_context(socket.create_connection(address, source_address=(own, 0)))
+            with contextlib.suppress(OSError):  # it had to go already
+                client.sendall(sent)
+        (answer,) = hostile_http.converse(address, PROBE)
         assert answer.status == 200
-
-
-def trickle(clients: list[socket.socket], over: threading.Event) -> None:
-    """A byte of an endless header line from each, again and again."""
-    for byte in b"GET / HTTP/1.1\r\nX-A: " + b"a" * 2**16:
-        for client in clients:
-            with contextlib.suppress(OSError):
-                client.sendall(bytes([byte]))
-        if over.wait(0.02):
-            return
 
 
 def test_a_refusal_says_the_mistake_to_the_client_and_its_kind_only_to_the_log(

@@ -23,7 +23,7 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> clocks.ManualClock:
 @pytest.fixture
 def pair(ticking: clocks.ManualClock) -> collections.abc.Iterator[Pair]:
     ours, theirs = socket.socketpair()
-    connection = http_limits.Limited.of(ours)
+    connection = http_limits.Limited.of(ours, "")
     with connection, theirs:
         yield connection, theirs
 
@@ -117,5 +117,5 @@ def test_it_is_the_same_connection_with_the_same_timeout() -> None:
     taken, theirs = socket.socketpair()
     taken.setblocking(False)
     number = taken.fileno()
-    with http_limits.Limited.of(taken) as ours, theirs:
+    with http_limits.Limited.of(taken, "") as ours, theirs:
         assert (ours.fileno(), ours.gettimeout(), taken.fileno()) == (number, 0.0, -1)
