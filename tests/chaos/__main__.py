@@ -10,16 +10,18 @@ import pathlib
 import random
 import sys
 import tempfile
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import click
 
 from cluster import cache
-from tests.chaos import faults, judging, records, sabotages, site
+from tests.chaos import calm, faults, judging, records, sabotages, site
 from tests.chaos.site import Site, Terms
 
-CHURN: Final = (4, 5, 6)  # replicas of a workload; its budget demands four
+CHURN: Final = (4, site.REPLICAS, site.MOST_REPLICAS)  # replicas of a workload; its budget demands four
 FAULTS_A_CHURN: Final = 3
+FAULTS_A_CALM: Final = 20
 MOST_FAULTS: Final = 5  # times as many as wanted, until each defect shows
 MOST_GROWTH_MEBIBYTES: Final = 40.0
 
@@ -73,15 +75,16 @@ def play(count: int, seed: int, kinds: tuple[str, ...], terms: Terms) -> Result:
         after = here.memory()
         here.end()
         broken = [*here.verdicts(), *judging.grown(before, after, MOST_GROWTH_MEBIBYTES)]
-        audit = here.cluster.directory / "logs" / "audit.log"
-        evicted = sum(one.accepted for one in records.evictions(audit))
+        evicted = sum(one.accepted for one in records.evictions(here.audit))
         rows = collections.Counter(row.result for row in records.rows(here.ledger))
     return Result(injected, evicted, rows, before, after, broken)
 
 
-def inject(here: Site, count: int, kinds: tuple[str, ...]) -> collections.Counter[str]:
+def inject(
+    here: Site, count: int, kinds: tuple[str, ...], calm_after: Callable[[Site, str], None] = calm.hold
+) -> collections.Counter[str]:
     """Injects so many faults, and more while a defect has not shown, each once all has recovered from the one before,
-    each kind in each round; how many of each.
+    each kind in each round, with calms between some and after the last; how many of each.
     """
     injected: collections.Counter[str] = collections.Counter()
     rounds = (here.rng.sample(kinds, len(kinds)) for _ in itertools.count())
@@ -94,7 +97,9 @@ def inject(here: Site, count: int, kinds: tuple[str, ...]) -> collections.Counte
         cache.say(f"{number} of {count}: {kind}: {detail}; {rows} rows before")
         here.recovered(f"fault {number} ({kind}: {detail})")
         if number % FAULTS_A_CHURN == 0:
-            here.scale(f"{sabotages.BUDGETED}{here.rng.randrange(site.WORKLOADS)}", here.rng.choice(CHURN))
+            here.scale(here.rng.choice(here.budgeted), here.rng.choice(CHURN))
+        if number % FAULTS_A_CALM == 0 or number == count:
+            calm_after(here, f"fault {number}")
     return injected
 
 

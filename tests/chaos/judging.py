@@ -49,6 +49,8 @@ class Recorded(NamedTuple):
     node: str
     result: str
     intended_at_seconds: float
+    namespace: str = ""
+    workload: str = ""
 
 
 class Departure(NamedTuple):
@@ -70,11 +72,16 @@ class Jump(NamedTuple):
 
 
 class Caps(NamedTuple):
-    """The limits of the policy: evictions in a run and in an hour, and the rest of a node (seconds)."""
+    """The limits of the policy: evictions in a run, of these from a node and in a namespace, and in an hour; the rests
+    of a node and of a workload (seconds).
+    """
 
     per_run: int
+    per_node: int
+    per_namespace: int
     per_hour: int
     node_seconds: float
+    workload_seconds: float
 
 
 def by_the_true_clock(rows: Iterable[Recorded], jumps: Collection[Jump]) -> list[Recorded]:
@@ -133,14 +140,25 @@ def twice(calls: Iterable[EvictionCall]) -> Iterator[str]:
             yield f"{namespace}/{pod} was evicted {count} times"
 
 
+def _counted(rows: Iterable[Recorded]) -> list[Recorded]:
+    """Those that count in caps and rests, in the order of their intents."""
+    counted = (row for row in rows if row.result in (*DONE, *OPEN))
+    return sorted(counted, key=lambda row: (row.intended_at_seconds, row.id))
+
+
 def over_caps(rows: Iterable[Recorded], caps: Caps) -> Iterator[str]:
-    """No run and no hour has more evictions than the policy allows, over restarts and changes of the leader."""
-    counted = sorted(
-        (row for row in rows if row.result in (*DONE, *OPEN)), key=lambda row: (row.intended_at_seconds, row.id)
-    )
-    for run, count in collections.Counter(row.run for row in counted).items():
-        if count > caps.per_run:
-            yield f"run {run} has {count} evictions, {caps.per_run} allowed"
+    """No run, no node and no namespace in it, and no hour has more evictions than the policy allows, over restarts and
+    changes of the leader.
+    """
+    counted = _counted(rows)
+    counts = collections.Counter[tuple[str, str, int]]()
+    for row in counted:
+        counts[row.run, "", caps.per_run] += 1
+        counts[row.run, f" from {row.node}", caps.per_node] += 1
+        counts[row.run, f" in {row.namespace}", caps.per_namespace] += 1
+    for (run, place, most), count in counts.items():
+        if count > most:
+            yield f"run {run} has {count} evictions{place}, {most} allowed"
     for first, last in zip(counted, counted[caps.per_hour :], strict=False):
         span_seconds = last.intended_at_seconds - first.intended_at_seconds
         if span_seconds < HOUR_SECONDS:
@@ -148,16 +166,18 @@ def over_caps(rows: Iterable[Recorded], caps: Caps) -> Iterator[str]:
 
 
 def restless(rows: Iterable[Recorded], caps: Caps) -> Iterator[str]:
-    """A node rests after a run in which pods left it."""
-    by_node: dict[str, list[Recorded]] = collections.defaultdict(list)
-    for row in sorted(rows, key=lambda row: (row.intended_at_seconds, row.id)):
-        if row.result in (*DONE, *OPEN):
-            by_node[row.node].append(row)
-    for node, several in by_node.items():
-        for before, after in itertools.pairwise(several):
-            rest_seconds = after.intended_at_seconds - before.intended_at_seconds
-            if before.run != after.run and rest_seconds < caps.node_seconds:
-                yield f"{node} rested {rest_seconds:.1f} s between two runs, {caps.node_seconds:g} s expected"
+    """A node rests after a run in which pods left it, a workload after each eviction of its pods."""
+    counted = _counted(rows)
+    for column, least_seconds in (("node", caps.node_seconds), ("workload", caps.workload_seconds)):
+        by_name: dict[str, list[Recorded]] = collections.defaultdict(list)
+        for row in counted:
+            by_name[getattr(row, column)].append(row)
+        for name, group in by_name.items():
+            for before, after in itertools.pairwise(group):
+                rest_seconds = after.intended_at_seconds - before.intended_at_seconds
+                is_of_a_run = column == "node" and before.run == after.run
+                if not is_of_a_run and rest_seconds < least_seconds:
+                    yield f"{name} rested {rest_seconds:.1f} s as a {column}, {least_seconds:g} s expected"
 
 
 def unprotected(calls: Iterable[EvictionCall], protected: Collection[str]) -> Iterator[str]:

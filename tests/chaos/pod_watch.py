@@ -6,7 +6,7 @@ import time
 from typing import Any, Final
 
 from cluster import api
-from tests.chaos.judging import Departure
+from tests.chaos.judging import Departure, Recorded
 
 PODS: Final = "api/v1/namespaces/default/pods"
 WATCH_SECONDS: Final = 30.0
@@ -21,7 +21,7 @@ class PodWatch:
 
     def __init__(self, client: api.Api) -> None:
         self.departures: list[Departure] = []
-        self.uids: dict[str, set[str]] = {}  # by workload, of all pods that there were
+        self._places: dict[str, tuple[str, str]] = {}  # workload and node by uid, of all pods that there were
         self._api = client
         self._ready: dict[str, tuple[str, bool]] = {}
         self._stop = threading.Event()
@@ -36,6 +36,15 @@ class PodWatch:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
+
+    def uids(self, workload: str) -> set[str]:
+        """The uids of all pods that the workload had."""
+        return {uid for uid, (owner, _) in self._places.items() if owner == workload}
+
+    def corrected(self, row: Recorded) -> Recorded:
+        """The row with the workload and the node that its pod had; as it is, if the pod was not seen."""
+        workload, node = self._places.get(row.pod_uid, (row.workload, row.node))
+        return row._replace(workload=workload, node=node)
 
     def _follow(self) -> None:
         while not self._stop.wait(AGAIN_SECONDS):
@@ -64,7 +73,7 @@ class PodWatch:
     def _note(self, pod: dict[str, Any], *, leaving: bool) -> None:
         metadata = pod["metadata"]
         workload = metadata.get("labels", {}).get("app", "")
-        self.uids.setdefault(workload, set()).add(metadata["uid"])
+        self._places[metadata["uid"]] = workload, pod.get("spec", {}).get("nodeName", "")
         if leaving:
             self._ready.pop(metadata["uid"], None)
         else:

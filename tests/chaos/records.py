@@ -64,9 +64,9 @@ def rows(path: pathlib.Path) -> list[Recorded]:
         return []
     reader = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)
     try:
-        found = reader.execute(
-            "SELECT id, run, pod_uid, node, result, intended_at_seconds FROM evictions ORDER BY id"
+        rows = reader.execute(
+            "SELECT id, run, pod_uid, node, result, intended_at_seconds, namespace, workload FROM evictions ORDER BY id"
         ).fetchall()
     finally:
         reader.close()
-    return [Recorded(*one) for one in found]
+    return [Recorded(*columns)._replace(workload=columns[-1].rpartition("/")[2]) for columns in rows]

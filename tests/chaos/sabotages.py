@@ -7,23 +7,28 @@ import atexit
 import collections
 import io
 import itertools
+import json
 import os
 import random
+import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from wsgiref import types as wsgi
 
 import flask
 
+from annotator.publish import write_plan
 from annotator.service import Service
 from descheduler.eviction.evictor import Call, EvictionOutcome, Evictor, ExecutionContext
-from descheduler.planning import limits, protections
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Intent, Run
+from descheduler.planning import protections
 from descheduler.planning.plans import Eviction
 from extender.http import fast_path
 from kube import kinds
-from kube.door import EvictionAnswer
+from kube.cache.reflector import Reflector
+from kube.door import EvictionAnswer, KubeWriter
 from kube.http.client import Client
 from runtime import health, ops_server
 
@@ -34,11 +39,15 @@ Evict = Callable[..., EvictionAnswer]
 
 
 class Sabotage(NamedTuple):
-    """A defect: the service that gets it, what applies it, and words of the complaints that it has to cause."""
+    """A defect: the service that gets it, what applies it, and words of the complaints that it has to cause.
+
+    A descheduler that does not keep to a part of its policy is one that obeys another `policy`, by key.
+    """
 
     service: str
     apply: Callable[[], None]
     complaints: tuple[str, ...]
+    policy: Mapping[str, object] = {}
 
 
 def row_after_the_call() -> None:
@@ -62,26 +71,8 @@ def no_protections() -> None:
     protections.verdict = lambda case: None
 
 
-def no_caps() -> None:
-    """No cap holds in every second plan."""
-    whole, count = limits.Caps, itertools.count()
-    node_verdict, verdict = whole.node_verdict, whole.verdict
-    lawless = weakref.WeakSet[limits.Caps]()
-    begin = whole.__init__
-
-    def init(self: limits.Caps, *parts: Any, **more: Any) -> None:
-        begin(self, *parts, **more)
-        if next(count) % 2:
-            lawless.add(self)
-
-    whole.__init__ = init  # type: ignore[method-assign]
-    whole.node_verdict = lambda self, *on, **by: None if self in lawless else node_verdict(self, *on, **by)  # type: ignore[method-assign]
-    whole.verdict = lambda self, *of: None if self in lawless else verdict(self, *of)  # type: ignore[method-assign]
-
-
-def no_rest() -> None:
-    """No cool-down lasts."""
-    limits.Caps._left = lambda *_: 0.0  # type: ignore[method-assign]
+def obeys_another_policy() -> None:
+    """Nothing but the policy is wrong."""
 
 
 def _every(number: int, rest: int, other: Evict) -> None:
@@ -127,13 +118,74 @@ def evicts_twice() -> None:
     _every(4, 2, evict)
 
 
+def keeps_rows_open() -> None:
+    """The first row of a pod with a budget never gets an outcome; more would leave no workload to evict from."""
+    intend_whole, decide_whole, open_ids = Ledger.intend, Ledger.decide, list[int]()
+
+    def intend(self: Ledger, run: Run, eviction: Eviction, *, at_seconds: float) -> Intent:
+        intent = intend_whole(self, run, eviction, at_seconds=at_seconds)
+        if not open_ids and eviction.pod.name.startswith(BUDGETED):
+            open_ids.append(intent.row_id)
+        return intent
+
+    def decide(self: Ledger, row_id: int, result: str, **outcome: Any) -> None:
+        if row_id not in open_ids:
+            decide_whole(self, row_id, result, **outcome)
+
+    Ledger.intend = intend  # type: ignore[method-assign]
+    Ledger.decide = decide  # type: ignore[method-assign]
+
+
 def raises() -> None:
     """Every cycle of the annotator ends with a bug."""
+    whole = Service.sync
 
     def sync(self: Service) -> None:
+        whole(self)
         raise ValueError("a bug")
 
     Service.sync = sync  # type: ignore[method-assign]
+
+
+def idles() -> None:
+    """A cycle of the annotator ends at once."""
+    Service.sync = lambda self: None  # type: ignore[method-assign]
+
+
+def annotates_once() -> None:
+    """Every third node is annotated once, and what follows is taken for written."""
+    whole, written = write_plan._write_one, set[str]()
+
+    def write(door: KubeWriter, patch: write_plan.Patch, stop: threading.Event) -> write_plan.WriteResult:
+        if patch.node in written and _third(patch.node) == 0:
+            return write_plan.WriteResult(write_plan.WRITTEN)
+        written.add(patch.node)
+        return whole(door, patch, stop)
+
+    write_plan._write_one = write
+
+
+def annotates_falsely() -> None:
+    """Every third node is annotated with half of its load."""
+    whole = write_plan._write_one
+
+    def write(door: KubeWriter, patch: write_plan.Patch, stop: threading.Event) -> write_plan.WriteResult:
+        if _third(patch.node) == 1:
+            body = json.loads(patch.row.text)
+            body["m"] = {name: ratio / 2 for name, ratio in body["m"].items()}
+            patch = patch._replace(row=patch.row._replace(text=json.dumps(body)))
+        return whole(door, patch, stop)
+
+    write_plan._write_one = write
+
+
+def _third(node: str) -> int:
+    return int(node.rpartition("-")[2]) % 3
+
+
+def hears_nothing() -> None:
+    """The extender lists nodes and pods, and its watches bring nothing."""
+    Reflector._follow = lambda self, stop: stop.wait()  # type: ignore[assignment,method-assign]
 
 
 def grows() -> None:
@@ -189,11 +241,31 @@ def ends_badly() -> None:
     atexit.register(os._exit, 3)
 
 
+NO_LIMITS: Final = {"perRun": 1000, "perNamespace": 1000}  # all pods are of one namespace
+NO_RESTS: Final = {"node": "0s", "workload": "0s"}  # else too few leave at once
+
+
+def _lawless(*complaints: str, **sections: object) -> Sabotage:
+    """A descheduler with other values in sections of its policy."""
+    return Sabotage("descheduler", obeys_another_policy, complaints, sections)
+
+
 SABOTAGES: Final[Mapping[str, Sabotage]] = {
     "row_after_the_call": Sabotage("descheduler", row_after_the_call, ("after the call",)),
     "no_protections": Sabotage("descheduler", no_protections, ("which is protected",)),
-    "no_caps": Sabotage("descheduler", no_caps, ("evictions, 2 allowed", "an hour allowed")),
-    "no_rest": Sabotage("descheduler", no_rest, ("rested",)),
+    "no_caps": _lawless(
+        "evictions, 2 allowed", "an hour allowed", limits={**NO_LIMITS, "perHour": 1000}, cooldown=NO_RESTS
+    ),
+    "no_node_cap": _lawless("from node-", limits={"perNode": 1000}),
+    "no_namespace_cap": _lawless("in default, 2 allowed", limits=NO_LIMITS, cooldown=NO_RESTS),
+    "no_node_rest": _lawless("s as a node, 60 s expected", cooldown={"node": "0s"}),
+    "no_workload_rest": _lawless("s as a workload, 60 s expected", cooldown={"workload": "0s"}),
+    "observes": _lawless("no pod was evicted from it", mode="Observe"),
+    "keeps_rows_open": Sabotage("descheduler", keeps_rows_open, ("is still intended",)),
+    "idles": Sabotage("annotator", idles, ("has no load annotation", "there is no heartbeat")),
+    "annotates_once": Sabotage("annotator", annotates_once, ("is still annotated with", "does not vouch")),
+    "annotates_falsely": Sabotage("annotator", annotates_falsely, ("is annotated with",)),
+    "hears_nothing": Sabotage("extender", hears_nothing, ("extender-0 takes", "extender-1 takes", "counts 0 pods on")),
     "deletes_pods": Sabotage("descheduler", deletes_pods, ("deleted a pod", "Ready pods")),
     "claims_evictions": Sabotage("descheduler", claims_evictions, ("accepted no eviction of that pod",)),
     "raises": Sabotage("annotator", raises, ("logged a traceback",)),
@@ -205,6 +277,8 @@ SABOTAGES: Final[Mapping[str, Sabotage]] = {
 }
 
 
+# Services that do nothing: with them no other defect shows, and sound ones pass under their terms.
+SILENT: Final = frozenset(("observes", "idles"))
 # A process has grown between the start and the end, and has ended.
 AT_THE_END: Final = frozenset((*SABOTAGES["grows"].complaints, *SABOTAGES["ends_badly"].complaints))
 

@@ -16,8 +16,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, Final, NamedTuple, TypeAlias
 
 import cluster
 from bench import contestants
@@ -34,15 +34,19 @@ from tests.e2e import bodies, policies, services, waiting
 
 NODES: Final = 20
 WORKLOADS: Final = 6
-REPLICAS: Final = 5
+REPLICAS, MOST_REPLICAS = 5, 6
 AVAILABLE: Final = 4  # of them by their budgets
 PROTECTED: Final = "kept"
 HOT_NODES: Final = 3
 HOT_RATIO, IDLE_RATIO = 0.75, 0.1  # of memory beside the pods'; a node with one of HOT_RATIO and two pods is over 80 %
-CAPS: Final = Caps(per_run=4, per_hour=400, node_seconds=5.0)
-FEW_A_RUN, FEW_AN_HOUR, LONG_SECONDS = 2, 10, 60.0
+CAPS: Final = Caps(per_run=4, per_node=1, per_namespace=3, per_hour=400, node_seconds=5.0, workload_seconds=8.0)
+FEW: Final = Caps(per_run=2, per_node=1, per_namespace=2, per_hour=10, node_seconds=60.0, workload_seconds=60.0)
+GROWN_SECONDS: Final = 5.0  # the most that a pause of a breaker, of a pod that came back, or without effect lasts
+# A Lease runs out, the longest window, overloadedFor, a run under way and the next, and all pauses of policy.
+PERIODS_SECONDS: Final = 15.0 + 7.0 + 4.0 + 2 * 2.0 + CAPS.node_seconds + CAPS.workload_seconds + GROWN_SECONDS
 HEAT_SECONDS: Final = 15.0
 READY_SECONDS: Final = 90.0
+LOOK_SECONDS: Final = 0.2
 START_SECONDS: Final = 150.0  # for the pods of the beginning, on a busy machine
 _BINDINGS: Final = "apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 _ADMINISTRATOR: Final = {  # a defective descheduler has every right, so that judges see more than refused calls
@@ -112,12 +116,15 @@ class Terms(NamedTuple):
 
     @property
     def caps(self) -> Caps:
-        """The policy's; with defects few in a run and an hour, and a long rest of nodes, so that too many and too soon
-        are seen soon. On a busy machine a node that has no rest is relieved again after more than five seconds.
+        """The policy's; with defects few evictions and long rests, so that too many and too soon are seen soon. On a
+        busy machine a node that has no rest is relieved again after more than five seconds.
         """
-        if not self.defects:
-            return CAPS
-        return CAPS._replace(per_run=FEW_A_RUN, per_hour=FEW_AN_HOUR, node_seconds=LONG_SECONDS)
+        return CAPS if sabotages.SILENT.issuperset(self.defects) else FEW
+
+    @property
+    def calm_seconds(self) -> float:
+        """Within how many seconds all has to happen in a calm: the periods, on a machine that may be busy."""
+        return PERIODS_SECONDS + self.ready_seconds
 
     def complaints(self) -> list[str]:
         """Words that judges have to say of the defects."""
@@ -131,7 +138,7 @@ class Site:
         self.cluster, self.directory, self.rng = running, directory, rng
         self.door = config.connect(str(running.kubeconfig))
         self.policy = directory / "policy.yaml"
-        self._terms = terms
+        self.terms = terms
         self.obey()
         self.ledger = directory / "ledger.sqlite"
         self.services = {
@@ -139,6 +146,8 @@ class Site:
             for name in ("annotator", "extender", "descheduler")
             for number in (0, 1)
         }
+        self.budgeted = tuple(f"{sabotages.BUDGETED}{number}" for number in range(WORKLOADS))
+        self.audit = running.directory / "logs" / "audit.log"
         self.address = forwarding.Forwarder(*(self.services[f"extender-{number}"].port for number in (0, 1)))
         self._heat_rng = random.Random(rng.random())  # of a thread of its own
         self.watch = PodWatch(running.api)
@@ -147,19 +156,23 @@ class Site:
         self.apiserver_gaps: list[float] = []  # when the apiserver or etcd went, so that answers have no audit line
         self.jumps: list[Jump] = []  # of deschedulers
         self.codes: list[tuple[str, int]] = []
+        self.heating = threading.Lock()  # of whoever sets the loads of nodes
         self._stop = threading.Event()
         self._heating = threading.Thread(target=self._heat)
 
     def obey(self) -> None:
-        """Writes the policy: short windows, Enforce, caps that a run of minutes can reach."""
-        caps = self._terms.caps
-        policies.write(
-            self.policy,
-            descheduler__mode="Enforce",
-            descheduler__limits={"perRun": caps.per_run, "perHour": caps.per_hour, "unreplaced": 10},
-            descheduler__cooldown={"workload": "2s", "node": f"{caps.node_seconds:g}s",
-                                   "returned": {"initial": "1s", "max": "5s", "window": "1m"}},
-        )  # fmt: skip
+        """Writes the policy: short windows, Enforce, caps that a run of minutes can reach, and what defects change."""
+        caps, grown = self.terms.caps, {"initial": "1s", "max": f"{GROWN_SECONDS:g}s"}
+        limits = {"perRun": caps.per_run, "perNode": caps.per_node, "perNamespace": caps.per_namespace,
+                  "perHour": caps.per_hour, "unreplaced": 10, "unreplacedPerNamespace": 10}  # fmt: skip
+        cooldown = {"workload": f"{caps.workload_seconds:g}s", "node": f"{caps.node_seconds:g}s", "ineffective": grown,
+                    "returned": {**grown, "window": "1m"}}  # fmt: skip
+        breaker = {"backoff": "1s", "max": f"{GROWN_SECONDS:g}s", "steps": 1000}
+        sections: dict[str, Any] = {"mode": "Enforce", "limits": limits, "cooldown": cooldown, "breaker": breaker}
+        for name in self.terms.defects:
+            for key, value in sabotages.SABOTAGES[name].policy.items():
+                sections[key] = {**sections[key], **value} if isinstance(value, Mapping) else value
+        policies.write(self.policy, **{f"descheduler__{key}": value for key, value in sections.items()})
 
     def _service(self, name: str, number: int) -> Process:
         directory = self.directory / f"{name}-{number}"
@@ -170,19 +183,17 @@ class Site:
             options += ["--prometheus", self.cluster.prometheus_url]
         if name == "descheduler":
             options += ["--ledger", str(self.ledger)]
-        defects = sabotages.of_service(name, self._terms.defects)
-        return Process(name, options, directory, defects, self._terms.tree)
+        defects = sabotages.of_service(name, self.terms.defects)
+        return Process(name, options, directory, defects, self.terms.tree)
 
     def begin(self) -> None:
         """Creates the workloads, starts everything, and waits until all pods are Ready."""
         for one in self.services.values():
             one.start()
         self.cluster.start_scheduler(extenders=[extender_stanza.at(f"http://127.0.0.1:{self.address.port}")])
-        for number in range(WORKLOADS):
-            self._deploy(f"{sabotages.BUDGETED}{number}", HEAVY)
-            self.door.create(
-                kinds.BUDGETS, bodies.budget(f"{sabotages.BUDGETED}{number}", AVAILABLE), namespace="default"
-            )
+        for name in self.budgeted:
+            self._deploy(name, HEAVY)
+            self.door.create(kinds.BUDGETS, bodies.budget(name, AVAILABLE), namespace="default")
         self.door.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": "least"}, "value": -10})
         tempting: bodies.PodOptions = {**HEAVY, "priority_class": "least"}  # without protection they would go first
         protected = {**HEAVY["annotations"], "evenload.io/evictable": "false"}
@@ -222,7 +233,7 @@ class Site:
         """Makes other nodes hot from time to time: those with most pods, and one with a protected pod."""
         hot: list[str] = []
         while not self._stop.is_set():
-            with contextlib.suppress(errors.KubeError, urllib.error.URLError, OSError):
+            with self.heating, contextlib.suppress(errors.KubeError, urllib.error.URLError, OSError):
                 pods = [pod for pod in self.pods() if pod.node_name]
                 counts = collections.Counter(pod.node_name for pod in pods)
                 tempting = sorted({pod.node_name for pod in pods if pod.labels.get("app") == PROTECTED})
@@ -239,50 +250,55 @@ class Site:
         request = urllib.request.Request(f"{self.cluster.exporter_url}/nodes/{node}", data=body, method="POST")
         urllib.request.urlopen(request, timeout=10).close()
 
-    @property
-    def ready_seconds(self) -> float:
-        """Within how many seconds all has to be ready."""
-        return self._terms.ready_seconds
-
     def deschedulers(self) -> list[Process]:
         """Both of them."""
         return [one for name, one in self.services.items() if name.startswith("descheduler")]
 
     def pause_seconds(self) -> float:
         """Returns how long a fault lasts."""
-        return self.rng.uniform(*self._terms.fault_seconds)
+        return self.rng.uniform(*self.terms.fault_seconds)
 
     def pause(self, seconds: float | None = None) -> None:
         """Lets a fault last, by default for a time of the seed."""
         self._stop.wait(self.pause_seconds() if seconds is None else seconds)
 
+    def within(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Waits until a condition holds; False if it does not within so many seconds."""
+        limit = time.monotonic() + seconds
+        while not (holds := condition()) and time.monotonic() < limit:
+            self._stop.wait(LOOK_SECONDS)
+        return holds
+
     def recovered(self, fault: str) -> None:
         """Judges what has to be true again within a bound: every service ready, and a new pod placed."""
-        within_seconds = self.ready_seconds
-        limit = time.monotonic() + within_seconds
-        waiting_for = dict(self.services)
-        while waiting_for and time.monotonic() < limit:
-            waiting_for = {name: one for name, one in waiting_for.items() if not is_ready(one)}
-            self._stop.wait(0.2)
-        self.violations += [f"after {fault}: {name} is not ready after {within_seconds:g} s" for name in waiting_for]
-        if not self._placed():
-            self.violations.append(f"after {fault}: a new pod is not placed after {within_seconds:g} s")
+        seconds, waiting = self.terms.ready_seconds, dict(self.services)
+
+        def are_ready() -> bool:
+            for name in [name for name, one in waiting.items() if is_ready(one)]:
+                del waiting[name]
+            return not waiting
+
+        self.within(are_ready, seconds)
+        late = [f"{name} is not ready" for name in waiting]
+        late += [] if self._placed() else ["a new pod is not placed"]
+        self.violations += [f"after {fault}: {sentence} after {seconds:g} s" for sentence in late]
 
     def _placed(self) -> bool:
         """Creates a pod; True if kube-scheduler binds it in time."""
         name = f"{sabotages.CANARY}{self.rng.getrandbits(32):08x}"
-        limit = time.monotonic() + self.ready_seconds
-        created = bound = False
-        while not bound and time.monotonic() < limit:
-            with contextlib.suppress(errors.KubeError):
-                if not created:
-                    self.door.create(kinds.PODS, bodies.pod(name), namespace="default")
-                    created = True
-                bound = bool(self.door.get(kinds.PODS, name, namespace="default").node_name)
-            self._stop.wait(0.1)
+        is_placed = self.within(lambda: self.is_bound(name), self.terms.ready_seconds)
         with contextlib.suppress(errors.KubeError):
             self.door.delete(kinds.PODS, name, namespace="default")
-        return bound
+        return is_placed
+
+    def is_bound(self, name: str) -> bool:
+        """True if a node has the pod of this name, which is created if there is none."""
+        with contextlib.suppress(errors.KubeError):
+            try:
+                return bool(self.door.get(kinds.PODS, name, namespace="default").node_name)
+            except errors.NotFound:
+                self.door.create(kinds.PODS, bodies.pod(name), namespace="default")
+        return False
 
     def memory(self) -> dict[str, float]:
         """The memory of each service in MiB."""
@@ -298,20 +314,20 @@ class Site:
 
     def verdicts(self) -> list[str]:
         """All that broke an invariant."""
-        audit = self.cluster.directory / "logs" / "audit.log"
-        asked, deleted = records.evictions(audit), records.deletions(audit)
+        asked, deleted = records.evictions(self.audit), records.deletions(self.audit)
         rows = judging.by_the_true_clock(records.rows(self.ledger), self.jumps)
+        rows = [self.watch.corrected(row) for row in rows]
         by_us = {one.pod_uid for one in asked if one.accepted} | {one.pod for one in deleted}
-        least = {f"{sabotages.BUDGETED}{number}": AVAILABLE for number in range(WORKLOADS)}
+        least = dict.fromkeys(self.budgeted, AVAILABLE)
         logs = {name: one.log() for name, one in self.services.items()}
         return [
             *self.violations,
             *judging.without_a_row(asked, rows),
             *judging.without_an_eviction(asked, rows, self.apiserver_gaps),
             *judging.twice(asked),
-            *judging.over_caps(rows, self._terms.caps),
-            *judging.restless(rows, self._terms.caps),
-            *judging.unprotected(asked, self.watch.uids.get(PROTECTED, set())),
+            *judging.over_caps(rows, self.terms.caps),
+            *judging.restless(rows, self.terms.caps),
+            *judging.unprotected(asked, self.watch.uids(PROTECTED)),
             *judging.deleted(deleted),
             *judging.under_budget(self.watch.departures, by_us, least, self.others),
             *judging.tracebacks(logs),
@@ -320,7 +336,7 @@ class Site:
 
     def missed(self) -> list[str]:
         """The words of complaints of defects that no judge says so far, but for those that come at the end."""
-        wanted = [one for one in self._terms.complaints() if one not in sabotages.AT_THE_END]
+        wanted = [one for one in self.terms.complaints() if one not in sabotages.AT_THE_END]
         broken = self.verdicts() if wanted else []
         return [one for one in wanted if not any(one in sentence for sentence in broken)]
 

@@ -72,7 +72,8 @@ def limit_files(service: Process, limit_bytes: int) -> None:
 
 def slow_disk(site: Site) -> str:
     """A write of the ledger lasts for a while: another process has the lock."""
-    with contextlib.closing(sqlite3.connect(site.ledger, timeout=site.ready_seconds, isolation_level=None)) as other:
+    seconds = site.terms.ready_seconds
+    with contextlib.closing(sqlite3.connect(site.ledger, timeout=seconds, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         site.pause()
         other.execute("ROLLBACK")

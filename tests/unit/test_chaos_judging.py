@@ -7,7 +7,7 @@ import pytest
 from tests.chaos import judging
 from tests.chaos.judging import Caps, Deletion, Departure, EvictionCall, Jump, Recorded
 
-CAPS = Caps(per_run=2, per_hour=3, node_seconds=10.0)
+CAPS = Caps(per_run=3, per_node=1, per_namespace=2, per_hour=3, node_seconds=10.0, workload_seconds=20.0)
 
 
 def call(
@@ -17,9 +17,10 @@ def call(
 
 
 def row(
-    uid: str = "a", *, result: str = "evicted", at_seconds: float = 99.9, run: str = "r1", node: str = "n1", id: int = 1
-) -> Recorded:
-    return Recorded(id, run, uid, node, result, at_seconds)
+    uid: str = "a", *, result: str = "evicted", at_seconds: float = 99.9, run: str = "r1", node: str = "n1",
+    id: int = 1, namespace: str = "shop", workload: str = "",
+) -> Recorded:  # fmt: skip
+    return Recorded(id, run, uid, node, result, at_seconds, namespace, workload or uid)
 
 
 def one(words: Iterable[str]) -> str:
@@ -66,9 +67,19 @@ def test_a_pod_that_is_evicted_twice_is_named() -> None:
 
 
 def test_a_run_over_its_cap_is_named() -> None:
+    rows = [row(str(at), id=at, node=str(at), namespace=str(at)) for at in range(4)]
+    assert list(judging.over_caps(rows[:3], CAPS)) == []
+    assert one(judging.over_caps(rows, CAPS._replace(per_hour=4))) == "run r1 has 4 evictions, 3 allowed"
+
+
+def test_a_run_over_the_cap_of_a_node_or_of_a_namespace_is_named() -> None:
     rows = [row(str(at), id=at, node=str(at)) for at in range(3)]
     assert list(judging.over_caps(rows[:2], CAPS)) == []
-    assert one(judging.over_caps(rows, CAPS)) == "run r1 has 3 evictions, 2 allowed"
+    assert one(judging.over_caps(rows, CAPS)) == "run r1 has 3 evictions in shop, 2 allowed"
+    same = [rows[0], rows[1]._replace(node="0")]
+    assert one(judging.over_caps(same, CAPS)) == "run r1 has 2 evictions from 0, 1 allowed"
+    assert list(judging.over_caps([same[0], same[1]._replace(run="r2")], CAPS)) == []
+    assert list(judging.over_caps([same[0], same[1]._replace(result="refused")], CAPS)) == []
 
 
 @pytest.mark.parametrize(("gap_seconds", "named"), [(1300.0, False), (1100.0, True)])
@@ -79,11 +90,21 @@ def test_an_hour_over_its_cap_is_named_whatever_runs_it_is_of(gap_seconds: float
 
 def test_a_node_that_does_not_rest_is_named() -> None:
     first, second = row(at_seconds=100.0), row("b", id=2, run="r2", at_seconds=105.0)
-    assert one(judging.restless([second, first], CAPS)) == "n1 rested 5.0 s between two runs, 10 s expected"
+    assert one(judging.restless([second, first], CAPS)) == "n1 rested 5.0 s as a node, 10 s expected"
     assert list(judging.restless([first, second._replace(run="r1")], CAPS)) == []
     assert list(judging.restless([first, second._replace(node="n2")], CAPS)) == []
     assert list(judging.restless([first, second._replace(intended_at_seconds=110.0)], CAPS)) == []
     assert list(judging.restless([first, second._replace(result="refused")], CAPS)) == []
+
+
+@pytest.mark.parametrize("run", ["r1", "r2"])
+def test_a_workload_that_does_not_rest_is_named_within_a_run_too(run: str) -> None:
+    first = row(at_seconds=100.0, workload="web")
+    second = row("b", id=2, run=run, node="n2", at_seconds=115.0, workload="web")
+    assert one(judging.restless([first, second], CAPS)) == "web rested 15.0 s as a workload, 20 s expected"
+    assert list(judging.restless([first, second._replace(workload="api")], CAPS)) == []
+    assert list(judging.restless([first, second._replace(intended_at_seconds=120.0)], CAPS)) == []
+    assert list(judging.restless([first, second._replace(result="not_done")], CAPS)) == []
 
 
 def test_a_protected_pod_that_was_asked_for_is_named_even_if_it_stayed() -> None:

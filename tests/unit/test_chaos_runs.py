@@ -1,4 +1,4 @@
-"""How many faults a run with defects injects: until each defect has shown, and not for ever."""
+"""How many faults a run with defects injects: until each defect has shown, and not for ever; the calms between them."""
 
 import pathlib
 import random
@@ -16,6 +16,8 @@ class Site:
         self.rng = random.Random(1)
         self.ledger = directory / "none.sqlite"
         self.recovered_from: list[str] = []
+        self.budgeted = ("shop-0",)
+        self.calms_after: list[str] = []
         self._shows_after = shows_after
 
     def recovered(self, fault: str) -> None:
@@ -24,6 +26,10 @@ class Site:
 
     def scale(self, workload: str, replicas: int) -> None:
         """Has no workloads."""
+
+    def calm(self, after: str) -> None:
+        """Notes it."""
+        self.calms_after.append(after)
 
     def missed(self) -> list[str]:
         """A complaint until the defect shows."""
@@ -42,5 +48,16 @@ def test_faults_go_on_until_each_defect_shows(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, shows_after: int, injected: int
 ) -> None:
     monkeypatch.setattr(faults, "FAULTS", {"nothing": lambda here: "none"})
-    counts = chaos.inject(Site(shows_after, tmp_path), 4, ("nothing",))  # type: ignore[arg-type]
+    here = Site(shows_after, tmp_path)
+    counts = chaos.inject(here, 4, ("nothing",), Site.calm)  # type: ignore[arg-type]
     assert counts == {"nothing": injected}
+    assert here.calms_after[0] == "fault 4"
+
+
+def test_calms_are_held_between_faults_and_after_the_last(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(faults, "FAULTS", {"nothing": lambda here: "none"})
+    here = Site(0, tmp_path)
+    chaos.inject(here, 45, ("nothing",), Site.calm)  # type: ignore[arg-type]
+    assert here.calms_after == ["fault 20", "fault 40", "fault 45"]
