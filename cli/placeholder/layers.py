@@ -149,7 +149,10 @@ def _size(choice: Choice) -> dict[str, Operations]:
     bound = [*subject, _replace("/roleRef/name", own)]
     found = {
         "ServiceAccount": named,
-        "Role": [*named, _replace("/rules/0/resourceNames", [name])],
+        "Role": [
+            *named,
+            *(_replace(f"/rules/{at}/resourceNames", [name]) for at in range(1 + choice.sizing.proportional)),
+        ],
         "RoleBinding": [*named, *bound],
         "CronJob": [*named, _replace(f"{_CRON_SPEC}/serviceAccountName", own), *_cron(choice)],
     }

@@ -2,20 +2,44 @@
 
 The CronJob of deploy/placeholder/components/sizing runs it every five minutes. It goes by the state that should be, not
 by what has changed: whoever set another number, and whatever run did not come, the next one puts it right. One request
-writes (a patch of the Deployment's scale, docs/decisions/0010); with --nodes-per-replica or --cores-per-replica one
-lists the nodes before.
+writes (a patch of the Deployment's scale, docs/decisions/0010); with --nodes-per-replica or --cores-per-replica two
+read the Deployment and the nodes before.
 """
 
 from typing import Final
 
 import click
+import msgspec
 
 from cli.common import output
 from cli.placeholder import choice, sizing
-from kube import config, door, errors, kinds
+from kube import config, door, errors, kinds, objects
+from kube.api.pods import PodSpec
+from kube.api.selectors import untolerated
 from runtime import clock, exit_codes
 
 NOT_COUNTED: Final = sizing.Nodes(0, 0.0)
+
+
+class Template(msgspec.Struct, frozen=True):
+    """spec.template of a Deployment."""
+
+    spec: PodSpec = PodSpec()
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """spec of a Deployment, as far as it names the nodes of its pods."""
+
+    template: Template = Template()
+
+
+class Deployment(objects.Object, frozen=True, kw_only=True):
+    """A Deployment of placeholders."""
+
+    spec: Spec = Spec()
+
+
+DEPLOYMENTS: Final = kinds.Kind("apis/apps/v1", "deployments", "Deployment", Deployment)
 
 
 @click.command("size", context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,7 +51,7 @@ NOT_COUNTED: Final = sizing.Nodes(0, 0.0)
     multiple=True,
     callback=sizing.read(choice.label),
     metavar="KEY=VALUE",
-    help="Count only nodes with this label; may be repeated.",
+    help="Count only nodes with this label, too; may be repeated.",
 )
 @sizing.options
 @click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in-cluster.")
@@ -56,7 +80,9 @@ def main(
     refuse(size_options)
     with exit_codes.reported(errors.KubeError, codes=output.REFUSAL_CODES):
         kube = config.connect(kubeconfig, context)
-        nodes = counted(kube, node_selectors) if size_options.proportional else NOT_COUNTED
+        nodes = NOT_COUNTED
+        if size_options.proportional:
+            nodes = counted(kube, node_selectors, kube.get(DEPLOYMENTS, deployment, namespace=namespace))
         found = sizing.planned(size_options, nodes, clock.WallClock().now())
         body = {"spec": {"replicas": found.replicas}}
         kube.merge_patch(kinds.DEPLOYMENTS, deployment, body, namespace=namespace, subresource="scale", dry_run=dry_run)
@@ -73,8 +99,18 @@ def refuse(options: sizing.Sizing) -> None:
         output.fail("\nerror: ".join(wrong))
 
 
-def counted(kube: door.KubeDoor, selectors: tuple[tuple[str, str], ...]) -> sizing.Nodes:
-    """The nodes that take pods (Ready, not cordoned) and carry the labels."""
+def counted(kube: door.KubeDoor, selectors: tuple[tuple[str, str], ...], placeholders: Deployment) -> sizing.Nodes:
+    """The nodes that carry the labels and can take the placeholders: Ready, not cordoned, and neither the template's
+    tolerations nor its nodeSelector and required node affinity keep its pods away.
+    """
+    pod = objects.Pod(spec=placeholders.spec.template.spec)
     listed = kube.list(kinds.NODES, label_selector=",".join(f"{key}={value}" for key, value in selectors)).items
-    taking = [node for node in listed if node.ready and not node.unschedulable]
+    taking = [
+        node
+        for node in listed
+        if node.ready
+        and not node.unschedulable
+        and untolerated(node.taints, pod.tolerations) is None
+        and pod.selects(node.name, node.labels)
+    ]
     return sizing.Nodes(len(taking), sum(node.allocatable.cpu_millicores for node in taking))

@@ -471,12 +471,14 @@ def test_the_job_that_sets_the_number_needs_the_rights_it_ships_with_and_has_no_
     site.apply(copied / "mine")
     user = f"system:serviceaccount:{where}:placeholder-size"
     scale = permissions.Right(user, "patch", "apps", "deployments/scale", "placeholder", where)
-    for right in (scale, permissions.Right(user, "list", "", "nodes")):
+    reading = scale._replace(verb="get", resource="deployments")
+    for right in (scale, reading, permissions.Right(user, "list", "", "nodes")):
         permissions.await_right(site.cluster, right)
     for wrong in (
         scale._replace(name="other"),
         scale._replace(namespace=NAMESPACE),
         scale._replace(resource="deployments"),
+        reading._replace(name="other"),
         *(scale._replace(verb=verb) for verb in ("get", "update", "delete")),
         permissions.Right(user, "list", "", "pods", namespace=where),
         permissions.Right(user, "patch", "", "nodes"),

@@ -1,5 +1,6 @@
 """Placements from public reports: what kube-scheduler counts on a node, Evenload counts too."""
 
+import pathlib
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from kube.pods import compact
 from kube_scheduler import pod_requests
 from tests import builders
 from tests.reports.register import Before, reported
+from tests.unit.cli.placeholder.test_commands import Apiserver
 from tests.unit.descheduler import scenes
 
 FORMS: tuple[type[Any], ...] = (objects.Pod, compact.Pod, interned_pods.Pod)
@@ -120,3 +122,28 @@ def test_the_room_that_a_shrinking_pod_still_has_is_no_destination() -> None:
     assert set(scenes.causes(scene.plan(obeyed)).values()) == {"no_destination"}
     small = scenes.hot_and_cool(cpu="1").workload("large", on=["cool"], mutate=SHRINKING)
     assert scenes.evicted(small.plan(obeyed))
+
+
+def tainted(effect: str) -> builders.Mutator:
+    return lambda body: body["spec"].update(taints=[{"key": "node.kubernetes.io/unreachable", "effect": effect}])
+
+
+@reported(
+    "placements",
+    "kubernetes-sigs/cluster-proportional-autoscaler#38",
+    "kubernetes-sigs/cluster-proportional-autoscaler#115",
+    situation="placeholders follow the number of nodes, most of which their template does not tolerate or select",
+    expected="only nodes that can take one count: 1 of 4",
+    before=Before.WRONG,
+)
+def test_nodes_that_placeholders_cannot_use_do_not_raise_their_number(tmp_path: pathlib.Path) -> None:
+    nodes = [
+        builders.node_body("web", labels={"pool": "web"}),
+        builders.node_body("other", labels={"pool": "db"}),
+        builders.node_body("gone", labels={"pool": "web"}, mutate=tainted("NoSchedule")),
+        builders.node_body("ending", labels={"pool": "web"}, mutate=tainted("NoExecute")),
+    ]
+    template = {"nodeSelector": {"pool": "web"}}
+    apiserver = Apiserver(tmp_path, {"/api/v1/nodes": nodes}, template=template)
+    result = apiserver.run("size", "--deployment", "placeholder", "--nodes-per-replica", "1", "--max-replicas", "9")
+    assert "the number is 1 (1 nodes, 8 cores)" in result.stdout, result.stderr

@@ -69,8 +69,9 @@ def test_a_placeholder_asks_for_exactly_what_it_may_use_and_leaves_at_once(deplo
     assert "pause" in container["image"]
 
 
-def test_a_rollout_asks_for_no_room_beyond_the_number(deployment: Document) -> None:
-    assert deployment["spec"]["strategy"] == {"rollingUpdate": {"maxSurge": 0}}
+def test_a_rollout_asks_for_no_room_beyond_the_number_and_needs_no_pod_to_run(deployment: Document) -> None:
+    assert deployment["spec"]["strategy"] == {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "100%"}}
+    assert deployment["metadata"]["annotations"] == {"argocd.argoproj.io/ignore-healthcheck": "true"}
 
 
 @pytest.mark.parametrize("name", KUSTOMIZATIONS)
@@ -112,13 +113,14 @@ def test_where_the_number_changes_a_job_of_ours_sets_it_and_nobody_else_says_one
 
 
 @pytest.mark.parametrize("name", ["overlays/nights", "overlays/proportional"])
-def test_the_job_may_set_that_number_and_with_proportion_count_nodes_and_nothing_else(name: str) -> None:
+def test_the_job_may_set_that_number_and_with_proportion_count_nodes_for_it_and_nothing_else(name: str) -> None:
     found = documents(name)
     account = only(found, "ServiceAccount")["metadata"]
     pod = only(found, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert pod["serviceAccountName"] == account["name"]
     scale = {"apiGroups": ["apps"], "resources": ["deployments/scale"], "resourceNames": ["placeholder"]}
-    assert only(found, "Role")["rules"] == [{**scale, "verbs": ["patch"]}]
+    reading = [{**scale, "resources": ["deployments"], "verbs": ["get"]}] if name == "overlays/proportional" else []
+    assert only(found, "Role")["rules"] == [{**scale, "verbs": ["patch"]}, *reading]
     subject = [{"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}]
     for key, binding in found.items():
         if binding["kind"].endswith("Binding"):

@@ -14,7 +14,8 @@ from tests import builders, kubeconfigs, scripted_http
 EVENLOAD = "evenload-system"
 PODS = f"/api/v1/namespaces/{EVENLOAD}/pods"
 EVENTS = f"/apis/events.k8s.io/v1/namespaces/{EVENLOAD}/events"
-SCALE = f"/apis/apps/v1/namespaces/{EVENLOAD}/deployments/placeholder/scale"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{EVENLOAD}/deployments/placeholder"
+SCALE = f"{DEPLOYMENT}/scale"
 RBAC = pathlib.Path(__file__).parents[4] / "deploy" / "rbac" / "placeholder.yaml"
 
 
@@ -34,9 +35,12 @@ def run(*arguments: str) -> click.testing.Result:
 class Apiserver:
     """Lists what it was given by path, refuses what it was not, and takes every patch."""
 
-    def __init__(self, directory: pathlib.Path, lists: dict[str, list[Any]]) -> None:
+    def __init__(
+        self, directory: pathlib.Path, lists: dict[str, list[Any]], *, template: builders.Body | None = None
+    ) -> None:
         self._directory = directory
         self._lists = lists
+        self._deployment = {"metadata": {"name": "placeholder"}, "spec": {"template": {"spec": template or {}}}}
         self.asked: list[scripted_http.Exchange] = []
 
     def run(self, *arguments: str) -> click.testing.Result:
@@ -49,6 +53,8 @@ class Apiserver:
         self.asked.append(exchange)
         if exchange.method == "PATCH":
             exchange.answer({})
+        elif exchange.path == DEPLOYMENT:
+            exchange.answer(self._deployment)
         elif exchange.path in self._lists:
             exchange.answer({"metadata": {"resourceVersion": "1"}, "items": self._lists[exchange.path]})
         else:
@@ -117,7 +123,36 @@ def test_size_in_proportion_counts_the_chosen_nodes_that_take_pods(tmp_path: pat
     options = ["--node-selector", "pool=a", "--cores-per-replica", "2", "--max-replicas", "9"]
     result = apiserver.run("size", "--deployment", "placeholder", *options)
     assert "the number is 4 (1 nodes, 7.5 cores)" in result.stdout
-    assert apiserver.asked[0].query["labelSelector"] == "pool=a"
+    assert apiserver.asked[1].query["labelSelector"] == "pool=a"
+
+
+AVOIDED = {"key": "old", "effect": "PreferNoSchedule"}
+TAINTS = [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]
+NODES = [
+    builders.node_body("plain", cpu="4"),
+    builders.node_body("tainted", cpu="4", mutate=lambda body: body["spec"].update(taints=TAINTS)),
+    builders.node_body("avoided", cpu="4", mutate=lambda body: body["spec"].update(taints=[AVOIDED])),
+    builders.node_body("ssd", cpu="4", labels={"disk": "ssd"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("template", "number"),
+    [
+        ({}, 3),
+        ({"tolerations": [{"key": "dedicated", "operator": "Exists"}]}, 4),
+        ({"nodeSelector": {"disk": "ssd"}}, 1),
+        ({"affinity": builders.pinned("tainted")}, 0),
+        ({"affinity": builders.pinned("tainted"), "tolerations": [{"operator": "Exists"}]}, 1),
+    ],
+    ids=["no toleration", "tolerated", "a node selector", "one node, which is tainted", "one node, tolerated"],
+)
+def test_size_counts_the_nodes_that_can_take_a_placeholder(
+    template: builders.Body, number: int, tmp_path: pathlib.Path
+) -> None:
+    apiserver = Apiserver(tmp_path, {"/api/v1/nodes": NODES}, template=template)
+    result = apiserver.run("size", "--deployment", "placeholder", "--nodes-per-replica", "1", "--max-replicas", "9")
+    assert f"the number is {number} ({number} nodes, {4 * number} cores)" in result.stdout
 
 
 def test_size_without_its_right_is_code_2(tmp_path: pathlib.Path) -> None:
@@ -125,7 +160,7 @@ def test_size_without_its_right_is_code_2(tmp_path: pathlib.Path) -> None:
     result = apiserver.run("size", "--deployment", "placeholder", "--nodes-per-replica", "2", "--max-replicas", "9")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "said RBAC" in result.stderr
-    assert [one.method for one in apiserver.asked] == ["GET"]  # no number, no patch
+    assert [one.method for one in apiserver.asked] == ["GET", "GET"]  # no number, no patch
 
 
 def test_the_table_has_the_whole_and_every_node(tmp_path: pathlib.Path) -> None:
