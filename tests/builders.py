@@ -13,6 +13,7 @@ import msgspec
 from kube import errors, objects
 from kube.http import decoding
 from kube.pods import compact
+from runtime import clock
 
 Body = dict[str, Any]
 Mutator = Callable[[Body], object]
@@ -21,6 +22,11 @@ CREATED = "2026-11-21T03:00:00Z"
 SCHEDULED = "2026-11-21T03:00:01Z"
 # What kube-apiserver 1.36 stores and serves for anyone who may write a status or a Lease.
 IMPOSSIBLE_TIMES = ("0000-01-01T00:00:00Z", "10000-01-01T00:00:00Z")
+
+
+def clock_text(at_seconds: float) -> str:
+    """A time as the apiserver writes it."""
+    return clock.to_rfc3339(at_seconds)
 
 
 def decoded(body: Mapping[str, object], kind: type[T]) -> T:

@@ -5,9 +5,9 @@ to what they are expected to use in that hour:
 
     u(h) = u_avg + sum over pods (E_owner(h) - m_owner) * min(1, age / W) / allocatable
 
-W is the averaging window of u_avg: a pod bound a moment ago is not in it yet, and what it will use is added as the
-expected load of recent pods. A pod whose owner has no history of that hour stays as it is, and so does what no pod of
-an owner uses. The figure of a metric is the highest u(h) from now to its window.
+W is the averaging window of u_avg: a pod that started a moment ago is not in it yet, and what it will use is added as
+the expected load of recent pods. A pod whose owner has no history of that hour stays as it is, and so does what no pod
+of an owner uses. The figure of a metric is the highest u(h) from now to its window.
 """
 
 import math
@@ -79,7 +79,7 @@ def pod_rows(pods: PodIndex, nodes: Sequence[str], *, window_seconds: float, now
     rows, by_name = pods.at_work_since(now_seconds), {name: place for place, name in enumerate(nodes)}
     places = np.array([by_name.get(name, -1) for name in pods.nodes_of(rows)], dtype=np.int64)
     rows, places = rows[places >= 0], places[places >= 0]
-    age_seconds = now_seconds - pods.scheduled_seconds_of(rows)
+    age_seconds = now_seconds - pods.began_seconds_of(rows)
     return PodRows(places, pods.owner[rows], np.clip(age_seconds / window_seconds, 0.0, 1.0))
 
 

@@ -3,8 +3,8 @@
 Pure functions over pods: `annotator.node_sync` asks for the hot counts of each sync, with the placements that
 `annotator.placements.pod_index` picks, so they are rebuilt from the cluster after a restart. The moment of a binding is
 the pod's PodScheduled transition. Pods that say nothing of where the scheduler crowds do not count: finished and
-terminating ones, DaemonSet pods (one per node by definition), static pods (never scheduled) and placeholders (they give
-way).
+terminating ones, those that wait for a reason of failure, DaemonSet pods (one per node by definition), static pods
+(never scheduled) and placeholders (they give way).
 """
 
 import collections
@@ -23,7 +23,7 @@ STATES: Final = ("placed", "waiting")
 
 def binding(pod: PodView) -> Binding | None:
     """The pod's placement, or None when it is not placed or does not count."""
-    if not pod.node_name or pod.finished or pod.deleting or not is_placed_by_load(pod):
+    if not pod.node_name or not pod_view.counts_as_load(pod):
         return None
     at_seconds = pod.scheduled_at_seconds
     return None if at_seconds is None else Binding(pod.node_name, pod.uid, at_seconds)

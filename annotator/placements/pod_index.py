@@ -51,6 +51,7 @@ class PodIndex:
         self._nodes: list[str] = []  # by row
         self._scheduled_seconds = np.full(room, -np.inf)
         self._placed_seconds = np.full(room, -np.inf)  # of those that are placements, `hot_counts.binding`
+        self._running_since_seconds = np.full(room, -np.inf)  # where that is known
         self._ready_since_seconds = np.full(room, np.inf)  # of those with an owner that neither end nor have
         self._numbers: dict[str, int] = {}
         self._rows: dict[str, int] = {}
@@ -109,9 +110,14 @@ class PodIndex:
         """The node of the pod in each row, "" for none."""
         return [self._nodes[row] for row in rows.tolist()]
 
-    def scheduled_seconds_of(self, rows: Numbers) -> npt.NDArray[np.float64]:
-        """When the pod in each row was scheduled (Unix seconds), -inf where that is not known."""
-        return self._scheduled_seconds[rows]
+    def began_seconds_of(self, rows: Numbers) -> npt.NDArray[np.float64]:
+        """When the pod in each row, which is Ready, began to use its node (Unix seconds, the later of scheduling and
+        start), -inf where neither is known.
+        """
+        began_seconds: npt.NDArray[np.float64] = np.maximum(
+            self._scheduled_seconds[rows], self._running_since_seconds[rows]
+        )
+        return began_seconds
 
     def at_work_since(self, seconds: float) -> Numbers:
         """The rows of those that have been Ready since then at the latest, have an owner and do not end."""
@@ -130,6 +136,8 @@ class PodIndex:
             self._scheduled_seconds[row] = scheduled_seconds
             if hot_counts.binding(pod) is not None:
                 self._placed_seconds[row] = scheduled_seconds
+        if pod.running_since_seconds is not None:
+            self._running_since_seconds[row] = pod.running_since_seconds
         if owner:
             self.owner[row] = self._number(owner)
             if not (pod.finished or pod.deleting):

@@ -252,21 +252,19 @@ def expected_ratios(
     allocatable.
 
     The replacement of an evicted pod is expected to use what that one measurably used, whatever it requests; if that
-    was evicted for a resource of the policy's own, the same share of it. A pod that the scheduler makes room for by
-    preemption counts in full; DaemonSet pods and placeholders do not count.
+    was evicted for a resource of the policy's own, the same share of it. A pod counts in full until it starts, and on
+    its nominated node until it is bound; DaemonSet pods, placeholders and what waits for a reason of failure do not
+    count.
     """
     rows = {node.metadata.name: row for row, node in enumerate(nodes)}
     longest_seconds = max(metric.averaging_seconds for metric in policy.metrics_in_force)
     estimated = policy.recent_pods.enabled  # else only what was measured counts
     pods = [pod for pod in _lately_bound(taken, longest_seconds) if estimated or pod.uid in landed]
-    ages = ((pod, _age_seconds(pod, taken.windows_end_seconds(pod.node_name))) for pod in pods)
+    ages = ((pod, _age_seconds(pod, taken, taken.windows_end_seconds(pod.node_name))) for pod in pods if _counts(pod))
     recents = [
         (rows[pod.node_name or pod.nominated_node], max(0.0, age_seconds), pod)
         for pod, age_seconds in ages
-        if age_seconds is not None
-        and age_seconds < longest_seconds
-        and (pod.node_name or pod.nominated_node) in rows
-        and _counts(pod)
+        if age_seconds is not None and age_seconds < longest_seconds and (pod.node_name or pod.nominated_node) in rows
     ]
     expected = expected_load.expected_by_node(
         np.array([row for row, _, _ in recents], dtype=np.intp),
@@ -304,23 +302,29 @@ def _sizes(nodes: collections.abc.Sequence[Node], resources: collections.abc.Seq
 
 
 def _lately_bound(taken: Snapshot, span_seconds: float) -> collections.abc.Iterable[Pod]:
-    """Those of all pods that were bound within the span or wait for a node: few, so that few are looked at closely."""
+    """Those of all pods that began to use their node within the span, or wait for that: few, so that few are looked at
+    closely.
+    """
     ends = map(taken.windows_end_seconds, taken.node_usage if taken.windows_end_at_readings else ())
     now_seconds = min(ends, default=taken.at_seconds)
     return [
         pod
         for pod in taken.pods
         if not pod.spec.node_name
-        or ((at_seconds := pod.scheduled_at_seconds) is not None and now_seconds - at_seconds < span_seconds)
+        or ((age_seconds := _age_seconds(pod, taken, now_seconds)) is not None and age_seconds < span_seconds)
     ]
 
 
-def _age_seconds(pod: Pod, at_seconds: float) -> float | None:
-    """For how long it was bound then; 0 for a pod that waits for room on its node, None for one that has none."""
+def _age_seconds(pod: Pod, taken: Snapshot, at_seconds: float) -> float | None:
+    """For how long it used its node at a moment, under 0 before; 0 for a pod that waits for its binding to a node, None
+    for a pod that has none.
+    """
     if not pod.node_name:
         return 0.0 if pod.nominated_node else None
     bound_at_seconds = pod.scheduled_at_seconds
-    return None if bound_at_seconds is None else at_seconds - bound_at_seconds
+    if bound_at_seconds is None:
+        return None
+    return at_seconds - expected_load.began_at_seconds(pod, bound_at_seconds, taken.at_seconds)
 
 
 def _load(pod: Pod, policy: LoadPolicy, landed: collections.abc.Mapping[str, Measured]) -> expected_load.Load:
@@ -331,5 +335,6 @@ def _load(pod: Pod, policy: LoadPolicy, landed: collections.abc.Mapping[str, Mea
 
 
 def _counts(pod: Pod) -> bool:
-    """Whether a scheduler brought it; a restarted kubelet gives its static pods a new PodScheduled time."""
-    return not (pod.finished or pod.is_daemonset or pod.is_from_node or pod_view.is_placeholder(pod))
+    """Whether a scheduler brought it and it will run; a restarted kubelet gives static pods a new PodScheduled time."""
+    ended = pod.finished or pod.failing
+    return not (ended or pod.is_daemonset or pod.is_from_node or pod_view.is_placeholder(pod))

@@ -17,7 +17,7 @@ import msgspec
 
 from descheduler.snapshot import pod_annotations, pod_bounds
 from kube import kinds, objects
-from kube.api import identifiers, pods
+from kube.api import container_states, identifiers, pods
 from kube.api.metadata import seconds
 from kube.pods import compact
 from kube.pods.compact import shared
@@ -92,6 +92,8 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
     scheduled_at_seconds: float | None = msgspec.field(name="-boundAt", default=None)
     disruption: str = msgspec.field(name="-disruption", default="")
     restarts: int = msgspec.field(name="-restarts", default=0)
+    running_since_seconds: float | None = msgspec.field(name="-runningSince", default=None)
+    failing: bool = msgspec.field(name="-failing", default=False)
 
     def __post_init__(self) -> None:
         """Let it hold the parts that an equal one brought."""
@@ -107,11 +109,10 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
         put(status, "phase", compact.PHASES.get(status.phase, "Unknown"))
         put(status, "qos_class", QOS_CLASSES.get(status.qos_class, ""))
         put(self, "restarts", pods.counted_restarts(self.spec, status))
-        put(status, "container_statuses", ())
-        put(status, "init_container_statuses", ())
         if len(status.nominated_node_name) > identifiers.LONGEST_NAME:
             put(status, "nominated_node_name", "")
         self._put_conditions(put)
+        self._put_states(put)
 
     def _put_conditions(self, put: Callable[[msgspec.Struct, str, object], None]) -> None:
         """Keeps the fields of the three conditions that rules read: all five are a third of a whole pod."""
@@ -124,6 +125,16 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
             elif one.type == pods.DISRUPTION and one.status == "True":
                 put(self, "disruption", shared(one.reason[: pods.LONGEST_REASON]))
         put(self.status, "conditions", ())
+
+    def _put_states(self, put: Callable[[msgspec.Struct, str, object], None]) -> None:
+        """Keeps since when its containers run and whether they wait for a reason of failure."""
+        status = self.status
+        containers, init_containers = status.container_statuses, status.init_container_statuses
+        if containers or init_containers:
+            put(self, "running_since_seconds", container_states.running_since_seconds(status.phase, containers))
+            put(self, "failing", container_states.failing(status.phase, containers, init_containers))
+            put(status, "container_statuses", ())
+            put(status, "init_container_statuses", ())
 
     @property
     def ready(self) -> bool:

@@ -221,7 +221,7 @@ class FastPath:
 
     def _prioritized(self, request: ParsedRequest, ranking: scoring.Ranking, causes: tuple[str, ...]) -> None:
         names, rows = request.standing.loads.names, request.candidates.rows
-        winner = "" if ranking.neutral.all() else names[rows[ranking.raw.argmax()]]
+        winner = "" if ranking.neutral.all() else names[rows[ranking.scores.argmax()]]
         self._assume(request, winner)
 
         def note() -> None:
@@ -262,10 +262,10 @@ class FastPath:
         """Note the winner. Where a request is about most nodes the next one will be, too: the board that it needs is
         made while no request waits for it.
         """
-        if winner:
+        if not request.standing.in_force.shadow:
             self._parts.view.assume(request.pod, winner, request.standing.now_seconds)
-            if 2 * len(request.candidates.rows) >= len(request.candidates.table.labels.rows):
-                self._boards.current(self._parts.clock.now(), pod=request.pod)
+        if winner and 2 * len(request.candidates.rows) >= len(request.candidates.table.labels.rows):
+            self._boards.current(self._parts.clock.now(), pod=request.pod)
 
     def _question(self, body: bytes, now_seconds: float) -> ParsedRequest:
         """The request in a body as Go writes it, with known names; Declined for any other.

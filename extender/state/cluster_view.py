@@ -171,10 +171,8 @@ class CandidateRows(NamedTuple):
 
 
 class ClusterView:
-    """The extender's picture of the cluster. Every method may be called from any thread.
-
-    `table` makes the source of the nodes. `stale_watches` is asked for
-    each answer: the causes, fit for a metric label, for which the whole picture may be old.
+    """The extender's picture of the cluster. Every method may be called from any thread. `table` makes the source of
+    the nodes. `stale_watches` is asked for each answer: causes, fit for a metric label, for which it may be old.
     """
 
     def __init__(
@@ -232,10 +230,12 @@ class ClusterView:
             table.pod_changed(old, new, at_seconds)
         if new is not None and winner is not None:
             self.assume(new, winner.node, winner.at_seconds)
+        elif new is not None and pending_pods.is_nominated(old, new):
+            self.assume(new, new.nominated_node, at_seconds)
 
     def assume(self, pod: PodView, node: str, now_seconds: float) -> None:
-        """Take `node` for the pod's until the watch knows better: now, if the watch has the pod without a node, else
-        when it brings it. What the question says of the pod is not used.
+        """Take `node` ("": none) for the pod's until the watch knows better: now, if the watch has the pod without a
+        node, else when it brings it. What the question says of the pod is not used.
         """
         at_seconds = moment(now_seconds)
         with self._lock:
@@ -244,8 +244,10 @@ class ClusterView:
                 if pod_view.counts_as_load(pod) and not self.placements.knows(pod.uid):
                     self._unbound.expect(pod, node, at_seconds)
             elif node in loads.index:
-                cpu, memory = loads.per_allocatable[loads.index[node]].tolist()
-                self.placements.assume(waiting, node, at_seconds, per_allocatable=expected_load.Load(cpu, memory))
+                per_allocatable = expected_load.Load(*loads.per_allocatable[loads.index[node]].tolist())
+                self.placements.assume(waiting, node, at_seconds, per_allocatable=per_allocatable)
+            else:
+                self.placements.withdraw(pod.uid, at_seconds)
 
     def awaited(self, now_seconds: float) -> int:
         """Returns how many pods of recent answers the watch has not brought."""

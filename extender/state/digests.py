@@ -2,7 +2,7 @@
 
 `verbs.explain` shows them in GET /nodes, `service` in /readyz?verbose; people and tests compare them between replicas.
 Same digests mean the same inputs; then answers differ at most by the moment they are made in (expected load decays)
-and by the winners that each replica assumes for a few seconds, which are its own and therefore in neither digest.
+and by the winners that each replica assumes until they are bound, which are its own and therefore in neither digest.
 """
 
 import collections.abc
@@ -56,10 +56,10 @@ def of_view(policy_hash: str, loads: node_cache.NodeLoads, usage: owner_usage.Pu
 
 
 def of_placements(confirmed: collections.abc.Iterable[expected_load_table.Placement]) -> str:
-    """Over one line a placement, by uid: pod, node, moment of binding, expected millicores and bytes."""
+    """Over one line a placement, by uid: pod, node, moments of binding and start, expected millicores and bytes."""
     lines = sorted(
-        f"{one.binding.uid} {one.binding.node} {one.binding.at_seconds!r} {one.load.cpu_millicores!r} "
-        f"{one.load.memory_bytes!r}\n"
+        f"{one.binding.uid} {one.binding.node} {one.binding.at_seconds!r} {one.began_at_seconds!r} "
+        f"{one.load.cpu_millicores!r} {one.load.memory_bytes!r}\n"
         for one in confirmed
     )
     return _sha256("".join(lines).encode(errors="surrogatepass"))

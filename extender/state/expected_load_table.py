@@ -6,9 +6,9 @@ one comes, goes or leaves a window; requests and `state.score_cache` read rows, 
 Not thread-safe: the table has the lock.
 
 The expected load of a pod is est * (1 - age / W) while age < W. Over the pods of a node that is A - (now * A - B) / W
-with A = sum(est) and B = sum(est * bound at), so `_offset` holds A + B / W and `_slope` holds A / W, with times
-counted from a nearby origin. A pod bound a moment from now, by the clock of the scheduler, is new until then: its
-est stands in A of the offset alone.
+with A = sum(est) and B = sum(est * began at), so `_offset` holds A + B / W and `_slope` holds A / W, with times
+counted from a nearby origin. A pod that begins to use its node later (it waits for its start, or the scheduler's clock
+is ahead) is new until then: its est stands in A of the offset alone.
 """
 
 import collections.abc
@@ -28,13 +28,14 @@ _NO_ROWS: Final = np.array([], dtype=np.intp)
 
 
 class Placement(NamedTuple):
-    """A pod that counts on a node, with the load expected of it and by what it was estimated; an assumed one counts
-    until a moment.
+    """A pod that counts on a node, with the load expected of it, by what it was estimated, and since when it uses the
+    node (`expected_load.began_at_seconds`); an assumed one counts until a moment.
     """
 
     binding: hotspots.Binding
     load: expected_load.Load
     asked: usage_estimates.EstimateKey
+    began_at_seconds: float
     until_seconds: float = math.inf
 
 
@@ -50,7 +51,7 @@ class Group(NamedTuple):
 class ExpectedLoadColumns(NamedTuple):
     """Placements as columns for the nodes of one request.
 
-    `counts[nodes, hot spots]` are pods bound inside each window; `amounts[nodes, metrics]` is the expected load that
+    `counts[nodes, hot spots]` are pods placed inside each window; `amounts[nodes, metrics]` is the expected load that
     a metric cannot show yet, in millicores or bytes by the metric's resource.
     """
 
@@ -79,9 +80,9 @@ class ExpectedLoadTable:
         self._metrics = policy.metrics_in_force
         self._hot_windows = [spot.window_seconds for spot in policy.hot_spots]
         self._groups = _columns_by_window(self._metrics) if policy.recent_pods.enabled else {}
-        spans = {group.window_seconds for group in self._groups}
-        self.windows = sorted({*self._hot_windows, *spans})
-        self.expecting_seconds = max(spans, default=0.0)
+        self._spans = {group.window_seconds for group in self._groups}
+        self._crowding_seconds = max(self._hot_windows, default=-math.inf)
+        self.expecting_seconds = max(self._spans, default=-math.inf)
         self._origin_seconds = origin_seconds
         self._index: collections.abc.Mapping[str, int] = {}
         self._counts, self._offset, self._slope = self._empty(1)
@@ -102,6 +103,16 @@ class ExpectedLoadTable:
             self._zero(row)
         return moved
 
+    def end_seconds(self, bound_at_seconds: float, began_at_seconds: float) -> float:
+        """When a placement has left every window; -inf without any."""
+        return max(bound_at_seconds + self._crowding_seconds, began_at_seconds + self.expecting_seconds)
+
+    def turns(self, placement: Placement) -> set[float]:
+        """The moments at which a placement begins to age or leaves a window: its node's row is written again then."""
+        at_seconds, began_at_seconds = placement.binding.at_seconds, placement.began_at_seconds
+        ends = {at_seconds + window for window in self._hot_windows} | {began_at_seconds + span for span in self._spans}
+        return {at_seconds, began_at_seconds, *ends}
+
     def write(self, node: str, here: collections.abc.Collection[Placement], now_seconds: float) -> None:
         """Write what counts on a node at this moment; a node without a row has none."""
         row = self._index.get(node)
@@ -114,7 +125,7 @@ class ExpectedLoadTable:
         self._counts[row] = [len([age for age in ages if age < window]) for window in self._hot_windows]
         offset, slope = [0.0] * len(self._metrics), [0.0] * len(self._metrics)
         for group, columns in self._groups.items():
-            line = self._line(group, here, ages)
+            line = self._line(group, here, now_seconds)
             for column in columns:
                 offset[column], slope[column] = line
         self._offset[row], self._slope[row] = offset, slope  # at once: numpy's fixed cost is the cost
@@ -156,16 +167,16 @@ class ExpectedLoadTable:
         self._touched[found] = False
         return found
 
-    def _line(self, group: Group, here: collections.abc.Iterable[Placement], ages: list[float]) -> tuple[float, float]:
+    def _line(self, group: Group, here: collections.abc.Iterable[Placement], now_seconds: float) -> tuple[float, float]:
         """A + B / W and A / W of the module's formula, in the resource's unit and that per second."""
         (window_seconds, place), amounts, moments, coming = group, [], [], []
-        for placement, age in zip(here, ages, strict=True):
-            amount = placement.load[place]
+        for placement in here:
+            amount, age = placement.load[place], now_seconds - placement.began_at_seconds
             if age < 0:
                 coming.append(amount)
             elif age < window_seconds:
                 amounts.append(amount)
-                moments.append(amount * (placement.binding.at_seconds - self._origin_seconds))
+                moments.append(amount * (placement.began_at_seconds - self._origin_seconds))
         total = math.fsum(amounts)
         return total + math.fsum(moments) / window_seconds + math.fsum(coming), total / window_seconds
 

@@ -2,7 +2,7 @@
 
 A request is not proof: any client that reaches the port may make up a pod of 100,000 cores. So `state.cluster_view`
 assumes a winner only for a pod that the watch has without a node, and with what the apiserver says that it requests.
-kube-scheduler has a watch of its own and may ask first; the winner of such an answer is kept for ASSUMED_SECONDS and
+kube-scheduler has a watch of its own and may ask first; the winner of such an answer is kept for AWAITED_SECONDS and
 takes effect when the watch brings a pod of the same uid, namespace and name that still waits. Not thread-safe: the view
 has the lock.
 """
@@ -10,11 +10,11 @@ has the lock.
 import functools
 from typing import Final, NamedTuple
 
-from extender.state.placements import ASSUMED_SECONDS
 from kube.api import identifiers
 from kube.pods.pod_view import PodView
 
-WINNERS_KEPT: Final = 1024  # 200 pods a second for ASSUMED_SECONDS
+AWAITED_SECONDS: Final = 5.0  # a watch event under load
+WINNERS_KEPT: Final = 1024  # 200 pods a second for AWAITED_SECONDS
 LONGEST_KEY: Final = identifiers.LONGEST_LABEL + len("/") + identifiers.LONGEST_NAME  # no uid, no name is longer
 
 
@@ -34,7 +34,7 @@ class UnboundPods:
         self._winners: dict[str, Winner] = {}
 
     def awaited(self, now_seconds: float) -> int:
-        """How many pods of answers of the last ASSUMED_SECONDS the watch has not brought."""
+        """How many pods of answers of the last AWAITED_SECONDS the watch has not brought."""
         return sum(map(functools.partial(_is_recent, now_seconds=now_seconds), self._winners.values()))
 
     def find(self, pod: PodView) -> PodView | None:
@@ -43,10 +43,12 @@ class UnboundPods:
         return watched if watched is not None and watched.key == pod.key else None
 
     def expect(self, pod: PodView, node: str, at_seconds: float) -> None:
-        """Keep a winner until the watch brings its pod; the oldest goes when there are too many."""
+        """Keep a winner until the watch brings its pod ("": none won); the oldest goes when there are too many."""
         if max(map(len, (pod.uid, pod.key, node))) > LONGEST_KEY:
             return
         self._winners.pop(pod.uid, None)
+        if not node:
+            return
         self._winners[pod.uid] = Winner(pod.key, node, at_seconds)
         if len(self._winners) > WINNERS_KEPT:
             del self._winners[next(iter(self._winners))]
@@ -67,5 +69,12 @@ class UnboundPods:
         return winner
 
 
+def is_nominated(old: PodView | None, new: PodView) -> bool:
+    """Whether the scheduler has just nominated a node for a pod that waits."""
+    if new.node_name or not new.nominated_node:
+        return False
+    return old is None or (old.uid, old.nominated_node) != (new.uid, new.nominated_node)
+
+
 def _is_recent(winner: Winner, now_seconds: float) -> bool:
-    return now_seconds - winner.at_seconds < ASSUMED_SECONDS
+    return now_seconds - winner.at_seconds < AWAITED_SECONDS

@@ -1,10 +1,12 @@
 """Recent pods of each node and their expected load, from the Pod watch and from the extender's own winners.
 
 The Pod watch confirms placements; `verbs` adds an assumed one when an answer settles on a winner, so that the next
-pod of a burst sees it before the watch does. What a request needs is kept ready per node in rows
-(`state.expected_load_table`), which are written when a placement comes, goes or leaves a window; a heap of moments
-tells when the next one does. Pods that ended, are being deleted, belong to a DaemonSet, are static (the kubelet made
-them, no scheduler placed them) or hold room as placeholders do not count.
+pod of a burst sees it before the watch does. It stays while the binding waits (a volume, the rest of a gang), and ends
+when the watch shows the pod bound, gone or refused by the scheduler, when the pod is judged again, and after
+ASSUMED_SECONDS. What a request needs is kept ready per node in rows (`state.expected_load_table`), which are written
+when a placement comes, goes, begins to age or leaves a window; a heap of moments tells when the next one does. Pods
+that ended, are being deleted, wait for a reason of failure, belong to a DaemonSet, are static (the kubelet made them,
+no scheduler placed them) or hold room as placeholders do not count.
 
 A placement is of the second that its pod's condition names, also where this machine's clock is a little behind:
 replicas hold the same placements then, and `state.digests` finds them alike. Only ages are never less than 0.
@@ -28,8 +30,7 @@ from policy.contract import freshness, owner_usage
 from policy.rules import expected_load, hotspots
 from policy.schema import load_policy
 
-# Long enough for a binding and its watch event under load; short enough that a wrong guess does little harm.
-ASSUMED_SECONDS: Final = 5.0
+ASSUMED_SECONDS: Final = expected_load.LONGEST_WAIT_SECONDS
 # Threads read the clock at slightly different moments; going back by more means that it was set.
 SET_BACK_SECONDS: Final = 1.0
 _ROUNDING: Final = 1e-9  # 1 / allocatable times allocatable may be a little over 1
@@ -54,7 +55,6 @@ class PlacementTable:
         self._told: set[str] | None = set() if aside else None
         self._estimates = usage_estimates.Estimates.under(policy, published)
         self._rows = expected_load_table.ExpectedLoadTable(policy, now_seconds)
-        self._windows = self._rows.windows
         self._latest_seconds = now_seconds
         self._pods: dict[str, Placement] = {}
         self._by_node: dict[str, dict[str, Placement]] = {}
@@ -108,12 +108,14 @@ class PlacementTable:
             self._expire(now_seconds)
             if old is not None and (new is None or new.uid != old.uid):
                 self._remove(old.uid, now_seconds)
+            if new is not None and _goes_nowhere(old, new):
+                self._withdraw(new.uid, now_seconds)
             if new is not None:
                 self._put(new, now_seconds)
 
     def assume(self, pod: PodView, node: str, now_seconds: float, *, per_allocatable: expected_load.Load) -> None:
         """Take `node` for the pod's for ASSUMED_SECONDS or until the watch knows better, if its requests and those of
-        what counts there fit: `per_allocatable` is 1 / allocatable, 0 where that is unknown.
+        what counts there fit: `per_allocatable` is 1 / allocatable, 0 where that is unknown. It counts in full.
         """
         if not pod_view.counts_as_load(pod):
             return
@@ -121,9 +123,17 @@ class PlacementTable:
             known = self._pods.get(pod.uid)
             if known is None or known.until_seconds < math.inf:
                 at_seconds = known.binding.at_seconds if known and known.binding.node == node else now_seconds
-                placement = self._placement(pod, node, at_seconds, now_seconds)
+                until_seconds = now_seconds + ASSUMED_SECONDS
+                placement = self._placement(pod, hotspots.Binding(node, pod.uid, at_seconds), until_seconds)
                 if self._fits(placement, per_allocatable):
-                    self._add(placement._replace(until_seconds=now_seconds + ASSUMED_SECONDS), now_seconds)
+                    self._add(placement._replace(until_seconds=until_seconds), now_seconds)
+                else:
+                    self._remove(pod.uid, now_seconds)
+
+    def withdraw(self, uid: str, now_seconds: float) -> None:
+        """Take a pod for no node's any more, if it was assumed."""
+        with self._lock:
+            self._withdraw(uid, now_seconds)
 
     def crowding(
         self,
@@ -204,17 +214,18 @@ class PlacementTable:
                 self._remove(pod.uid, now_seconds)
             return
         at_seconds = self._bound_at_seconds(pod, now_seconds)
+        began_at_seconds = expected_load.began_at_seconds(pod, at_seconds, now_seconds)
         # Most pods are past every window: nothing more is read of them.
-        past = not self._windows or at_seconds + self._windows[-1] <= now_seconds
+        past = self._rows.end_seconds(at_seconds, began_at_seconds) <= now_seconds
         if past or not pod_view.counts_as_load(pod):
             self._remove(pod.uid, now_seconds)
         else:
-            self._add(self._placement(pod, pod.node_name, at_seconds, now_seconds), now_seconds)
+            binding = hotspots.Binding(pod.node_name, pod.uid, at_seconds)
+            self._add(self._placement(pod, binding, began_at_seconds), now_seconds)
 
-    def _placement(self, pod: PodView, node: str, at_seconds: float, now_seconds: float) -> Placement:
+    def _placement(self, pod: PodView, binding: hotspots.Binding, began_at_seconds: float) -> Placement:
         key = usage_estimates.estimate_key(pod)
-        load = self._estimates.of(key, now_seconds).load
-        return Placement(hotspots.Binding(node, pod.uid, at_seconds), load, key)
+        return Placement(binding, self._estimates.of(key, self._latest_seconds).load, key, began_at_seconds)
 
     def _fits(self, placement: Placement, per_allocatable: expected_load.Load) -> bool:
         """Whether a scheduler that minds requests could bind it there; what counts is never more than what runs."""
@@ -231,7 +242,7 @@ class PlacementTable:
             load = self._estimates.of(placement.asked, now_seconds).load
             if load != placement.load:
                 self._pods[uid] = here[uid] = placement._replace(load=load)
-                shows |= now_seconds - placement.binding.at_seconds < self._rows.expecting_seconds
+                shows |= now_seconds - placement.began_at_seconds < self._rows.expecting_seconds
         if shows:
             self._write_row(node, now_seconds)
 
@@ -249,19 +260,23 @@ class PlacementTable:
         binding, known = placement.binding, self._pods.get(placement.binding.uid)
         if known == placement:
             return
-        as_assumed = known is not None and (known.binding, known.load) == (binding, placement.load)
+        as_assumed = known is not None and known._replace(until_seconds=placement.until_seconds) == placement
         if not as_assumed:
             self._remove(binding.uid, now_seconds)
-        ends = [binding.at_seconds + window for window in self._windows]
-        if not ends or ends[-1] <= now_seconds:
+        if self._rows.end_seconds(binding.at_seconds, placement.began_at_seconds) <= now_seconds:
             return
         self._pods[binding.uid] = placement
         self._by_node.setdefault(binding.node, {})[binding.uid] = placement
-        begins = [binding.at_seconds] if binding.at_seconds > now_seconds else []
-        for end_seconds in {min(end, placement.until_seconds) for end in (*begins, *ends)}:
-            self._write_at(end_seconds, binding.node)
+        for turn_seconds in {min(turn, placement.until_seconds) for turn in self._rows.turns(placement)}:
+            if turn_seconds > now_seconds:
+                self._write_at(turn_seconds, binding.node)
         if not as_assumed:  # most confirmations: the pod was bound where and in the assumed second
             self._write_row(binding.node, now_seconds)
+
+    def _withdraw(self, uid: str, now_seconds: float) -> None:
+        placement = self._pods.get(uid)
+        if placement is not None and placement.until_seconds < math.inf:
+            self._remove(uid, now_seconds)
 
     def _remove(self, uid: str, now_seconds: float) -> None:
         placement = self._pods.get(uid)
@@ -291,11 +306,11 @@ class PlacementTable:
         """Forget what does not count on these nodes any more. Hundreds may be due at the turn of a second, when a
         request waits for it, and most have nothing left.
         """
-        longest_seconds = self._windows[-1]
         there = [placement for node in due & self._by_node.keys() for placement in self._by_node[node].values()]
         for placement in there:
             binding, until_seconds = placement.binding, placement.until_seconds
-            if until_seconds <= now_seconds or binding.at_seconds + longest_seconds <= now_seconds:
+            end_seconds = self._rows.end_seconds(binding.at_seconds, placement.began_at_seconds)
+            if min(until_seconds, end_seconds) <= now_seconds:
                 self._forget(placement)
         empty = due - self._by_node.keys()
         self._rows.clear(empty)
@@ -319,7 +334,12 @@ class PlacementTable:
                 at_seconds = now_seconds
             until_seconds = now_seconds + ASSUMED_SECONDS if assumed else math.inf
             binding = placement.binding._replace(at_seconds=at_seconds)
-            moved = placement._replace(binding=binding, until_seconds=min(placement.until_seconds, until_seconds))
+            waited_seconds = placement.began_at_seconds - placement.binding.at_seconds
+            moved = placement._replace(
+                binding=binding,
+                began_at_seconds=at_seconds + waited_seconds,
+                until_seconds=min(placement.until_seconds, until_seconds),
+            )
             self._remove(binding.uid, now_seconds)
             self._add(moved, now_seconds)
 
@@ -335,3 +355,10 @@ class PlacementTable:
         here = [placement for uid, placement in self._by_node.get(node, {}).items() if uid != besides]
         # work after a reply knows the moment of its request
         self._rows.write(node, here, max(now_seconds, self._latest_seconds))
+
+
+def _goes_nowhere(old: PodView | None, new: PodView) -> bool:
+    """Whether the scheduler took back where a pod without a node was to go: it refused it, or nominates no node now."""
+    if old is None or old.uid != new.uid or new.node_name or new.nominated_node:
+        return False
+    return bool(old.nominated_node) or old.scheduling_failure != new.scheduling_failure

@@ -41,30 +41,31 @@ class Judgement(NamedTuple):
 def filter_nodes(view: cluster_view.ClusterView, args: protocol.Args, now_seconds: float) -> Outcome:
     """POST /filter. A single node that passes is the winner: the scheduler ranks no single node."""
     candidates = candidates_for(view, args.pod, args.names, now_seconds)
-    left, judged = judge(candidates, args.pod)
     mean = view.mean(args.pod, now_seconds)
     if candidates.in_force.shadow:
+        left, judged = judge(candidates, args.pod)
         body = protocol.encode_filter(args, args.names, {})
         verdicts = shadow_verdicts(candidates, args.pod, left.rows) if len(args.names) == 1 else None
         return Outcome(body, decision("filter", candidates, args.pod, judged, mean=mean), verdicts)
+    left, judged = judge(candidates, args.pod)
     winner = left.names[0] if len(left.names) == 1 else ""
-    if winner:
-        view.assume(args.pod, winner, now_seconds)
+    view.assume(args.pod, winner, now_seconds)
     body = protocol.encode_filter(args, left.names, judged.rejected)
     return Outcome(body, decision("filter", candidates, args.pod, judged, assumed=winner, mean=mean))
 
 
 def prioritize(view: cluster_view.ClusterView, args: protocol.Args, now_seconds: float) -> Outcome:
-    """POST /prioritize. The best node is assumed to win, so that the next pod of a burst sees it there."""
+    """POST /prioritize. The best node is assumed to win, so that the next pod of a burst sees it there: by the integers
+    that kube-scheduler gets, the first where they are equal.
+    """
     candidates = candidates_for(view, args.pod, args.names, now_seconds)
     mean = view.mean(args.pod, now_seconds)
     if candidates.in_force.shadow:
         return _shadow_prioritize(candidates, args, mean)
     ranking = rank(candidates, args.pod, mean)
     best = ranked(candidates.names.__getitem__, ranking)
-    winner = best[0].node if best and not ranking.neutral.all() else ""
-    if winner:
-        view.assume(args.pod, winner, now_seconds)
+    winner = "" if ranking.neutral.all() else candidates.names[int(ranking.scores.argmax())]
+    view.assume(args.pod, winner, now_seconds)
     judged = Judgement({}, None, candidates.degradations())
     body = protocol.encode_scores(args.names, ranking.scores.tolist())
     return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))

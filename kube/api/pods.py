@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kube.api import quantities, salvage
+from kube.api import container_states, quantities, salvage
 from kube.api.affinity import Affinity, TopologySpread, pinned_to
 from kube.api.metadata import (
     AnnotatedObject,
@@ -117,7 +117,7 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
 
     @property
     def nominated_node(self) -> str:
-        """The node on which the scheduler makes room for it by preemption, "" if none."""
+        """The node on which the scheduler makes room for it by preemption, or binds it soon, "" if none."""
         return self.status.nominated_node_name
 
     @property
@@ -150,6 +150,28 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
     def scheduled_at_seconds(self) -> float | None:
         """When it was bound: the transition of PodScheduled to True."""
         return holding_since_seconds(self.status.conditions, "PodScheduled")
+
+    @property
+    def scheduling_failure(self) -> int:
+        """A number that changes with the reason for which its last scheduling failed; 0 while none did."""
+        reasons = [one.reason for one in self.status.conditions if one.type == "PodScheduled" and one.status == "False"]
+        return hash(reasons[0]) if reasons else 0
+
+    @property
+    def pending(self) -> bool:
+        """Whether some container has not started yet: image pull, init containers."""
+        return self.phase == container_states.PENDING
+
+    @property
+    def running_since_seconds(self) -> float | None:
+        """When the last of its containers started; None while it is pending or where that is not known."""
+        return container_states.running_since_seconds(self.phase, self.status.container_statuses)
+
+    @property
+    def failing(self) -> bool:
+        """Whether it waits for a reason of failure: its image, its configuration, a crash loop."""
+        status = self.status
+        return container_states.failing(self.phase, status.container_statuses, status.init_container_statuses)
 
     @property
     def started_at_seconds(self) -> float | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from kube.api import quantities
+from kube.api import container_states, quantities
 
 Quantity = str | int | float  # the API writes strings; hand-made bodies also numbers
 Amounts = Mapping[str, Quantity]
@@ -129,12 +129,11 @@ class Requirements(msgspec.Struct, frozen=True, gc=False):
         return self if amounts == self.requests else Requirements(dict(amounts))
 
 
-class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A container as its kubelet reports it: its restarts, the amounts allocated to it, and those in force."""
+class ContainerStatus(container_states.ContainerStatus, frozen=True, gc=False, rename="camel"):
+    """A container's state, and the amounts as its kubelet allocated them and as they are in force."""
 
     name: str = ""
-    restart_count: int = 0
-    allocated_resources: dict[str, Quantity] = {}
+    allocated_resources: dict[str, Quantity] = msgspec.field(default={})
     resources: Requirements | None = None
 
 

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from kube import kinds, objects
-from kube.api import identifiers, metadata, pods, resources
+from kube.api import container_states, identifiers, pods, resources
 from kube.api.affinity import REQUIRED, pinned_to
 
 T = TypeVar("T")
@@ -114,8 +114,8 @@ class Requirements(msgspec.Struct, frozen=True, gc=False):
         return Requirements(Amounts(**resources.effective(*amounts, infeasible=infeasible)))
 
 
-class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The amounts of a container as its kubelet allocated them, and as they are in force."""
+class ContainerStatus(container_states.ContainerStatus, frozen=True, gc=False, rename="camel"):
+    """A container's state, and the amounts as its kubelet allocated them and as they are in force."""
 
     name: str = ""
     allocated_resources: Amounts = Amounts()
@@ -153,17 +153,20 @@ class ReadyCondition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     type: str
     status: str
     reason: str = ""
+    message: str = ""
     last_transition_time: str | None = None
 
 
 class Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """status: the phase, and since when it is placed and at work. The amounts of a resize are read once and not kept.
+    """status: the phase, the nominated node, and since when it is placed, runs and is at work.
 
-    The two times are not on the wire: they are read from the conditions once, which are then not kept. A cluster is
-    counted every half minute, and a number is smaller than a condition.
+    Fields whose name begins with "-" are not on the wire: they are read once from the conditions and the states of
+    containers, which are then not kept. A cluster is counted every half minute, and a number is smaller than a
+    condition.
     """
 
     phase: str = ""
+    nominated_node_name: str = ""
     conditions: tuple[ReadyCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -171,16 +174,28 @@ class Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resources: Requirements | None = None
     scheduled_at_seconds: float | None = msgspec.field(name="-scheduled", default=None)
     ready_since_seconds: float | None = msgspec.field(name="-ready", default=None)
+    running_since_seconds: float | None = msgspec.field(name="-running", default=None)
+    failing: bool = msgspec.field(name="-failing", default=False)
+    scheduling_failure: int = msgspec.field(name="-schedulingFailure", default=0)
 
     def __post_init__(self) -> None:
-        """Read the conditions; pods of the same moment hold the same number."""
+        """Read conditions and states; pods of the same moment hold the same number."""
         put, resizing = msgspec.structs.force_setattr, tuple[ReadyCondition, ...]()
         for one in self.conditions:
             name = _TIMES.get(one.type)
             if name is not None and one.status == "True":
-                put(self, name, _seconds(one.last_transition_time))
+                put(self, name, container_states.moment_seconds(one.last_transition_time))
+            elif one.type == SCHEDULED and one.status == "False":
+                put(self, "scheduling_failure", hash((one.reason, one.message)))
             elif one.type == resources.PENDING_RESIZE and not resizing:
                 resizing = (one,)
+        containers, init_containers = self.container_statuses, self.init_container_statuses
+        if containers:
+            put(self, "running_since_seconds", container_states.running_since_seconds(self.phase, containers))
+        if containers or init_containers:
+            put(self, "failing", container_states.failing(self.phase, containers, init_containers))
+        if len(self.nominated_node_name) > identifiers.LONGEST_NAME:
+            put(self, "nominated_node_name", "")
         put(self, "conditions", resizing)
 
     @property
@@ -207,12 +222,6 @@ def _owners(written: objects.OwnerReference) -> tuple[objects.OwnerReference, ..
 @functools.lru_cache(maxsize=64)
 def _annotations(preset: str) -> Annotations:
     return Annotations(placeholder_preset=preset)
-
-
-@functools.lru_cache(maxsize=1024)  # the pods of a workload come together, and their times are of a few seconds
-def _seconds(text: str | None) -> float | None:
-    """Unix seconds of a time as the API writes it; msgspec.ValidationError for a text that is none."""
-    return metadata.seconds(msgspec.convert(text, metadata.Moment))
 
 
 @functools.lru_cache(maxsize=4096)  # workloads of a large cluster, some 2 KB each
@@ -331,6 +340,31 @@ class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
+    def nominated_node(self) -> str:
+        """status.nominatedNodeName, "" if none."""
+        return self.status.nominated_node_name
+
+    @property
+    def scheduling_failure(self) -> int:
+        """A number that changes with the text for which its last scheduling failed; 0 while none did."""
+        return self.status.scheduling_failure
+
+    @property
+    def pending(self) -> bool:
+        """Whether some container has not started yet: image pull, init containers."""
+        return self.status.phase == container_states.PENDING
+
+    @property
+    def running_since_seconds(self) -> float | None:
+        """When the last of its containers started; None while it is pending or where that is not known."""
+        return self.status.running_since_seconds
+
+    @property
+    def failing(self) -> bool:
+        """Whether it waits for a reason of failure: its image, its configuration, a crash loop."""
+        return self.status.failing
+
+    @property
     def labels(self) -> Mapping[str, str]:
         """The placeholder label, if the pod has it; the others are not kept."""
         return {PLACEHOLDER_LABEL: self.metadata.labels.placeholder} if self.metadata.labels.placeholder else {}
@@ -356,7 +390,7 @@ P = TypeVar("P", Pod, objects.Pod)
 
 
 def counts_alike(old: P, new: P) -> bool:
-    """Returns whether two versions of a pod count the same: most changes are the kubelet's, about phases and other
+    """Returns whether two versions of a pod count the same: most changes are the kubelet's, about addresses and other
     conditions.
     """
     return (
@@ -365,6 +399,11 @@ def counts_alike(old: P, new: P) -> bool:
         and old.requests == new.requests
         and old.scheduled_at_seconds == new.scheduled_at_seconds
         and old.finished == new.finished
+        and old.pending == new.pending
+        and old.running_since_seconds == new.running_since_seconds
+        and old.failing == new.failing
+        and old.nominated_node == new.nominated_node
+        and old.scheduling_failure == new.scheduling_failure
         and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         and old.is_daemonset == new.is_daemonset
         and old.is_from_node == new.is_from_node

@@ -45,6 +45,16 @@ class PodView(Protocol):
     @property
     def ready_since_seconds(self) -> float | None: ...
     @property
+    def running_since_seconds(self) -> float | None: ...
+    @property
+    def pending(self) -> bool: ...
+    @property
+    def failing(self) -> bool: ...
+    @property
+    def nominated_node(self) -> str: ...
+    @property
+    def scheduling_failure(self) -> int: ...
+    @property
     def left_out(self) -> str: ...
 
 
@@ -67,7 +77,9 @@ def preset(pod: PodView) -> str:
 
 
 def counts_as_load(pod: PodView) -> bool:
-    """Returns whether the scheduler's placement of the pod brings load: it has not ended and is not ending, and it is
-    neither a DaemonSet's, nor a static pod, nor a placeholder.
+    """Returns whether the scheduler's placement of the pod brings load: it has not ended, is not ending and does not
+    wait for a reason of failure, and it is neither a DaemonSet's, nor a static pod, nor a placeholder.
     """
-    return not (pod.finished or pod.deleting or pod.is_daemonset or pod.is_from_node or is_placeholder(pod))
+    if pod.finished or pod.deleting or pod.failing:
+        return False
+    return not (pod.is_daemonset or pod.is_from_node or is_placeholder(pod))

@@ -6,13 +6,13 @@ the mean use of a pod's owner comes before the request (docs/decisions/0004-owne
 """
 
 import collections.abc
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from policy import metrics
-from policy.contract import owner_usage
+from policy.contract import freshness, owner_usage
 from policy.schema import load_policy
 
 Floats = npt.NDArray[np.float64]
@@ -25,6 +25,8 @@ REQUEST_RATIO: Final = "request ratio"
 DEFAULT: Final = "default"
 
 
+# kube-scheduler lets no binding wait longer (Permit: 15 min; volumes: 10 min), and images of many GB are there by then.
+LONGEST_WAIT_SECONDS: Final = 900.0
 _NO_MEAN: Final = owner_usage.Mean(None, None, 0)
 
 
@@ -50,7 +52,7 @@ class Estimate(NamedTuple):
 
 
 class RecentPod(NamedTuple):
-    """A pod bound at `at_seconds` (Unix) that is expected to use `load`."""
+    """A pod that began to use its node at `at_seconds` (Unix, `began_at_seconds`) and is expected to use `load`."""
 
     at_seconds: float
     load: Load
@@ -73,6 +75,27 @@ def _estimated(measured: float | None, request: float, share_ratio: float, defau
         least = OWNERS_MEAN_FLOOR * request
         return (measured, OWNERS_MEAN) if measured >= least else (least, FLOOR)
     return (share_ratio * request, REQUEST_RATIO) if request > 0 else (default, DEFAULT)
+
+
+class PlacedPod(Protocol):
+    """A pod as far as it tells when it began to use its node."""
+
+    @property
+    def pending(self) -> bool: ...
+    @property
+    def running_since_seconds(self) -> float | None: ...
+
+
+def began_at_seconds(pod: PlacedPod, bound_at_seconds: float, now_seconds: float) -> float:
+    """The moment from which a pod's age counts: the start of its last container; its binding where that is not known,
+    or where the node's clock is wrong; LONGEST_WAIT_SECONDS after its binding while a container has not started.
+    """
+    if pod.pending:
+        return bound_at_seconds + LONGEST_WAIT_SECONDS
+    since_seconds = pod.running_since_seconds
+    if since_seconds is None or since_seconds > now_seconds + freshness.MAX_AHEAD_SECONDS:
+        return bound_at_seconds
+    return max(bound_at_seconds, since_seconds)
 
 
 def expected(

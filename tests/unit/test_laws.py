@@ -18,6 +18,7 @@ FLAT: Final = {
     "cli/doctor": "one module a check",
     "cluster": "one module a part of the control plane",
     "descheduler/planning": "one module a rule of the plan",
+    "kube/api": "one module a part of the API's objects",
     "runtime": "one module a concern of a process; no data passes between them",
 }
 SMALL_LINES: Final = 60

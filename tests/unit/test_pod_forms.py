@@ -10,6 +10,7 @@ from descheduler.snapshot import interned_pods
 from extender.state import usage_estimates
 from kube import objects
 from kube.pods import compact, pod_view
+from runtime import clock
 from tests import builders
 
 FORMS: tuple[type[pod_view.PodView], ...] = (compact.Pod, interned_pods.Pod)
@@ -26,6 +27,10 @@ FIELDS = (
     "owner",
     "scheduled_at_seconds",
     "ready_since_seconds",
+    "running_since_seconds",
+    "pending",
+    "failing",
+    "nominated_node",
 )
 FUNCTIONS = (
     pod_view.is_placeholder,
@@ -82,7 +87,62 @@ def metadata(**fields: object) -> builders.Mutator:
     return lambda body: body["metadata"].update(fields)
 
 
+def states(*containers: builders.Body, init: builders.Body | None = None, phase: str = "Pending") -> builders.Body:
+    """A bound pod whose kubelet reports these states of containers."""
+
+    def mutate(body: builders.Body) -> None:
+        body["status"].update(containerStatuses=list(containers), initContainerStatuses=[init] if init else [])
+
+    return builders.pod_body("p", node="n", phase=phase, mutate=mutate)
+
+
+FIRST_RUN = {"startedAt": "2026-11-21T03:01:00Z"}
+
+
+def waits(reason: str, restarts: int = 0, **last: str) -> builders.Body:
+    """A container that does not run."""
+    return {"restartCount": restarts, "state": {"waiting": {"reason": reason}}, "lastState": {"terminated": last}}
+
+
+def runs(restarts: int = 0, minute: int = 4) -> builders.Body:
+    """A container that runs since a minute of the hour."""
+    state = {"running": {"startedAt": f"2026-11-21T03:{minute:02}:00Z"}}
+    return {"restartCount": restarts, "state": state, "lastState": {"terminated": FIRST_RUN} if restarts else {}}
+
+
+STATES: dict[str, builders.Body] = {
+    "not reported by its kubelet": builders.pod_body("p", node="n", phase="Pending"),
+    "creating": states(waits("ContainerCreating")),
+    "in an init container": states(waits("PodInitializing"), init=runs()),
+    "init in a crash loop": states(waits("PodInitializing"), init=waits("CrashLoopBackOff", 2)),
+    "without its image": states(runs(), waits("ImagePullBackOff")),
+    "running": states(runs(), runs(minute=9), phase="Running"),
+    "restarted": states(runs(1), phase="Running"),
+    "restarted again": states(runs(2), phase="Running"),
+    "in a crash loop": states(waits("CrashLoopBackOff", 1, **FIRST_RUN), phase="Running"),
+    "with one container in a crash loop": states(runs(), waits("CrashLoopBackOff", 5, **FIRST_RUN), phase="Running"),
+    "waiting for a reason of another kubelet": states(waits("Provisioning")),
+    "done": states({"state": {"terminated": FIRST_RUN}}, phase="Succeeded"),
+    "nominated": builders.pod_body("p", mutate=lambda body: body["status"].update(nominatedNodeName="n")),
+}
+MINUTE = 60.0
+STARTS = {  # minutes of the hour, and whether it fails
+    "not reported by its kubelet": (None, False),
+    "creating": (None, False),
+    "in an init container": (None, False),
+    "init in a crash loop": (None, True),
+    "without its image": (None, True),
+    "running": (9, False),
+    "restarted": (1, False),
+    "restarted again": (None, False),
+    "in a crash loop": (1, True),
+    "with one container in a crash loop": (4, False),
+    "waiting for a reason of another kubelet": (None, False),
+    "done": (1, False),
+    "nominated": (None, False),
+}
 BODIES: dict[str, builders.Body] = {
+    **STATES,
     **builders.pod_stages(),
     "bound": builders.pod_body("p", node="n"),
     "pending": builders.pod_body("p"),
@@ -163,6 +223,9 @@ def test_an_invalid_time_of_a_compact_pod_is_refused() -> None:
 
 COUNTED_OTHERWISE = [
     "pending",
+    "creating",
+    "running",
+    "in a crash loop",
     "of a DaemonSet",
     "bare",
     "a mirror of a static pod",
@@ -182,13 +245,34 @@ def test_pods_that_count_otherwise_are_not_alike(name: str) -> None:
     assert not compact.counts_alike(bound, builders.decoded(BODIES[name], compact.Pod))
 
 
-def test_a_phase_an_annotation_and_other_conditions_leave_a_pod_alike() -> None:
+@pytest.mark.parametrize("name", STARTS)
+def test_when_a_pod_began_to_run_and_whether_it_fails_is_read_from_its_containers(name: str) -> None:
+    pod, (minute, fails) = builders.decoded(STATES[name], compact.Pod), STARTS[name]
+    hour = clock.from_rfc3339("2026-11-21T03:00:00Z")
+    assert pod.running_since_seconds == (None if minute is None else hour + minute * MINUTE)
+    assert pod.failing == fails
+    assert (pod.status.container_statuses, pod.status.init_container_statuses) == ((), ()), "read once"
+
+
+def test_a_new_reason_why_scheduling_failed_is_another_number() -> None:
+    def refused(message: str) -> compact.Pod:
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        return builders.lean_pod("p", mutate=lambda body: body["status"].update(conditions=[condition]))
+
+    first, again, other = refused("0/3 nodes"), refused("0/3 nodes"), refused("0/4 nodes")
+    assert compact.counts_alike(first, again)
+    assert not compact.counts_alike(first, other)
+    assert not compact.counts_alike(builders.lean_pod("p"), first)
+    assert builders.lean_pod("p").scheduling_failure == 0
+
+
+def test_an_annotation_and_other_conditions_leave_a_pod_alike() -> None:
     def started(body: builders.Body) -> None:
         body["metadata"]["resourceVersion"] = "77"
         body["status"]["conditions"] = [one for one in body["status"]["conditions"] if one["type"] == "PodScheduled"]
 
-    pending = builders.decoded(builders.pod_body("p", node="n", phase="Pending", mutate=started), compact.Pod)
+    scheduled = builders.decoded(builders.pod_body("p", node="n", mutate=started), compact.Pod)
     running = builders.decoded(builders.pod_body("p", node="n", annotations={"a": "b"}), compact.Pod)
-    assert compact.counts_alike(pending, running)
+    assert compact.counts_alike(scheduled, running)
     again = builders.decoded(builders.pod_body("p", node="n", mutate=metadata(uid="another")), compact.Pod)
     assert not compact.counts_alike(running, again)

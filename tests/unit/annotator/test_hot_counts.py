@@ -36,6 +36,14 @@ DOES_NOT_COUNT = {
     "an unbound pod": builders.lean_pod("p", node=""),
     "a finished pod": builders.lean_pod("p", node="n", mutate=lambda body: body["status"].update(phase="Succeeded")),
     "a terminating pod": builders.lean_pod("p", node="n", mutate=meta(deletionTimestamp="2026-11-21T04:00:00Z")),
+    "a pod without its image": builders.lean_pod(
+        "p",
+        node="n",
+        phase="Pending",
+        mutate=lambda body: body["status"].update(
+            containerStatuses=[{"restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}]
+        ),
+    ),
     "a DaemonSet's pod": builders.lean_pod("p", node="n", owner=("DaemonSet", "agent")),
     "a placeholder": builders.lean_pod("p", node="n", mutate=builders.placeholder),
     "a static pod": builders.decoded(builders.mirror_body(), Pod),

@@ -93,6 +93,18 @@ def test_pods_without_an_owner_on_no_node_or_on_one_that_is_not_there_do_not_cou
     assert found.shown_ratio.tolist() == [0.5]
 
 
+def test_a_pod_that_started_late_is_in_the_average_since_then() -> None:
+    since = {"startedAt": clock.to_rfc3339(SCHEDULED + 600)}
+
+    def late(body: builders.Body) -> None:
+        body["status"]["containerStatuses"] = [{"restartCount": 0, "state": {"running": since}}]
+
+    pods = pod_index.PodIndex()
+    pods.follow({"default/a": builders.lean_pod("a", node="node-0", mutate=late)})
+    found = node_forecasts.pod_rows(pods, ["node-0"], window_seconds=300.0, now_seconds=SCHEDULED + 675)
+    assert found.shown_ratio.tolist() == [0.25]
+
+
 def test_the_present_use_of_an_owner_without_a_mean_is_not_known() -> None:
     found = node_forecasts.present_use(["a", "b"], {"b": Mean(100.0, None, 3)})
     assert np.isnan(found).tolist() == [[True, True], [False, True]]

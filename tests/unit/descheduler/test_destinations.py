@@ -421,6 +421,43 @@ def test_a_static_pod_of_a_restarted_kubelet_is_not_bound_anew() -> None:
     assert scenes.causes(scene.plan())["web-0"] == "no_destination"
 
 
+@pytest.mark.parametrize(
+    ("reason", "age_seconds", "expected"),
+    [
+        pytest.param("ContainerCreating", 600, "no_destination", id="image pull"),
+        pytest.param("PodInitializing", 899, "no_destination", id="init containers"),
+        pytest.param("ContainerCreating", 1200, "chosen", id="for longer than is waited"),
+        pytest.param("ImagePullBackOff", 60, "chosen", id="no image"),
+        pytest.param("CreateContainerConfigError", 60, "chosen", id="no ConfigMap"),
+    ],
+)
+def test_a_pod_that_has_not_started_counts_in_full_unless_it_fails(
+    reason: str, age_seconds: float, expected: str
+) -> None:
+    def waits(body: builders.Body) -> None:
+        body["spec"]["containers"][0]["resources"]["requests"]["memory"] = "18Gi"
+        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - age_seconds)
+        state = {"waiting": {"reason": reason}}
+        body["status"].update(phase="Pending", containerStatuses=[{"restartCount": 0, "state": state}])
+
+    scene = scenes.hot_and_cool().workload("new", on=["cool"], mutate=waits)
+    assert scenes.causes(scene.plan())["web-0"] == expected
+
+
+@pytest.mark.parametrize(
+    ("started_seconds_ago", "expected"), [(1, "no_destination"), (290, "chosen")], ids=["just now", "long ago"]
+)
+def test_a_pod_that_started_late_counts_from_its_start(started_seconds_ago: float, expected: str) -> None:
+    def late(body: builders.Body) -> None:
+        body["spec"]["containers"][0]["resources"]["requests"]["memory"] = "18Gi"
+        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - 1500)
+        since = {"startedAt": clock.to_rfc3339(NOW - started_seconds_ago)}
+        body["status"]["containerStatuses"] = [{"restartCount": 0, "state": {"running": since}}]
+
+    scene = scenes.hot_and_cool().workload("new", on=["cool"], mutate=late)
+    assert scenes.causes(scene.plan())["web-0"] == expected
+
+
 @pytest.mark.parametrize("recent_pods", [{}, {"enabled": False}], ids=["with estimates", "without"])
 @pytest.mark.parametrize(
     ("landed", "age_seconds", "expected"),

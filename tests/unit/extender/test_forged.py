@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from extender.state import pending_pods
+from extender.state.pending_pods import AWAITED_SECONDS
 from extender.state.placements import ASSUMED_SECONDS
+from kube import objects
 from tests import builders
 from tests.unit.extender import test_app, worlds
 
@@ -117,7 +120,7 @@ def test_a_question_before_the_watch_brings_its_pod_is_answered_for_when_it_does
 
 def test_a_pod_that_the_watch_brings_too_late_is_not_assumed(world: test_app.World) -> None:
     world.post("filter", worlds.body(["a"], "p"))
-    world.clock.advance(ASSUMED_SECONDS)
+    world.clock.advance(AWAITED_SECONDS)
     assert world.view.awaited(world.clock.now()) == 0
     worlds.wait(world.view, "p", now_seconds=world.clock.now())
     assert assumed(world) == {}
@@ -169,3 +172,46 @@ def test_a_made_up_pod_of_endless_names_is_not_remembered(field: str) -> None:
     kept.expect(builders.pod("p", mutate=lambda body: body["metadata"].update({field: "x" * 10_000})), "a", worlds.NOW)
     kept.expect(builders.pod("p"), "n" * 10_000, worlds.NOW)
     assert kept.awaited(worlds.NOW) == 0
+
+
+def nominated(name: str, node: str, **fields: Any) -> objects.Pod:
+    """A pod that waits, with the node that the scheduler wrote into its status."""
+    return builders.pod(name, mutate=lambda body: body["status"].update(nominatedNodeName=node), **fields)
+
+
+def test_the_nominated_node_replaces_the_guess_until_it_goes(world: test_app.World) -> None:
+    uid, now_seconds = builders.pod("p").uid, world.clock.now()
+    worlds.wait(world.view, "p")
+    world.post("filter", worlds.body(["a"], "p"))
+    world.view.pod_changed(builders.pod("p"), nominated("p", "b"), now_seconds)
+    assert assumed(world) == {uid: "b"}
+    world.view.pod_changed(nominated("p", "b"), nominated("p", "b", labels={"seen": "yes"}), now_seconds)
+    assert assumed(world) == {uid: "b"}
+    world.view.pod_changed(nominated("p", "b"), builders.pod("p"), now_seconds)
+    assert assumed(world) == {}
+
+
+def test_a_replica_that_begins_takes_nominated_nodes_from_its_watch(world: test_app.World) -> None:
+    world.view.pod_changed(None, nominated("p", "b"), world.clock.now())
+    world.view.pod_changed(None, nominated("huge", "c", cpu=HUGE), world.clock.now())
+    world.view.pod_changed(None, nominated("strange", "nowhere"), world.clock.now())
+    assert assumed(world) == {builders.pod("p").uid: "b"}, "what does not fit, or where no node is, is not assumed"
+
+
+def test_an_answer_without_a_winner_ends_what_was_assumed(world: test_app.World) -> None:
+    worlds.wait(world.view, "p")
+    world.post("filter", worlds.body(["a"], "p"))
+    world.post("filter", worlds.body(NODES, "p"))
+    assert assumed(world) == {}, "kube-scheduler asks for scores next"
+    world.post("filter", worlds.body(["b"], "q"))
+    world.post("filter", worlds.body(NODES, "q"))
+    worlds.wait(world.view, "q")
+    assert assumed(world) == {}, "nor is a pod awaited that was judged again"
+
+
+def test_a_pod_that_no_node_fits_any_more_is_assumed_nowhere(world: test_app.World) -> None:
+    worlds.wait(world.view, "p", cpu="6")
+    world.post("filter", worlds.body(["a"], "p"))
+    worlds.bind(world.view, "b", "there", cpu="4")
+    world.post("filter", worlds.body(["b"], "p"))
+    assert assumed(world) == {}

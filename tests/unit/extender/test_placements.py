@@ -11,6 +11,7 @@ from kube import objects
 from policy import metrics
 from policy.contract import owner_usage
 from policy.rules import expected_load, hotspots
+from runtime import clock
 from tests import builders
 from tests.unit.extender import worlds
 
@@ -57,6 +58,74 @@ def test_its_expected_load_decays_to_nothing_over_the_averaging_window() -> None
     assert amount(placed, "a", NOW + 150, MEMORY_5M) == pytest.approx(0.35 * 2**30)
     assert amount(placed, "a", NOW + 300, CPU_5M) == 0
     assert amount(placed, "b", NOW, CPU_5M) == 0
+
+
+def state(
+    phase: str = "Pending", reason: str = "ContainerCreating", started_at: float | None = None
+) -> builders.Mutator:
+    """The only container of a pod waits for a reason, or runs since a moment."""
+    since = None if started_at is None else {"startedAt": clock.to_rfc3339(started_at)}
+    one = {"restartCount": 0, "state": {"running": since} if since else {"waiting": {"reason": reason}}}
+    return lambda body: body["status"].update(phase=phase, containerStatuses=[one])
+
+
+def test_a_pod_that_has_not_started_counts_in_full_up_to_a_bound_and_then_as_if_it_had() -> None:
+    placed = table()
+    see(placed, worlds.bound("p", "a", cpu="1", mutate=state()))
+    for seconds in (0, 299, 400, 899, 900):
+        assert amount(placed, "a", NOW + seconds, CPU_5M) == pytest.approx(700), seconds
+    assert amount(placed, "a", NOW + 1050, CPU_5M) == pytest.approx(350)
+    assert amount(placed, "a", NOW + 1200, CPU_5M) == 0
+    assert counts(placed, "a", NOW + 1200) == [0, 0, 1], "a hot spot counts from the binding"
+
+
+@pytest.mark.parametrize("late_seconds", [30, 600, 1500])
+def test_a_pods_load_decays_from_its_start(late_seconds: int) -> None:
+    placed, began = table(), NOW + late_seconds
+    waits = see(placed, worlds.bound("p", "a", cpu="1", mutate=state()))
+    runs = worlds.bound("p", "a", cpu="1", mutate=state("Running", started_at=began))
+    placed.pod_changed(waits, runs, began + 1)
+    assert amount(placed, "a", began + 150, CPU_5M) == pytest.approx(350)
+    assert amount(placed, "a", began + 300, CPU_5M) == 0
+    assert placed.bindings(max(NOW + 1800, began + 300)) == ()
+
+
+def test_a_start_by_a_nodes_clock_that_is_wrong_is_left_out() -> None:
+    placed = table()
+    see(placed, worlds.bound("ahead", "a", cpu="1", mutate=state("Running", started_at=NOW + 3600)))
+    see(placed, worlds.bound("behind", "b", cpu="1", mutate=state("Running", started_at=NOW - 3600)))
+    for node in INDEX:
+        assert amount(placed, node, NOW + 150, CPU_5M) == pytest.approx(350)
+
+
+@pytest.mark.parametrize(
+    "reason", ["ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError", "CrashLoopBackOff"]
+)
+def test_a_pod_that_waits_for_a_reason_of_failure_counts_again_once_it_runs(reason: str) -> None:
+    placed = table()
+    fails = worlds.bound("p", "a", cpu="1", mutate=state(reason=reason))
+    placed.pod_changed(see(placed, worlds.bound("p", "a", cpu="1", mutate=state())), fails, NOW + 20)
+    assert counts(placed, "a", NOW + 20) == [0, 0, 0]
+    runs = worlds.bound("p", "a", cpu="1", mutate=state("Running", started_at=NOW + 60))
+    placed.pod_changed(fails, runs, NOW + 61)
+    assert amount(placed, "a", NOW + 210, CPU_5M) == pytest.approx(350)
+
+
+def test_an_assumption_that_is_confirmed_while_its_image_is_pulled_goes_on_in_full() -> None:
+    placed = table()
+    placed.assume(builders.pod("p", cpu="1"), "a", NOW, per_allocatable=worlds.ROOM)
+    assert amount(placed, "a", NOW + 600, CPU_5M) == pytest.approx(700), "while its binding waits"
+    see(placed, worlds.bound("p", "a", NOW + 600, cpu="1", mutate=state()), NOW + 600)
+    assert amount(placed, "a", NOW + 1400, CPU_5M) == pytest.approx(700)
+
+
+def test_what_is_assumed_is_withdrawn_and_what_the_watch_knows_is_not() -> None:
+    placed = table()
+    pod, bound = builders.pod("p"), see(placed, worlds.bound("q", "b"))
+    placed.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
+    for one in (pod, bound):
+        placed.withdraw(one.uid, NOW)
+    assert (counts(placed, "a", NOW), counts(placed, "b", NOW)) == ([0, 0, 0], [1, 1, 1])
 
 
 def test_a_pod_that_requests_nothing_gets_the_default() -> None:
@@ -282,12 +351,12 @@ def test_assumptions_that_end_in_one_second_leave_what_is_confirmed() -> None:
         placed.assume(builders.pod(name), node, NOW, per_allocatable=worlds.ROOM)
     assert placed.touched(INDEX, 3, NOW, aging=True).tolist() == [1, 2]
     end_seconds = NOW + placements.ASSUMED_SECONDS
+    placed.touched(INDEX, 3, end_seconds - 2, aging=False)
     assert placed.touched(INDEX, 3, end_seconds - 1, aging=False).tolist() == []
     assert placed.touched(INDEX, 3, end_seconds, aging=False).tolist() == [1, 2]
     assert counts(placed, "a", end_seconds) == [0, 0, 0]
-    assert counts(placed, "b", end_seconds) == [1, 1, 1]
+    assert counts(placed, "b", end_seconds) == [0, 0, 1]
     assert amount(placed, "a", end_seconds, CPU_5M) == 0
-    assert placed.touched(INDEX, 3, end_seconds, aging=True).tolist() == [2], "nothing on the other grows less"
     assert [binding.uid for binding in placed.bindings(end_seconds)] == [worlds.bound("p", "b").uid]
 
 
@@ -335,6 +404,7 @@ def test_a_requirement_that_cannot_be_read_counts_as_none() -> None:
 def test_the_prepared_lines_are_the_formula(seed: int) -> None:
     rng = random.Random(seed)
     alive: dict[str, objects.Pod] = {}
+    heard: dict[str, float] = {}
     placed, now = table(), NOW
     for step in range(300):
         now += rng.expovariate(0.2)
@@ -344,14 +414,16 @@ def test_the_prepared_lines_are_the_formula(seed: int) -> None:
         else:
             name = f"p{step}"
             bound_at = now - rng.choice([0, 3, 400, -2, -40])
-            pod = worlds.bound(name, rng.choice(["a", "b"]), bound_at, cpu=f"{rng.randint(1, 4000)}m")
-            alive[name] = pod
+            mutate = rng.choice([None, state(), state("Running", started_at=bound_at + rng.choice([-5, 1, 350, 900]))])
+            pod = worlds.bound(name, rng.choice(["a", "b"]), bound_at, cpu=f"{rng.randint(1, 4000)}m", mutate=mutate)
+            alive[name], heard[pod.uid] = pod, now
             placed.pod_changed(None, pod, now)
     now += rng.uniform(0, 200)
     crowding = placed.crowding(INDEX, len(ALL), ALL, now, besides="")
     for node, row in INDEX.items():
         here = [pod for pod in alive.values() if pod.node_name == node]
-        listed = [expected_load.RecentPod(at(pod), worlds.estimate(pod)) for pod in here]
+        began = [expected_load.began_at_seconds(pod, at(pod), heard[pod.uid]) for pod in here]
+        listed = [expected_load.RecentPod(*each) for each in zip(began, map(worlds.estimate, here), strict=True)]
         expected = expected_load.expected(listed, expected_load.Load(1.0, 1.0), metrics.BUILT_IN, now)
         np.testing.assert_allclose(crowding.amounts[row], expected, rtol=1e-9, atol=1e-6)
         moments = sorted(at(pod) for pod in here)
@@ -393,7 +465,7 @@ def test_a_clock_set_back_does_not_multiply_expected_load_nor_prolong_assumption
     at_once = amount(placed, "a", NOW + 3600, CPU_5M)
     assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(at_once)
     assert amount(placed, "a", NOW + 150, CPU_5M) == pytest.approx(at_once / 2)
-    assert placed.assumed(NOW + 150) == 0
+    assert placed.assumed(NOW + placements.ASSUMED_SECONDS) == 0
 
 
 def test_a_clock_set_back_leaves_an_assumption_its_seconds() -> None:

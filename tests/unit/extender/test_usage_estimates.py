@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from extender.state import cluster_view
+from extender.state import cluster_view, placements
 from extender.verbs import decision_log, explain, verbs
 from policy.contract import owner_usage
 from policy.contract.owner_usage import Mean
@@ -139,7 +139,7 @@ def test_an_assumed_winner_is_re_estimated_and_stays_assumed() -> None:
     usage_of(world)
     assert expected(world) == pytest.approx(0.25)
     assert world.placements.assumed(NOW) == 1
-    assert world.placements.assumed(NOW + 5) == 0
+    assert world.placements.assumed(NOW + placements.ASSUMED_SECONDS) == 0
 
 
 def test_means_survive_a_change_of_policy() -> None:
