@@ -14,13 +14,14 @@ from policy.rules import scoring
 
 VERBS: Final = ("filter", "prioritize", "preempt")
 DROPPED: Final = ("connections", "bytes", "late")  # over a limit of connections or of memory; too slow
-FORM, BODY, UNKNOWN_NODE, NODES_CHANGED, RELIEF_HINT, EXEMPT, LATE, BUG = SLOW_PATH_REASONS = (
+FORM, BODY, UNKNOWN_NODE, NODES_CHANGED, RELIEF_HINT, EXEMPT, NOMINATED, LATE, BUG = SLOW_PATH_REASONS = (
     "form",  # no POST of JSON with a length, or over the limit
     "body",  # not as kube-scheduler writes it with nodeCacheCapable, or a pod that cannot be read
     "unknown_node",
     "nodes_changed",  # while the request was read
     "relief_hint",
     "exempt",  # not judged by load: by the policy, or because it opted out
+    "nominated",  # a hot nominated node, asked about alone
     "late",
     "bug",
 )

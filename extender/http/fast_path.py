@@ -176,7 +176,9 @@ class FastPath:
         allowed, causes = candidates.allowed(), candidates.table.causes(candidates.rows)
         if not allowed.any():
             verdicts = candidates.as_candidates().verdicts()
-            allowed, causes = verdicts.allowed, (*causes, "all_rejected") if verdicts.kept_coolest else causes
+            allowed, causes = verdicts.allowed, (*causes, verbs.ALL_REJECTED) if verdicts.kept_coolest else causes
+            if verdicts.kept_coolest and _asks_nominated(asked):
+                raise Declined(metrics.NOMINATED)
         passed, shadow = candidates.rows[allowed], asked.standing.in_force.shadow
         answered = candidates.rows if shadow else passed
         text = _names_text(asked, answered)
@@ -196,6 +198,8 @@ class FastPath:
         name_of, shadow = request.standing.loads.names.__getitem__, request.standing.in_force.shadow
         winner = name_of(int(passed[0])) if len(passed) == 1 and not shadow else ""
         self._assume(request, winner)
+        if request.pod.nominated_node:
+            self._parts.view.nominated.forget(request.pod.uid)
 
         def note() -> None:
             rows, reasons = rejected
@@ -333,6 +337,12 @@ def _check_judged_by_load(request: ParsedRequest) -> None:
         raise Declined(metrics.RELIEF_HINT)
     if verbs.exemption(every, pod) is not None or verbs.opted_out(every, pod) is not None:
         raise Declined(metrics.EXEMPT)
+
+
+def _asks_nominated(request: ParsedRequest) -> bool:
+    """Whether a request is about nothing but the pod's nominated node."""
+    rows = request.candidates.rows
+    return len(rows) == 1 and request.standing.loads.names[rows[0]] == request.pod.nominated_node
 
 
 def _allowed(request: ParsedRequest) -> cluster_view.Mask:

@@ -190,6 +190,7 @@ class ClusterView:
         self._usage = owner_usage.NOTHING
         self.placements = placements.PlacementTable(policy, moment(now_seconds))
         self._unbound = pending_pods.UnboundPods()
+        self.nominated = pending_pods.NominatedRefusals()
         self.usage_problem = usage_estimates.NONE_SEEN
         self.stale_watches: collections.abc.Callable[[], tuple[str, ...]] = tuple
 

@@ -1,20 +1,23 @@
-"""The pods that wait for a node, as the Pod watch knows them, and the winners that answers named before it did.
+"""The pods that wait for a node, as the Pod watch knows them, the winners that answers named before it did, and the
+nominated nodes that were refused.
 
 A request is not proof: any client that reaches the port may make up a pod of 100,000 cores. So `state.cluster_view`
 assumes a winner only for a pod that the watch has without a node, and with what the apiserver says that it requests.
 kube-scheduler has a watch of its own and may ask first; the winner of such an answer is kept for AWAITED_SECONDS and
 takes effect when the watch brings a pod of the same uid, namespace and name that still waits. Not thread-safe: the view
-has the lock.
+has the lock. `NominatedRefusals` has its own.
 """
 
 import functools
 from typing import Final, NamedTuple
 
+from extender import deadline
 from kube.api import identifiers
 from kube.pods.pod_view import PodView
 
 AWAITED_SECONDS: Final = 5.0  # a watch event under load
 WINNERS_KEPT: Final = 1024  # 200 pods a second for AWAITED_SECONDS
+REFUSALS_KEPT: Final = 1024  # of nominated nodes: between two requests of a cycle, some milliseconds
 LONGEST_KEY: Final = identifiers.LONGEST_LABEL + len("/") + identifiers.LONGEST_NAME  # no uid, no name is longer
 
 
@@ -78,3 +81,30 @@ def is_nominated(old: PodView | None, new: PodView) -> bool:
 
 def _is_recent(winner: Winner, now_seconds: float) -> bool:
     return now_seconds - winner.at_seconds < AWAITED_SECONDS
+
+
+class NominatedRefusals:
+    """The pods whose nominated node was refused in their last answer, by uid; the oldest goes when there are too many.
+
+    kube-scheduler asks about the nominated node alone, and about all nodes if that fails. For a pod that can run on
+    that node only the second request is the first one again: it passes. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = deadline.Lock()
+        self._refused: dict[str, None] = {}
+
+    def refuse(self, uid: str) -> bool:
+        """Returns whether the node is to be refused: not where it just was, nor where that cannot be remembered."""
+        with self._lock:
+            if self._refused.pop(uid, uid) is None or not 0 < len(uid) <= LONGEST_KEY:
+                return False
+            self._refused[uid] = None
+            if len(self._refused) > REFUSALS_KEPT:
+                del self._refused[next(iter(self._refused))]
+            return True
+
+    def forget(self, uid: str) -> None:
+        """The pod had another answer since."""
+        with self._lock:
+            self._refused.pop(uid, None)

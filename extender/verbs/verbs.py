@@ -17,6 +17,7 @@ from policy.contract import filter_opt_out, owner_usage, relief_hint
 from policy.rules import filtering, scoring
 from policy.schema import node_pools
 
+ALL_REJECTED: Final = "all_rejected"  # of an answer by `coolest`: a cause for which it is degraded
 SHADOW_SCORE: Final = 0  # of every node: kube-scheduler's own scores decide
 
 
@@ -47,7 +48,7 @@ def filter_nodes(view: cluster_view.ClusterView, args: protocol.Args, now_second
         body = protocol.encode_filter(args, args.names, {})
         verdicts = shadow_verdicts(candidates, args.pod, left.rows) if len(args.names) == 1 else None
         return Outcome(body, decision("filter", candidates, args.pod, judged, mean=mean), verdicts)
-    left, judged = judge(candidates, args.pod)
+    left, judged = judge_nominated(view, candidates, args.pod)
     winner = left.names[0] if len(left.names) == 1 else ""
     view.assume(args.pod, winner, now_seconds)
     body = protocol.encode_filter(args, left.names, judged.rejected)
@@ -119,8 +120,27 @@ def judge(candidates: cluster_view.Candidates, pod: objects.Pod) -> tuple[cluste
     verdicts = free.verdicts()
     rejected.update([(free.names[at], reason) for at, reason in verdicts.refusals()])
     causes = candidates.degradations()
-    degraded = (*causes, "all_rejected") if verdicts.kept_coolest else causes
+    degraded = (*causes, ALL_REJECTED) if verdicts.kept_coolest else causes
     return free.only(verdicts.allowed), Judgement(rejected, None, degraded)
+
+
+def judge_nominated(
+    view: cluster_view.ClusterView, candidates: cluster_view.Candidates, pod: objects.Pod
+) -> tuple[cluster_view.Candidates, Judgement]:
+    """`judge` for filter: a hot nominated node, which kube-scheduler asks about alone before all others, is refused
+    once, unless it is among those that `coolest` would keep of all nodes.
+    """
+    left, judged = judge(candidates, pod)
+    if candidates.names == (pod.nominated_node,) and ALL_REJECTED in judged.degraded:
+        every = candidates_for(view, pod, tuple(view.nodes.loads().index), candidates.now_seconds)
+        passing = every.only(every.verdicts().allowed).names
+        if pod.nominated_node not in passing and view.nominated.refuse(pod.uid):
+            verdicts = candidates.verdicts(each_alone=True)
+            rejected = {candidates.names[at]: reason for at, reason in verdicts.refusals()}
+            return candidates.only(verdicts.allowed), Judgement(rejected, None, candidates.degradations())
+    elif pod.nominated_node:
+        view.nominated.forget(pod.uid)
+    return left, judged
 
 
 def exemption(candidates: cluster_view.Candidates, pod: objects.Pod) -> str | None:

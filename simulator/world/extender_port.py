@@ -65,7 +65,7 @@ class DirectExtender:
     def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
         """Which of the nodes may take the pod."""
         candidates = self._candidates(pod, names)
-        left, judged = verbs.judge(candidates, pod)
+        left, judged = verbs.judge_nominated(self._seen, candidates, pod)
         passed = left.names if judged.rejected else names
         self._filtered = _FilterReply(pod, passed, left)
         return FilterResult(passed, {}, judged.rejected)

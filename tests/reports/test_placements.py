@@ -1,4 +1,4 @@
-"""Reports about placements: what counts between an answer and the windows that show the pod."""
+"""Reports about placements: what counts between an answer and the windows that show the pod, and the nominated node."""
 
 import collections
 import json
@@ -210,3 +210,34 @@ def test_pods_that_have_not_started_count_in_full(state: str, status: dict[str, 
 def test_pods_that_wait_for_a_reason_of_failure_count_no_longer(state: str, status: dict[str, object]) -> None:
     points = points_with(*(waiting(f"p-{at}", state, **status) for at in range(10)))
     assert points["a"] > points["b"]
+
+
+NOMINATED: dict[str, Any] = {"hot": 0.9, "cool": 0.1, "mid": 0.5}
+
+
+@reported(
+    "placements",
+    "kubernetes/kubernetes#94418",
+    "kubernetes/kubernetes#93179",
+    situation="kube-scheduler evaluates the nominated node first, by itself; it is hot, cooler nodes exist",
+    expected="refused, so that kube-scheduler goes on to all nodes",
+    before=Before.WRONG,
+)
+def test_a_hot_nominated_node_is_refused_while_cooler_ones_exist() -> None:
+    world, nominee = world_of(NOMINATED), nominated(builders.pod_body("nominee"), "hot")
+    assert filtered(world, ["hot"], nominee) == []
+    assert filtered(world, ["hot", "cool", "mid"], nominee) == ["cool", "mid"]
+    assert filtered(world, ["hot"], nominee) == [], "the next cycle"
+
+
+@reported(
+    "placements",
+    "kubernetes/kubernetes#93179",
+    situation="a pod with nodeSelector can run on its nominated node only, which is hot",
+    expected="refused once per cycle at most: the identical request that follows passes",
+    before=Before.BY_CHOICE,
+)
+def test_a_pod_that_can_run_on_its_hot_nominated_node_only_does_not_wait_for_ever() -> None:
+    world, pinned = world_of(NOMINATED), nominated(builders.pod_body("pinned"), "hot")
+    for _ in range(5):
+        assert [filtered(world, ["hot"], pinned) for _ in range(2)] == [[], ["hot"]]

@@ -517,6 +517,20 @@ def test_a_pod_that_opted_out_makes_the_slow_path_answer(pair: Pair) -> None:
     pair.compare()
 
 
+def test_a_hot_nominated_node_that_is_asked_about_alone_makes_the_slow_path_answer(pair: Pair) -> None:
+    pair.node("node-1", worlds.HOT)
+    nominated = {"mutate": lambda body: body["status"].update(nominatedNodeName="node-1")}
+    for _ in range(2):
+        assert [pair.ask("filter", go_body(["node-1"], "p", **nominated))["NodeNames"] for _ in range(2)] == [
+            [],
+            ["node-1"],
+        ]
+        assert pair.ask("filter", go_body(["node-1"], "p", **nominated))["NodeNames"] == []
+        assert "node-1" not in pair.ask("filter", go_body(list(NAMES), "p", **nominated))["NodeNames"]
+    assert pair.fast.slow_path() == {"nominated": 6}
+    pair.compare()
+
+
 @pytest.mark.parametrize(
     ("odd", "reason"),
     [("an unknown name", "unknown_node"), ("spaces", "body"), ("whole nodes", "body"), ("no pod", "body")],

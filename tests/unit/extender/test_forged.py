@@ -215,3 +215,12 @@ def test_a_pod_that_no_node_fits_any_more_is_assumed_nowhere(world: test_app.Wor
     worlds.bind(world.view, "b", "there", cpu="4")
     world.post("filter", worlds.body(["b"], "p"))
     assert assumed(world) == {}
+
+
+def test_pods_whose_nominated_node_was_refused_are_remembered_in_a_bounded_number() -> None:
+    refusals = pending_pods.NominatedRefusals()
+    assert all(refusals.refuse(f"uid-{at}") for at in range(pending_pods.REFUSALS_KEPT + 1))
+    assert refusals.refuse("uid-0"), "the oldest is forgotten"
+    assert not refusals.refuse(f"uid-{pending_pods.REFUSALS_KEPT}")
+    assert not refusals.refuse("x" * 10_000), "what is not remembered is not refused"
+    assert not refusals.refuse("")

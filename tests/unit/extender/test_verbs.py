@@ -303,6 +303,51 @@ def test_the_only_node_that_passes_the_filter_is_assumed_because_nobody_will_ran
     assert world.placements.assumed(NOW) == 1
 
 
+# the nominated node, which kube-scheduler asks about first and alone
+
+
+def nominated(node: str) -> dict[str, Any]:
+    return {"mutate": lambda body: body["status"].update(nominatedNodeName=node)}
+
+
+def test_a_hot_nominated_node_is_refused_once_and_passes_when_asked_about_again() -> None:
+    world = worlds.view_of({"hot": HOT, "cool": IDLE})
+    for _ in range(3):
+        assert filtered(world, ["hot"], **nominated("hot")) == ([], {"hot": "cpu_avg_5m over 0.65"})
+        assert filtered(world, ["hot"], **nominated("hot")) == (["hot"], {})
+
+
+def test_another_answer_about_the_pod_ends_the_cycle() -> None:
+    world = worlds.view_of({"hot": HOT, "cool": IDLE})
+    for _ in range(3):
+        assert filtered(world, ["hot"], **nominated("hot"))[0] == []
+        assert filtered(world, ["hot", "cool"], **nominated("hot"))[0] == ["cool"]
+
+
+def test_a_refusal_is_one_pods_own() -> None:
+    world = worlds.view_of({"hot": HOT, "cool": IDLE})
+    for pod in ("p", "q"):
+        assert filtered(world, ["hot"], pod=pod, **nominated("hot"))[0] == []
+
+
+@pytest.mark.parametrize(
+    ("loads", "pod"),
+    [
+        ({"hot": HOT}, nominated("hot")),
+        ({"hot": HOT, "hotter": {**HOT, "cpu_avg_5m": 0.95}}, nominated("hot")),
+        ({"hot": HOT, "cool": IDLE}, nominated("cool")),
+        ({"hot": HOT, "cool": IDLE}, {}),
+        ({"hot": IDLE, "cool": IDLE}, nominated("hot")),
+        ({"hot": HOT, "cool": IDLE}, {"owner": ("DaemonSet", "agent"), **nominated("hot")}),
+        ({"hot": HOT, "cool": IDLE}, {"annotations": {"evenload.io/filter": "off"}, **nominated("hot")}),
+    ],
+    ids=["the only node", "the coolest", "another one", "none", "it is cool", "of a DaemonSet", "opted out"],
+)
+def test_a_node_that_is_asked_about_alone_passes_otherwise(loads: dict[str, Any], pod: dict[str, Any]) -> None:
+    for _ in range(2):
+        assert filtered(worlds.view_of(loads), ["hot"], **pod) == (["hot"], {})
+
+
 # preempt
 
 
