@@ -46,6 +46,7 @@ SHARED = {
         "test_extender_rbac",
         "test_extender_replicas",
         "test_extender_scheduler",
+        "test_placements_real",
         "test_policy_events",
         "test_recording_rules",
     ),

@@ -1,0 +1,172 @@
+"""Nominated nodes and slow bindings under a real kube-scheduler, with nodes that are annotated by hand."""
+
+import collections
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import cluster
+from kube import kinds, objects
+from tests.contract.test_extender_scheduler import NODES, PENDING, POLICY, World
+from tests.e2e import waiting
+from tests.e2e.lent import lent
+from tests.reports.register import Before, reported
+
+pytestmark = pytest.mark.cluster
+PODS = "api/v1/namespaces/default/pods"
+HELD = "evenload.example/held"
+STAYS: dict[str, Any] = {  # a pod that takes ten minutes to end
+    "metadata": {"annotations": {"cluster.evenload.io/delete-delay": "600s"}},
+    "terminationGracePeriodSeconds": 600,
+}
+REPLICAS = 6
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A control plane with three nodes and the extender in charge of them."""
+    with lent(control_plane) as running:
+        world = World(running, tmp_path_factory.mktemp("placements"))
+        try:
+            world.extender.start()
+            world.use_extender()
+            yield world
+        finally:
+            world.extender.stop()
+            world.door.close()
+
+
+@pytest.fixture
+def world(plane: World) -> Iterator[World]:
+    """The control plane as every test finds it."""
+    plane.reset()
+    yield plane
+    plane.obey(POLICY)
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A pod name prefix of the test's own."""
+    return f"p{uuid.uuid4().hex[:8]}"
+
+
+def create(world: World, name: str, **fields: Any) -> None:
+    """A pod with fields of its own."""
+    metadata = {"name": name, **fields.pop("metadata", {})}
+    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": fields.pop("cpu", "10m")}}}
+    spec = {"terminationGracePeriodSeconds": 0, "containers": [container], **fields}
+    world.door.create(kinds.PODS, {"metadata": metadata, "spec": spec}, namespace="default")
+
+
+def pod(world: World, name: str) -> objects.Pod:
+    return world.door.get(kinds.PODS, name, namespace="default")
+
+
+def filters(world: World, name: str) -> list[tuple[int, int]]:
+    """Of each filter request about a pod how many nodes it named and how many passed, the first request first."""
+    answer = world.extender.json(f"/decisions?pod={name}")
+    assert isinstance(answer, dict)
+    found = [(one["candidates"], one["passed"]) for one in answer["decisions"] if one["verb"] == "filter"]
+    return found[::-1]
+
+
+@reported(
+    "placements",
+    "kubernetes/kubernetes#94418",
+    situation="a pod that preempted waits for its victim; its nominated node gets hot meanwhile (real kube-scheduler)",
+    expected="refused when asked about alone: the pod goes to the coolest node in the same cycle",
+    before=Before.WRONG,
+)
+def test_a_pod_that_preempted_does_not_go_to_its_node_when_that_is_hot(world: World, prefix: str) -> None:
+    for name, value in {"low": 10, "high": 1000}.items():
+        world.door.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": f"{prefix}-{name}"}, "value": value})
+        waiting.eventually(lambda n=name: world.admits(f"{prefix}-{n}"), 90, f"the class {name} to be admitted")  # type: ignore[misc]
+    victim, urgent = f"{prefix}-victim", f"{prefix}-urgent"
+    world.obey(PENDING)
+    world.load(node_0=0.1, node_1=0.9, node_2=0.9)
+    create(world, victim, cpu="6", priorityClassName=f"{prefix}-low", **STAYS)
+    try:
+        assert world.placed(victim, 1) == {"node-0": 1}
+        create(world, urgent, cpu="6", priorityClassName=f"{prefix}-high")
+        waiting.eventually(lambda: pod(world, urgent).nominated_node == "node-0", 90, "node-0 to be nominated")
+        world.load(node_0=0.95, node_1=0.7, node_2=0.9)
+        world.obey(POLICY)
+    finally:
+        world.cluster.api.delete(f"{PODS}/{victim}", {"gracePeriodSeconds": 0})
+    assert world.placed(urgent, 1) == {"node-1": 1}
+    assert filters(world, urgent)[-2:] == [(1, 0), (3, 1)]
+
+
+@reported(
+    "placements",
+    "kubernetes/kubernetes#93179",
+    situation="a pod with nodeSelector, whose nominated node is hot and its only one (real kube-scheduler)",
+    expected="refused once, bound in the same cycle",
+    before=Before.BY_CHOICE,
+)
+def test_a_pinned_pod_gets_its_hot_nominated_node_in_the_same_cycle(world: World, prefix: str) -> None:
+    world.load(node_0=0.9, node_1=0.1, node_2=0.1)
+    create(
+        world,
+        prefix,
+        nodeSelector={"kubernetes.io/hostname": "node-0"},
+        schedulingGates=[{"name": HELD}],
+    )
+    world.cluster.api.patch(f"{PODS}/{prefix}/status", {"status": {"nominatedNodeName": "node-0"}})
+    world.cluster.api.patch(f"{PODS}/{prefix}", {"spec": {"schedulingGates": []}})
+    assert world.placed(prefix, 1) == {"node-0": 1}
+    assert filters(world, prefix) == [(1, 0), (1, 1)]
+
+
+def claim(world: World, name: str) -> None:
+    """A volume that its provisioner never makes: the binding of its pod waits."""
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "evenload-never",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    world.cluster.api.create(
+        "api/v1/namespaces/default/persistentvolumeclaims", {"metadata": {"name": name}, "spec": spec}
+    )
+
+
+@pytest.fixture
+def never(world: World) -> Iterator[None]:
+    """A storage class whose volumes never come, and its claims gone afterwards."""
+    classes = "apis/storage.k8s.io/v1/storageclasses"
+    body = {"provisioner": "evenload.example/never", "volumeBindingMode": "WaitForFirstConsumer"}
+    world.cluster.api.create(classes, {"metadata": {"name": "evenload-never"}, **body})
+    yield
+    world.cluster.api.delete(PODS)
+    world.cluster.api.delete("api/v1/namespaces/default/persistentvolumeclaims")
+    world.cluster.api.delete(f"{classes}/evenload-never")
+
+
+@pytest.mark.usefixtures("never")
+@reported(
+    "placements",
+    "kubernetes/kubernetes#136334",
+    situation="pods whose bindings wait for volumes that do not come (real kube-scheduler), the extender restarted",
+    expected="they count on their nominated nodes in the new process, and nowhere once they are deleted",
+    before=Before.WRONG,
+)
+def test_pods_whose_bindings_wait_count_on_their_nominated_nodes(world: World, prefix: str) -> None:
+    for at in range(REPLICAS):
+        name = f"{prefix}-{at}"
+        claim(world, name)
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+        create(world, name, cpu="1", volumes=[volume])
+
+    def nominated() -> collections.Counter[str]:
+        return collections.Counter(one.nominated_node for one in world.pods(prefix) if one.nominated_node)
+
+    waiting.eventually(lambda: sum(nominated().values()) == REPLICAS, 90, "nodes to be nominated", nominated)
+    assert set(nominated()) <= set(NODES)
+    assert not any(one.node_name for one in world.pods(prefix)), "no volume came"
+    world.extender.stop()
+    world.extender.start()
+    waiting.eventually(lambda: world.counted("30m") == nominated(), 90, "the waiting pods to count", world.nodes)
+    world.cluster.api.delete(PODS)
+    waiting.eventually(lambda: not world.counted("30m"), 90, "the deleted pods to count no more", world.nodes)
