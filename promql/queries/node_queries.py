@@ -145,8 +145,8 @@ def _average(resource: str, seconds: float, selector: str, node_label: str) -> s
         without, most = _without(node_label, *_OF_A_CPU), f"{MOST_PER_SECOND:g}"
         idle, all_modes = (f"rate({series}[{span}])" for series in (_idle(selector), _CPU_SECONDS + _braces(selector)))
         # per CPU, since its modes are eight times as many series to hold
-        seconds = f"clamp_max(sum without (mode) ({all_modes}), {most})"
-        return f"1 - sum {without} ({idle} <= {most}) / sum {without} ({seconds})"
+        per_cpu = f"clamp_max(sum without (mode) ({all_modes}), {most})"
+        return f"1 - sum {without} ({idle} <= {most}) / sum {without} ({per_cpu})"
     if resource == "memory":
         available, total, pools, pages = (
             f"sum_over_time({_memory(name, selector)}[{span}])"
