@@ -25,7 +25,7 @@ from kube.pods import compact
 from kube.pods.left_out import PodsLeftOut
 from kube.pods.pod_view import PodView
 from policy.schema.load_policy import LoadPolicy
-from runtime import clock, health, loop, ops_server, options, reload_metrics
+from runtime import clock, health, hosts, loop, ops_server, options, reload_metrics
 from runtime.reloading import POLL_SECONDS, Reloading
 
 IDLE_SECONDS = 1.0  # how often a follower, or a leader whose caches still fill, looks again
@@ -157,6 +157,7 @@ class Service:
             health.event_check("nodes listed", self.nodes.synced, "the first list of nodes is not complete"),
             health.event_check("pods listed", self.pods.synced, "the first list of pods is not complete"),
         ]
+        app.before_request(hosts.check)
         app.register_blueprint(
             ops_server.ops_blueprint(livez=[late], readyz=ready, registry=registry, configz=self.configz)
         )

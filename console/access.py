@@ -7,7 +7,6 @@ HttpOnly and of this site alone. Every answer carries a Content-Security-Policy 
 
 import hashlib
 import hmac
-import ipaddress
 from typing import Final
 from urllib import parse
 
@@ -15,8 +14,12 @@ import flask
 from werkzeug import exceptions
 from werkzeug.wrappers import response
 
+from runtime import hosts
+
 COOKIE: Final = "evenload-console"
 OPEN: Final = frozenset({"/livez", "/readyz", "/healthz", "/sign-in"})
+LINKED: Final = frozenset({"/", "/sign-in"})  # another site may link here
+FOREIGN: Final = frozenset({"cross-site", "same-site"})  # another port of this machine is the same site
 OPEN_FOLDER: Final = "/static/"
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -48,19 +51,27 @@ class Access:
     def check(self) -> response.Response | None:
         """Refuse the request at hand, send its browser to the sign-in page, or let it pass (None)."""
         asked = flask.request
-        if self._local and not self._token and not _names_this_machine(asked.host):
+        if self._local and not self._token and not hosts.is_ours(asked.host):
             raise exceptions.Forbidden(
-                f"the console was asked as {asked.host!r}; expected localhost or 127.0.0.1: it has no token, and a "
+                f"the console was asked as {asked.host!r}; expected localhost or an address: it has no token, and a "
                 "web page could reach it by a name of its own. Start it with --token-file to use other names"
             )
-        origin = asked.headers.get("Origin")
-        if asked.method == "POST" and origin is not None and parse.urlsplit(origin).netloc != asked.host:
+        origin, site = asked.headers.get("Origin"), asked.headers.get("Sec-Fetch-Site")
+        if origin is not None and parse.urlsplit(origin).netloc != asked.host:
             raise exceptions.Forbidden(f"a page of {origin} may not ask this console")
+        if asked.path not in LINKED and site in FOREIGN:
+            raise exceptions.Forbidden(f"a page of another site may not ask this console (Sec-Fetch-Site: {site})")
         if not self._token or asked.path in OPEN or asked.path.startswith(OPEN_FOLDER) or self._known():
             return None
         if asked.method == "GET" and asked.path == "/":
             return flask.redirect(f"{asked.root_path}/sign-in")
         raise exceptions.Unauthorized("sign in first, or send Authorization: Bearer with the console's token")
+
+    def own(self) -> bool:
+        """Whether the request that passed `check` is of a person before this console's page, and not perhaps of another
+        site's in a browser that says nothing of it.
+        """
+        return self.has_token or flask.request.headers.get("Sec-Fetch-Site") == "same-origin"
 
     def sign_in(self, token: str) -> response.Response:
         """The page with a cookie for who has the token; 401 for others."""
@@ -86,11 +97,3 @@ def protected(answer: flask.Response) -> flask.Response:
         answer.headers[name] = value
     answer.headers.setdefault("Cache-Control", "no-store")
     return answer
-
-
-def _names_this_machine(host: str) -> bool:
-    name = parse.urlsplit(f"//{host}").hostname or ""
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"

@@ -44,7 +44,7 @@ def create_app(parts: Parts, ops: flask.Blueprint, *, prefix: str = "") -> flask
     doors = parts.doors
     app.add_url_rule("/", "page", functools.partial(_page, parts))
     app.add_url_rule("/sign-in", "sign_in", functools.partial(_sign_in, parts.rules), methods=["GET", "POST"])
-    app.add_url_rule("/api/stream", "stream", functools.partial(_stream, parts.streams))
+    app.add_url_rule("/api/stream", "stream", functools.partial(_stream, parts))
     app.add_url_rule("/api/decision", "decision", functools.partial(_decision, doors))
     if doors.pods is not None:
         app.add_url_rule("/api/pods", "pods", functools.partial(_pods, doors.pods))
@@ -75,9 +75,9 @@ def _sign_in(rules: access.Access) -> str | response.Response:
     return flask.render_template("sign_in.html")
 
 
-def _stream(streams: stream.Streams) -> flask.Response:
+def _stream(parts: Parts) -> flask.Response:
     try:
-        opened = streams.open()
+        opened = parts.streams.open(own=parts.rules.own())
     except stream.TooMany as error:
         message = f"{stream.STREAMS} browsers look already; close one, or start another console"
         raise exceptions.ServiceUnavailable(message) from error

@@ -12,6 +12,7 @@ from console import board
 
 QUIET_SECONDS: Final = 10.0
 STREAMS: Final = 16  # of the 32 connections that one address may have
+RESERVED: Final = 4  # of these, for people before the page
 RETRY_MILLISECONDS: Final = 2000
 
 
@@ -20,18 +21,25 @@ class TooMany(Exception):
 
 
 class Streams:
-    """Hands out streams of a board, at most `limit` at a time."""
+    """Hands out streams of a board, at most `limit` at a time, the last RESERVED of them to people only."""
 
     def __init__(self, topics: board.Board, *, limit: int = STREAMS, quiet_seconds: float = QUIET_SECONDS) -> None:
         self._topics = topics
         self._quiet_seconds = quiet_seconds
-        self._slots = threading.BoundedSemaphore(limit)
+        self._lock = threading.Lock()
+        self._limit, self._open = limit, 0
 
-    def open(self) -> "Stream":
-        """A new stream; TooMany when there are enough."""
-        if not self._slots.acquire(blocking=False):
-            raise TooMany
-        return Stream(self._topics, self._quiet_seconds, self._slots.release)
+    def open(self, *, own: bool = True) -> "Stream":
+        """A new stream, of a person before the page if it is `own`; TooMany when there are enough."""
+        with self._lock:
+            if self._open >= self._limit - (0 if own else RESERVED):
+                raise TooMany
+            self._open += 1
+        return Stream(self._topics, self._quiet_seconds, self._release)
+
+    def _release(self) -> None:
+        with self._lock:
+            self._open -= 1
 
 
 class Stream:

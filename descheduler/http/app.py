@@ -23,7 +23,7 @@ from descheduler.service import Service
 from kube.errors import KubeError
 from policy.schema.load_policy import LoadPolicy
 from promql.errors import PromqlError
-from runtime import clock, durations, logs, ops_server, reload_metrics
+from runtime import clock, durations, hosts, logs, ops_server, reload_metrics
 from runtime.clock import Clock
 from runtime.health import Check
 from runtime.reloading import Reloading
@@ -45,6 +45,7 @@ def create_app(
 ) -> flask.Flask:
     """The application of one descheduler; /readyz?verbose has the lines of `details`, too: its doors and watches."""
     app = flask.Flask("descheduler")
+    app.before_request(hosts.check)
     registry.register(reload_metrics.ReloadCollector(policy))
     # Not whether the last run could read its doors, nor whether an edit of the policy was refused: that is in /configz
     # and on /metrics, and no reason to be replaced.

@@ -22,7 +22,7 @@ from werkzeug import exceptions
 from extender import deadline, metrics, protocol
 from extender.state import cluster_view
 from extender.verbs import decision_log, explain, neutral_answers, shadow_log, verbs
-from runtime import clock, logs
+from runtime import clock, hosts, logs
 
 log = logs.get(__name__)
 
@@ -93,6 +93,7 @@ def create_app(parts: Parts, ops: flask.Blueprint) -> flask.Flask:
     """The application: the verbs, explain, decisions and nodes, and `ops` with the probes and /metrics."""
     app = flask.Flask(__name__, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = protocol.BODY_LIMIT_BYTES
+    app.before_request(functools.partial(hosts.check, TIMED))
     app.register_blueprint(ops)
     answers = {
         "filter": functools.partial(_filter, parts.view),

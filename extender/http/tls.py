@@ -17,7 +17,7 @@ from wsgiref import types as wsgi
 from prometheus_client import core, registry
 
 from extender.http import nonblocking_sockets
-from runtime import files, logs, reloading
+from runtime import files, hosts, logs, reloading
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -27,7 +27,6 @@ log = logs.get(__name__)
 RECORD_BYTES: Final = 2**14  # of TLS
 Refusal = collections.abc.Callable[[str | None], str | None]  # of a client by its certificate's name; None: admitted
 CLIENT_NAME: Final = "evenload.client_name"  # in an environ that is not gunicorn's; no header becomes this key
-PLAIN_PATHS: Final = frozenset({"/livez", "/readyz", "/healthz", "/metrics", "/version"})
 
 
 class TlsError(ValueError):
@@ -232,7 +231,7 @@ def guarded(application: wsgi.WSGIApplication, client_names: frozenset[str]) -> 
     """
 
     def answer(environ: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse) -> collections.abc.Iterable[bytes]:
-        if environ["PATH_INFO"] not in PLAIN_PATHS:
+        if environ["PATH_INFO"] not in hosts.PLAIN_PATHS:
             why = refusal(_client_name(environ), client_names)
             if why is not None:
                 log.warning("client refused", path=environ["PATH_INFO"], reason=why)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from console import board, stream
 from tests.unit.console import pages
 
 WITH_TOKEN = pages.page(pages.doors(), token=pages.TOKEN)
@@ -12,7 +13,9 @@ def test_this_machine_is_served_by_its_own_names(host: str) -> None:
     assert pages.client(pages.page(pages.doors())).get("/", headers={"Host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example:8088", "127.0.0.1.evil.example", "10.0.0.1", "localhost.evil.example"])
+@pytest.mark.parametrize(
+    "host", ["evil.example:8088", "127.0.0.1.evil.example", "10.0.0.1.evil.example", "localhost.evil.example"]
+)
 def test_a_web_page_that_gives_this_machine_another_name_is_refused(host: str) -> None:
     answer = pages.client(pages.page(pages.doors())).get("/", headers={"Host": host})
     assert answer.status_code == 403
@@ -31,6 +34,30 @@ def test_a_page_of_another_site_may_post_nothing() -> None:
     assert client.post(**post, headers={"Origin": "http://evil.example"}).status_code == 403
     assert client.post(**post, headers={"Origin": "http://localhost"}).status_code == 200
     assert client.post(**post, headers={"Origin": "null"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "http://evil.example"}]
+)
+def test_a_page_of_another_site_opens_no_stream_and_a_link_opens_the_page(headers: dict[str, str]) -> None:
+    client = pages.client(pages.page(pages.doors()))
+    assert client.get("/api/stream", headers=headers).status_code == 403
+    assert client.get("/metrics", headers=headers).status_code == 403
+    linked = {name: value for name, value in headers.items() if name != "Origin"}  # browsers send none of a link
+    assert client.get("/", headers=linked).status_code == 200
+
+
+def test_a_place_stays_for_the_person_before_the_page() -> None:
+    """Streams of clients that do not say whose page they are take all but the last places."""
+    topics = board.Board()
+    client = pages.client(pages.page(pages.doors(), topics))
+    held = []
+    while (answer := client.get("/api/stream", buffered=False)).status_code == 200:
+        held.append(answer)
+    person = client.get("/api/stream", headers={"Sec-Fetch-Site": "same-origin"}, buffered=False)
+    assert (len(held), answer.status_code, person.status_code) == (stream.STREAMS - stream.RESERVED, 503, 200)
+    for one in (*held, answer, person):
+        one.close()
 
 
 @pytest.mark.parametrize("path", ["/api/stream", "/api/decision?namespace=a&pod=b", "/metrics", "/configz"])

@@ -25,9 +25,9 @@ from descheduler.eviction import api_results
 from descheduler.ledger import rows
 from descheduler.planning import verdicts
 from extender import metrics as extender_metrics
-from extender.http import tls
 from promql.queries import identity, node_queries
 from promql.queries.node_queries import Window
+from runtime import hosts
 from tests import exported, metric_docs, promql_text
 
 ROOT: Final = pathlib.Path(__file__).parents[3]
@@ -307,7 +307,7 @@ def test_a_service_monitor_finds_the_port_that_serves_metrics(service: str) -> N
     (endpoint,) = monitor["spec"]["endpoints"]
     (container,) = objects["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert endpoint["targetPort"] == container["ports"][0]["name"]
-    assert endpoint["path"] in tls.PLAIN_PATHS  # no client certificate is asked for it
+    assert endpoint["path"] in hosts.PLAIN_PATHS  # no client certificate is asked for it
 
 
 def test_with_tls_prometheus_verifies_the_certificate_that_mtls_mounts() -> None:

@@ -179,3 +179,10 @@ def test_configz_shows_policy_and_last_run(world: World) -> None:
     body = world.pages().test_client().get("/configz").get_json()
     assert body["policy"]["descheduler"]["mode"] == "Enforce"
     assert body["lastRun"]["summary"] == "1 evicted: 1 over a cap"
+
+
+@pytest.mark.parametrize("path", ["/plan", "/evictions", "/events", "/breaker", "/configz"])
+def test_a_web_page_with_a_name_of_its_own_reads_nothing(world: World, path: str) -> None:
+    client = world.pages().test_client()
+    assert client.get(path, headers={"Host": "evil.example:8902"}).status_code == 403
+    assert client.get(path, headers={"Host": "evenload-descheduler.evenload-system.svc:8902"}).status_code == 200

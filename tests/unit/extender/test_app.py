@@ -218,3 +218,13 @@ def test_decisions_older_than_an_hour_are_not_shown(world: World) -> None:
     assert len(world.get("/decisions")["decisions"]) == 1
     world.clock.advance(1)
     assert world.get("/decisions")["decisions"] == []
+
+
+def test_a_web_page_with_a_name_of_its_own_reads_nothing_and_every_scheduler_is_answered(world: World) -> None:
+    foreign = {"Host": "evil.example:8900"}
+    statuses = [world.client.get(path, headers=foreign).status_code for path in ("/nodes", "/decisions", "/configz")]
+    assert [*statuses, world.post("explain", worlds.body(["hot"]), headers=foreign).status_code] == [403] * 4
+    answered = [
+        world.post(verb, worlds.body(["hot"]), headers=foreign).status_code for verb in ("filter", "prioritize")
+    ]
+    assert [*answered, world.client.get("/metrics", headers=foreign).status_code] == [200] * 3
