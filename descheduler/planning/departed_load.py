@@ -7,20 +7,23 @@
 with W the averaging window behind the metric and age the time from when the pod went to the end of the node's windows;
 for a maximum, the time since the pod left the window of the maximum, which shows all of it until then. For a forecast
 usage is multiplied by the growth that is expected of the whole node. A terminating pod that its kubelet does not end
-(`overdue_seconds`) keeps its load: nothing says when it goes.
+(`overdue_seconds`) keeps its load: nothing says when it goes. A pod that its controller moves (the annotation of an
+eviction in progress, where its namespace may opt out) leaves, too: the live migration of a virtual machine takes
+minutes. As the annotation has no time, it does so in the first MOVING_SECONDS of an overload only.
 """
 
 import collections.abc
 from typing import Final
 
 from descheduler.planning.overload import Overload
-from descheduler.snapshot import usage
+from descheduler.snapshot import pod_annotations, usage
 from descheduler.snapshot.eviction_history import EvictedPod
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import PodUsage
 from kube.objects import Node, Pod
 from policy.schema.load_policy import LoadPolicy
 
+MOVING_SECONDS: Final = 1800.0
 MARGIN_SECONDS: Final = 60.0  # for a kubelet to kill and report what has not ended by itself
 
 
@@ -52,14 +55,22 @@ class DepartedLoad:
         leaving = [used for pod in ending if (used := known.get(pod.key)) is not None]
         present = {pod.uid for pod in here}
         gone = [one for one in self._departed.get(node.name, []) if one.uid not in present]
-        growths = {overload.metric: overload.growth for overload in overloads}
-        for metric, growth in growths.items():
+        moving = [used for pod in here if self._is_moved(pod) and (used := known.get(pod.key)) is not None]
+        for overload in overloads:
+            metric, growth = overload.metric, overload.growth
             resource = self._resources[metric]
-            projected[metric] -= growth * sum(usage.share(used, node.capacity, resource) for used in leaving)
+            recent = overload.since_seconds is not None and now_seconds - overload.since_seconds < MOVING_SECONDS
+            away = [*leaving, *moving] if recent else leaving
+            projected[metric] -= growth * sum(usage.share(used, node.capacity, resource) for used in away)
             projected[metric] -= growth * sum(
                 self._shown_ratio(one, metric) * usage.share(self._used(one), node.capacity, resource) for one in gone
             )
         return projected
+
+    def _is_moved(self, pod: Pod) -> bool:
+        protect = self._policy.descheduler.protect
+        annotated = pod_annotations.EVICTION_IN_PROGRESS in pod.annotations
+        return annotated and not pod.deleting and protect.opt_out.allowed_in(pod.namespace)
 
     def _shown_ratio(self, evicted: EvictedPod, metric: str) -> float:
         return usage.shown_ratio(

@@ -160,15 +160,13 @@ def _marker(case: CandidateContext) -> Verdict | None:
 
 
 def _not_to_be_disrupted(value: str, case: CandidateContext) -> bool:
-    """Karpenter's reading: "true", or a Go duration that has not passed since the pod started; anything else counts
-    for nothing (kubernetes-sigs/karpenter pull 2874).
+    """Whether it is a Go duration that has not passed since the pod started (kubernetes-sigs/karpenter#2874), or any
+    other text than "false": Karpenter reads "true" only, but what cannot be read protects.
     """
-    if value == "true":
-        return True
     try:
         lasts_seconds = units.duration_seconds(value)
     except ValueError:
-        return False
+        return value.lower() != "false"
     started_at_seconds = case.pod.started_at_seconds
     return lasts_seconds > 0 and (started_at_seconds is None or case.now_seconds - started_at_seconds < lasts_seconds)
 

@@ -56,6 +56,7 @@ class Read(msgspec.Struct, frozen=True, gc=False):
 
     evictable: str | None = msgspec.field(name=pod_annotations.EVICTABLE[0], default=None)
     evictable_elsewhere: str | None = msgspec.field(name=pod_annotations.EVICTABLE[1], default=None)
+    evict_elsewhere: str | None = msgspec.field(name=pod_annotations.EVICTABLE[2], default=None)
     deletion_cost: str | None = msgspec.field(name=pod_annotations.DELETION_COST, default=None)
     safe_to_evict: str | None = msgspec.field(name=pod_annotations.SAFE_TO_EVICT, default=None)
     safe_volumes: str | None = msgspec.field(name=pod_annotations.SAFE_VOLUMES, default=None)

@@ -6,7 +6,11 @@ rules are loaded (`snapshot.pod_list`).
 
 from typing import Final
 
-EVICTABLE: Final = ("evenload.io/evictable", "descheduler.alpha.kubernetes.io/evictable")
+EVICTABLE: Final = (
+    "evenload.io/evictable",
+    "descheduler.alpha.kubernetes.io/evictable",
+    "descheduler.alpha.kubernetes.io/evict",
+)
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_VOLUMES: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"

@@ -188,7 +188,12 @@ CASES = [
         id="Karpenter may not disrupt it",
     ),
     pytest.param({"annotations": {DISRUPT: "false"}}, {}, "chosen", id="Karpenter may disrupt it"),
-    pytest.param({"annotations": {DISRUPT: "soon"}}, {}, "chosen", id="no time at which Karpenter may"),
+    pytest.param(
+        {"annotations": {DISRUPT: "soon"}},
+        {},
+        'do_not_disrupt: karpenter.sh/do-not-disrupt: "soon"',
+        id="no time at which Karpenter may",
+    ),
     pytest.param(
         {"annotations": {DISRUPT: "2h"}, "mutate": set_status(startTime=OLDER)},
         {},

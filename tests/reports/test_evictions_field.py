@@ -1,0 +1,221 @@
+"""Evictions from public reports: pods that come back, nodes that go, and loads that are already leaving."""
+
+import dataclasses
+import datetime
+
+import pytest
+
+from descheduler.planning import overload, planner
+from descheduler.snapshot.eviction_history import History
+from descheduler.snapshot.node_policies import NodePolicies
+from descheduler.snapshot.usage import NodeUsage
+from tests import builders
+from tests.reports.register import Before, reported
+from tests.unit.descheduler import scenes
+from tests.unit.descheduler.scenes import NOW, Scene
+
+RELAXED = scenes.policy(protect={"minReadyRatio": 0}, coolNodes=0)
+EVICT = "descheduler.alpha.kubernetes.io/evict"
+IN_PROGRESS = "descheduler.alpha.kubernetes.io/eviction-in-progress"
+
+
+def moment(at_seconds: float) -> str:
+    """A time as the API writes it."""
+    return f"{datetime.datetime.fromtimestamp(at_seconds, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def spec(**fields: object) -> builders.Mutator:
+    return lambda body: body["spec"].update(fields)
+
+
+def tainted(key: str, effect: str) -> builders.Mutator:
+    return spec(taints=[{"key": key, "effect": effect}])
+
+
+@reported(
+    "evictions",
+    "kubernetes-sigs/descheduler#335",
+    situation="the only cool node has a replica that the pod must not stand beside",
+    expected="another pod goes: this one would come back to the hot node",
+    before=Before.RIGHT,
+)
+def test_a_pod_that_could_only_come_back_stays() -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "alone"}}}
+    apart = spec(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    scene = scenes.hot_and_cool().workload("alone", on=["hot", "cool"], mutate=apart)
+    plan = scene.plan(RELAXED)
+    assert scenes.causes(plan)["alone-0"] == "no_destination"
+    assert all(name.startswith("web") for name in scenes.evicted(plan))
+
+
+@reported(
+    "evictions",
+    "kubernetes-sigs/descheduler#1695",
+    situation="a pod is so large that it overloads whichever node it is on",
+    expected="it stays: no node is a destination",
+    before=Before.RIGHT,
+)
+def test_a_pod_that_overloads_every_node_is_not_passed_around() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool").node("free").workload("large", on=["hot", "cool"], gib=26.0)
+    assert scenes.evicted(scene.plan(RELAXED)) == []
+
+
+@reported(
+    "evictions",
+    "koordinator-sh/koordinator#1721",
+    situation="the agent of a node is gone, and its last reading was high",
+    expected="an old reading evicts nobody",
+    before=Before.RIGHT,
+)
+def test_the_last_high_reading_of_a_silent_node_evicts_nothing() -> None:
+    taken = scenes.hot_and_cool().snapshot()
+    assert scenes.evicted(scenes.hot_and_cool().plan(RELAXED))
+    old = {name: NodeUsage(name, one.ratios, NOW - 3600) for name, one in taken.node_usage.items()}
+    memory = overload.Memory(relieving={("hot", "memory_avg_5m"): NOW})
+    over = [
+        overload.confirmed(memory, usages, NodePolicies(RELAXED, taken.nodes), now_seconds=NOW)
+        for usages in (taken.node_usage, old)
+    ]
+    assert ([one.node for one in over[0]], over[1]) == (["hot"], ())
+
+
+@reported(
+    "evictions",
+    "kubevirt/community#258",
+    situation="a virtual machine's eviction was accepted and goes on in the background, its load is still there",
+    expected="its load counts as leaving: no other pod is evicted for it",
+    before=Before.WRONG,
+)
+def test_a_migration_that_goes_on_is_relief_already() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "hot", "cool"], gib=4.0)
+    scene.workload("machine", on=["hot", "cool"], gib=12.0, annotations={IN_PROGRESS: ""})
+    new = [dataclasses.replace(each, since_seconds=NOW - 180) for each in scene.overloads(RELAXED)]
+    assert scenes.evicted(planner.plan(scene.snapshot(), new, RELAXED, History())) == []
+    hour_old = [dataclasses.replace(each, since_seconds=NOW - 3600) for each in scene.overloads(RELAXED)]
+    hangs = planner.plan(scene.snapshot(), hour_old, RELAXED, History())
+    assert scenes.evicted(hangs) == ["web-0"], "the annotation has no time: a migration that hangs must not hide load"
+
+
+@reported(
+    "evictions",
+    "openshift/cluster-kube-descheduler-operator#614",
+    situation='the owner writes `descheduler.alpha.kubernetes.io/evict: "false"` to keep a pod',
+    expected="the value counts: it stays",
+    before=Before.RIGHT,
+)
+@pytest.mark.parametrize("key", [EVICT, "evenload.io/evictable"])
+def test_an_annotation_that_says_false_is_no_permission(key: str) -> None:
+    scene = scenes.hot_and_cool(annotations={key: "false"})
+    assert scenes.evicted(scene.plan(RELAXED)) == []
+
+
+@reported(
+    "evictions",
+    "kubernetes-sigs/karpenter#651",
+    "kubernetes-sigs/karpenter#624",
+    situation="a cool node is about to be consolidated away, and the pod tolerates every taint",
+    expected="no destination, whatever the effect of the taint",
+    before=Before.RIGHT,
+)
+@pytest.mark.parametrize("effect", ["NoSchedule", "PreferNoSchedule", "NoExecute"])
+@pytest.mark.parametrize("key", ["karpenter.sh/disrupted", "karpenter.sh/disruption"])
+def test_a_node_that_is_consolidated_is_no_destination(key: str, effect: str) -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool", mutate=tainted(key, effect))
+    scene.workload("web", on=["hot", "cool"], mutate=spec(tolerations=[{"operator": "Exists"}]))
+    assert set(scenes.causes(scene.plan(RELAXED)).values()) == {"no_destination"}
+
+
+@reported(
+    "evictions",
+    "kubernetes-sigs/karpenter#1167",
+    situation='a pod carries karpenter.sh/do-not-disrupt: "true", a duration of a decade or more, or another text',
+    expected="it stays: what cannot be read protects",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize("value", ["true", "True", "100000h", "forever"])
+def test_a_pod_that_must_not_be_disrupted_stays(value: str) -> None:
+    scene = scenes.hot_and_cool(annotations={"karpenter.sh/do-not-disrupt": value})
+    assert scenes.evicted(scene.plan(RELAXED)) == []
+
+
+@reported(
+    "evictions",
+    "kubernetes-sigs/cluster-proportional-autoscaler#58",
+    situation="a virtual kubelet offers thousands of cores and has no exporter",
+    expected="no destination: it has no reading",
+    before=Before.RIGHT,
+)
+def test_a_virtual_node_without_a_reading_is_no_destination() -> None:
+    scene = Scene().node("hot", memory=0.9)
+    scene.nodes["virtual"] = builders.node("virtual", cpu="5000", memory="20Ti")
+    scene.workload("web", on=["hot", "hot"], replicas=3, ready=3)
+    assert scenes.evicted(scene.plan(RELAXED)) == []
+
+
+@reported(
+    "evictions",
+    "kubernetes-sigs/descheduler#886",
+    "kubernetes-sigs/descheduler#524",
+    situation="pods are bound by selector to a group of nodes that are all full",
+    expected="they stay, however idle the other groups are",
+    before=Before.RIGHT,
+)
+def test_an_idle_node_of_another_group_is_no_destination() -> None:
+    scene = Scene().node("hot", memory=0.9, labels={"group": "a"}).node("full", memory=0.69, labels={"group": "a"})
+    scene.node("idle", labels={"group": "b"})
+    scene.workload("web", on=["hot", "full"], mutate=spec(nodeSelector={"group": "a"}))
+    assert scenes.evicted(scene.plan(RELAXED)) == []
+
+
+@reported(
+    "evictions",
+    "kubernetes-sigs/descheduler#566",
+    situation="a zone of tainted nodes counts as empty for topology spread, and a pod goes there and back for ever",
+    expected="the plan counts domains as kube-scheduler does and leaves the pod",
+    before=Before.RIGHT,
+)
+def test_an_empty_tainted_zone_moves_no_pod() -> None:
+    zone = "topology.kubernetes.io/zone"
+    rule = {
+        "maxSkew": 1,
+        "topologyKey": zone,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    scene = Scene().node("hot", memory=0.9, labels={zone: "a"}).node("cool", labels={zone: "a"})
+    scene.node("closed", labels={zone: "b"}, mutate=tainted("dedicated", "NoSchedule"))
+    scene.workload("web", on=["hot", "cool"], mutate=spec(topologySpreadConstraints=[rule]))
+    assert scenes.evicted(scene.plan(RELAXED)) == []
+
+
+@reported(
+    "evictions",
+    "volcano-sh/volcano#5313",
+    "koordinator-sh/koordinator#1327",
+    situation="a node looks idle: large pods were bound to it seconds ago, and no window shows them yet",
+    expected="their expected load counts: it is no destination",
+    before=Before.RIGHT,
+)
+def test_a_node_whose_load_is_still_to_come_is_no_destination() -> None:
+    def just_bound(body: builders.Body) -> None:
+        body["status"]["conditions"] = [
+            {"type": "PodScheduled", "status": "True", "lastTransitionTime": moment(NOW - 5)},
+        ]
+
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "hot", "hot"], gib=4.0)
+    assert scenes.evicted(scene.plan(RELAXED))
+    scene.workload("burst", on=["cool"] * 4, cpu="500m", memory="8Gi", mutate=just_bound)
+    assert scenes.evicted(scene.plan(RELAXED)) == []
+
+
+@reported(
+    "evictions",
+    "koordinator-sh/koordinator#1975",
+    situation="one pod is large enough to bring the node under its target, many small ones are beside it",
+    expected="one goes, not several",
+    before=Before.RIGHT,
+)
+def test_one_pod_that_suffices_goes_alone() -> None:
+    scene = Scene().node("hot", memory=0.85).node("cool").node("free")
+    scene.workload("small", on=["hot"] * 6 + ["cool"], gib=0.5).workload("fitting", on=["hot", "free"], gib=6.0)
+    assert scenes.evicted(scene.plan(RELAXED)) == ["fitting-0"]
