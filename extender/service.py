@@ -21,7 +21,7 @@ from extender.verbs import decision_log, explain, shadow_log
 from kube import door, errors, kinds, objects, policy_events
 from kube.cache import reflector, watch_status
 from kube.http import client_metrics, undecodable
-from kube.pods import compact
+from kube.pods import compact, pod_view
 from kube.pods.left_out import PodsLeftOut
 from policy.contract import heartbeat, owner_usage
 from policy.schema import load_policy
@@ -217,7 +217,7 @@ class Service:
 
     def _pod_changed(self, old: compact.Pod | None, new: compact.Pod | None) -> None:
         self._pods_left_out.changed(old, new)
-        if old is None or new is None or not compact.counts_alike(old, new):
+        if old is None or new is None or not pod_view.counts_alike(old, new):
             self.view.pod_changed(old, new, self._clock.now())
             if self.view.in_force.shadow or self._shadow:  # the latter: pods of answers before the mode changed
                 self._shadow.pod_changed(old, new, self._clock.now())

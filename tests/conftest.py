@@ -33,6 +33,7 @@ SHARED = {
         "test_bad_input",
         "test_descheduler_evicting",
         "test_descheduler_kills",
+        "test_evictions_real",
         "test_guard",
         "test_hostile_pods",
         "test_kube_credentials",

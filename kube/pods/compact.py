@@ -386,30 +386,4 @@ class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
         return self.status.ready_since_seconds
 
 
-P = TypeVar("P", Pod, objects.Pod)
-
-
-def counts_alike(old: P, new: P) -> bool:
-    """Returns whether two versions of a pod count the same: most changes are the kubelet's, about addresses and other
-    conditions.
-    """
-    return (
-        old.uid == new.uid
-        and old.spec == new.spec
-        and old.requests == new.requests
-        and old.scheduled_at_seconds == new.scheduled_at_seconds
-        and old.finished == new.finished
-        and old.pending == new.pending
-        and old.running_since_seconds == new.running_since_seconds
-        and old.failing == new.failing
-        and old.nominated_node == new.nominated_node
-        and old.scheduling_failure == new.scheduling_failure
-        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
-        and old.is_daemonset == new.is_daemonset
-        and old.is_from_node == new.is_from_node
-        and old.metadata.labels == new.metadata.labels
-        and old.metadata.owner_references == new.metadata.owner_references
-    )
-
-
 PODS: Final = kinds.Kind("api/v1", "pods", "Pod", Pod)

@@ -5,10 +5,12 @@ A watch decodes `kube.pods.compact.Pod`; a request of kube-scheduler's and a sim
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kube import objects
 from kube.pods import compact
+
+P = TypeVar("P", compact.Pod, objects.Pod)
 
 
 class PodView(Protocol):
@@ -83,3 +85,26 @@ def counts_as_load(pod: PodView) -> bool:
     if pod.finished or pod.deleting or pod.failing:
         return False
     return not (pod.is_daemonset or pod.is_from_node or is_placeholder(pod))
+
+
+def counts_alike(old: P, new: P) -> bool:
+    """Returns whether two versions of a pod count the same: most changes are the kubelet's, about addresses and other
+    conditions.
+    """
+    return (
+        old.uid == new.uid
+        and old.spec == new.spec
+        and old.requests == new.requests
+        and old.scheduled_at_seconds == new.scheduled_at_seconds
+        and old.finished == new.finished
+        and old.pending == new.pending
+        and old.running_since_seconds == new.running_since_seconds
+        and old.failing == new.failing
+        and old.nominated_node == new.nominated_node
+        and old.scheduling_failure == new.scheduling_failure
+        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+        and old.is_daemonset == new.is_daemonset
+        and old.is_from_node == new.is_from_node
+        and old.metadata.labels == new.metadata.labels
+        and old.metadata.owner_references == new.metadata.owner_references
+    )

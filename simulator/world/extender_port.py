@@ -17,7 +17,7 @@ from extender.service import Service
 from extender.state.cluster_view import Candidates
 from extender.verbs import explain, verbs
 from kube.objects import Pod
-from kube.pods import compact
+from kube.pods import pod_view
 from kube_scheduler.arrays import Ints
 from runtime.clock import Clock
 from simulator.scheduling.extenders import FilterResult, Victims
@@ -51,7 +51,7 @@ class DirectExtender:
         if old is None or new is None:
             if old is not None or (new is not None and new.node_name):  # what waits for a node counts nowhere
                 self._news.append((old, new))
-        elif not compact.counts_alike(old, new):
+        elif not pod_view.counts_alike(old, new):
             self._news.append((old, new))
 
     def catch_up(self, *, others: bool) -> None:

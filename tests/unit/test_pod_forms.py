@@ -242,7 +242,7 @@ COUNTED_OTHERWISE = [
 @pytest.mark.parametrize("name", COUNTED_OTHERWISE)
 def test_pods_that_count_otherwise_are_not_alike(name: str) -> None:
     bound = builders.decoded(BODIES["bound"], compact.Pod)
-    assert not compact.counts_alike(bound, builders.decoded(BODIES[name], compact.Pod))
+    assert not pod_view.counts_alike(bound, builders.decoded(BODIES[name], compact.Pod))
 
 
 @pytest.mark.parametrize("name", STARTS)
@@ -260,9 +260,9 @@ def test_a_new_reason_why_scheduling_failed_is_another_number() -> None:
         return builders.lean_pod("p", mutate=lambda body: body["status"].update(conditions=[condition]))
 
     first, again, other = refused("0/3 nodes"), refused("0/3 nodes"), refused("0/4 nodes")
-    assert compact.counts_alike(first, again)
-    assert not compact.counts_alike(first, other)
-    assert not compact.counts_alike(builders.lean_pod("p"), first)
+    assert pod_view.counts_alike(first, again)
+    assert not pod_view.counts_alike(first, other)
+    assert not pod_view.counts_alike(builders.lean_pod("p"), first)
     assert builders.lean_pod("p").scheduling_failure == 0
 
 
@@ -273,6 +273,6 @@ def test_an_annotation_and_other_conditions_leave_a_pod_alike() -> None:
 
     scheduled = builders.decoded(builders.pod_body("p", node="n", mutate=started), compact.Pod)
     running = builders.decoded(builders.pod_body("p", node="n", annotations={"a": "b"}), compact.Pod)
-    assert compact.counts_alike(scheduled, running)
+    assert pod_view.counts_alike(scheduled, running)
     again = builders.decoded(builders.pod_body("p", node="n", mutate=metadata(uid="another")), compact.Pod)
-    assert not compact.counts_alike(running, again)
+    assert not pod_view.counts_alike(running, again)
