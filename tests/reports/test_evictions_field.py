@@ -89,9 +89,9 @@ def test_the_last_high_reading_of_a_silent_node_evicts_nothing() -> None:
 def test_a_migration_that_goes_on_is_relief_already() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "hot", "cool"], gib=4.0)
     scene.workload("machine", on=["hot", "cool"], gib=12.0, annotations={IN_PROGRESS: ""})
-    new = [dataclasses.replace(each, since_seconds=NOW - 180) for each in scene.overloads(RELAXED)]
+    new = tuple(dataclasses.replace(each, since_seconds=NOW - 180) for each in scene.overloads(RELAXED))
     assert scenes.evicted(planner.plan(scene.snapshot(), new, RELAXED, History())) == []
-    hour_old = [dataclasses.replace(each, since_seconds=NOW - 3600) for each in scene.overloads(RELAXED)]
+    hour_old = tuple(dataclasses.replace(each, since_seconds=NOW - 3600) for each in scene.overloads(RELAXED))
     hangs = planner.plan(scene.snapshot(), hour_old, RELAXED, History())
     assert scenes.evicted(hangs) == ["web-0"], "the annotation has no time: a migration that hangs must not hide load"
 
