@@ -44,7 +44,8 @@ def annotator(facts: Facts) -> Finding:
         names = findings.few(facts.differing)
         return findings.warn(
             f"{told}; it does not confirm what {names} carries, so those readings only age",
-            f"{logs}: is a patch refused? Or does a second annotator (another -n) write evenload.io/load?",
+            f"{logs}: is a patch refused, or a node's value not answered? "
+            "Or does a second annotator (another -n) write evenload.io/load?",
         )
     return findings.ok(told)
 
