@@ -32,6 +32,7 @@ from runtime.clock import WallClock
 from runtime.reloading import Reloading
 from tests import patience
 
+WINDOWS = ("avg_5m", "max_1h")  # without its hourly maximum a node is no destination
 POD_CORES, POD_BYTES = 0.01, 2.0**30
 
 
@@ -94,7 +95,9 @@ class Heated:
         now_seconds = self._clock.now()
         ratios = {node.name: 0.9 if node.name == self._hot else 0.1 for node in nodes}
         return {
-            name: NodeUsage(name, {"memory_avg_5m": ratio, "cpu_avg_5m": 0.1}, now_seconds)
+            name: NodeUsage(
+                name, {f"memory_{one}": ratio for one in WINDOWS} | {f"cpu_{one}": 0.1 for one in WINDOWS}, now_seconds
+            )
             for name, ratio in ratios.items()
         }
 
