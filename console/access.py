@@ -68,8 +68,8 @@ class Access:
         raise exceptions.Unauthorized("sign in first, or send Authorization: Bearer with the console's token")
 
     def own(self) -> bool:
-        """Whether the request that passed `check` is of a person before this console's page, and not perhaps of another
-        site's in a browser that says nothing of it.
+        """Returns whether a request that passed `check` is of a person before this console's page: a browser that sends
+        no Sec-Fetch-Site may be on another site.
         """
         return self.has_token or flask.request.headers.get("Sec-Fetch-Site") == "same-origin"
 

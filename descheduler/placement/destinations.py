@@ -335,6 +335,6 @@ def _load(pod: Pod, policy: LoadPolicy, landed: collections.abc.Mapping[str, Mea
 
 
 def _counts(pod: Pod) -> bool:
-    """Whether a scheduler brought it and it will run; a restarted kubelet gives static pods a new PodScheduled time."""
+    """Returns whether a scheduler brought it and it will run: restarted kubelets bind their static pods anew."""
     ended = pod.finished or pod.failing
     return not (ended or pod.is_daemonset or pod.is_from_node or pod_view.is_placeholder(pod))

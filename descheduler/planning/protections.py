@@ -160,7 +160,7 @@ def _marker(case: CandidateContext) -> Verdict | None:
 
 
 def _not_to_be_disrupted(value: str, case: CandidateContext) -> bool:
-    """Whether it is a Go duration that has not passed since the pod started (kubernetes-sigs/karpenter#2874), or any
+    """Returns whether it is a Go duration not passed since the pod started (kubernetes-sigs/karpenter#2874), or any
     other text than "false": Karpenter reads "true" only, but what cannot be read protects.
     """
     try:
@@ -276,7 +276,7 @@ def _storage_class(case: CandidateContext) -> Verdict | None:
 
 
 def _rollout(case: CandidateContext) -> Verdict | None:
-    """A rollout tests a revision: who moves pods meanwhile takes part in it, or rolls out what waits for somebody."""
+    """A rollout tests a revision: who moves pods meanwhile takes part in it, or rolls out what waits for a person."""
     if case.standing is None:
         return None
     workload, revisions = case.standing.workload, case.standing.revisions

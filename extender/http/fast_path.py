@@ -340,7 +340,7 @@ def _check_judged_by_load(request: ParsedRequest) -> None:
 
 
 def _asks_nominated(request: ParsedRequest) -> bool:
-    """Whether a request is about nothing but the pod's nominated node."""
+    """Returns whether a request is about the nominated node of its pod alone."""
     rows = request.candidates.rows
     return len(rows) == 1 and request.standing.loads.names[rows[0]] == request.pod.nominated_node
 

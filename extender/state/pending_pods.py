@@ -73,7 +73,7 @@ class UnboundPods:
 
 
 def is_nominated(old: PodView | None, new: PodView) -> bool:
-    """Whether the scheduler has just nominated a node for a pod that waits."""
+    """Returns whether the scheduler has just nominated a node for a pod that waits."""
     if new.node_name or not new.nominated_node:
         return False
     return old is None or (old.uid, old.nominated_node) != (new.uid, new.nominated_node)

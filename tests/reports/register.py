@@ -18,9 +18,9 @@ SOURCE = re.compile(r"[\w.-]+/[\w.-]+(#\d+(, #\d+)*)?")  # of GitHub: owner/repo
 HEAD = """# Reports
 
 Situations that people who run such systems reported in public, and the behaviour that Evenload has there. Inputs are of
-our own making. `before` is what Evenload did when the report was first tried: right, wrong, or another
-way by choice. Each line is a test in `tests/reports`, which `make test` runs. `python -m tests.reports.register` writes
-this page.
+our own making. `before` is the behaviour of Evenload when the report was first tried: right, wrong, or another way by
+choice. Each line is a test in `tests/reports`, which `make test` runs. `python -m tests.reports.register` writes this
+page.
 """
 
 

@@ -275,7 +275,7 @@ def test_pods_of_a_stateful_set_wait_for_its_rollout(strategy: dict[str, Any], e
     "evictions",
     "kubernetes/kubernetes#70442",
     "kubernetes/kubernetes#106055",
-    situation="a StatefulSet with OnDelete has a new revision that waits for somebody to delete pods",
+    situation="a StatefulSet with OnDelete has a new revision that waits for a person to delete pods",
     expected="pods of the older revision stay: an eviction would roll the new one out; those of the new one may leave",
     before=Before.WRONG,
 )

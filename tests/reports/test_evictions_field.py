@@ -64,7 +64,7 @@ def test_a_pod_that_overloads_every_node_is_not_passed_around() -> None:
     "evictions",
     "koordinator-sh/koordinator#1721",
     situation="the agent of a node is gone, and its last reading was high",
-    expected="an old reading evicts nobody",
+    expected="an old reading evicts no pod",
     before=Before.RIGHT,
 )
 def test_the_last_high_reading_of_a_silent_node_evicts_nothing() -> None:

@@ -30,6 +30,6 @@ def test_the_page_has_every_report() -> None:
     assert written.stdout.count("\n| ") > 2, "the page has no report"
 
 
-def test_a_source_that_nobody_can_look_up_is_refused() -> None:
+def test_a_source_that_cannot_be_looked_up_is_refused() -> None:
     with pytest.raises(ValueError, match="owner/repository#number"):
         register.reported("readings", "a blog", situation="", expected="", before=register.Before.RIGHT)
