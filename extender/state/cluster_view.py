@@ -235,17 +235,17 @@ class ClusterView:
             self.assume(new, new.nominated_node, at_seconds)
 
     def assume(self, pod: PodView, node: str, now_seconds: float) -> None:
-        """Take `node` ("": none) for the pod's until the watch knows better: now, if the watch has the pod without a
-        node, else when it brings it. What the question says of the pod is not used.
-        """
+        """Take `node` ("": none) for the pod's until the watch knows better: at once if the watch has the pod unbound,
+        else when it comes. What the question says of the pod is not used."""
         at_seconds = moment(now_seconds)
         with self._lock:
             waiting, loads = self._unbound.find(pod), self.nodes.loads()
             if waiting is None:  # not yet there, or bound since the answer was sent
                 if pod_view.counts_as_load(pod) and not self.placements.knows(pod.uid):
                     self._unbound.expect(pod, node, at_seconds)
-            elif node in loads.index:
-                per_allocatable = expected_load.Load(*loads.per_allocatable[loads.index[node]].tolist())
+            elif node in loads.index or (node and node == waiting.nominated_node):  # a new node, not yet watched
+                row = loads.index.get(node, node_cache.UNKNOWN)
+                per_allocatable = expected_load.Load(*loads.per_allocatable[row].tolist())
                 self.placements.assume(waiting, node, at_seconds, per_allocatable=per_allocatable)
             else:
                 self.placements.withdraw(pod.uid, at_seconds)

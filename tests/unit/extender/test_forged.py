@@ -35,6 +35,11 @@ def assumed(world: test_app.World) -> Mapping[str, str]:
     return {one.binding.uid: one.binding.node for one in world.view.placements.assumptions(now_seconds)}
 
 
+def hot(world: test_app.World, node: str) -> int:
+    """How many placements of the last half hour count on a node."""
+    return int(world.view.candidates((node,), world.clock.now()).counts[0, -1])
+
+
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 def test_a_made_up_pod_takes_no_node(world: test_app.World, verb: str) -> None:
     for node in NODES:
@@ -194,8 +199,25 @@ def test_the_nominated_node_replaces_the_guess_until_it_goes(world: test_app.Wor
 def test_a_replica_that_begins_takes_nominated_nodes_from_its_watch(world: test_app.World) -> None:
     world.view.pod_changed(None, nominated("p", "b"), world.clock.now())
     world.view.pod_changed(None, nominated("huge", "c", cpu=HUGE), world.clock.now())
-    world.view.pod_changed(None, nominated("strange", "nowhere"), world.clock.now())
-    assert assumed(world) == {builders.pod("p").uid: "b"}, "what does not fit, or where no node is, is not assumed"
+    assert assumed(world) == {builders.pod("p").uid: "b"}, "what does not fit is not assumed"
+
+
+def test_a_pod_whose_nominated_node_comes_after_it_counts_there(world: test_app.World) -> None:
+    """Watches are apart: a process that begins may get its pods before its nodes, and so does a burst that an
+    autoscaler answers with a node.
+    """
+    world.view.pod_changed(None, nominated("p", "new"), world.clock.now())
+    assert hot(world, "a") == 0
+    world.view.nodes.node_changed(None, worlds.node("new", worlds.IDLE))
+    assert hot(world, "new") == 1
+    world.view.pod_changed(nominated("p", "new"), builders.pod("p"), world.clock.now())
+    assert hot(world, "new") == 0
+
+
+def test_an_answer_that_names_an_unknown_node_counts_nowhere(world: test_app.World) -> None:
+    worlds.wait(world.view, "p")
+    world.post("filter", worlds.body(["nowhere"], "p"))
+    assert assumed(world) == {}
 
 
 def test_an_answer_without_a_winner_ends_what_was_assumed(world: test_app.World) -> None:
