@@ -19,13 +19,12 @@ from bench import (
     console,
     descheduler,
     footprint,
-    forecast,
     growth,
-    memory,
     packing,
     relief,
     scale,
     scoring,
+    settings,
     simulator,
     table,
     throughput,
@@ -36,8 +35,6 @@ PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler", "simu
 BY_NAME_ONLY = (
     "scoring",
     "relief",
-    "forecast",
-    "memory",
     "packing",
     "growth",
     "scale",
@@ -72,7 +69,7 @@ BY_NAME_ONLY = (
 @click.option(
     "--trace",
     type=click.Path(path_type=pathlib.Path, exists=True),
-    help="For `annotator`, `scoring`, `relief`, `forecast`, `memory`, `packing`.",
+    help="For `annotator`, `scoring`, `relief`, `packing`.",
 )
 @click.option("--arrivals", default=50.0, show_default=True, help="For `scale`: pods per second.")
 @click.option("--picture", type=click.Path(path_type=pathlib.Path), help="For `growth`: draw it into this .svg.")
@@ -80,7 +77,7 @@ BY_NAME_ONLY = (
     "--seeds",
     default=8,
     show_default=True,
-    help="For `scoring`, `relief`, `forecast`, `memory`, `packing`: how many, from --seed on.",
+    help="For `scoring`, `relief`, `packing`: how many, from --seed on.",
 )
 @click.option("--workers", default=1, show_default=True, help="For the same: how many runs at a time.")
 @click.option("--part", type=click.Choice(PARTS_OF_A_TRACE), help="For the same: only it.")
@@ -89,16 +86,15 @@ BY_NAME_ONLY = (
     default=1.0,
     show_default=True,
     type=click.FloatRange(0.05, 7.0),
-    help="For `scoring`, `relief`, `memory`, `packing`.",
+    help="For `scoring`, `relief`, `packing`.",
 )
 def main(parts: tuple[str, ...], seed: int, trace: pathlib.Path | None, **options: Any) -> None:
     """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler.
 
-    `scoring` compares the score with others' on a trace, `relief` the descheduler's lines, `forecast` weights of a
-    forecast, `memory` those of memory where it fills nodes, `packing` how many nodes it leaves empty: they run only if
-    named.
+    `scoring` compares the score with others' on a trace, `relief` the descheduler's lines weights of a
+    forecast, `packing` how many nodes it leaves empty: they run only if named.
     """
-    of_trace = {"scoring", "relief", "forecast", "memory", "packing"}
+    of_trace = {"scoring", "relief", "packing"}
     if trace is None and (named := of_trace.intersection(parts)):
         raise click.UsageError(f"{' and '.join(sorted(named))} plays a trace: give its .npz by --trace")
     runs = _runs(_Sizes(**options), seed, trace)
@@ -158,7 +154,7 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
     )
     relieved = descheduler.Settings(sizes.relieved_nodes, sizes.relieved_pods, seed)
     simulated = simulator.Settings(sizes.simulated_nodes, sizes.simulated_days, sizes.simulated_pods, seed)
-    recipe = dataclasses.replace(scoring.RECIPE, days=sizes.days)
+    recipe = dataclasses.replace(settings.RECIPE, days=sizes.days)
     compared = scoring.Settings(trace or pathlib.Path(), sizes.seeds, seed, sizes.workers, recipe)
     if sizes.part is not None:
         compared = compared._replace(parts=(sizes.part,))
@@ -173,8 +169,6 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
         "scale": lambda: scale.measure(scale.Settings(sizes.nodes, sizes.pods, sizes.arrivals, sizes.minutes, seed)),
         "console": lambda: console.measure(console.Settings(sizes.nodes, sizes.repeats, seed)),
         "scoring": lambda: scoring.measure(compared),
-        "forecast": lambda: forecast.measure(compared._replace(contestants=forecast.CONTESTANTS)),
-        "memory": lambda: memory.measure(compared._replace(contestants=memory.CONTESTANTS)),
         "packing": lambda: packing.measure(compared._replace(contestants=packing.CONTESTANTS)),
         "relief": lambda: relief.measure(compared._replace(contestants=relief.CONTESTANTS)),
     }

@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from bench import relief, scoring
+from bench import paired, relief, scoring
+from bench.paired import Column
 from bench.table import Row
 from simulator import contention
 from simulator.peer_comparison import Contestant, Sections
@@ -45,10 +46,10 @@ def empty_node_hours(outcome: Outcome) -> float:
 
 
 COLUMNS: Final = (
-    relief.Column("node-hours without pods", empty_node_hours),
-    relief.Column("node-minutes over 80 %", relief.over_80),
-    relief.Column("over 65 %", scoring.warm),
-    relief.Column("without a node", lambda one: len(one.unplaced) + one.figures.pods_pending),
+    Column("node-hours without pods", empty_node_hours),
+    Column("node-minutes over 80 %", scoring.over_80),
+    Column("over 65 %", scoring.over_65),
+    Column("without a node", scoring.without_node),
 )
 
 
@@ -56,11 +57,11 @@ def measure(settings: scoring.Settings) -> list[Row]:
     """Prints every table with its differences; rows: node-hours without pods beside the default's, in sums."""
     rows: list[Row] = []
     for part in settings.parts:
-        for rule in scoring.RULES:
-            results = scoring.played(settings, part, rule)
-            title = f"part {part}, {rule} owners"
-            print(f"\n### {title}\n\n{relief.differences(results, COLUMNS)}", flush=True)
-            empty = {name: sum(map(empty_node_hours, results[name])) for name in results}
+        for name in ("guessing owners", "careful owners"):
+            results = scoring.played(settings, part, name)
+            title = f"{name}, part {part}"
+            print(f"\n### {title}\n\n{paired.table(results, COLUMNS, relief.DEFAULT)}", flush=True)
+            empty = {each: sum(map(empty_node_hours, results[each])) for each in results}
             rows += [
                 Row(f"node-hours without pods, {title}, {each.name}", empty[each.name], "h", empty[relief.DEFAULT])
                 for each in VARIANTS

@@ -1,32 +1,29 @@
-"""Evenload's score beside plain kube-scheduler, the peers' formulas and an oracle, on real load: ranges over seeds.
+"""Evenload's score beside plain kube-scheduler, the peers' formulas and an oracle, in each of `bench.settings`.
 
-`python -m bench scoring --trace FILE` runs `simulator.peer_comparison` under both rules of requests on both parts of
-the trace, prints the tables as Markdown (docs/why/scoring.md holds such a run) and gives bench one row a table. What is
-compared are loads of nodes under equal arrivals, so the machine it runs on plays no part.
+`python -m bench scoring --trace FILE` plays all contestants on both parts of the trace and prints a Markdown table for
+each setting (docs/why/scoring.md holds such a run): means of a run, seed by seed the difference to the default with
+its standard error, pods without a node and preempted pods, because a contestant that leaves pods out has an easier
+task, and the seeds on which the default loses. Loads of nodes are compared under equal arrivals, so the machine it runs
+on plays no part.
 """
 
 import math
 import pathlib
-import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
+from bench import paired, settings
+from bench.paired import Column, Results
 from bench.table import Row
+from policy.metrics import RESOURCES
 from simulator import peer_comparison
-from simulator.peer_comparison import Contestant, TraceSource
-from simulator.results.figures import Figures, written
+from simulator.peer_comparison import ORACLE, OURS, Contestant
 from simulator.results.outcome import Outcome, Progress
 from simulator.results.study import PLAIN_NAME
-from simulator.workloads import arrivals, trace_files
+from simulator.workloads import trace_files
 
-RULES = ("guessing", "careful")
-ORACLE = "oracle"
-LEAST_GAIN_RATIO = 0.05  # where the oracle gains less, a share of it says nothing
-# A day in steps of 100 s, so that what is read is at most that old (in production 30 s); the base comes over six hours.
-CROWD = arrivals.OwnerArrivals(pods=500, service_pods=120, base_seconds=6 * arrivals.HOUR_SECONDS, rollouts_per_day=0.5)
-RECIPE = trace_files.Recipe(days=1.0, step_seconds=100.0, crowd=CROWD)
-Results = Mapping[str, tuple[Outcome, ...]]
+LEAST_GAIN_RATIO: Final = 0.05  # where the oracle gains less, a share of it says nothing
 
 
 class Settings(NamedTuple):
@@ -36,50 +33,87 @@ class Settings(NamedTuple):
     seeds: int = 8
     first_seed: int = 1
     workers: int = 1
-    recipe: trace_files.Recipe = RECIPE
-    contestants: tuple[Contestant, ...] = peer_comparison.ALL
+    recipe: trace_files.Recipe = settings.RECIPE
+    contestants: tuple[Contestant, ...] = ()
     parts: tuple[str, ...] = peer_comparison.PARTS
 
 
-class Column(NamedTuple):
-    """A figure of the table."""
-
-    heading: str
-    unit: str
-    read: Callable[[Figures], float]
+def weights(**by_window: float) -> Mapping[str, float]:
+    """Weights by window, the same for both resources."""
+    return {f"{resource}_{window}": weight for resource in RESOURCES for window, weight in by_window.items()}
 
 
-COLUMNS = (
-    Column("node-minutes over 65 % CPU", "count", lambda one: one.cpu.warm_node_minutes),
-    Column("over 80 %", "count", lambda one: one.cpu.hot_node_minutes),
-    Column("p99 CPU", "percent", lambda one: one.cpu.p99_ratio),
-    Column("spread CPU", "percent", lambda one: one.cpu.spread_ratio),
-    Column("over 65 % memory", "count", lambda one: one.memory.warm_node_minutes),
-    Column("spread memory", "percent", lambda one: one.memory.spread_ratio),
-    Column("effective ratio", "ratio", lambda one: one.effectiveness.effective_schedule_ratio),
+# The score that was the default until November 2026, and the weight of the stanza that people may still have.
+FORMER: Final = {"score": {"spread": "none", "weights": weights(avg_5m=0.6, max_1h=0.3, max_1d=0.1)}}
+FIELD: Final = {
+    "score": {
+        "combine": "mean",
+        "incomingPod": False,
+        "spread": "none",
+        "weights": weights(avg_5m=0.2, max_1h=0.3, max_1d=0.5),
+    }
+}
+# Each peer with the weight that is best for it on the tuned part.
+PEERS: Final = {"crane": 2, "target-load-packing": 2, "risk-balancing": 2, "koordinator": 2}
+CONTESTANTS: Final = (
+    Contestant(PLAIN_NAME),
+    *(Contestant(name, peer=name, weight=weight) for name, weight in PEERS.items()),
+    Contestant(ORACLE, peer=ORACLE),
+    Contestant(OURS, sections={}),
+    Contestant("evenload, weight 2", sections={}, weight=2),
+    Contestant("evenload, former default", sections=FORMER, weight=2),
+    Contestant("evenload, field", sections=FIELD, weight=2),
 )
 
 
-GAINS = ("of the oracle's gain in minutes over 65 %", "seeds", "of its gain in spread", "seeds")
+def over_80(outcome: Outcome) -> float:
+    """Node-minutes over 80 % of CPU and of memory."""
+    return outcome.figures.cpu.hot_node_minutes + outcome.figures.memory.hot_node_minutes
 
 
-def measure(settings: Settings) -> list[Row]:
-    """Prints every table; a row each: node-minutes over 65 % CPU beside the best of the peers'."""
+def over_65(outcome: Outcome) -> float:
+    """Node-minutes over 65 % of CPU and of memory: a seed with a full cluster outweighs the others."""
+    return outcome.figures.cpu.warm_node_minutes + outcome.figures.memory.warm_node_minutes
+
+
+def spread(outcome: Outcome) -> float:
+    """How far nodes lie apart, points of CPU and memory together: every seed counts about the same."""
+    return 100 * (outcome.figures.cpu.spread_ratio + outcome.figures.memory.spread_ratio)
+
+
+def without_node(outcome: Outcome) -> float:
+    """Pods that waited to the end or left without a node."""
+    return len(outcome.unplaced) + outcome.figures.pods_pending
+
+
+COLUMNS: Final = (
+    Column("over 80 %, min", over_80),
+    Column("over 65 %, min", over_65),
+    Column("spread, points", spread),
+    Column("no node", without_node),
+    Column("preempted", lambda run: run.preempted_pods),
+)
+
+
+def measure(chosen: Settings) -> list[Row]:
+    """Prints every table; a row each: node-minutes over 80 % beside the former default's."""
     rows = []
-    for name in settings.parts:
-        for rule in RULES:
-            found = played(settings, name, rule)
-            title = f"{settings.trace.stem}, part {name}, {rule} owners"
-            print(f"\n### {title}\n\n{table(found)}", flush=True)
-            rows.append(_row(title, found))
+    chosen = chosen if chosen.contestants else chosen._replace(contestants=CONTESTANTS)
+    for part in chosen.parts:
+        for name in settings.sources(chosen.trace, part, chosen.recipe):
+            results = played(chosen, part, name)
+            title = f"{name}, part {part}"
+            print(f"\n### {title}\n\n{paired.table(results, COLUMNS, OURS)}\n\n{shares(results)}", flush=True)
+            ours, former = (sum(map(over_80, results[each])) for each in (OURS, "evenload, former default"))
+            rows.append(Row(f"node-minutes over 80 %, {title}, beside the former default", ours, "min", former))
     return rows
 
 
-def played(settings: Settings, part: str, rule: str, *, cpu_share: float = 1.0) -> Results:
-    """Runs all contestants and seeds on a part of the trace under a rule of requests, with so much of its CPU."""
-    source = TraceSource(settings.trace, rule, settings.recipe, peer_comparison.PARTS.index(part), cpu_share)
-    seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
-    return peer_comparison.held(source, settings.contestants, seeds, workers=settings.workers, watch=report_progress)
+def played(chosen: Settings, part: str, name: str) -> Results:
+    """Runs all contestants and seeds in a setting on a part of the trace."""
+    seeds = range(chosen.first_seed, chosen.first_seed + chosen.seeds)
+    source = settings.sources(chosen.trace, part, chosen.recipe)[name]
+    return peer_comparison.held(source, chosen.contestants, seeds, workers=chosen.workers, watch=report_progress)
 
 
 def report_progress(variant: str, seed: int, progress: Progress) -> None:
@@ -88,70 +122,27 @@ def report_progress(variant: str, seed: int, progress: Progress) -> None:
         print(f"seed {seed}: {variant}", file=sys.stderr, flush=True)
 
 
-def table(results: Results) -> str:
-    """A line a contestant: each figure's median and range over the seeds, pods, and how near it comes to the oracle."""
-    headings = ["", *(column.heading for column in COLUMNS), "pods bound", "no node", *GAINS]
-    return markdown(headings, [[name, *_cells(name, results)] for name in results])
+def shares(results: Results) -> str:
+    """A line a contestant: its share of the oracle's gain, and the seeds on which the default loses to it."""
+    figures = {"minutes over 65 %": over_65, "spread": spread}
+    headings = [cell for name in figures for cell in (f"of the oracle's gain, {name}", "evenload loses on seeds")]
+    lines = [
+        [name, *(cell for figure in figures.values() for cell in _share(name, results, figure))] for name in results
+    ]
+    return paired.markdown(["", *headings], lines)
 
 
-def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table whose columns are numbers but for the first."""
-    rule = ["---", *("---:" for _ in headings[1:])]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [headings, rule, *lines])
+def _share(name: str, results: Results, figure: Callable[[Outcome], float]) -> tuple[str, str]:
+    share = gain(name, results, figure)
+    lost = [
+        str(own.seed) for own, other in zip(results[OURS], results[name], strict=True) if figure(own) > figure(other)
+    ]
+    return "" if math.isnan(share) else f"{100 * share:.0f} %", ", ".join(lost)
 
 
-def _cells(name: str, results: Results) -> list[str]:
-    outcomes = results[name]
-    figures = [span([column.read(one.figures) for one in outcomes], column.unit) for column in COLUMNS]
-    bound = [float(one.figures.pods_bound) for one in outcomes]
-    left = [float(len(one.unplaced) + one.figures.pods_pending) for one in outcomes]
-    return [*figures, span(bound, "count"), span(left, "count"), *_beside(name, results)]
-
-
-def span(values: Sequence[float], unit: str) -> str:
-    """The median with the range: `54 (50-58)`."""
-    low, middle, high = (written(value, unit).removesuffix(" %") for value in _three(values))
-    return middle if low == high else f"{middle} ({low}-{high})"
-
-
-def _three(values: Sequence[float]) -> tuple[float, float, float]:
-    return min(values), statistics.median(values), max(values)
-
-
-def warm(outcome: Outcome) -> float:
-    """Node-minutes over 65 % of CPU and of memory: what matters, but a seed with a full cluster drowns the others."""
-    return outcome.figures.cpu.warm_node_minutes + outcome.figures.memory.warm_node_minutes
-
-
-def apart(outcome: Outcome) -> float:
-    """How far nodes lie apart, CPU and memory: every seed counts about the same."""
-    return outcome.figures.cpu.spread_ratio + outcome.figures.memory.spread_ratio
-
-
-def gain(name: str, results: Results, figure: Callable[[Outcome], float] = warm) -> float:
-    """The share of what the oracle takes off plain scheduling, over all seeds; NaN where it takes hardly anything."""
+def gain(name: str, results: Results, figure: Callable[[Outcome], float]) -> float:
+    """The share of the oracle's gain over plain scheduling, over all seeds; NaN where there is hardly any."""
+    if name == PLAIN_NAME:
+        return math.nan
     plain, best, own = (sum(map(figure, results[each])) for each in (PLAIN_NAME, ORACLE, name))
     return (plain - own) / (plain - best) if plain - best > LEAST_GAIN_RATIO * plain else math.nan
-
-
-def _beside(name: str, results: Results) -> list[str]:
-    """The gains in percent, and on how many seeds it has fewer warm node-minutes, and a smaller spread, than plain."""
-    if name == PLAIN_NAME:
-        return ["", "", "", ""]
-    cells = []
-    for figure in (warm, apart):
-        share = gain(name, results, figure) if ORACLE in results else math.nan
-        better = sum(figure(own) < figure(plain) for own, plain in zip(results[name], results[PLAIN_NAME], strict=True))
-        cells += ["" if math.isnan(share) else f"{100 * share:.0f} %", f"{better} of {len(results[name])}"]
-    return cells
-
-
-def _row(title: str, results: Results) -> Row:
-    def middle(name: str) -> float:
-        return statistics.median(map(warm, results[name]))
-
-    peers = [
-        each.name for each in peer_comparison.OTHERS if each.name not in (PLAIN_NAME, ORACLE) and each.name in results
-    ]
-    best = min(peers, key=middle)
-    return Row(f"warm node-minutes, {title}, beside {best}", middle(peer_comparison.OURS), "min", middle(best))

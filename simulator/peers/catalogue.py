@@ -13,8 +13,6 @@ from simulator.peers.oracle import Oracle
 from simulator.scenario import Scenario
 from simulator.scheduling.extenders import ExtenderPort
 
-WEIGHT = 2  # as Evenload's extender ships: what is compared is the formulas, not how loud they are
-
 
 class Owners(Protocol):
     """The part of `simulator.controllers.owners.Owners` that is needed here."""
@@ -52,28 +50,31 @@ class Stage(Protocol):
 Join = Callable[[Stage], ExtenderPort]
 
 
-def by(formula: Callable[[], Formula], weight: int = WEIGHT) -> Join:
-    """A peer that decides by a formula."""
+FORMULAS: Mapping[str, Callable[[], Formula]] = {
+    "crane": crane.Crane,
+    "target-load-packing": trimaran.TargetLoadPacking,
+    "risk-balancing": trimaran.RiskBalancing,
+    "koordinator": koordinator.LoadAware,
+}
+ORACLE = "oracle"  # knows the next hour, and decides alone
+NAMES = (*FORMULAS, ORACLE)
+
+
+def peer(name: str, weight: int) -> Join:
+    """Returns a peer with the weight of its plugin in the profile; KeyError for an unknown name."""
+    if name == ORACLE:
+        return _oracle
+    formula = FORMULAS[name]
 
     def join(stage: Stage) -> ExtenderPort:
-        seen = Observations(stage.scenario, stage.book, stage.clock)
-        stage.api.subscribe(PODS, seen.pod_changed)
-        return Peer(formula(), seen, weight=weight)
+        observations = Observations(stage.scenario, stage.book, stage.clock)
+        stage.api.subscribe(PODS, observations.pod_changed)
+        return Peer(formula(), observations, weight=weight)
 
     return join
 
 
-def oracle(stage: Stage) -> ExtenderPort:
-    """The one that knows the next hour."""
+def _oracle(stage: Stage) -> ExtenderPort:
     knowing = Oracle(stage.scenario, stage.owners.replica_of, stage.clock)
     stage.api.subscribe(PODS, knowing.pod_changed)
     return knowing
-
-
-PEERS: Mapping[str, Join] = {
-    "crane": by(crane.Crane),
-    "target-load-packing": by(trimaran.TargetLoadPacking),
-    "risk-balancing": by(trimaran.RiskBalancing),
-    "koordinator": by(koordinator.LoadAware),
-    "oracle": oracle,
-}

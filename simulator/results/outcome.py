@@ -72,7 +72,8 @@ class ScheduledPod:
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
     """One run. `variant` names the policy ("plain" without Evenload); `unplaced` are pods that never found a node,
-    `violations` sentences about broken disruption budgets, `assumptions` what a reader has to know.
+    `preempted_pods` those that ended for a pod of a higher priority, `violations` sentences about broken disruption
+    budgets, `assumptions` the remarks that a reader needs.
     """
 
     variant: str
@@ -82,5 +83,6 @@ class Outcome:
     moved: tuple[EvictedPod, ...] = ()
     explained: tuple[ScheduledPod, ...] = ()
     unplaced: tuple[str, ...] = ()
+    preempted_pods: int = 0
     violations: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()

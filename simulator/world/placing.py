@@ -40,6 +40,7 @@ class Placing:
         self._queue = Queue(kernel.clock)
         self._before, self._placed, self._stood = before, placed, stood
         self._planned = False
+        self.preempted_pods = 0
         api.subscribe(kinds.NODES, self._node_changed)
         api.subscribe(kinds.PODS, self._pod_changed)
         api.subscribe(kinds.BUDGETS, self._scheduler.budget_changed)
@@ -119,6 +120,7 @@ class Placing:
                 self._door.delete(kinds.PODS, victim.name, namespace=victim.namespace, uid=victim.uid)
             except errors.NotFound:
                 continue  # it went by itself
+            self.preempted_pods += 1
 
     def _nominate(self, pod: Pod, node: str) -> None:
         status = {"status": {"nominatedNodeName": node or None}}

@@ -353,6 +353,7 @@ class World:
             moved=recording.moved(self._ledger),
             explained=tuple(self._remarks.explained),
             unplaced=tuple(record.never_placed()),
+            preempted_pods=self._placing.preempted_pods,
             violations=tuple(record.violations),
             assumptions=(*scenario.assumptions, *setup.notes(given, scenario.step_seconds), *self._unknown()),
         )

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from simulator import peer_comparison
+from simulator.peer_comparison import Contestant
+from simulator.peers import catalogue
 from simulator.workloads import arrivals, trace_files
 
 STEPS = 300
@@ -45,7 +47,11 @@ def test_with_a_share_of_the_cpu_memory_is_what_fills_nodes(path: pathlib.Path) 
 
 
 def test_all_contestants_get_the_same_arrivals_and_each_its_own_placements(path: pathlib.Path) -> None:
-    chosen = [each for each in peer_comparison.ALL if each.name in ("plain", "koordinator", "oracle", "evenload")]
+    chosen = [
+        Contestant("plain"),
+        *(Contestant(name, peer=name) for name in catalogue.NAMES),
+        Contestant("evenload", sections={}),
+    ]
     source = peer_comparison.TraceSource(path, "guessing", RECIPE)
     found = peer_comparison.held(source, chosen, [1], workers=1, watch=lambda _variant, _seed, _progress: None)
     assert list(found) == [each.name for each in chosen]
@@ -56,25 +62,16 @@ def test_all_contestants_get_the_same_arrivals_and_each_its_own_placements(path:
     assert found["evenload"][0].figures.effectiveness.total_schedule_count > 0
 
 
-@pytest.mark.parametrize(
-    ("name", "combine", "incoming_pod"),
-    [
-        ("field", "mean", False),
-        ("field, worst, incoming", "worst", True),
-        ("weights", "mean", False),
-        ("worst, weights", "worst", False),
-        ("weights .5 .5 0", "worst", True),
-        ("mean, incoming, weights 1 0 0", "mean", True),
-    ],
-)
-def test_a_contestants_score_is_as_its_name_says(name: str, combine: str, incoming_pod: bool) -> None:
-    (policy,) = [
-        one.variant.policy for one in peer_comparison.VARIANTS if one.name == f"{peer_comparison.OURS}, {name}"
-    ]
-    assert policy is not None
-    assert (policy.score.combine, policy.score.incoming_pod) == (combine, incoming_pod)
+def test_the_weight_of_a_peer_is_that_of_its_plugin(path: pathlib.Path) -> None:
+    chosen = [Contestant(f"koordinator {weight}", peer="koordinator", weight=weight) for weight in (0, 1, 100)]
+    source = peer_comparison.TraceSource(path, "guessing", RECIPE)
+    outcomes = peer_comparison.held(source, chosen, [1], workers=1, watch=lambda _variant, _seed, _progress: None)
+    assert len({each[0].timeline.cpu_ratio.tobytes() for each in outcomes.values()}) == 3
 
 
-def test_no_two_contestants_are_the_same() -> None:
-    played = [(one.variant.policy, one.weight) for one in peer_comparison.VARIANTS]
-    assert not [one for one in played if played.count(one) > 1]
+def test_a_repeated_trace_plays_the_first_steps_of_each_day_again(path: pathlib.Path) -> None:
+    whole = trace_files.load(path)
+    repeated = whole.repeated(36)
+    assert np.array_equal(repeated.cpu_ratio[:, :36], whole.cpu_ratio[:, :36])
+    assert np.array_equal(repeated.cpu_ratio[:, 36:72], whole.cpu_ratio[:, :36])
+    assert np.array_equal(repeated.memory_ratio[:, 288:300], whole.memory_ratio[:, 288:300]), "another day begins"
