@@ -24,8 +24,8 @@ ROOMS_SHOWN: Final = 3
 
 
 class Overload(msgspec.Struct, frozen=True):
-    """One metric of a node over its line; `since` is null while an earlier relief goes on. A forecast has the begin of
-    its hour and its error; a node that is under its lines and makes room has the pod that it is for.
+    """One metric of a node over its line; `since` is null while an earlier relief goes on. A node that is under its
+    lines and makes room has the pod that it is for.
     """
 
     metric: str
@@ -34,8 +34,6 @@ class Overload(msgspec.Struct, frozen=True):
     target_ratio: float
     projected_ratio: float
     since: str | None = None
-    peak_at: str | None = None
-    peak_error_ratio: float | None = None
     room_for: str | None = None
 
 
@@ -242,10 +240,7 @@ def _overload(over: Overload) -> str:
     sign = ">" if over.value_ratio > over.threshold_ratio else "<="
     if over.room_for:
         return f"{over.metric} {answers.percent(over.value_ratio)}, makes room for {over.room_for}{after}"
-    if over.peak_at is None or over.peak_error_ratio is None:
-        return f"{over.metric} {answers.percent(over.value_ratio)} {sign} {lines}, {since}{after}"
-    error = f"+- {answers.percent(over.peak_error_ratio)} at {over.peak_at[11:16]} UTC"
-    return f"{over.metric} expected to reach {answers.percent(over.value_ratio)} {error} {sign} {lines}, {since}{after}"
+    return f"{over.metric} {answers.percent(over.value_ratio)} {sign} {lines}, {since}{after}"
 
 
 def _rooms(rooms: collections.abc.Sequence[Room]) -> str:

@@ -23,7 +23,7 @@ from descheduler.ledger.database import LedgerCorrupt, LedgerError, LedgerReplac
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Run
 from descheduler.metrics import Telemetry
-from descheduler.planning import before_peak, breakers, mean_lines, overload, planner, room
+from descheduler.planning import breakers, mean_lines, overload, planner, room
 from descheduler.planning.breakers import Breaker
 from descheduler.planning.overload import Memory, Overload
 from descheduler.planning.plans import EvictionPlan, NodePlan
@@ -146,13 +146,14 @@ class Service:
             before = overload_recovery.memory(
                 source, self._parts.ledger, view.nodes, node_usage, policies, now_seconds=now_seconds
             )
-        found = before_peak.detect(before, node_usage, policies, view.nodes, now_seconds=now_seconds)
+        memory = overload.observe(before, node_usage, policies, now_seconds=now_seconds)
+        overloads = overload.confirmed(memory, node_usage, policies, now_seconds=now_seconds)
         until_seconds = self._parts.clock.monotonic() + overload.bridged_seconds(policy)
-        names = frozenset(one.node for one in found.overloads)
-        names |= room.nodes_to_read(view.nodes, found.usages, found.policies, names, now_seconds=now_seconds)
-        source.follow(found.memory.nodes | names, until_seconds=until_seconds)
-        taken = reader.snapshot(view, found.usages, found.policies.whole, names, now_seconds=now_seconds)
-        return RunInput(taken, found.policies, lines, found.memory, found.overloads)
+        names = frozenset(one.node for one in overloads)
+        names |= room.nodes_to_read(view.nodes, node_usage, policies, names, now_seconds=now_seconds)
+        source.follow(memory.nodes | names, until_seconds=until_seconds)
+        taken = reader.snapshot(view, node_usage, policies.whole, names, now_seconds=now_seconds)
+        return RunInput(taken, policies, lines, memory, overloads)
 
     def _remembered(self, policy: LoadPolicy) -> Memory | None:
         """Returns the state of the previous run; None before the first, and after a gap (another replica led, a pause,
@@ -175,9 +176,7 @@ class Service:
         return MOMENT_SECONDS if waits else self._parts.policy.current.descheduler.interval_seconds
 
     def poll(self) -> None:
-        """Takes up a changed policy file; an invalid one is refused and shows in /readyz and /configz. Then the
-        Event.
-        """
+        """Takes up a changed policy file, then the Event; an invalid one is refused, as /readyz and /configz show."""
         self._parts.policy.poll()
         if self._parts.news is not None:
             self._parts.news.tell()

@@ -19,7 +19,6 @@ from descheduler.planning.verdicts import Cause
 from kube import events, kinds
 from kube.events import Reason
 from kube.objects import Node, Pod, Reference
-from policy.contract import timestamps
 from runtime import logs
 from runtime.clock import Clock
 
@@ -103,17 +102,11 @@ def figures(eviction: Eviction, run: Run) -> str:
 
 
 def reading(over: Overload) -> str:
-    """The reading beside its line: "memory_avg_5m 0.87 > 0.80"; of a forecast the error and the hour, too; of a node
-    that makes room the pod that it is for.
-    """
+    """The reading beside its line: "memory_avg_5m 0.87 > 0.80"; of a node that makes room the pod that it is for."""
     if over.room_for:
         return f"room for {over.room_for}: {over.metric} {over.value_ratio:.2f}"
-    if over.peak is None:
-        sign = ">" if over.value_ratio > over.evict_above_ratio else "relieving, line"
-        return f"{over.metric} {over.value_ratio:.2f} {sign} {over.evict_above_ratio:.2f}"
-    hour, error = timestamps.encode(over.peak.at_seconds)[11:16], over.peak.error_ratio
-    expected = f"{over.metric} expected to reach {over.value_ratio:.2f} +- {error:.2f} at {hour} UTC"
-    return f"{expected}, line {over.evict_above_ratio:.2f}"
+    sign = ">" if over.value_ratio > over.evict_above_ratio else "relieving, line"
+    return f"{over.metric} {over.value_ratio:.2f} {sign} {over.evict_above_ratio:.2f}"
 
 
 def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[EventDraft, ...]:
@@ -136,10 +129,8 @@ def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[EventDraft, ...]:
 
 
 def reason_of(over: Overload) -> Reason:
-    """The Event's reason: NodeOverloaded, NodePeakExpected or NodeMakesRoom."""
-    if over.room_for:
-        return Reason.NODE_MAKES_ROOM
-    return Reason.NODE_OVERLOADED if over.peak is None else Reason.NODE_PEAK_EXPECTED
+    """The Event's reason: NodeOverloaded or NodeMakesRoom."""
+    return Reason.NODE_MAKES_ROOM if over.room_for else Reason.NODE_OVERLOADED
 
 
 def unconfirmed(row: Row) -> tuple[EventDraft, ...]:
@@ -189,13 +180,12 @@ def _owner_of(row: Row) -> Reference | None:
 
 
 def stuck(plan: NodePlan, run: Run, *, run_evicts: bool = False) -> EventDraft | None:
-    """An Event on an overloaded node from which nothing can be evicted; None if nothing is wrong there but waiting, or
-    if it is only expected to be overloaded.
+    """An Event on an overloaded node from which nothing can be evicted; None if nothing is wrong there but waiting.
 
     `run_evicts`: pods leave other nodes in this run, and their replacements are waited for next.
     """
     reason = stuck_reason(one.verdict.cause for one in plan.candidates)
-    if plan.chosen or plan.left_alone or plan.before_peak or plan.makes_room:
+    if plan.chosen or plan.left_alone or plan.makes_room:
         return None
     if reason is None or (run_evicts and reason is Reason.REPLACEMENTS_NOT_READY):
         return None
@@ -251,14 +241,6 @@ def structured(eviction: Eviction, run: Run) -> dict[str, object]:
         "projected": round(eviction.projected_ratio, 4),
         "destination": eviction.destination,
         "workload": str(eviction.workload or ""),
-        **peak(eviction.overload),
         **({"room_for": eviction.overload.room_for} if eviction.overload.room_for else {}),
         **({"pool": eviction.pool} if eviction.pool else {}),
     }
-
-
-def peak(over: Overload) -> dict[str, object]:
-    """The hour and the error behind a forecast; nothing of a reading."""
-    if over.peak is None:
-        return {}
-    return {"peak_at": timestamps.encode(over.peak.at_seconds), "peak_error": round(over.peak.error_ratio, 4)}

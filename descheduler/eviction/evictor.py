@@ -149,7 +149,7 @@ class Evictor:
             run=run.run,
         )
         over = eviction.overload
-        why = eviction_events.reading(over) if over.peak is not None or over.room_for else ""
+        why = eviction_events.reading(over) if over.room_for else ""
         message = "; ".join(filter(None, (told.message, why)))
         self._ledger.decide(row_id, told.result, status=told.status, message=message, at_seconds=self._clock.now())
         return EvictionOutcome(eviction, row_id, told)

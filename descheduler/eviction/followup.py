@@ -181,8 +181,7 @@ class LookBack:
     ) -> collections.abc.Iterator[Look]:
         """Adds the figures whose moment has come, one by one, out of what `ask` knows of it; raises what that does."""
         self._asked = {moment for moment in self._asked if moment >= now_seconds - FOLLOWED_SECONDS}
-        forecasts = policy.descheduler.peak_bands  # of which Prometheus knows nothing
-        due = due_moments([row for row in unfinished if row.metric not in forecasts], now_seconds)
+        due = due_moments(unfinished, now_seconds)
         rows = {row.id: row for row in unfinished}
         for moment in sorted(due.keys() - self._asked)[:MOMENTS_A_RUN]:
             usages = ask(moment)

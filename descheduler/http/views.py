@@ -10,7 +10,6 @@ from descheduler.ledger.rows import RecordedEvent, Row
 from descheduler.planning import verdicts
 from descheduler.planning.breakers import Breaker
 from descheduler.planning.mean_lines import MeanLine
-from descheduler.planning.overload import Overload
 from descheduler.planning.plans import Eviction, Headroom, NodePlan
 from descheduler.run_report import Report
 from runtime import clock
@@ -102,7 +101,6 @@ def eviction(choice: Eviction, mode: str) -> dict[str, object]:
         "mode": mode,
         "metric": choice.overload.metric,
         "value_ratio": _rounded(choice.overload.value_ratio),
-        **_peak(choice.overload),
         "room_for": choice.overload.room_for or None,
         "threshold_ratio": _rounded(choice.overload.evict_above_ratio),
         "target_ratio": _rounded(choice.overload.evict_until_ratio),
@@ -118,16 +116,6 @@ def eviction(choice: Eviction, mode: str) -> dict[str, object]:
     }
 
 
-def _peak(over: Overload) -> dict[str, object]:
-    """The hour that a forecast is about, and its error; null of what is measured."""
-    if over.peak is None:
-        return {"peak_at": None, "peak_error_ratio": None}
-    return {
-        "peak_at": clock.to_rfc3339(over.peak.at_seconds),
-        "peak_error_ratio": _rounded(over.peak.error_ratio),
-    }
-
-
 def node(relief: NodePlan, mode: str) -> dict[str, object]:
     """One overloaded node: readings, projection, and the verdicts of its pods."""
     return {
@@ -140,7 +128,6 @@ def node(relief: NodePlan, mode: str) -> dict[str, object]:
             {
                 "metric": over.metric,
                 "value_ratio": _rounded(over.value_ratio),
-                **_peak(over),
                 "room_for": over.room_for or None,
                 "threshold_ratio": _rounded(over.evict_above_ratio),
                 "target_ratio": _rounded(over.evict_until_ratio),

@@ -42,7 +42,6 @@ def history(ledger_rows: LedgerRows, *, now_seconds: float, window_seconds: floa
     lately = in_last_hour(rows, now_seconds=now_seconds)
     return History(
         in_last_hour=len(lately),
-        last_hour_by_metric=collections.Counter(row.metric for row in lately),
         last_hour_by_node=collections.Counter(row.node for row in lately),
         rooms_in_last_hour=sum(row.made_room for row in lately),
         last_room_at_seconds=max((row.intended_at_seconds for row in counted if row.made_room), default=None),

@@ -5,11 +5,11 @@
     projected_m = u_m - usage of terminating pods / capacity - sum of usage * (1 - age / W) / capacity of the gone
 
 with W the averaging window behind the metric and age the time from when the pod went to the end of the node's windows;
-for a maximum, the time since the pod left the window of the maximum, which shows all of it until then. For a forecast
-usage is multiplied by the growth that is expected of the whole node. A terminating pod that its kubelet does not end
-(`overdue_seconds`) keeps its load: nothing says when it goes. A pod that its controller moves (the annotation of an
-eviction in progress, where its namespace may opt out) leaves, too: the live migration of a virtual machine takes
-minutes. As the annotation has no time, it does so in the first MOVING_SECONDS of an overload only.
+for a maximum, the time since the pod left the window of the maximum, which shows all of it until then. A terminating
+pod that its kubelet does not end (`overdue_seconds`) keeps its load: nothing says when it goes. A pod that its
+controller moves (the annotation of an eviction in progress, where its namespace may opt out) leaves, too: the live
+migration of a virtual machine takes minutes. As the annotation has no time, it does so in the first MOVING_SECONDS of
+an overload only.
 """
 
 import collections.abc
@@ -57,12 +57,11 @@ class DepartedLoad:
         gone = [one for one in self._departed.get(node.name, []) if one.uid not in present]
         moving = [used for pod in here if self._is_moved(pod) and (used := known.get(pod.key)) is not None]
         for overload in overloads:
-            metric, growth = overload.metric, overload.growth
-            resource = self._resources[metric]
+            metric, resource = overload.metric, self._resources[overload.metric]
             recent = overload.since_seconds is not None and now_seconds - overload.since_seconds < MOVING_SECONDS
             away = [*leaving, *moving] if recent else leaving
-            projected[metric] -= growth * sum(usage.share(used, node.capacity, resource) for used in away)
-            projected[metric] -= growth * sum(
+            projected[metric] -= sum(usage.share(used, node.capacity, resource) for used in away)
+            projected[metric] -= sum(
                 self._shown_ratio(one, metric) * usage.share(self._used(one), node.capacity, resource) for one in gone
             )
         return projected

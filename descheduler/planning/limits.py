@@ -79,23 +79,6 @@ class Caps:
             return Verdict(Cause.NODE_COOLDOWN, f"{left_seconds:.0f} s left")
         return self._effect_verdict(node, metric)
 
-    def peak_verdict(self, overload: Overload) -> Verdict | None:
-        """Why a node must wait that is to be relieved before a peak: the caps of such relief, a forecast from before
-        the last eviction from it, or one that evictions do not lower. None of any other overload.
-        """
-        section = self._policy.before_peak
-        if overload.peak is None or section is None:
-            return None
-        if self._chosen >= section.limits.per_run:
-            return Verdict(Cause.RUN_CAP, f"{self._chosen} of {section.limits.per_run} a run before peaks")
-        by_metric = self._history.last_hour_by_metric
-        count = self._chosen + sum(by_metric.get(name, 0) for name in section.thresholds)
-        if count >= section.limits.per_hour:
-            return Verdict(Cause.HOUR_CAP, f"{count} of {section.limits.per_hour} an hour before peaks")
-        if overload.peak.written_at_seconds <= self._history.last_by_node.get(overload.node, 0.0):
-            return Verdict(Cause.NODE_COOLDOWN, "its forecast is from before the last eviction from it")
-        return self._forecast_verdict(overload)
-
     def room_verdict(self, overload: Overload) -> Verdict | None:
         """Why nothing more may leave a node to make room: the caps of such evictions. None of any other overload."""
         section = self._policy.make_room
@@ -107,19 +90,6 @@ class Caps:
         if count >= section.limits.per_hour:
             return Verdict(Cause.HOUR_CAP, f"{count} of {section.limits.per_hour} an hour that make room")
         return None
-
-    def _forecast_verdict(self, overload: Overload) -> Verdict | None:
-        rest = self._policy.cooldown.ineffective
-        relieved = self._history.relieved.get(overload.node, ())
-        found = relief_effect.unmoved(relieved, overload, rest.evictions, self._now_seconds)
-        left_seconds = self._left(self._history.last_by_node.get(overload.node), rest.initial_seconds)
-        if found is None or left_seconds <= 0:
-            return None
-        return Verdict(
-            Cause.LOAD_NOT_FALLING,
-            f"{found.evictions} evictions should have lowered {overload.metric} by {found.expected_ratio:.2f} and "
-            f"lowered it by {found.measured_ratio:.2f}; {left_seconds:.0f} s left",
-        )
 
     def _pool_verdict(self, pool: Pool) -> Verdict | None:
         """Why nothing more may leave the nodes of a pool. Evictions from nodes that have gone since count in each."""

@@ -42,7 +42,6 @@ class _Planner:
 
     node: Node
     projected: dict[str, float]
-    growths: dict[str, float]  # by metric, of forecasts only
     judged: dict[str, Verdict] = dataclasses.field(default_factory=dict)
     open_pods: dict[str, Pod] = dataclasses.field(default_factory=dict)
 
@@ -89,7 +88,7 @@ class NodeRelief:
         left_alone = open_nodes.leaving(node) or self._unfit(node, overloads)
         if left_alone:
             return NodePlan(node, overloads, projected, (), left_alone, pool)
-        work = self._sorted_out(node, projected, overloads)
+        work = self._sorted_out(node, projected)
         for overload in overloads:
             self._relieve_metric(work, overload)
         for pod in work.open_pods.values():
@@ -121,7 +120,7 @@ class NodeRelief:
 
     def _work(self, overload: Overload) -> _Planner:
         node = next(one for one in self._taken.nodes if one.name == overload.node)
-        return self._sorted_out(node, {overload.metric: overload.value_ratio}, (overload,))
+        return self._sorted_out(node, {overload.metric: overload.value_ratio})
 
     def _considered(self, work: _Planner) -> tuple[ConsideredPod, ...]:
         pods = sorted(self._taken.on_nodes.get(work.node.name, ()), key=lambda pod: (pod.key, pod.uid))
@@ -160,7 +159,7 @@ class NodeRelief:
             return Verdict(Cause.TOO_SMALL, f"it uses too little {self._resources[overload.metric]} to help")
         if refused := self._refusal(overload, pod):
             return refused
-        used = self._then(work, pod)
+        used = self._taken.pod_usage[pod.key]
         found = self.destinations.find(pod, used)
         if not found.node:
             detail = f"no other node takes it: {found}"
@@ -172,7 +171,7 @@ class NodeRelief:
     def _refusal(self, overload: Overload, pod: Pod) -> Verdict | None:
         """The first of plan, caps, flow rules and budgets that does not let the pod leave its node."""
         caps = self._caps
-        refused = self.blocked or caps.peak_verdict(overload) or caps.room_verdict(overload)
+        refused = self.blocked or caps.room_verdict(overload)
         refused = refused or caps.node_verdict(overload.node, overload.metric, makes_room=bool(overload.room_for))
         if refused is not None:
             return refused
@@ -184,15 +183,14 @@ class NodeRelief:
         used = self._taken.pod_usage[pod.key]
         before_ratio = work.projected[overload.metric]
         for metric in work.projected:
-            share_ratio = usage.share(used, work.node.capacity, self._resources[metric])
-            work.projected[metric] -= work.growths.get(metric, 1.0) * share_ratio
+            work.projected[metric] -= usage.share(used, work.node.capacity, self._resources[metric])
         expected = predictions.expected(
             self._policy,
             overload.metric,
             value_ratio=overload.value_ratio,
             projected_ratio=work.projected[overload.metric],
         )
-        self.destinations.commit(pod, self._then(work, pod), destination)
+        self.destinations.commit(pod, used, destination)
         self._caps.count(pod, self._cases.standing(pod), makes_room=bool(overload.room_for))
         eviction = Eviction(
             pod=pod,
@@ -213,20 +211,12 @@ class NodeRelief:
         )
         self.evictions.append(eviction)
 
-    def _then(self, work: _Planner, pod: Pod) -> PodUsage:
-        """The use of the pod that a destination must have room for: that of now, or that of a peak to come."""
-        growths: dict[str, float] = {}
-        for metric, growth in work.growths.items():
-            resource = self._resources[metric]
-            growths[resource] = max(growths.get(resource, 1.0), growth)
-        return usage.grown(self._taken.pod_usage[pod.key], growths)
-
     def _newest_sibling_at_seconds(self, pod: Pod) -> float:
         siblings = [pod] if pod.owner is None else self._taken.owned[pod.namespace, pod.owner.uid]
         return max(one.created_at_seconds for one in siblings)
 
-    def _sorted_out(self, node: Node, projected: dict[str, float], overloads: tuple[Overload, ...]) -> _Planner:
-        work = _Planner(node, projected, {one.metric: one.growth for one in overloads if one.peak is not None})
+    def _sorted_out(self, node: Node, projected: dict[str, float]) -> _Planner:
+        work = _Planner(node, projected)
         for pod in self._taken.on_nodes.get(node.name, ()):
             case = self._cases.of(pod, self._taken.at_seconds)
             found = protections.verdict(case) or self._usage_verdict(pod)
@@ -248,11 +238,10 @@ class NodeRelief:
         return Verdict(Cause.USAGE_UNKNOWN, f"its usage is {self._taken.at_seconds - used.at_seconds:.0f} s old")
 
     def _use(self, work: _Planner, overload: Overload, pod: Pod) -> candidate_order.Use:
-        """Returns the pod's use of the hot resource, in millicores or bytes; of a forecast that of the peak."""
+        """Returns the pod's use of the hot resource, in millicores or bytes."""
         resource = self._resources[overload.metric]
         excess_ratio = work.projected[overload.metric] - overload.evict_until_ratio - usage.ROUNDING
         measured = self._taken.pod_usage[pod.key]
         excess = excess_ratio * usage.size(work.node.capacity, resource)
         requested = usage.requested(pod.requests, measured, resource)
-        used = usage.amount(measured, resource)
-        return candidate_order.Use(overload.growth * used, excess, overload.growth * requested)
+        return candidate_order.Use(usage.amount(measured, resource), excess, requested)

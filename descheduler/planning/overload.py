@@ -9,7 +9,6 @@ that triggers.
 
 import collections.abc
 import dataclasses
-from typing import NamedTuple
 
 from descheduler.snapshot import usage
 from descheduler.snapshot.node_policies import NodePolicies
@@ -42,23 +41,11 @@ class Memory:
         return frozenset(node for node, _ in (*self.streaks, *self.relieving))
 
 
-class ExpectedPeak(NamedTuple):
-    """The forecast behind an overload that is still to come: the begin of its hour and when it was written (Unix
-    seconds), its error (ratio), and `growth`: forecast by present average of the node, by which the present use of its
-    pods is taken to grow, too.
-    """
-
-    at_seconds: float
-    error_ratio: float
-    written_at_seconds: float
-    growth: float
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overload:
     """A node confirmed over one metric's line: the reading, both lines, and since when (None: relief of an earlier
-    overload goes on). With `peak` the metric is a forecast, and nothing is hot yet; with `room_for` the node is under
-    its lines, and pods leave it to make room for the pod of that key.
+    overload goes on). With `room_for` the node is under its lines, and pods leave it to make room for the pod of that
+    key.
     """
 
     node: str
@@ -67,13 +54,7 @@ class Overload:
     evict_above_ratio: float
     evict_until_ratio: float
     since_seconds: float | None
-    peak: ExpectedPeak | None = None
     room_for: str = ""
-
-    @property
-    def growth(self) -> float:
-        """By how much the present use of a pod is multiplied to be its part of the reading."""
-        return 1.0 if self.peak is None else self.peak.growth
 
     @property
     def excess_ratio(self) -> float:

@@ -80,11 +80,6 @@ class NodePlan:
     pool: str = ""
 
     @property
-    def before_peak(self) -> bool:
-        """True if the node is not hot, and only expected to be."""
-        return all(one.peak is not None for one in self.overloads)
-
-    @property
     def makes_room(self) -> bool:
         """True for a node under its lines that small pods leave, so that it takes a large one."""
         return any(one.room_for for one in self.overloads)

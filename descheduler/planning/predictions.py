@@ -36,13 +36,11 @@ class Expected(NamedTuple):
 
 
 def expected(policy: LoadPolicy, metric: str, *, value_ratio: float, projected_ratio: float) -> Expected:
-    """The prediction of an eviction whose node reads `value_ratio` and is projected to come down so far; none of a
-    forecast, which Prometheus does not measure.
-    """
+    """The prediction of an eviction whose node reads `value_ratio` and is projected to come down so far."""
 
     def after(seconds: float) -> float | None:
         shown_ratio = usage.shown_ratio(policy, metric, seconds)
-        if shown_ratio >= 1.0 or usage.is_forecast(policy, metric):
+        if shown_ratio >= 1.0:
             return None
         return max(0.0, projected_ratio + (value_ratio - projected_ratio) * shown_ratio)
 

@@ -13,12 +13,10 @@ import collections.abc
 import itertools
 from typing import Final, NamedTuple
 
-from descheduler.planning.overload import Overload
 from descheduler.snapshot import usage
 from descheduler.snapshot.eviction_history import Relieved
 from policy.schema.load_policy import LoadPolicy
 
-SAME_PEAK_SECONDS: Final = 6 * 3600.0  # evictions longer ago were before another peak, or the forecast has moved
 LEAST_RATIO: Final = 0.5  # of the expected relief; also of what a window must show of it to be judged by
 
 
@@ -49,27 +47,6 @@ def ineffective(relieved: collections.abc.Iterable[Relieved], metric: str, polic
         failed = last is not None and last.measured_ratio < LEAST_RATIO * last.expected_ratio
         in_a_row = in_a_row + 1 if failed else 0
     return last._replace(in_a_row=in_a_row) if last is not None and in_a_row else None
-
-
-def unmoved(
-    relieved: collections.abc.Iterable[Relieved], ahead: Overload, evictions: int, now_seconds: float
-) -> Effect | None:
-    """The effect of the last evictions before a peak, where it is less than half of the expected; None while it is not,
-    or while there were fewer. Prometheus has no forecasts to look at afterwards: the one before the first of these
-    evictions is compared with the one of now.
-    """
-    since_seconds = now_seconds - SAME_PEAK_SECONDS
-    past = [
-        one
-        for one in relieved
-        if one.metric == ahead.metric and one.gone_at_seconds is not None and one.gone_at_seconds > since_seconds
-    ]
-    if len(past) < evictions:
-        return None
-    past = past[-evictions:]
-    expected_ratio = sum(one.share_ratio for one in past)
-    found = Effect(len(past), expected_ratio, past[0].before_ratio - ahead.value_ratio)
-    return found if found.measured_ratio < LEAST_RATIO * expected_ratio else None
 
 
 def _of_run(past: tuple[Relieved, ...], policy: LoadPolicy) -> Effect | None:

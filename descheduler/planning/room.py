@@ -82,7 +82,7 @@ def left_seconds(history: History, policy: LoadPolicy, now_seconds: float) -> fl
 
 def unplaced(relief: NodeRelief, plans: Iterable[NodePlan]) -> list[Unplaced]:
     """The pods that no node takes, of overloaded nodes that nothing leaves; those that leave best first."""
-    stuck = (plan.node.name for plan in plans if not (plan.chosen or plan.before_peak))
+    stuck = (plan.node.name for plan in plans if not plan.chosen)
     return [one for name in stuck for one in relief.unplaced.get(name, ())[:LARGE_PODS]]
 
 

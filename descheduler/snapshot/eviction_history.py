@@ -74,7 +74,7 @@ class FlowHistory(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class History:
-    """Evictions of the past: in the last hour (in all, by node, by metric), the last per workload and per node,
+    """Evictions of the past: in the last hour (in all and by node), the last per workload and per node,
     returns and failures per workload, evictions in vain per pod uid, what passed per flow rule (`flow_rules.key`), and
     those that made room for another pod.
 
@@ -86,7 +86,6 @@ class History:
 
     in_last_hour: int = 0
     last_hour_by_node: collections.abc.Mapping[str, int] = dataclasses.field(default_factory=dict)
-    last_hour_by_metric: collections.abc.Mapping[str, int] = dataclasses.field(default_factory=dict)
     rooms_in_last_hour: int = 0
     last_room_at_seconds: float | None = None
     last_by_workload: collections.abc.Mapping[str, float] = dataclasses.field(default_factory=dict)

@@ -134,7 +134,10 @@ def forecasts(node: Node, now_seconds: float, policy: LoadPolicy) -> dict[str, f
     Each while the annotation is no older than the forecast looks ahead: a quiet node's stays as it was written.
     """
     ahead = [metric for metric in policy.metrics_in_force if metric.is_forecast]
-    reading = annotated(node) if ahead else None
+    try:
+        reading = load_annotation.decode(node.metadata.annotations[load_annotation.KEY]) if ahead else None
+    except (KeyError, load_annotation.AnnotationError):
+        reading = None
     if reading is None:
         return {}
     written = {metric.name: metric for metric in ahead if metric.name in reading.values}
@@ -143,14 +146,6 @@ def forecasts(node: Node, now_seconds: float, policy: LoadPolicy) -> dict[str, f
         for name, metric in written.items()
         if freshness.usable(reading.at_seconds, now_seconds, metric.window_seconds) == "usable"
     }
-
-
-def annotated(node: Node) -> load_annotation.Reading | None:
-    """The reading in a node's load annotation; None without a usable one."""
-    try:
-        return load_annotation.decode(node.metadata.annotations[load_annotation.KEY])
-    except (KeyError, load_annotation.AnnotationError):
-        return None
 
 
 def resources_of(policy: LoadPolicy) -> dict[str, str]:
@@ -181,11 +176,6 @@ def shown_ratio(policy: LoadPolicy, metric_name: str, age_seconds: float) -> flo
     metric = _metric(policy, metric_name)
     held_seconds = 0.0 if metric.statistic in (metrics.AVERAGE, metrics.FORECAST) else metric.window_seconds
     return min(1.0, max(0.0, 1.0 - (age_seconds - held_seconds) / metric.averaging_seconds))
-
-
-def is_forecast(policy: LoadPolicy, metric_name: str) -> bool:
-    """True if a metric in force is expected, not measured."""
-    return _metric(policy, metric_name).is_forecast
 
 
 def _metric(policy: LoadPolicy, name: str) -> metrics.Metric:
@@ -231,16 +221,6 @@ def amount(usage: PodUsage, resource: str) -> float:
     if resource == Resource.CPU:
         return usage.cpu_millicores
     return usage.memory_bytes if resource == Resource.MEMORY else usage.shares.get(resource, 0.0)
-
-
-def grown(usage: PodUsage, growths: collections.abc.Mapping[str, float]) -> PodUsage:
-    """The usage with CPU and memory multiplied by these factors, 1 where there is none."""
-    if not growths:
-        return usage
-    cpu, memory = growths.get(Resource.CPU, 1.0), growths.get(Resource.MEMORY, 1.0)
-    return dataclasses.replace(
-        usage, cpu_millicores=usage.cpu_millicores * cpu, memory_bytes=usage.memory_bytes * memory
-    )
 
 
 def size(resources: Resources, resource: str) -> float:

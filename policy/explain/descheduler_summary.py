@@ -18,7 +18,6 @@ def read_back(policy: load_policy.LoadPolicy) -> Sentences:
     if section.mode == "Enforce":
         yield from _windows(section)
     yield from _bands(policy)
-    yield from _before_peak(policy)
     yield from _make_room(section)
     yield from _limits(section.limits)
     yield from _protect(section.protect)
@@ -81,23 +80,6 @@ def _overloaded(
                 f"{100 * over.evict_above_ratio:g} points above the mean of the nodes{lasting}; pods leave it, then, "
                 f"until that is at most {100 * over.evict_until_ratio:g} points above the mean"
             )
-
-
-def _before_peak(policy: load_policy.LoadPolicy) -> Sentences:
-    section = policy.descheduler.before_peak
-    if section is None:
-        return
-    by_name = {metric.name: metric for metric in policy.metrics_in_force}
-    seconds = policy.descheduler.overloaded_for_seconds
-    lasting = f" for {wording.span(seconds)}" if seconds else ""
-    for name, band in section.thresholds.items():
-        yield (
-            f"while no node is over a line, pods leave a node whose {wording.metric(by_name[name])} less "
-            f"{section.errors:g} times its error is over {wording.percent(band.evict_above_ratio)}{lasting}, until the "
-            f"forecast is at or under {wording.percent(band.evict_until_ratio)}"
-        )
-    limits = section.limits
-    yield f"before peaks at most {wording.count(limits.per_run, 'pod')} in one run and {limits.per_hour} in any hour"
 
 
 def _make_room(section: descheduler_section.Descheduler) -> Sentences:

@@ -23,7 +23,7 @@ class Finding(NamedTuple):
 
 
 Findings = collections.abc.Iterator[Finding]
-Bands = collections.abc.Mapping[str, descheduler_section.Band | descheduler_section.PeakBand]
+Bands = collections.abc.Mapping[str, descheduler_section.Band]
 
 # A statistic that Evenload computes; p95 is the 95th percentile, p999 the 99.9th.
 _KNOWN_STATISTIC: Final = re.compile(r"avg|max|forecast|p[1-9][0-9]?|p99[0-9]")
@@ -146,25 +146,10 @@ def _forecasts(policy: load_policy.LoadPolicy) -> Findings:
     )
     for thresholds, names in lines:
         for name in (name for name in names if name in ahead.keys() - built_in):
-            message = "a forecast has no threshold: give it a weight of the score"
-            own = ", or lines in descheduler.beforePeak" if thresholds[0] == "descheduler" else ""
-            yield Finding((*thresholds, name), message + own)
+            yield Finding((*thresholds, name), "a forecast has no threshold: give it a weight of the score")
     if ahead and not (policy.recent_pods.enabled and policy.recent_pods.owner_usage):
         message = "must be true while a metric is a forecast, which is made from owners' use"
         yield Finding(("recentPods", "ownerUsage"), message, (("metrics",),))
-
-
-def _before_peak(policy: load_policy.LoadPolicy) -> Findings:
-    """Lines of forecasts, and the lines of what is measured that destinations must be judged by, too."""
-    path, own = ("descheduler", "beforePeak", "thresholds"), policy.descheduler
-    yield from _band_order(path, own.peak_bands)
-    resources = {metric.resource for metric in policy.metrics_in_force if metric.name in own.thresholds}
-    for metric in (metric for metric in policy.metrics_in_force if metric.name in own.peak_bands):
-        if not metric.is_forecast:
-            yield Finding((*path, metric.name), f"{metric.name} looks back: only a forecast has a peak ahead")
-        elif metric.resource not in resources:
-            message = f"{metric.resource} has no line in descheduler.thresholds: destinations would not be judged by it"
-            yield Finding((*path, metric.name), message, (("descheduler", "thresholds"),))
 
 
 def _named(policy: load_policy.LoadPolicy) -> Findings:
@@ -174,7 +159,6 @@ def _named(policy: load_policy.LoadPolicy) -> Findings:
         (("filter", "thresholds"), policy.filter.thresholds),
         (("score", "weights"), policy.score.weights),
         (("descheduler", "thresholds"), policy.descheduler.thresholds),
-        (("descheduler", "beforePeak", "thresholds"), policy.descheduler.peak_bands),
         *(((*path, "filter", "thresholds"), part.filter.thresholds) for path, part in _parts(policy)),
         *(((*path, "score", "weights"), part.score.weights) for path, part in _parts(policy)),
     )
@@ -248,8 +232,7 @@ def _band_order(path: problems.Path, bands: Bands) -> Findings:
             above = f"{band.evict_above_ratio:g}"
             message = f"must be lower than evictAbove ({above}), or a relieved node is overloaded again"
             yield Finding((*path, name, "evictUntil"), message)
-        if isinstance(band, descheduler_section.Band):
-            yield from _over_mean((*path, name, "overMean"), band)
+        yield from _over_mean((*path, name, "overMean"), band)
 
 
 def _over_mean(path: problems.Path, band: descheduler_section.Band) -> Findings:
@@ -390,7 +373,6 @@ _CHECKS: Final = (
     _goals,
     _hot_spots,
     _bands,
-    _before_peak,
     _pauses,
     _windows,
     _selectors,

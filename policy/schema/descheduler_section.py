@@ -43,36 +43,6 @@ class Band(sections.Section):
     )
 
 
-class PeakBand(sections.Section):
-    """The two lines of one forecast: surely above the first a node is relieved, until it is at or under the second."""
-
-    evict_above_ratio: units.Ratio = pydantic.Field(
-        alias="evictAbove", description="Relieved where the forecast is surely above this."
-    )
-    evict_until_ratio: units.Ratio = pydantic.Field(alias="evictUntil", description="Relieved at or under this.")
-
-
-class PeakLimits(sections.Section):
-    """Caps on evictions before a peak, which count in the caps of `limits`, too."""
-
-    per_run: units.Count = pydantic.Field(default=1, alias="perRun", description="Evictions before a peak in one run.")
-    per_hour: units.Count = pydantic.Field(
-        default=4, alias="perHour", description="Evictions before a peak in any 60 minutes."
-    )
-
-
-class BeforePeak(sections.Section):
-    """Relief of nodes that are surely expected to be hot, while none is."""
-
-    thresholds: dict[str, PeakBand] = pydantic.Field(
-        min_length=1, description="Lines by metric, of forecasts only; the metric listed first is relieved first."
-    )
-    errors: units.Number = pydantic.Field(
-        default=2.0, description="Sure is a forecast that is over the line by so many times its error."
-    )
-    limits: PeakLimits = pydantic.Field(default_factory=PeakLimits, description="Caps on these evictions alone.")
-
-
 class RoomLimits(sections.Section):
     """Caps on evictions that make room, which count in the caps of `limits`, too, but for `perNode`."""
 
@@ -317,9 +287,6 @@ class Descheduler(sections.Section):
     thresholds: dict[str, Band] = pydantic.Field(
         default_factory=_default_bands, description="Bands by metric; the metric listed first is relieved first."
     )
-    before_peak: BeforePeak | None = pydantic.Field(
-        default=None, alias="beforePeak", description="Relief before an expected peak; absent: none."
-    )
     make_room: MakeRoom | None = pydantic.Field(
         default=None,
         alias="makeRoom",
@@ -343,8 +310,3 @@ class Descheduler(sections.Section):
     flow: tuple[FlowRule, ...] = pydantic.Field(
         default=(), description="Admission rules for evictions; last match wins."
     )
-
-    @property
-    def peak_bands(self) -> dict[str, PeakBand]:
-        """The lines of forecasts by metric, none without relief before peaks."""
-        return self.before_peak.thresholds if self.before_peak is not None else {}

@@ -10,7 +10,7 @@ from typing import Final
 from policy import metrics
 from policy.schema import load_policy, problems, units
 from policy.schema.checks import Finding, Findings
-from policy.schema.descheduler_section import Limits, PeakLimits, RoomLimits
+from policy.schema.descheduler_section import Limits, RoomLimits
 
 # Most clusters scrape every 15 s to 1 min.
 _QUICK_SCRAPE_SECONDS: Final = 15.0
@@ -122,24 +122,6 @@ def _pool_limits(policy: load_policy.LoadPolicy) -> Findings:
                 yield Finding(("pools", index, "descheduler", "limits", key), message)
 
 
-def _before_peak(policy: load_policy.LoadPolicy) -> Findings:
-    """Lines of forecasts that are under those of what is measured, and caps that never hold."""
-    peaks, own = policy.descheduler.before_peak, policy.descheduler
-    if peaks is None:
-        return
-    path: problems.Path = ("descheduler", "beforePeak")
-    resources = {metric.name: metric.resource for metric in policy.metrics_in_force}
-    for name, band in peaks.thresholds.items():
-        for line, measured in own.thresholds.items():
-            until_ratio = measured.evict_until_ratio
-            if resources.get(line) == resources.get(name) and band.evict_above_ratio <= until_ratio:
-                message = f"is not over evictUntil of {line} ({until_ratio:g}): a node at that needs no relief"
-                yield Finding((*path, "thresholds", name, "evictAbove"), message, (("descheduler", "thresholds"),))
-    yield from _idle_caps(path, peaks.limits, own.limits)
-    if peaks.errors == 0:
-        yield Finding((*path, "errors"), "is 0: every forecast over the line counts, however unsure it is")
-
-
 def _make_room(policy: load_policy.LoadPolicy) -> Findings:
     """Caps on making room that never hold."""
     section = policy.descheduler.make_room
@@ -147,7 +129,7 @@ def _make_room(policy: load_policy.LoadPolicy) -> Findings:
         yield from _idle_caps(("descheduler", "makeRoom"), section.limits, policy.descheduler.limits)
 
 
-def _idle_caps(path: problems.Path, own: PeakLimits | RoomLimits, whole: Limits) -> Findings:
+def _idle_caps(path: problems.Path, own: RoomLimits, whole: Limits) -> Findings:
     """The caps of a section's own that those of all evictions come before."""
     caps = (("perRun", own.per_run, whole.per_run), ("perHour", own.per_hour, whole.per_hour))
     for key, cap, most in caps:
@@ -180,7 +162,6 @@ _CHECKS: Final = (
     _targets,
     _shadow,
     _pool_limits,
-    _before_peak,
     _make_room,
     _exempt_classes,
 )

@@ -337,7 +337,7 @@ class LoadPolicy(sections.Section):
 
     def crossings(self, own: collections.abc.Mapping[str, float] | None = None) -> dict[str, tuple[float, ...]]:
         """By metric name the ratios whose crossing is written at once: thresholds of the filter, for pods of any class,
-        and of the descheduler, those of forecasts among them.
+        and of the descheduler.
 
         `own` are a node's own filter thresholds, which replace the policy's metric by metric.
         """
@@ -345,9 +345,7 @@ class LoadPolicy(sections.Section):
         for policy in (self, *self.of_classes):
             for name, limit in {**policy.filter.thresholds, **(own or {})}.items():
                 limits.setdefault(name, set()).update({limit} - {0.0})
-        measured, peaks = self.descheduler.thresholds, self.descheduler.peak_bands
-        bands: dict[str, descheduler_section.Band | descheduler_section.PeakBand] = {**measured, **peaks}
-        for name, band in bands.items():
+        for name, band in self.descheduler.thresholds.items():
             limits.setdefault(name, set()).update({band.evict_above_ratio, band.evict_until_ratio})
         return {name: tuple(sorted(ratios)) for name, ratios in limits.items()}
 

@@ -20,9 +20,7 @@ TARGETS: Final = {
     "score": Target(("policy/rules/scoring.py", "policy/rules/hotspots.py", "policy/rules/expected_load.py"), _RULES),
     "limits": Target(
         ("descheduler/planning/limits.py", "descheduler/planning/disruption_budgets.py"),
-        _descheduler(
-            "before_peak", "caps", "disruption_budgets", "limits", "planner", "pools", "relief_effect", "room"
-        ),
+        _descheduler("caps", "disruption_budgets", "limits", "planner", "pools", "relief_effect", "room"),
     ),
     "protections": Target(
         ("descheduler/planning/protections.py",),
@@ -32,14 +30,13 @@ TARGETS: Final = {
         tuple(
             f"descheduler/planning/{name}.py"
             for name in (
-                "before_peak", "breakers", "candidate_order", "departed_load", "flow_rules", "mean_lines",
-                "node_relief", "overload", "planner", "plans", "predictions", "relief_effect", "room", "verdicts",
+                "breakers", "candidate_order", "departed_load", "flow_rules", "mean_lines", "node_relief", "overload",
+                "planner", "plans", "predictions", "relief_effect", "room", "verdicts",
             )
         ),
         _descheduler(
-            "app", "before_peak", "caps", "cluster_watch", "destinations", "flow_rules", "limits", "mean_lines",
-            "overload", "own_resources", "plan_placements", "planner", "pools", "predictions", "relief_effect", "room",
-            "tenants",
+            "app", "caps", "cluster_watch", "destinations", "flow_rules", "limits", "mean_lines", "overload",
+            "own_resources", "plan_placements", "planner", "pools", "predictions", "relief_effect", "room", "tenants",
         ),
     ),
     "ledger": Target(

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from policy.contract import load_annotation
 from tests import builders, scripted_http
 from tests.unit.cli import deschedulers, extenders
 from tests.unit.descheduler import scenes, test_room
-from tests.unit.descheduler.scenes import NOW, Scene
+from tests.unit.descheduler.scenes import Scene
 
 
 def crowded() -> Scene:
@@ -84,24 +83,6 @@ def test_room_that_is_made_is_printed_at_the_node_and_at_the_pod_that_it_is_for(
     assert "node near: cpu_avg_5m 45%, makes room for default/big-0, then 34%" in shown
     (row,) = [line for line in shown if line.startswith("hot default/big-0")]
     assert row.endswith("3 over evictUntil with it; default/b-0 and default/a-0 leave near for it")
-
-
-def test_relief_before_a_peak_is_printed_with_its_hour_and_error(tmp_path: pathlib.Path) -> None:
-    metrics = [{"name": "cpu_next_8h", "resource": "cpu", "statistic": "forecast", "window": "8h"}]
-    relief = {"thresholds": {"cpu_next_8h": {"evictAbove": 0.85, "evictUntil": 0.75}}}
-    peak = load_annotation.Peak(NOW + 6 * 3600, 0.03)
-    scene = Scene()
-    for name, ratio, now in (("day", 0.93, 0.3), ("cool", 0.2, 0.1)):
-        reading = load_annotation.Reading(NOW, {"cpu_avg_5m": now, "cpu_next_8h": ratio}, peaks={"cpu_next_8h": peak})
-        scene.node(name, cpu=now, annotations={load_annotation.KEY: load_annotation.encode(reading)})
-    scene.workload("web", on=["day", "cool"], cores=0.8, memory="1Gi", cpu="100m")
-    with deschedulers.serving(scene, tmp_path, metrics=metrics, beforePeak=relief, overloadedFor="0s") as served:
-        shown = lines(extenders.run("plan", "--descheduler", served.url).stdout)
-    (line,) = [line for line in shown if line.startswith("node day")]
-    assert line.startswith(
-        "node day: cpu_next_8h expected to reach 93% +- 3% at 10:00 UTC > 85%, until 75%, since 2026-11-21T03:59"
-    )
-    assert line.endswith(", then 62%")
 
 
 def test_an_eviction_that_cannot_be_says_0_evicted_and_why(tmp_path: pathlib.Path) -> None:

@@ -47,7 +47,6 @@ def test_the_last_hour_is_counted_in_all_by_node_by_metric_and_of_pods_that_made
     )
     assert found.in_last_hour == 4
     assert found.last_hour_by_node == {"other": 1, "hot": 3}
-    assert found.last_hour_by_metric == {"memory_avg_5m": 3, "cpu_avg_5m": 1}
     assert (found.rooms_in_last_hour, found.last_room_at_seconds) == (1, NOW - 20)
 
 

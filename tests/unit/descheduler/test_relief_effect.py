@@ -3,7 +3,6 @@
 import pytest
 
 from descheduler.planning import relief_effect
-from descheduler.planning.overload import Overload
 from descheduler.snapshot.eviction_history import History, Relieved
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
@@ -96,14 +95,6 @@ def test_the_better_of_both_looks_counts(early: float, late: float, gone_after_s
         for one in relieved(early, early, early, gone_after_seconds=gone_after_seconds)
     ]
     assert relief_effect.ineffective(past, MEMORY, POLICY) is None
-
-
-@pytest.mark.parametrize(("value", "judged"), [(0.6875, False), (0.6876, True)])
-def test_a_forecast_that_falls_by_half_of_what_was_expected_is_no_failure(value: float, judged: bool) -> None:
-    past = relieved(None, None, None, before=0.875, share=0.125)
-    ahead = Overload("hot", MEMORY, value, 0.8, 0.6, None)
-    expected = relief_effect.Effect(3, 0.375, 0.875 - value) if judged else None
-    assert relief_effect.unmoved(past, ahead, 3, NOW) == expected
 
 
 @pytest.mark.parametrize(

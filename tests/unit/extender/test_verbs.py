@@ -185,16 +185,8 @@ def test_a_relieved_node_refuses_what_left_it_until_it_is_cool_or_the_time_is_ov
     assert failed == ({"n": relief_hint.REASON} if rejected else {})
 
 
-@pytest.mark.parametrize(
-    "section",
-    [
-        pytest.param({"beforePeak": {"thresholds": {"cpu_next_8h": {"evictAbove": 0.85, "evictUntil": 0.75}}}},
-                     id="before a peak"),
-        pytest.param({"makeRoom": {}}, id="to make room"),
-    ],
-)  # fmt: skip
-def test_a_cool_node_that_pods_left_for_something_else_refuses_them(section: dict[str, object]) -> None:
-    world = worlds.view_of({"other": IDLE}, worlds.policy(descheduler=section))
+def test_a_cool_node_that_pods_left_to_make_room_refuses_them() -> None:
+    world = worlds.view_of({"other": IDLE}, worlds.policy(descheduler={"makeRoom": {}}))
     hint = relief_hint.encode(relief_hint.Relief({"uid-web": NOW + 60}))
     world.nodes.node_changed(None, worlds.node("n", IDLE, relief=hint))
     assert filtered(world, ["n", "other"])[1] == {"n": relief_hint.REASON}

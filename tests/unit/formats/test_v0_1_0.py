@@ -232,14 +232,11 @@ def test_the_page_names_the_sections_that_0_1_0_refuses() -> None:
         "score.goal",
         "score.target",
         "descheduler.overMean",
-        "descheduler.beforePeak",
         "descheduler.makeRoom",
     }
     page = (ROOT / "docs" / "reference" / "compatibility.md").read_text(encoding="utf-8")
     assert "0.2.0 adds the policy's sections `extender`, `pools` and `podClasses`, the keys `goal` and `target`" in page
-    assert "`beforePeak` and `makeRoom` of `descheduler`, `overMean` of a band and `podQuery` of a metric" in " ".join(
-        page.split()
-    )
+    assert "`makeRoom` of `descheduler`, `overMean` of a band and `podQuery` of a metric" in " ".join(page.split())
 
 
 def test_the_page_states_the_versions_that_are_written() -> None:

@@ -19,13 +19,6 @@ def average(window: str, name: str = "cpu_avg_5m") -> dict[str, str]:
     return {"name": name, "resource": "cpu", "statistic": "avg", "window": window}
 
 
-def before_peak(**section: object) -> dict[str, object]:
-    """Sections with relief before peaks of CPU."""
-    forecast = {"name": "cpu_next_8h", "resource": "cpu", "statistic": "forecast", "window": "8h"}
-    lines = {"thresholds": {"cpu_next_8h": {"evictAbove": 0.85, "evictUntil": 0.75}}}
-    return {"metrics": [forecast], "descheduler": {"beforePeak": {**lines, **section}}}
-
-
 @pytest.mark.parametrize(
     ("sections", "path", "reason"),
     [
@@ -93,21 +86,6 @@ def before_peak(**section: object) -> dict[str, object]:
             "evicted pods may go back to the node that they left",
         ),
         (
-            before_peak(thresholds={"cpu_next_8h": {"evictAbove": 0.6, "evictUntil": 0.5}}),
-            "descheduler.beforePeak.thresholds.cpu_next_8h.evictAbove",
-            "is not over evictUntil of cpu_avg_5m (0.6): a node at that needs no relief",
-        ),
-        (
-            before_peak(limits={"perRun": 11}),
-            "descheduler.beforePeak.limits.perRun",
-            "never holds: descheduler.limits.perRun (10) counts these evictions, too",
-        ),
-        (
-            before_peak(limits={"perHour": 61}),
-            "descheduler.beforePeak.limits.perHour",
-            "never holds: descheduler.limits.perHour (60) counts these evictions, too",
-        ),
-        (
             {"descheduler": {"makeRoom": {"limits": {"perRun": 11}}}},
             "descheduler.makeRoom.limits.perRun",
             "never holds: descheduler.limits.perRun (10) counts these evictions, too",
@@ -116,11 +94,6 @@ def before_peak(**section: object) -> dict[str, object]:
             {"descheduler": {"makeRoom": {"limits": {"perHour": 61}}}},
             "descheduler.makeRoom.limits.perHour",
             "never holds: descheduler.limits.perHour (60) counts these evictions, too",
-        ),
-        (
-            before_peak(errors=0),
-            "descheduler.beforePeak.errors",
-            "is 0: every forecast over the line counts, however unsure it is",
         ),
         (
             {"pools": [pool(limits={"perRun": 11, "perHour": 60})]},
@@ -149,7 +122,6 @@ def test_a_doubtful_setting_is_named_with_its_reason_and_not_refused(
     [
         pytest.param({}, id="the defaults"),
         pytest.param({"extender": {"mode": "Shadow"}, "descheduler": {"mode": "DryRun"}}, id="nothing acts"),
-        pytest.param(before_peak(), id="relief before peaks, with its defaults"),
         pytest.param({"descheduler": {"makeRoom": {}}}, id="room that is made, with its defaults"),
         pytest.param({"score": {"weights": {"cpu_avg_5m": 1}}}, id="weights of one resource alone"),
         pytest.param({"score": {"weights": {"cpu_avg_5m": 2, "memory_max_1h": 2}}}, id="resources of equal weight"),

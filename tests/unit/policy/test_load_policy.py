@@ -140,13 +140,6 @@ def test_filter_and_descheduler_thresholds_are_crossings() -> None:
     assert policy.crossings() == {"cpu_avg_5m": (0.6, 0.65, 0.8), "cpu_max_1h": (), "memory_avg_5m": (0.6, 0.8)}
 
 
-def test_lines_of_forecasts_are_crossings() -> None:
-    forecast = {"name": "cpu_next_8h", "resource": "cpu", "statistic": "forecast", "window": "8h"}
-    lines = {"thresholds": {"cpu_next_8h": {"evictAbove": 0.85, "evictUntil": 0.75}}}
-    policy = load_policy.LoadPolicy.of({"metrics": [forecast], "descheduler": {"beforePeak": lines}})
-    assert policy.crossings()["cpu_next_8h"] == (0.75, 0.85)
-
-
 def test_the_published_json_schema_is_the_one_of_the_model() -> None:
     published = (ROOT / "schemas" / "loadpolicy.schema.json").read_text()
     assert published == json_schema.text(), (

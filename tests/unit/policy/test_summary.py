@@ -133,15 +133,6 @@ CHANGES = [
     ),
     (
         "descheduler",
-        {
-            "metrics": [{"name": "cpu_next_8h", "resource": "cpu", "statistic": "forecast", "window": "8h"}],
-            "descheduler": {"beforePeak": {"thresholds": {"cpu_next_8h": {"evictAbove": 0.85, "evictUntil": 0.75}}}},
-        },
-        "while no node is over a line, pods leave a node whose 8-hour CPU forecast less 2 times its error is over 85 % "
-        "for 3 minutes, until the forecast is at or under 75 %",
-    ),
-    (
-        "descheduler",
         {"descheduler": {"makeRoom": {"limits": {"perRun": 1}}}},
         "where no node takes a pod of an overloaded one, one or two small pods leave another node of its pool, so that "
         "it does; at most 1 pod in one run and 6 in any hour",
