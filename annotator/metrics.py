@@ -36,7 +36,6 @@ class Telemetry:
         build.labels(version.VERSION, platform.python_version()).set(1)
         self._reading()
         self._writing()
-        self._forecasting()
         self._show_from_the_start()
         self._registry.register(_SyncCounts(self._metric_nodes, lambda: self._spread()))
 
@@ -125,16 +124,6 @@ class Telemetry:
             "evenload_annotator_usage_writes",
             "Writes of the ConfigMap evenload-usage by result; failed: pods are soon estimated by request again.",
             "result",
-        )
-
-    def _forecasting(self) -> None:
-        self.forecast_hours = self._gauge(
-            "evenload_annotator_forecast_hours",
-            "Hours of the last 168 of which owners' use is known; under 24 a forecast is mostly the present average.",
-        )
-        self.forecast_owners = self._gauge(
-            "evenload_annotator_forecast_owners",
-            "Owners with a known hour; the pods of all others are forecast to go on as they are.",
         )
 
     def _show_from_the_start(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from annotator import change_logger, forecast_sync, node_index, usage_sync
+from annotator import change_logger, node_index, usage_sync
 from annotator.collect import collector, sources
 from annotator.collect.last_good_values import EMPTY, Flags, LastGoodValues, NodeSet
 from annotator.diagnostics import matching, scrapes, spread, staleness
@@ -112,7 +112,6 @@ class Annotator:
         )
         self._complaints = change_logger.ChangeLogger()
         self._usage = usage_sync.OwnerUsage(self._ask_pods, self._publish_usage, telemetry, clock.now)
-        self._forecasts = forecast_sync.Forecasts(self._ask_hour, telemetry, clock.now)
         self.pods = PodIndex()
         selector = settings.labels.node_selector
         self._scrapes = None if prometheus is None else scrapes.Scrapes(prometheus, selector=selector)
@@ -139,10 +138,8 @@ class Annotator:
 
     def _look_aside(self, policy: LoadPolicy) -> None:
         """After the heartbeat, what may wait: what owners use, or the windows; never both in one sync."""
-        if self._prometheus is not None and any(metric.is_forecast for metric in policy.metrics_in_force):
-            self._forecasts.read_an_hour(self.pods)
         if self._scrapes is None:
-            self.shortage = self._source.shortage(load_metrics.measured(policy.metrics_in_force))
+            self.shortage = self._source.shortage(policy.metrics_in_force)
         elif not self._usage.sync(self.pods, policy):
             self._scrapes.look(policy, now_seconds=self._clock.now())
             self.shortage = self._scrapes.sentence
@@ -164,18 +161,16 @@ class Annotator:
         return staleness.line(self.unusable(policy), len(self._book.nodes))
 
     def _sync(self, nodes: Sequence[Node], rules: Rulebook) -> Outcome:
-        metrics = rules.policy.metrics_in_force
         (fleet, known), labels = self.fleets.follow(nodes), self._settings.labels
         self._complaints.update("nodes claim addresses of others", self.fleets.claims)
         self._telemetry.contested_addresses.set(len(known.contested))
         self._resume(fleet, rules.policy)
         asked_seconds = self._clock.now()  # before the answers, which may be long on their way
-        asked = self._source.read(fleet, known, load_metrics.measured(metrics), self._book)
+        asked = self._source.read(fleet, known, rules.policy.metrics_in_force, self._book)
         self._report(asked)
         failures = tuple(one.error for one in asked if one.error is not None)
         if len(failures) == len(asked):
             return Outcome(len(nodes), (), failures, 0, {})
-        asked = self._with_forecasts(asked, metrics, fleet)
         self._hold(asked, fleet, rules.policy, asked_seconds)
         lagging = collector.lagging(self._book, asked)
         published = self._publish(fleet, rules, self._clock.now(), lagging)
@@ -196,26 +191,6 @@ class Annotator:
             unmatched="; ".join(filter(None, (unmatched, standing))),
         )
 
-    def _with_forecasts(
-        self, answers: Sequence[collector.MetricAnswer], metrics: Sequence[Metric], fleet: NodeSet
-    ) -> tuple[collector.MetricAnswer, ...]:
-        """The answers with the forecasts among them, in the order of the metrics."""
-        wanted = [metric for metric in metrics if metric.is_forecast]
-        if not wanted:
-            return tuple(answers)
-        averages = [one for one in answers if one.metric.statistic == load_metrics.AVERAGE]
-        measured: dict[str, collector.MetricAnswer] = {one.metric.resource: one for one in reversed(averages)}
-        forecasts = self._forecasts.of_nodes(wanted, measured, self.pods, self._usage.means, fleet)
-        found = {one.metric.name: one for one in (*answers, *forecasts)}
-        return tuple(found[metric.name] for metric in metrics)
-
-    def _ask_hour(self, resource: str, window_seconds: float, at_seconds: float) -> Mapping[str, float]:
-        """Queries the use of pods over a window that ended at a moment; raises PromqlError."""
-        query = functools.partial(self._timed, f"hours_{resource}", at_seconds=at_seconds)
-        return usage_sync.ask(
-            query, resource, window_seconds, selector=self._settings.labels.pod_selector
-        ).amounts.by_name
-
     def _ask_pods(self, resource: str, window_seconds: float) -> usage_sync.UsageAnswer:
         """Queries the use of pods; raises PromqlError."""
         query, selector = functools.partial(self._timed, f"pods_{resource}"), self._settings.labels.pod_selector
@@ -224,11 +199,11 @@ class Annotator:
     def _query(self, metric: Metric, expression: str) -> Answer:
         return self._timed(metric.name, expression)
 
-    def _timed(self, name: str, expression: str, at_seconds: float | None = None) -> Answer:
+    def _timed(self, name: str, expression: str) -> Answer:
         if self._prometheus is None:
             raise errors.ConfigError("no Prometheus: load comes from another source, which has nothing of this")
         with self._telemetry.query_seconds.labels(name).time():
-            return self._prometheus.query(expression, at_seconds=at_seconds)
+            return self._prometheus.query(expression)
 
     def _hold(
         self, answers: Sequence[collector.MetricAnswer], fleet: NodeSet, policy: LoadPolicy, asked_seconds: float
@@ -263,15 +238,7 @@ class Annotator:
         hot, worth = self._hot_counts(rules.policy, now_seconds), self.fleets.rules(rules.policy)
         published = self._publisher.publish(
             node_publisher.Publication(
-                self._book,
-                fleet,
-                hot,
-                worth,
-                rules.content_hash,
-                now_seconds,
-                self._forecasts.peaks,
-                self._source.extent,
-                lagging,
+                self._book, fleet, hot, worth, rules.content_hash, now_seconds, self._source.extent, lagging
             )
         )
         if published.counted.get(write_plan.WRITTEN):

@@ -35,11 +35,11 @@ LABELS: Final = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/compon
 
 
 class UsageAnswer(NamedTuple):
-    """Pods' use of a resource: cores or bytes. `empty` says that it is of no pod at all, `refused` whose was not
-    believed and why.
+    """Use of a resource by pods ("namespace/name"): cores or bytes. `empty` says that it is of no pod at all, `refused`
+    whose was not believed and why.
     """
 
-    amounts: owner_means.Named
+    amounts: Mapping[str, float]
     empty: bool
     refused: Mapping[str, str] = {}
 
@@ -53,7 +53,7 @@ def ask(query: Callable[[str], Answer], resource: str, window_seconds: float, *,
     text = pod_queries.cpu_cores if resource == load_metrics.CPU else pod_queries.memory_bytes
     answer = query(text(window_seconds, selector=selector))
     amounts, refused = readings.by_pod(answer, judge=functools.partial(invalid_reason, resource))
-    return UsageAnswer(owner_means.Named(amounts), not answer.labels, refused)
+    return UsageAnswer(amounts, not answer.labels, refused)
 
 
 def invalid_reason(resource: str, amount: float) -> str | None:
@@ -90,7 +90,6 @@ class OwnerUsage:
         self._looked_seconds = -math.inf
         self.problem = ""
         self.read: owner_means.PodUsage | None = None  # what every pod uses, if the last sync asked
-        self.means: owner_usage.Means = {}  # as measured last, published or not
 
     def sync(self, pods: PodIndex, policy: LoadPolicy) -> bool:
         """Look and publish when it is time; whether it was. `problem` says what went wrong the last time."""
@@ -114,7 +113,7 @@ class OwnerUsage:
         if isinstance(usage, str):
             return usage
         self.read = usage
-        self.means = found = owner_means.means(pods, usage, now_seconds=now_seconds)
+        found = owner_means.means(pods, usage, now_seconds=now_seconds)
         kept = owner_usage.fitting(found, pods.owners_placed_since(now_seconds - RECENT_SECONDS))
         self._telemetry.owners.labels("published").set(len(kept))
         self._telemetry.owners.labels("left_out").set(len(found) - len(kept))
@@ -127,7 +126,7 @@ class OwnerUsage:
         over some replicas only is another number.
         """
         windows = _windows_seconds(policy)
-        found: list[owner_means.Amounts] = []
+        found: list[Mapping[str, float]] = []
         for resource in load_metrics.RESOURCES:
             amounts, empty, refused = self._ask(resource, windows[resource])
             at_work = len(pods.at_work_since(now_seconds - windows[resource])) if empty else 0

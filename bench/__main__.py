@@ -91,8 +91,8 @@ BY_NAME_ONLY = (
 def main(parts: tuple[str, ...], seed: int, trace: pathlib.Path | None, **options: Any) -> None:
     """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler.
 
-    `scoring` compares the score with others' on a trace, `relief` the descheduler's lines weights of a
-    forecast, `packing` how many nodes it leaves empty: they run only if named.
+    `scoring` compares the score with others' on a trace, `relief` the descheduler's lines, `packing`
+    how many nodes it leaves empty: they run only if named.
     """
     of_trace = {"scoring", "relief", "packing"}
     if trace is None and (named := of_trace.intersection(parts)):

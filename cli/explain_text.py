@@ -117,7 +117,7 @@ def _row(node: answers.Node, story: Story, *, alone: bool) -> list[str | output.
     said = verdict(node, story.pod_class)
     sums = (_sum(node, mean) for mean in story.means or (tuple(node.terms),))
     packing = () if node.packing is None else (str(node.packing),)
-    below = () if alone else (*filter(None, sums), *packing, *map(str, node.forecasts.values()))
+    below = () if alone else (*filter(None, sums), *packing)
     return [node.name, score, answers.base(node), f"{node.penalty:g}", said._replace(below=below)]
 
 

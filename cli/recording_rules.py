@@ -46,7 +46,7 @@ def main(policy_file: str | None, node_selector: str, kind: str) -> None:
     """Print recording rules for the windows of a policy.
 
     Metrics that have a `query` of their own are left out: a policy that uses the rules has one for each, so give the
-    policy as it was before, or none. Forecasts are left out, as Prometheus does not compute them.
+    policy as it was before, or none.
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def text(windows: Iterable[Metric], selector: str = "", kind: str = KINDS[0]) ->
     """The rules with their comment, as YAML without a line break at its end."""
     own = {
         one.name: Window(one.resource, one.statistic, one.window_seconds, one.averaging_seconds)
-        for one in metrics.measured(windows)
+        for one in windows
         if one.query is None
     }
     rules = recording_rules.document(recording_rules.groups(own, selector=selector))

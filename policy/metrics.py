@@ -15,7 +15,6 @@ MEMORY: Final = "memory"
 RESOURCES: Final[tuple[str, ...]] = (CPU, MEMORY)
 AVERAGE: Final = "avg"
 MAXIMUM: Final = "max"
-FORECAST: Final = "forecast"
 
 CPU_AVG_5M: Final = "cpu_avg_5m"
 CPU_MAX_1H: Final = "cpu_max_1h"
@@ -45,11 +44,6 @@ class Metric:
     averaging_seconds: float
     query: str | None = None
     pod_query: str | None = None
-
-    @property
-    def is_forecast(self) -> bool:
-        """Whether the annotator computes it instead of asking for it; `window_seconds` then looks ahead."""
-        return self.statistic == FORECAST
 
 
 BUILT_IN: Final[tuple[Metric, ...]] = (
@@ -99,16 +93,6 @@ def resources(metrics: collections.abc.Iterable[Metric]) -> tuple[str, ...]:
 def pod_queries(metrics: collections.abc.Iterable[Metric]) -> dict[str, str]:
     """By resource the query of pods' shares, of those that have one."""
     return {metric.resource: metric.pod_query for metric in metrics if metric.pod_query is not None}
-
-
-def measured(metrics: collections.abc.Iterable[Metric]) -> tuple[Metric, ...]:
-    """Those that Prometheus is asked for: all but forecasts, which the annotator computes."""
-    return tuple(metric for metric in metrics if not metric.is_forecast)
-
-
-def filtered(metrics: collections.abc.Iterable[Metric]) -> frozenset[str]:
-    """The names of those that a threshold of filter or descheduler may be about: forecasts are for the score."""
-    return frozenset(names(measured(metrics)))
 
 
 def names(metrics: collections.abc.Iterable[Metric]) -> tuple[str, ...]:

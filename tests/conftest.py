@@ -107,7 +107,6 @@ LONGEST_FIRST = (
     "test_scheduler_model",
     "test_no_secrets",
     "test_alert_rules",
-    "test_forecast",
     "test_extender_wire",
 )
 

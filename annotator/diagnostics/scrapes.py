@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from policy import metrics as load_metrics
 from policy.metrics import Metric
 from policy.schema.load_policy import LoadPolicy
 from promql import errors
@@ -36,7 +35,7 @@ class Scrapes:
 
     def look(self, policy: LoadPolicy, *, now_seconds: float) -> None:
         """Finds the sentence again when it is old or of other windows; no answer leaves it as it is."""
-        built = tuple(one for one in load_metrics.measured(policy.metrics_in_force) if one.query is None)
+        built = tuple(one for one in policy.metrics_in_force if one.query is None)
         if not built:  # what an operator's own query looks at is not known
             self.sentence = ""
             return

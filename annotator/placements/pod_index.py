@@ -51,7 +51,6 @@ class PodIndex:
         self._nodes: list[str] = []  # by row
         self._scheduled_seconds = np.full(room, -np.inf)
         self._placed_seconds = np.full(room, -np.inf)  # of those that are placements, `hot_counts.binding`
-        self._running_since_seconds = np.full(room, -np.inf)  # where that is known
         self._ready_since_seconds = np.full(room, np.inf)  # of those with an owner that neither end nor have
         self._numbers: dict[str, int] = {}
         self._rows: dict[str, int] = {}
@@ -97,28 +96,6 @@ class PodIndex:
         numbers = self.owner[self._scheduled_seconds > seconds]
         return frozenset([self.owners[number] for number in set(numbers.tolist()) if number != NOBODY])
 
-    def row(self, name: str) -> int | None:
-        """The row of a pod ("namespace/name"), None for one that is not there."""
-        return self._rows.get(name)
-
-    def owner_of(self, row: int) -> str:
-        """The key of the owner of the pod in a row, "" for none."""
-        number = int(self.owner[row])
-        return "" if number == NOBODY else self.owners[number]
-
-    def nodes_of(self, rows: Numbers) -> list[str]:
-        """The node of the pod in each row, "" for none."""
-        return [self._nodes[row] for row in rows.tolist()]
-
-    def began_seconds_of(self, rows: Numbers) -> npt.NDArray[np.float64]:
-        """When the pod in each row, which is Ready, began to use its node (Unix seconds, the later of scheduling and
-        start), -inf where neither is known.
-        """
-        began_seconds: npt.NDArray[np.float64] = np.maximum(
-            self._scheduled_seconds[rows], self._running_since_seconds[rows]
-        )
-        return began_seconds
-
     def at_work_since(self, seconds: float) -> Numbers:
         """The rows of those that have been Ready since then at the latest, have an owner and do not end."""
         return np.flatnonzero(self._ready_since_seconds <= seconds)
@@ -136,8 +113,6 @@ class PodIndex:
             self._scheduled_seconds[row] = scheduled_seconds
             if hot_counts.binding(pod) is not None:
                 self._placed_seconds[row] = scheduled_seconds
-        if pod.running_since_seconds is not None:
-            self._running_since_seconds[row] = pod.running_since_seconds
         if owner:
             self.owner[row] = self._number(owner)
             if not (pod.finished or pod.deleting):

@@ -33,8 +33,8 @@ class Published(NamedTuple):
 
 class Publication(NamedTuple):
     """Values to publish: those held of these nodes, the placements on them, when a change is worth a write, the
-    content hash of the policy, the time (Unix seconds), the peaks of the forecasts by metric, the extent of a node's
-    windows, by name, and the nodes of which a value stands that was not answered [nodes] (None: none).
+    content hash of the policy, the time (Unix seconds), the extent of a node's windows, by name, and the nodes of which
+    a value stands that was not answered [nodes] (None: none).
     """
 
     book: LastGoodValues
@@ -43,7 +43,6 @@ class Publication(NamedTuple):
     rules: write_plan.Rules
     content_hash: str
     now_seconds: float
-    peaks: Mapping[str, write_plan.PeakOf] = write_plan.NO_PEAKS
     extent: Callable[[str], Windows | None] = lambda _: None
     lagging: Flags | None = None
 
@@ -88,7 +87,7 @@ class NodePublisher:
 
     def publish(self, publication: Publication) -> Published:
         """See Publisher."""
-        book, fleet, hot, rules, _, now_seconds, peaks, extent, lagging = publication
+        book, fleet, hot, rules, _, now_seconds, extent, lagging = publication
         carried = self._standing.carried(fleet, book.metrics, now_seconds=now_seconds)
         patches, self._cooled = write_plan.plan(
             fleet,
@@ -99,7 +98,6 @@ class NodePublisher:
             now_seconds=now_seconds,
             again=self._cooled,
             lagging=lagging,
-            peaks=peaks,
             extent=extent,
         )
         results = write_plan.write(self._kube, patches, writers=self._writers)

@@ -27,18 +27,13 @@ from kube import errors, kinds
 from kube.door import KubeWriter
 from kube.objects import Node
 from policy.contract import freshness, heartbeat, load_annotation, node_thresholds
-from policy.contract.load_annotation import Peak, Reading, Windows
+from policy.contract.load_annotation import Reading, Windows
 from policy.schema import node_pools
 from policy.schema.load_policy import LoadPolicy
 
 WRITERS: Final = 8  # enough to write 5,000 nodes in seconds, few enough not to crowd out other clients' fair share
 STOPPING: Final = (errors.Unreachable, errors.Unauthorized, errors.TooManyRequests, node_writer.NotAllowedError)
 WRITTEN, GONE, FAILED, SKIPPED = "written", "gone", "failed", "skipped"
-
-
-PeakOf = Callable[[int], Peak]
-"""The peak of a forecast for the node at this place."""
-NO_PEAKS: Final[Mapping[str, PeakOf]] = {}
 
 
 class Patch(NamedTuple):
@@ -128,12 +123,10 @@ def plan(
     now_seconds: float,
     again: str = "",
     lagging: Flags | None = None,
-    peaks: Mapping[str, PeakOf] = NO_PEAKS,
     extent: Callable[[str], Windows | None] = lambda _: None,
 ) -> Plan:
     """The patches that bring what the nodes carry to what is held (`book`, of the same nodes), and no more than that;
-    each takes the `hot` counts along, the `peaks` of forecasts and the `extent` of the node's windows. Other parameters
-    as of `weigh`.
+    each takes the `hot` counts and the `extent` of the node's windows along. Other parameters as of `weigh`.
     """
     readings, worth, cooled = weigh(
         fleet, book, carried=carried, rules=rules, now_seconds=now_seconds, again=again, lagging=lagging
@@ -142,8 +135,7 @@ def plan(
     for place in np.flatnonzero(worth).tolist():
         name = fleet.names[place]
         extra = readings.cranes(place) if rules.crane else {}
-        ahead = {metric: peaks_of(place) for metric, peaks_of in peaks.items()}
-        row = readings.row(place, hot.of(name), ahead, extent(name))
+        row = readings.row(place, hot.of(name), extent(name))
         patches.append(Patch(name, fleet.uids[place], row, extra))
     return Plan(tuple(patches), cooled)
 
@@ -197,11 +189,11 @@ class Readings(NamedTuple):
         at_seconds = np.where(np.isnan(oldest_seconds), now_seconds, oldest_seconds)
         return cls(book, load_annotation.written(book.ratios), at_seconds)
 
-    def row(self, place: int, hot: Mapping[str, int], peaks: Mapping[str, Peak], windows: Windows | None = None) -> Row:
-        """The text of one node with these hot counts, peaks and windows, and what it says."""
+    def row(self, place: int, hot: Mapping[str, int], windows: Windows | None = None) -> Row:
+        """The text of one node with these hot counts and windows, and what it says."""
         ratios, at_seconds = self.ratios[place].tolist(), float(self.at_seconds[place])
         values = {name: ratio for name, ratio in zip(self.book.metrics, ratios, strict=True) if ratio == ratio}
-        text = load_annotation.text(at_seconds, values, hot, peaks, windows)
+        text = load_annotation.text(at_seconds, values, hot, windows)
         return Row(text, math.floor(at_seconds), tuple(ratios), True)
 
     def cranes(self, place: int) -> dict[str, str | None]:

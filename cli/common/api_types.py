@@ -32,22 +32,6 @@ class Rule(msgspec.Struct, frozen=True):
     pod_class: bool = False
 
 
-class Forecast(msgspec.Struct, frozen=True):
-    """The load expected of a node (ratio), the hour that it is expected in, and the error; None where not known."""
-
-    resource: str
-    value: float
-    since: str | None = msgspec.field(default=None, name="from")
-    until: str | None = None
-    error: float | None = None
-
-    def __str__(self) -> str:
-        """`forecast cpu 14:00-15:00 0.71 +- 0.06`."""
-        hour = f" {self.since[11:16]}-{self.until[11:16]}" if self.since and self.until else ""
-        error = "" if self.error is None else f" +- {self.error:.2f}"
-        return f"forecast {self.resource}{hour} {self.value:.2f}{error}"
-
-
 class Packing(msgspec.Struct, frozen=True):
     """The target that a node is filled up to, the load that its terms make, and the base that follows from both."""
 
@@ -86,7 +70,6 @@ class Node(msgspec.Struct, frozen=True):
     rules_off: tuple[str, ...] = ()
     pool_rules_off: tuple[str, ...] = ()
     thresholds_ignored: str | None = None
-    forecasts: dict[str, Forecast] = {}
     packing: Packing | None = None
 
 

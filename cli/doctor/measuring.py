@@ -17,7 +17,6 @@ from cli.doctor.findings import Finding
 from kube import errors as kube_errors
 from kube.http.client import Client as KubeClient
 from kube.objects import Node
-from policy import metrics as load_metrics
 from policy.contract import load_annotation
 from policy.metrics import Metric
 from promql import errors, readings
@@ -136,7 +135,7 @@ def _metrics(means: Means, door: client.Client, settings: Settings, nodes: Seque
     directory = identity.of_nodes(nodes)
     return tuple(
         _metric(door, metric, means.labels.node_selector, directory, settings.node_label)
-        for metric in load_metrics.measured(settings.policy.metrics_in_force)
+        for metric in settings.policy.metrics_in_force
     )
 
 

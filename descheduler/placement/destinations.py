@@ -7,8 +7,8 @@ descheduler line
 
     max(u_m, u_peak) + committed + expected of recent pods + pod / allocatable  <=  evictUntil_m
 
-with u_peak the hourly maximum and the forecasts of the resource, by the lines of the node's pool, where it has one;
-maxima without the pods that made room (`placement.made_room`).
+with u_peak the hourly maximum of the resource, by the lines of the node's pool, where it has one; maxima without the
+pods that made room (`placement.made_room`).
 
 Coolest first, so that the load spreads as the scheduler would spread it. A node without a fresh reading of every such
 metric never qualifies, and none does for a pod with device claims, which only kube-scheduler can check.
@@ -76,10 +76,10 @@ class Destinations:
         self._cluster = PlannedCluster(taken)
         peaks = peaks_of(policy)
         every = {node.metadata.name: node for node in taken.nodes}
-        valid = {name: _valid(taken, node, policy) for name, node in every.items()}
+        valid = {name: _valid(taken, name, policy) for name in every}
         self._left = left = made_room.left_ratios(taken, policy, history.departed)
         without = {name: made_room.without(ratios, left.get(name, {})) for name, ratios in valid.items()}
-        judged = {name: _judged(ratios, policy, peaks) for name, ratios in without.items()}
+        judged = {name: _judged(ratios, peaks) for name, ratios in without.items()}
         closed = {name: self._closed(node, judged[name], excluded) for name, node in every.items()}
         self._out = {name: why for name, why in closed.items() if why}
         self._nodes = [every[name] for name in sorted(every) if not closed[name]]
@@ -201,45 +201,30 @@ def _targets(names: collections.abc.Collection[str], policies: NodePolicies) -> 
     return np.array(lines, np.float64).reshape(len(held), len(policies.whole.descheduler.thresholds))
 
 
-def peaks_of(policy: LoadPolicy) -> dict[str, tuple[str, ...]]:
-    """For every metric with a line its resource's hourly maximum and forecasts, those that are in force."""
+def peaks_of(policy: LoadPolicy) -> dict[str, str]:
+    """For every metric with a line its resource's hourly maximum; where that is not in force, the metric itself."""
     resources = usage.resources_of(policy)
-    found: dict[str, tuple[str, ...]] = {}
-    for metric in policy.descheduler.thresholds:
-        peak = usage.peak_metric(policy, resources[metric])
-        found[metric] = (*filter(None, [peak]), *usage.forecast_metrics(policy, resources[metric]))
-    return found
+    return {metric: usage.peak_metric(policy, resources[metric]) or metric for metric in policy.descheduler.thresholds}
 
 
 def judged_ratios(taken: Snapshot, node: str, policy: LoadPolicy, left: Ratios = made_room.NOTHING) -> dict[str, float]:
-    """The ratios a destination is judged by: for every metric with a line the highest of it and its resource's hourly
-    maximum and forecasts (`peaks_of`), without what is `left` of pods that made room.
+    """The ratios a destination is judged by: for every metric with a line the higher of it and its resource's hourly
+    maximum (`peaks_of`), without what is `left` of pods that made room.
 
     A metric without a fresh, valid reading is absent, and one whose hourly maximum has none: the node may have been hot
-    within the hour. A forecast may be absent.
+    within the hour.
     """
-    found = next((one for one in taken.nodes if one.metadata.name == node), None)
-    if found is None:
-        return {}
-    return _judged(made_room.without(_valid(taken, found, policy), left), policy, peaks_of(policy))
+    return _judged(made_room.without(_valid(taken, node, policy), left), peaks_of(policy))
 
 
-def _valid(taken: Snapshot, node: Node, policy: LoadPolicy) -> dict[str, float]:
-    """The fresh readings of a node, and its forecasts if it has any."""
-    found = usage.fresh_ratios(taken.node_usage.get(node.metadata.name), taken.at_seconds, policy)
-    return found | usage.forecasts(node, taken.at_seconds, policy) if found else found
+def _valid(taken: Snapshot, node: str, policy: LoadPolicy) -> dict[str, float]:
+    return usage.fresh_ratios(taken.node_usage.get(node), taken.at_seconds, policy)
 
 
-def _judged(
-    valid: collections.abc.Mapping[str, float], policy: LoadPolicy, peaks: collections.abc.Mapping[str, tuple[str, ...]]
-) -> dict[str, float]:
-    ahead = {metric.name for metric in policy.metrics_in_force if metric.is_forecast}
-    judged = {}
-    for metric in policy.descheduler.thresholds:
-        needed = {metric}.union(peak for peak in peaks[metric] if peak not in ahead)
-        if needed <= valid.keys():
-            judged[metric] = max(valid[name] for name in needed.union(peaks[metric]) if name in valid)
-    return judged
+def _judged(valid: collections.abc.Mapping[str, float], peaks: collections.abc.Mapping[str, str]) -> dict[str, float]:
+    return {
+        metric: max(valid[metric], valid[peak]) for metric, peak in peaks.items() if metric in valid and peak in valid
+    }
 
 
 def expected_ratios(

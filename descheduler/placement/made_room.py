@@ -4,7 +4,7 @@
 maximum of the hour forgets them. Averages are believed as they are: a node has room when they show it, by when its
 score shows it, too.
 
-    left_m = sum of usage * shown_m(age) / capacity, over pods that made room and have gone; 0 of averages, forecasts
+    left_m = sum of usage * shown_m(age) / capacity, over pods that made room and have gone; 0 of averages
 """
 
 import collections
@@ -27,7 +27,7 @@ def left_ratios(taken: Snapshot, policy: LoadPolicy, departed: Iterable[EvictedP
     if not moved:
         return {}
     nodes = {node.name: node for node in taken.nodes}
-    maxima = [one for one in policy.metrics_in_force if one.statistic not in (metrics.AVERAGE, metrics.FORECAST)]
+    maxima = [one for one in policy.metrics_in_force if one.statistic != metrics.AVERAGE]
     found: dict[str, dict[str, float]] = {}
     for one in moved:
         node = nodes.get(one.node)

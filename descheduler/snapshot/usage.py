@@ -128,26 +128,6 @@ def fresh_ratios(reading: NodeUsage | None, now_seconds: float, policy: LoadPoli
     return {name: value for name, value in reading.ratios.items() if 0 <= value <= limit}  # as `usable_ratio` has it
 
 
-def forecasts(node: Node, now_seconds: float, policy: LoadPolicy) -> dict[str, float]:
-    """The forecasts that a node's load annotation holds, by metric: the annotator computes them, Prometheus has none.
-
-    Each while the annotation is no older than the forecast looks ahead: a quiet node's stays as it was written.
-    """
-    ahead = [metric for metric in policy.metrics_in_force if metric.is_forecast]
-    try:
-        reading = load_annotation.decode(node.metadata.annotations[load_annotation.KEY]) if ahead else None
-    except (KeyError, load_annotation.AnnotationError):
-        reading = None
-    if reading is None:
-        return {}
-    written = {metric.name: metric for metric in ahead if metric.name in reading.values}
-    return {
-        name: reading.values[name]
-        for name, metric in written.items()
-        if freshness.usable(reading.at_seconds, now_seconds, metric.window_seconds) == "usable"
-    }
-
-
 def resources_of(policy: LoadPolicy) -> dict[str, str]:
     """The resource behind every metric in force."""
     return {metric.name: metric.resource for metric in policy.metrics_in_force}
@@ -170,11 +150,10 @@ def pod_windows(policy: LoadPolicy) -> dict[str, float]:
 
 def shown_ratio(policy: LoadPolicy, metric_name: str, age_seconds: float) -> float:
     """How much of a load that went so long ago a metric in force still shows: an average less and less, linearly; a
-    maximum (or percentile) all of it until its window has passed, and then as the averages behind it. A forecast
-    begins with the present average.
+    maximum (or percentile) all of it until its window has passed, and then as the averages behind it.
     """
     metric = _metric(policy, metric_name)
-    held_seconds = 0.0 if metric.statistic in (metrics.AVERAGE, metrics.FORECAST) else metric.window_seconds
+    held_seconds = 0.0 if metric.statistic == metrics.AVERAGE else metric.window_seconds
     return min(1.0, max(0.0, 1.0 - (age_seconds - held_seconds) / metric.averaging_seconds))
 
 
@@ -188,11 +167,6 @@ def peak_metric(policy: LoadPolicy, resource: str) -> str | None:
     """
     name = f"{resource}_max_1h"
     return name if any(metric.name == name for metric in policy.metrics_in_force) else None
-
-
-def forecast_metrics(policy: LoadPolicy, resource: str) -> list[str]:
-    """The names of the resource's forecasts in force, by which destinations are judged, too."""
-    return [metric.name for metric in policy.metrics_in_force if metric.is_forecast and metric.resource == resource]
 
 
 def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ()) -> tuple[metrics.Metric, ...]:
@@ -210,8 +184,8 @@ def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ())
     written = {node.metadata.annotations[key] for node in nodes if key in node.metadata.annotations}
     own = {name for text in written if (given := node_thresholds.decode(text)) is not None for name in given.limits}
     named = dict.fromkeys((*lines, *peaks, *filtered, *sorted(own)))
-    asked = {metric.name: metric for metric in metrics.measured(policy.metrics_in_force)}
-    return tuple(asked[name] for name in named if name in asked)
+    in_force = {metric.name: metric for metric in policy.metrics_in_force}
+    return tuple(in_force[name] for name in named if name in in_force)
 
 
 def amount(usage: PodUsage, resource: str) -> float:

@@ -13,7 +13,6 @@ from extender.state import cluster_view, compiled_policy, digests
 from extender.verbs import decision_log, explain_rows, verbs
 from extender.verbs.explain_rows import Json
 from kube import objects
-from policy import metrics
 from policy.rules import expected_load, scoring
 from runtime import clock
 
@@ -140,10 +139,10 @@ def states(view: cluster_view.ClusterView, now_seconds: float) -> dict[str, int]
 
 def thresholds(view: cluster_view.ClusterView) -> dict[str, int]:
     """How many nodes have thresholds of their own (`own`), and on how many some are not in force (`ignored`)."""
-    filtered = metrics.filtered(view.in_force.policy.metrics_in_force)
+    in_force = view.in_force.metric_names
     given = [facts.own for facts in view.nodes.facts().values() if facts.own is not None]
-    effective = sum(len(own.limits) > len(own.unknown(filtered)) for own in given)
-    return {"own": effective, "ignored": sum(bool(own.ignored(filtered)) for own in given)}
+    effective = sum(len(own.limits) > len(own.unknown(in_force)) for own in given)
+    return {"own": effective, "ignored": sum(bool(own.ignored(in_force)) for own in given)}
 
 
 def _heartbeat(view: cluster_view.ClusterView, now_seconds: float) -> Json:

@@ -12,7 +12,6 @@ import numpy as np
 
 from extender.state import cluster_view, node_cache
 from extender.verbs import decision_log
-from policy import metrics
 from policy.contract import freshness
 from policy.rules import filtering, scoring
 from policy.schema import load_policy, node_pools
@@ -103,33 +102,9 @@ def _row(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> J
         "values": values,
         "unusable": unusable,
         "hot": {spot.window: int(n) for spot, n in zip(_hot_spots(candidates), candidates.counts[at], strict=True)},
-        "forecasts": _forecasts(candidates, facts, at),
         "relief_until": None if hint is None else clock.to_rfc3339(hint.until_seconds),
         "thresholds_ignored": _ignored(candidates, facts, at) or None,
     }
-
-
-def _forecasts(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> Json:
-    """Of each usable forecast the hour that it is about, unless that is over, and its error, as far as they are known.
-
-    A peak is written with a changed value only, so that its hour may be over while the value still stands.
-    """
-    known = None if facts is None else facts.get(candidates.names[at])
-    peaks = {} if known is None or known.reading is None else known.reading.peaks
-    found: Json = {}
-    for metric, value in zip(candidates.in_force.policy.metrics_in_force, candidates.values[at].tolist(), strict=True):
-        if not metric.is_forecast or math.isnan(value):
-            continue
-        peak = peaks.get(metric.name)
-        ahead = peak is not None and peak.until_seconds > candidates.now_seconds
-        found[metric.name] = {
-            "resource": metric.resource,
-            "value": value,
-            "from": clock.to_rfc3339(peak.at_seconds) if peak is not None and ahead else None,
-            "until": clock.to_rfc3339(peak.until_seconds) if peak is not None and ahead else None,
-            "error": None if peak is None else peak.error_ratio,
-        }
-    return found
 
 
 def _pool(candidates: cluster_view.Candidates, at: int) -> str | None:
@@ -141,11 +116,7 @@ def _pool(candidates: cluster_view.Candidates, at: int) -> str | None:
 def _ignored(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> str:
     """Returns the node's own thresholds that are not in force and why; "" when all are or it is no longer known."""
     known = None if facts is None else facts.get(candidates.names[at])
-    return (
-        ""
-        if known is None or known.own is None
-        else known.own.ignored(metrics.filtered(candidates.in_force.policy.metrics_in_force))
-    )
+    return "" if known is None or known.own is None else known.own.ignored(candidates.in_force.metric_names)
 
 
 def _age_seconds(candidates: cluster_view.Candidates, at: int) -> float | None:

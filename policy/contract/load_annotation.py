@@ -6,7 +6,6 @@ of those; the extender decodes them into its load columns. A metric without a va
 """
 
 import collections.abc
-import contextlib
 import dataclasses
 import json
 import math
@@ -30,8 +29,6 @@ _NOISE: Final = 1e-9
 _SCALE: Final = 10.0**DECIMALS
 _HALFWAY: Final = 1e-6  # far more than the error of a product up to 15,000, far less than what ratios differ by
 
-_HOUR_SECONDS: Final = 3600.0
-
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 _DECODER: Final = json.JSONDecoder()
 
@@ -49,23 +46,6 @@ class AnnotationError(ValueError):
         self.reason = reason
 
 
-class Peak(NamedTuple):
-    """The hour that a forecast of a node is about, by its begin (Unix seconds), and the error of the forecast (ratio),
-    None where it is not known.
-    """
-
-    at_seconds: float
-    error_ratio: float | None
-
-    @property
-    def until_seconds(self) -> float:
-        """When the hour ends."""
-        return self.at_seconds + _HOUR_SECONDS
-
-
-NO_PEAKS: Final[collections.abc.Mapping[str, Peak]] = {}
-
-
 class Windows(NamedTuple):
     """Extent of windows that the annotator keeps itself: observed without a gap since then, and by maximum when its
     highest average was (Unix seconds).
@@ -79,15 +59,14 @@ class Windows(NamedTuple):
 class Reading:
     """The windows of a node at one moment: ratios by metric name, hot counts by window text.
 
-    `invalid` names the metrics whose written value cannot be used and why; only `decode` fills it. `peaks` says of
-    forecasts by metric name which hour they are about, `windows` is there where load comes from metrics-server.
+    `invalid` names the metrics whose written value cannot be used and why; only `decode` fills it. `windows` is there
+    where load comes from metrics-server.
     """
 
     at_seconds: float
     values: collections.abc.Mapping[str, float]
     hot: collections.abc.Mapping[str, int] = dataclasses.field(default_factory=dict)
     invalid: collections.abc.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    peaks: collections.abc.Mapping[str, Peak] = dataclasses.field(default_factory=dict)
     windows: Windows | None = None
 
 
@@ -118,39 +97,28 @@ def encode(reading: Reading) -> str:
     """Compact JSON in the order of the mappings given, ratios with 4 decimals; invalid values are left out."""
     ratios = written(np.array(list(reading.values.values()), dtype=np.float64)).tolist()
     values = {name: ratio for name, ratio in zip(reading.values, ratios, strict=True) if ratio == ratio}
-    return text(reading.at_seconds, values, reading.hot, reading.peaks, reading.windows)
+    return text(reading.at_seconds, values, reading.hot, reading.windows)
 
 
 def text(
     at_seconds: float,
     values: collections.abc.Mapping[str, float],
     hot: collections.abc.Mapping[str, int],
-    peaks: collections.abc.Mapping[str, Peak] = NO_PEAKS,
     windows: Windows | None = None,
 ) -> str:
-    """Returns the annotation from ratios that are rounded already (`written`); `next` and `windows` only where they are
-    known.
-    """
+    """Returns the annotation from ratios that are rounded already (`written`); `windows` only where they are known."""
     body = {"v": VERSION, "at": timestamps.encode(at_seconds), "m": dict(values), "hot": dict(hot)}
-    if peaks:
-        body["next"] = {name: _peak_body(peak) for name, peak in peaks.items()}
     if windows is not None:
         highest = {name: timestamps.encode(seconds) for name, seconds in windows.peaks.items()}
         body["windows"] = {"since": timestamps.encode(windows.since_seconds), "peaks": highest}
     return _ENCODER.encode(body)
 
 
-def _peak_body(peak: Peak) -> dict[str, object]:
-    error = {} if peak.error_ratio is None else {"error": round(peak.error_ratio, DECIMALS)}
-    return {"at": timestamps.encode(peak.at_seconds), **error}
-
-
 def decode(text: str) -> Reading:
     """The reading in an annotation's text; AnnotationError when it is unusable as a whole.
 
     One bad value makes that metric unusable (listed in `Reading.invalid`), not the rest. Metrics unknown here are
-    kept: another policy may name them. `hot`, `next` and `windows` are information only, so what is wrong in them is
-    dropped.
+    kept: another policy may name them. `hot` and `windows` are information only, so what is wrong in them is dropped.
     """
     body = _object(text)
     version = body.get("v")
@@ -191,19 +159,7 @@ def _reading(at_seconds: float, measured: dict[str, object], body: dict[str, obj
     hot = body.get("hot")
     counts = hot.items() if isinstance(hot, dict) else ()
     spots = {key: n for key, n in counts if type(n) is int and n >= 0}
-    return Reading(at_seconds, values, spots, invalid, _peaks(body.get("next")), _windows(body.get("windows")))
-
-
-def _peaks(ahead: object) -> dict[str, Peak]:
-    """The peaks that can be read."""
-    peaks: dict[str, Peak] = {}
-    for name, body in ahead.items() if isinstance(ahead, dict) else ():
-        if isinstance(body, dict):
-            with contextlib.suppress(ValueError):
-                error = body.get("error")
-                known = type(error) is float and 0 <= error <= MAX_RATIO
-                peaks[name] = Peak(timestamps.decode(body.get("at")), error if known else None)
-    return peaks
+    return Reading(at_seconds, values, spots, invalid, _windows(body.get("windows")))
 
 
 def _windows(windows: object) -> Windows | None:

@@ -27,19 +27,19 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 class Own:
     """A node's own thresholds: `limits` by metric name, ratios, 0 = rule off; `problems` are what was left out and why.
 
-    Which metrics there are to filter by is the policy's to say, and that changes: `unknown` asks.
+    Which metrics exist is the policy's to say, and that changes: `unknown` asks.
     """
 
     limits: collections.abc.Mapping[str, float]
     problems: tuple[str, ...] = ()
 
-    def unknown(self, filtered: collections.abc.Collection[str]) -> tuple[str, ...]:
-        """The metrics named that the policy does not have, or does not filter by; their limits mean nothing."""
-        return tuple(name for name in self.limits if name not in filtered)
+    def unknown(self, in_force: collections.abc.Collection[str]) -> tuple[str, ...]:
+        """The metrics named that the policy does not have; their limits mean nothing."""
+        return tuple(name for name in self.limits if name not in in_force)
 
-    def ignored(self, filtered: collections.abc.Collection[str]) -> str:
+    def ignored(self, in_force: collections.abc.Collection[str]) -> str:
         """Everything of the annotation that is not in force and why, in one line; "" if all of it is."""
-        unknown = (f"{name}: no metric of this name to filter by" for name in self.unknown(filtered))
+        unknown = (f"{name}: no metric of this name" for name in self.unknown(in_force))
         return "; ".join((*self.problems, *unknown))
 
 

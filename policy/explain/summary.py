@@ -59,8 +59,6 @@ def _metric(metric: metrics.Metric) -> str:
         return f"{metric.name} is a ratio of {resource} by a query of your own: {metric.query}"
     if metric.statistic == metrics.AVERAGE:
         return f"{metric.name} is the average {resource} use of the last {window}"
-    if metric.is_forecast:
-        return f"{metric.name} is the highest {resource} use expected in the next {window}, by what owners used before"
     averages = f"the {wording.long(metric.averaging_seconds)} averages of {resource} use in the last {window}"
     which = "highest" if metric.statistic == metrics.MAXIMUM else wording.statistic(metric.statistic)
     return f"{metric.name} is the {which} of {averages}"

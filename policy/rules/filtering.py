@@ -117,8 +117,8 @@ def rules(filter_: load_policy.Filter, in_force: collections.abc.Sequence[metric
     compiled = tuple(
         Rule(name, columns[name], limit) for name, limit in filter_.thresholds.items() if limit > 0 and name in columns
     )
-    unruled = metrics.filtered(in_force) - {rule.metric for rule in compiled}
-    dormant = tuple(Rule(name, column, 0.0) for name, column in columns.items() if name in unruled)
+    ruled = {rule.column for rule in compiled}
+    dormant = tuple(Rule(name, column, 0.0) for name, column in columns.items() if column not in ruled)
     reject_missing, keep_coolest = filter_.on_missing == "reject", filter_.when_all_rejected == "coolest"
     return Rules(compiled, _columns(compiled), _limits(compiled), reject_missing, keep_coolest, dormant)
 

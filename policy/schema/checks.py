@@ -25,8 +25,8 @@ class Finding(NamedTuple):
 Findings = collections.abc.Iterator[Finding]
 Bands = collections.abc.Mapping[str, descheduler_section.Band]
 
-# A statistic that Evenload computes; p95 is the 95th percentile, p999 the 99.9th.
-_KNOWN_STATISTIC: Final = re.compile(r"avg|max|forecast|p[1-9][0-9]?|p99[0-9]")
+# A statistic that the built-in queries compute; p95 is the 95th percentile, p999 the 99.9th.
+_KNOWN_STATISTIC: Final = re.compile(r"avg|max|p[1-9][0-9]?|p99[0-9]")
 _MIN_PERIODS_UNTIL_STALE: Final = 2
 # No Prometheus scrapes more often than this, and a pod says in whole seconds when it was placed.
 _LEAST_SECONDS: Final = 1.0
@@ -82,9 +82,8 @@ def _metrics(policy: load_policy.LoadPolicy) -> Findings:
         if entry.window_seconds < _LEAST_SECONDS:
             yield Finding((*path, "window"), f"must be at least {_LEAST}")
         if entry.query is None and not _KNOWN_STATISTIC.fullmatch(entry.statistic):
-            built_in = "built in are avg, max, p1 to p999 and forecast"
-            message = f"{entry.statistic} is known only with a query of your own; {built_in}"
-            hint = problems.did_you_mean(entry.statistic, ("avg", "max", metrics.FORECAST))
+            message = f"{entry.statistic} is known only with a query of your own; built in are avg, max and p1 to p999"
+            hint = problems.did_you_mean(entry.statistic, (metrics.AVERAGE, metrics.MAXIMUM))
             yield Finding((*path, "statistic"), message + hint)
 
 
@@ -115,7 +114,7 @@ def _steps(policy: load_policy.LoadPolicy) -> Findings:
     averages = {entry.resource: at for at, entry in reversed([*enumerate(policy.metrics)]) if entry.statistic == "avg"}
     for metric in policy.metrics_in_force:
         step_seconds = metric.averaging_seconds / STEPS_PER_AVERAGE
-        if metric.query is not None or metric.is_forecast or not _LEAST_SECONDS <= metric.window_seconds < step_seconds:
+        if metric.query is not None or not _LEAST_SECONDS <= metric.window_seconds < step_seconds:
             continue
         behind: problems.Path = ("metrics", averages.get(metric.resource, 0), "window")
         own: problems.Path = ("metrics", entries[metric.name], "window") if metric.name in entries else behind
@@ -125,31 +124,6 @@ def _steps(policy: load_policy.LoadPolicy) -> Findings:
             f"are evaluated every {step}: most of the time it would find none; expected at least {step}"
         )
         yield Finding(own, message, (behind,))
-
-
-def _forecasts(policy: load_policy.LoadPolicy) -> Findings:
-    """Metrics that look ahead: computed by whole hours, and never a reason to refuse a node or to evict from one."""
-    ahead = {entry.name: at for at, entry in enumerate(policy.metrics) if entry.statistic == metrics.FORECAST}
-    built_in = {metric.name for metric in metrics.BUILT_IN}
-    for name, at in ahead.items():
-        entry, path = policy.metrics[at], ("metrics", at)
-        if entry.query is not None:
-            yield Finding((*path, "query"), "a forecast is computed from the hours of owners' use: it has no query")
-        if entry.window_seconds % 3600.0 or not 3600.0 <= entry.window_seconds <= 86400.0:
-            yield Finding((*path, "window"), "a forecast looks ahead by whole hours, 1h to 24h")
-        if name in built_in:
-            yield Finding((*path, "name"), f"{name} is built in and looks back: give the forecast another name")
-    lines: tuple[tuple[problems.Path, collections.abc.Iterable[str]], ...] = (
-        (("filter", "thresholds"), policy.filter.thresholds),
-        (("descheduler", "thresholds"), policy.descheduler.thresholds),
-        *(((*path, "filter", "thresholds"), part.filter.thresholds) for path, part in _parts(policy)),
-    )
-    for thresholds, names in lines:
-        for name in (name for name in names if name in ahead.keys() - built_in):
-            yield Finding((*thresholds, name), "a forecast has no threshold: give it a weight of the score")
-    if ahead and not (policy.recent_pods.enabled and policy.recent_pods.owner_usage):
-        message = "must be true while a metric is a forecast, which is made from owners' use"
-        yield Finding(("recentPods", "ownerUsage"), message, (("metrics",),))
 
 
 def _named(policy: load_policy.LoadPolicy) -> Findings:
@@ -367,7 +341,6 @@ _CHECKS: Final = (
     _metrics,
     _resources,
     _steps,
-    _forecasts,
     _named,
     _weights,
     _goals,

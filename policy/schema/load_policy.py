@@ -70,14 +70,9 @@ class MetricEntry(sections.Section):
         description="What it is a ratio of: cpu, memory, or with a query a resource of your own, such as disk."
     )
     statistic: Statistic = pydantic.Field(
-        description=(
-            "avg, or max or a percentile (p1 to p99.9 written p999) of the averages, or forecast: the highest load "
-            "expected; free with a query."
-        )
+        description="avg, or max or a percentile (p1 to p99.9 written p999) of the averages; free with a query."
     )
-    window_seconds: units.Duration = pydantic.Field(
-        alias="window", description="How far the statistic looks back; a forecast ahead, 1h to 24h."
-    )
+    window_seconds: units.Duration = pydantic.Field(alias="window", description="How far the statistic looks back.")
     query: units.Text | None = pydantic.Field(
         default=None, description="PromQL of your own: one series per node, ratios; without it the query is built in."
     )

@@ -86,7 +86,7 @@ class HandoverPublisher:
 
     def publish(self, publication: Publication) -> Published:
         """Shows the values."""
-        book, fleet, _, rules, _, now_seconds, *_, lagging = publication
+        book, fleet, _, rules, _, now_seconds, _, lagging = publication
         before = self._readings.aligned(fleet, book.metrics)
         weighed = write_plan.weigh(
             fleet,

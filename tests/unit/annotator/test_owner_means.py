@@ -28,7 +28,7 @@ def means(
     sizes = {f"default/{name}": amount for name, amount in (memory or {}).items()}
     known = pod_index.PodIndex()
     known.follow({pod.key: pod for pod in pods})
-    usage = owner_means.PodUsage(owner_means.Named(cores), owner_means.Named(sizes), 300.0)
+    usage = owner_means.PodUsage(cores, sizes, 300.0)
     return owner_means.means(known, usage, now_seconds=now)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotator.placements import effectiveness, hot_counts, lookback, tally
-from annotator.placements.owner_means import Named, PodUsage
+from annotator.placements.owner_means import PodUsage
 from kube.pods.compact import Pod
 from policy.rules.hotspots import Binding
 from runtime import clock
@@ -133,7 +133,7 @@ def look(at_seconds: float, pods: Iterable[Pod], millicores: float, size_bytes: 
     known = {pod.uid: pod for pod in pods}
     cores, sizes = {pod.key: millicores / 1000 for pod in pods}, {pod.key: size_bytes for pod in pods}
     nodes = {name: builders.node(name, cpu="10", memory="10Gi") for name in NODES}
-    return lookback.Look(levels(at_seconds), PodUsage(Named(cores), Named(sizes), 300.0), known, nodes)
+    return lookback.Look(levels(at_seconds), PodUsage(cores, sizes, 300.0), known, nodes)
 
 
 def followed(pod: Pod, looks: Iterable[lookback.Look], *, looks_per_hour: float = 2.0) -> lookback.LookbackTally:
@@ -168,7 +168,7 @@ def test_an_hour_that_was_hardly_seen_says_nothing() -> None:
     pod = scheduled("p", NOW)
     assert followed(pod, []) == (0, 0.0, 1)
     assert followed(pod, [look(NOW + 600, [pod], 1.0, 1.0)], looks_per_hour=60) == (0, 0.0, 1)
-    unmeasured = look(NOW + 600, [pod], 1.0, 1.0)._replace(usage=PodUsage(Named({}), Named({}), 300.0))
+    unmeasured = look(NOW + 600, [pod], 1.0, 1.0)._replace(usage=PodUsage({}, {}, 300.0))
     assert followed(pod, [unmeasured]) == (0, 0.0, 1)
 
 

@@ -280,24 +280,3 @@ AGES = {None: "-", 0.0: "0s", 22.4: "22s", 119.0: "119s", 120.0: "2m", 7_200.0: 
 @pytest.mark.parametrize(("seconds", "words"), AGES.items())
 def test_ages_are_short(seconds: float | None, words: str) -> None:
     assert answers.age(seconds) == words
-
-
-@pytest.mark.parametrize(
-    ("forecast", "words"),
-    [
-        (
-            answers.Forecast("cpu", 0.712, "2026-11-21T14:00:00Z", "2026-11-21T15:00:00Z", 0.061),
-            "forecast cpu 14:00-15:00 0.71 +- 0.06",
-        ),
-        (answers.Forecast("memory", 0.5), "forecast memory 0.50"),
-    ],
-)
-def test_a_forecast_in_words(forecast: answers.Forecast, words: str) -> None:
-    assert str(forecast) == words
-
-
-def test_forecasts_stand_under_the_terms_of_their_node() -> None:
-    ahead = {"cpu_forecast_4h": answers.Forecast("cpu", 0.71, error=0.06)}
-    node = answers.Node("n", usable=True, state="usable", terms={"cpu_forecast_4h": 2.9}, forecasts=ahead)
-    story = explain_text.Story("default/web", "now", "hash", "now", (node,))
-    assert "forecast cpu 0.71 +- 0.06" in explain_text.table(story, weight=1)

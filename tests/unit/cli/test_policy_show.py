@@ -97,7 +97,7 @@ def test_with_a_node_labels_and_annotation_are_those_that_it_has_in_the_cluster(
         "  - node spot-1 belongs to pool spot, the first that matches it (lifecycle=spot)",
         "  - at most 2 pods from all nodes of the pool in one run",
         "  - its annotation evenload.io/thresholds decides by memory_avg_5m",
-        "  - of its annotation evenload.io/thresholds is not in force: disk: no metric of this name to filter by",
+        "  - of its annotation evenload.io/thresholds is not in force: disk: no metric of this name",
     ]
     assert {f"{CPU}85 %", f"{MEMORY}80 %"} <= set(lines)
 

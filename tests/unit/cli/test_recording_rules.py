@@ -62,15 +62,6 @@ def test_the_windows_of_a_policy_are_recorded_and_its_own_queries_left_out(tmp_p
     assert "[10s]" in run("recording-rules", "--policy", str(file)).stdout
 
 
-def test_a_forecast_is_left_out_because_prometheus_does_not_compute_it(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "policy.yaml"
-    entry = "{name: cpu_forecast_4h, resource: cpu, statistic: forecast, window: 4h}"
-    file.write_text(f"{HEAD}metrics:\n  - {entry}\n")
-    result = run("recording-rules", "--policy", str(file))
-    assert result.exit_code == 0
-    assert recorded(result.stdout) == recorded(run("recording-rules").stdout)
-
-
 @pytest.mark.parametrize("preset", policy_presets.PRESETS)
 def test_the_policy_for_the_rules_differs_by_its_queries_alone(preset: str) -> None:
     plain = loader.load(run("policy", "init", "--preset", preset).stdout, "plain")

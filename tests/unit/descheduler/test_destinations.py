@@ -1,7 +1,6 @@
 """Where a pod could go: every rule that keeps a node from being a destination, each by one difference."""
 
 import dataclasses
-import json
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from descheduler.planning import planner
 from descheduler.snapshot.eviction_history import History, Measured
 from kube import objects
 from kube_scheduler import volumes
-from policy.contract import load_annotation
 from policy.schema import load_policy
 from runtime import clock
 from tests import builders
@@ -555,36 +553,3 @@ def test_placeholders_hold_room_that_a_pod_of_higher_priority_may_take(spec: dic
 def test_the_coolest_node_is_chosen() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool", memory=0.3).node("cooler", memory=0.2)
     assert scene.workload("web", on=["hot", "cool"]).plan().evictions[0].destination == "cooler"
-
-
-FORECAST = {"name": "memory_forecast_4h", "resource": "memory", "statistic": "forecast", "window": "4h"}
-
-
-def ahead(ratio: object, age_seconds: float = 60.0) -> dict[str, str]:
-    """The annotation of a node with this forecast of its memory."""
-    at = clock.to_rfc3339(NOW - age_seconds)
-    return {load_annotation.KEY: json.dumps({"v": 1, "at": at, "m": {"memory_forecast_4h": ratio}, "hot": {}})}
-
-
-@pytest.mark.parametrize(
-    ("annotations", "cause"),
-    [
-        pytest.param({}, "chosen", id="none is known"),
-        pytest.param(ahead(0.2), "chosen", id="cool in the hours to come"),
-        pytest.param(ahead(0.55), "no_destination", id="over the line with the pod in the hours to come"),
-        pytest.param(ahead(0.55, 5 * 3600.0), "chosen", id="older than it looks ahead"),
-        pytest.param(ahead("hot"), "chosen", id="not a number"),
-        pytest.param({load_annotation.KEY: "{"}, "chosen", id="an annotation that cannot be read"),
-    ],
-)
-def test_a_node_that_will_be_hot_is_no_destination(annotations: dict[str, str], cause: str) -> None:
-    scene = Scene().node("hot", memory=0.9).node("cool", annotations=annotations).node("far", memory=0.59)
-    scene.workload("it", on=["hot", "far", "far"], gib=4)
-    obeyed = load_policy.LoadPolicy.of({"metrics": [FORECAST]})
-    assert scenes.causes(scene.plan(obeyed))["it-0"] == cause
-
-
-def test_a_policy_without_forecasts_reads_none_of_the_annotations() -> None:
-    scene = Scene().node("hot", memory=0.9).node("cool", annotations=ahead(0.9)).node("far", memory=0.59)
-    scene.workload("it", on=["hot", "far", "far"], gib=4)
-    assert scenes.causes(scene.plan())["it-0"] == "chosen"

@@ -11,7 +11,6 @@ from descheduler.planning import disruption_budgets
 from descheduler.snapshot import usage, workloads
 from descheduler.sources.prometheus import PrometheusUsage
 from kube.objects import Deployment, Pod
-from policy.contract import node_thresholds
 from policy.schema import load_policy
 from promql.door import Answer, Sample
 from promql.queries import identity
@@ -175,15 +174,6 @@ def test_a_node_that_gets_another_address_is_known_by_it(address: str) -> None:
     policy = scenes.policy()
     assert set(source.node_usage(first, policy)) == {"n"}
     assert set(source.node_usage(then, policy)) == ({"n"} if address == "10.0.0.7" else set())
-
-
-def test_a_run_asks_prometheus_for_no_forecast_even_where_a_node_names_one() -> None:
-    entry = {"name": "cpu_forecast_4h", "resource": "cpu", "statistic": "forecast", "window": "4h"}
-    policy = load_policy.LoadPolicy.of({"metrics": [entry]})
-    own = builders.node("n", annotations={node_thresholds.KEY: '{"cpu_forecast_4h": 0.5, "cpu_max_1d": 0.5}'})
-    names = [metric.name for metric in usage.metrics_read(policy, [own])]
-    assert "cpu_max_1d" in names
-    assert "cpu_forecast_4h" not in names
 
 
 def test_a_run_asks_prometheus_for_the_metrics_that_some_class_of_pods_is_filtered_by() -> None:

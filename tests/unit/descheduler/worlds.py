@@ -70,7 +70,7 @@ class FakePrometheus:
 
     def _rows(self, expression: str, moment: float) -> collections.abc.Iterator[tuple[dict[str, str], float]]:
         times = {node_queries.data_time("cpu"), node_queries.data_time("memory")}
-        asked = load_metrics.measured(self._policy.metrics_in_force)
+        asked = self._policy.metrics_in_force
         texts = {node_queries.of_metric(metric): metric.name for metric in asked}
         for node, ratios in self._scene.readings.items():
             if expression in times:

@@ -4,7 +4,6 @@ import pytest
 
 from policy.schema import checks, load_policy, problems
 
-_FORECAST = {"name": "cpu_forecast_4h", "resource": "cpu", "statistic": "forecast", "window": "4h"}
 _DISK = {"name": "disk_avg_5m", "resource": "disk", "statistic": "avg", "window": "5m", "query": "disk_busy"}
 _SPOT = {"name": "spot", "nodeSelector": {"matchLabels": {"pool": "spot"}}}
 _EXPRESSION = {"key": "app", "operator": "In"}
@@ -97,7 +96,12 @@ def _band(above: float, until: float) -> dict[str, object]:
         (
             {"metrics": [{"name": "a", "resource": "cpu", "statistic": "maxx", "window": "1h"}]},
             "metrics[0].statistic",
-            'known only with a query of your own; built in are avg, max, p1 to p999 and forecast; did you mean "max"',
+            'known only with a query of your own; built in are avg, max and p1 to p999; did you mean "max"',
+        ),
+        (
+            {"metrics": [{"name": "a", "resource": "cpu", "statistic": "forecast", "window": "4h"}]},
+            "metrics[0].statistic",
+            "forecast is known only with a query of your own; built in are avg, max and p1 to p999",
         ),
         (
             {"metrics": [{"name": "a", "resource": "memry", "statistic": "avg", "window": "5m"}]},
@@ -105,7 +109,7 @@ def _band(above: float, until: float) -> dict[str, object]:
             'memry needs a query: built in are cpu and memory; did you mean "memory"',
         ),
         (
-            {"metrics": [{**_FORECAST, "resource": "disk"}]},
+            {"metrics": [{"name": "a", "resource": "disk", "statistic": "avg", "window": "5m"}]},
             "metrics[0].resource",
             "disk needs a query: built in are cpu and memory",
         ),
@@ -123,44 +127,6 @@ def _band(above: float, until: float) -> dict[str, object]:
             {"metrics": [_DISK], "descheduler": {"thresholds": {"disk_avg_5m": _band(0.8, 0.6)}}},
             "descheduler.thresholds.disk_avg_5m",
             "disk has no podQuery: which pod makes how much of the load would not be known",
-        ),
-        (
-            {"metrics": [{**_FORECAST, "query": "up"}]},
-            "metrics[0].query",
-            "a forecast is computed from the hours of owners' use",
-        ),
-        ({"metrics": [{**_FORECAST, "window": "90m"}]}, "metrics[0].window", "whole hours, 1h to 24h"),
-        ({"metrics": [{**_FORECAST, "window": "48h"}]}, "metrics[0].window", "whole hours, 1h to 24h"),
-        (
-            {"metrics": [{**_FORECAST, "name": "cpu_max_1h"}]},
-            "metrics[0].name",
-            "cpu_max_1h is built in and looks back",
-        ),
-        (
-            {"metrics": [_FORECAST], "filter": {"thresholds": {"cpu_forecast_4h": 0.7}}},
-            "filter.thresholds.cpu_forecast_4h",
-            "a forecast has no threshold: give it a weight of the score",
-        ),
-        (
-            {
-                "metrics": [_FORECAST],
-                "descheduler": {"thresholds": {"cpu_forecast_4h": {"evictAbove": 0.8, "evictUntil": 0.6}}},
-            },
-            "descheduler.thresholds.cpu_forecast_4h",
-            "a forecast has no threshold: give it a weight of the score",
-        ),
-        (
-            {
-                "metrics": [_FORECAST],
-                "pools": [{**_SPOT, "filter": {"thresholds": {"cpu_forecast_4h": 0.7}}}],
-            },
-            "pools[0].filter.thresholds.cpu_forecast_4h",
-            "a forecast has no threshold",
-        ),
-        (
-            {"metrics": [_FORECAST], "recentPods": {"ownerUsage": False}},
-            "recentPods.ownerUsage",
-            "must be true while a metric is a forecast",
         ),
         (
             {"metrics": [{"name": "cpu_avg_5m", "resource": "memory", "statistic": "avg", "window": "1h"}]},
@@ -311,14 +277,6 @@ def _band(above: float, until: float) -> dict[str, object]:
             },
             "podClasses[0].score.weights",
             "all weights are 0 for this class on nodes of pool p: at least one metric must count",
-        ),
-        (
-            {
-                "metrics": [{"name": "ahead", "resource": "cpu", "statistic": "forecast", "window": "4h"}],
-                "podClasses": [{**_class("a"), "filter": {"thresholds": {"ahead": 0.5}}}],
-            },
-            "podClasses[0].filter.thresholds.ahead",
-            "a forecast has no threshold",
         ),
         (
             {

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import metrics
 from policy.rules import filtering
 from policy.schema import load_policy
 
@@ -187,14 +186,6 @@ def test_a_nodes_own_threshold_stands_for_the_policys_on_that_node_only() -> Non
     verdicts = _with_own(_rules(), _own({0: 0.9}, {}, {0: 0.5}), _cpu(0.8), _cpu(0.8), _cpu(0.6))
     assert verdicts.allowed.tolist() == [True, False, False]
     assert verdicts.reasons == ("", "cpu_avg_5m over 0.65", "cpu_avg_5m over 0.5")
-
-
-def test_a_nodes_own_threshold_on_a_forecast_filters_nothing() -> None:
-    ahead = metrics.Metric("cpu_forecast_4h", "cpu", metrics.FORECAST, 14400.0, 300.0)
-    rules = filtering.rules(load_policy.defaults().filter, (ahead,))
-    verdicts = filtering.verdicts(np.array([[0.9]]), np.zeros((1, 1)), rules, np.array([[0.5]]))
-    assert verdicts.allowed.tolist() == [True]
-    assert not verdicts.degraded
 
 
 def test_a_threshold_of_its_own_leaves_the_other_rules_of_a_node_in_force() -> None:

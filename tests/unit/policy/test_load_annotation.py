@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.contract import load_annotation
-from policy.contract.load_annotation import Peak, Reading, Windows
+from policy.contract.load_annotation import Reading, Windows
 
 AT = 1795233600.0  # 2026-11-21T04:00:00Z
 
@@ -178,31 +178,6 @@ def test_wrong_hot_counts_are_dropped_because_they_are_information(hot: str) -> 
     assert load_annotation.decode(f'{{"v":1,"at":"2026-11-21T04:00:00.5Z","m":{{"a":0.5}},"hot":{hot}}}') == Reading(
         AT + 0.5, {"a": 0.5}
     )
-
-
-def test_the_peaks_of_forecasts_are_written_and_read() -> None:
-    peaks = {"cpu_forecast_4h": Peak(AT + 3600.0, 0.06), "memory_forecast_4h": Peak(AT, None)}
-    reading = Reading(AT, {"cpu_forecast_4h": 0.71, "memory_forecast_4h": 0.5}, peaks=peaks)
-    text = load_annotation.encode(reading)
-    assert '"next":{"cpu_forecast_4h":{"at":"2026-11-21T05:00:00Z","error":0.06},' in text
-    assert load_annotation.decode(text) == reading
-    assert '"next"' not in load_annotation.encode(Reading(AT, {"cpu_avg_5m": 0.5}))
-
-
-@pytest.mark.parametrize(
-    "ahead", ["null", "[]", '"x"', '{"a":1}', '{"a":{}}', '{"a":{"at":"soon"}}', '{"a":{"at":null,"error":0.1}}']
-)
-def test_wrong_peaks_are_dropped_because_they_are_information(ahead: str) -> None:
-    text = f'{{"v":1,"at":"2026-11-21T04:00:00Z","m":{{"a":0.5}},"hot":{{}},"next":{ahead}}}'
-    assert load_annotation.decode(text) == Reading(AT, {"a": 0.5})
-
-
-@pytest.mark.parametrize("error", ["-0.1", '"x"', "1", "true", "1e9"])
-def test_a_wrong_error_of_a_peak_is_not_known(error: str) -> None:
-    text = (
-        f'{{"v":1,"at":"2026-11-21T04:00:00Z","m":{{}},"next":{{"a":{{"at":"2026-11-21T04:00:00Z","error":{error}}}}}}}'
-    )
-    assert load_annotation.decode(text).peaks == {"a": Peak(AT, None)}
 
 
 CROSSINGS = {"cpu_avg_5m": (0.6, 0.65)}

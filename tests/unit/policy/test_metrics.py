@@ -43,11 +43,3 @@ def test_new_metrics_follow_in_their_order_and_averages_keep_their_own_window() 
     merged = metrics.in_force(extra)
     assert metrics.names(merged[6:]) == ("memory_p95_30m", "cpu_avg_1h")
     assert [metric.averaging_seconds for metric in merged[6:]] == [300.0, 3600.0]
-
-
-def test_prometheus_is_asked_for_all_but_forecasts() -> None:
-    ahead = metrics.Metric("cpu_forecast_4h", "cpu", metrics.FORECAST, 14400.0, 14400.0)
-    in_force = metrics.in_force([ahead])
-    assert in_force[-1].averaging_seconds == 300.0
-    assert metrics.measured(in_force) == metrics.BUILT_IN
-    assert metrics.filtered(in_force) == set(metrics.names(metrics.BUILT_IN))

@@ -31,6 +31,17 @@ def test_use_fills_the_nodes_as_asked_in_the_busy_steps_and_requests_fit(seed: i
     assert asked.max() <= shape.request_fill_ratio * 1.03
 
 
+def test_most_of_the_swing_is_the_days_where_most_owners_work_by_the_clock() -> None:
+    shape = generator.Shape(nodes=20, days=2.0, pods=700, service_pods_per_node=6.0, step_seconds=3600.0)
+
+    def swing(daily_ratio: float) -> float:
+        scenario = generator.generate(3, dataclasses.replace(shape, daily_ratio=daily_ratio))
+        cpu = np.nan_to_num(scenario.usage.cpu_millicores)
+        return float(np.mean([np.std(cpu[start : start + 24]) for start in range(0, len(cpu) - 24, 24)]) / cpu.mean())
+
+    assert swing(0.7) > 1.5 * swing(0.0)
+
+
 def test_what_the_speed_budget_is_measured_on_has_its_size() -> None:
     drawn = generator.generate(1, generator.WEEK)
     pods = [replica for replica in drawn.replicas if drawn.owners[replica.owner].kind != "DaemonSet"]
