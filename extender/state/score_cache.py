@@ -46,8 +46,8 @@ class ScoreTable:
     `allowed` and `reasons` are the filter's verdict on any pod that is not exempt, `refusals` the bytes of
     `"name":"reason"` where it is not allowed; `lacking` has a bit for each of CAUSES, and `sound` is that no node
     lacks anything. `base` is the node's own, NaN without one, `whole` where no weighted metric is missing; `raw` and
-    `scores` hold where it is whole, has a base, no `stretch` makes them depend on the others and no pod's load is
-    added.
+    `scores` hold where it is whole, has a base, neither `stretch` nor a penalty of all makes them depend on the others,
+    and no pod's load is added.
     """
 
     standing: cluster_view.Candidates
@@ -122,11 +122,12 @@ class CandidateScores(NamedTuple):
         table, rows = self.table, self.rows
         weighing = table.standing.in_force.weighing
         base = self._column(table.base, "base") if load is None else self._bases_with(load)
-        penalty = self._column(table.penalty, "penalty")
+        crowded = self._column(table.penalty, "penalty")
+        penalty = scoring.beyond_least(crowded)
         if weighing.stretch or not weighing.weighted or not (table.sound or table.whole[rows].all()):
             return scoring.rank(base, penalty, whole=table.whole[rows], stretch=weighing.stretch)
         none = np.zeros(len(rows), dtype=np.bool_)  # each node's numbers are its own, and without a load stand ready
-        if load is not None:
+        if load is not None or not np.array_equal(penalty, crowded):
             return scoring.Ranking(base, none, none, penalty, *scoring.clamped(base, penalty))
         scores = table.scores[rows]
         if self.own is not None:

@@ -56,8 +56,8 @@ class Weighing(NamedTuple):
 
 class Ranking(NamedTuple):
     """Steps of the candidates' scores: `base` after the cap, the median and the stretched range, `neutral` where the
-    median filled in, `capped` where it was scaled down to stay under the best whole node's, `penalty` taken off, `raw`
-    the clamped result, `scores` its integers. All [nodes].
+    median filled in, `capped` where it was scaled down to stay under the best whole node's, `penalty` taken off
+    (`beyond_least`), `raw` the clamped result, `scores` its integers. All [nodes].
     """
 
     base: Floats
@@ -122,7 +122,7 @@ def scores(
     incoming: Floats | None = None,
     places: Places | None = None,
 ) -> Breakdown:
-    """Score every node: round(clamp(base - penalty, 0, 10)), half up.
+    """Score every node: round(clamp(base - (penalty - least penalty), 0, 10)), half up.
 
     `values` [nodes, metrics] ratios with NaN = unusable, `expected` [nodes, metrics] the load of recent pods,
     `penalty` [nodes] hot points, `incoming` [nodes, metrics] the incoming pod's own expected load, added only if the
@@ -267,8 +267,16 @@ def rank(own_base: Floats, penalty: Floats, *, whole: Mask | None = None, stretc
         base = np.where(neutral, np.median(base[~neutral]), base)
     if stretch:
         base = _stretched(base)
+    penalty = beyond_least(penalty)
     raw, rounded = clamped(base, penalty)
     return Ranking(base, neutral, capped, penalty, raw, rounded)
+
+
+def beyond_least(penalty: Floats) -> Floats:
+    """Penalties [nodes] without the least of them, which every candidate has: taken off everywhere it tells no node
+    from another, and in a burst over all nodes it would leave 0 for each.
+    """
+    return penalty - penalty.min(initial=np.inf)
 
 
 def _under_the_best_whole(own_base: Floats, whole: Mask) -> Floats:

@@ -30,7 +30,7 @@ def _scored(
     *rows: list[float], penalty: list[float] | None = None, weighing: scoring.Weighing | None = None
 ) -> scoring.Breakdown:
     values = _array(*rows)
-    points = np.array(penalty if penalty is not None else [0.0] * len(rows))
+    points = np.array(penalty if penalty is not None else [0.0] * len(rows), dtype=np.float64)
     return scoring.scores(values, np.zeros_like(values), points, weighing or _weighing())
 
 
@@ -142,7 +142,7 @@ def test_without_a_whole_node_nothing_is_capped() -> None:
 
 def test_the_median_is_taken_before_penalties() -> None:
     breakdown = _scored([0.2] * 6, [0.4] * 6, MISSING, penalty=[8.0, 5.0, 1.0])
-    assert breakdown.scores.tolist() == [0, 1, 6]
+    assert breakdown.scores.tolist() == [1, 2, 7]
 
 
 def test_all_score_the_same_when_no_candidate_has_a_base() -> None:
@@ -151,9 +151,15 @@ def test_all_score_the_same_when_no_candidate_has_a_base() -> None:
 
 @pytest.mark.parametrize(("penalty", "score"), [(1.0, 6), (0.5, 7), (7.0, 0), (70.0, 0)])
 def test_penalties_are_taken_off_before_rounding_and_never_below_zero(penalty: float, score: int) -> None:
-    breakdown = _scored([0.3] * 6, penalty=[penalty])
-    assert breakdown.scores.tolist() == [score]
-    assert breakdown.ranking.penalty.tolist() == [penalty]
+    breakdown = _scored([0.3] * 6, [0.3] * 6, penalty=[penalty, 0.0])
+    assert breakdown.scores.tolist() == [score, 7]
+    assert breakdown.ranking.penalty.tolist() == [penalty, 0.0]
+
+
+def test_a_penalty_that_every_candidate_has_is_taken_off_none() -> None:
+    breakdown = _scored([0.5] * 6, [0.1] * 6, [0.1] * 6, penalty=[12.0, 12.0, 14.5])
+    assert breakdown.scores.tolist() == [5, 9, 7]
+    assert breakdown.ranking.penalty.tolist() == [0.0, 0.0, 2.5]
 
 
 def test_worst_judges_by_the_worse_resource() -> None:

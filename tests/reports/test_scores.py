@@ -1,0 +1,63 @@
+"""Reports about scores: how many points load is worth beside a burst, a peak that is over, and what is not measured.
+
+Each policy says the weights, thresholds and hot spots that its case depends on.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from extender.state import cluster_view
+from tests import builders
+from tests.reports.register import Before, reported
+from tests.reports.test_placements import scores
+from tests.unit.extender import worlds
+
+NOW = worlds.NOW
+WEIGHTS = {"cpu_avg_5m": 0.6, "cpu_max_1h": 0.4, "memory_avg_5m": 0.6, "memory_max_1h": 0.4}
+HOT_SPOTS = [{"window": "1m", "pods": 2, "penalty": 1}, {"window": "5m", "pods": 5, "penalty": 1}]
+THRESHOLDS = {"cpu_avg_5m": 0.65, "cpu_max_1h": 0.75, "memory_avg_5m": 0.65, "memory_max_1h": 0.75}
+SMALL = {"cpu": "100m", "memory": "64Mi"}  # less than a thousandth of a node of 64 cores
+
+
+def view_of(
+    nodes: Mapping[str, Mapping[str, float] | float | None], *, cores: int = 8, spread: str = "none", **sections: Any
+) -> cluster_view.ClusterView:
+    """Nodes with these readings: a number is that of every window of CPU."""
+    score = {"weights": WEIGHTS, "combine": "worst", "spread": spread}
+    in_force = worlds.policy(
+        **{"sync": {"staleAfter": "2h"}, "score": score, "filter": {"thresholds": THRESHOLDS}, **sections}
+    )
+    world = worlds.view_of({}, in_force)
+    for name, load in nodes.items():
+        read(world, name, load, cores=cores)
+    return world
+
+
+def read(
+    world: cluster_view.ClusterView, name: str, load: Mapping[str, float] | float | None, *, cores: int = 8
+) -> None:
+    """A node's reading comes, or none."""
+    windows = {**worlds.IDLE, **dict.fromkeys(("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"), load)}
+    windows = windows if isinstance(load, float) else load  # type: ignore[assignment]
+    room = {"cpu": str(cores), "memory": f"{4 * cores}Gi", "pods": "1000"}
+    world.nodes.node_changed(None, worlds.node(name, None if load is None else windows, **room))  # type: ignore[arg-type]
+
+
+@reported(
+    "scores",
+    "kubernetes/kubernetes#130692",
+    "kubernetes/kubernetes#129138",
+    situation="a scale-up brings so many pods within a minute that hot spots cost every node all of its ten points",
+    expected="what every candidate loses is taken off none: the busy node still scores below the idle ones",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize("spread", ["none", "stretch"])
+def test_a_burst_over_all_nodes_does_not_end_in_scores_of_0(spread: str) -> None:
+    nodes = {"busy": 0.5, "a": 0.1, "b": 0.1}
+    world = view_of(nodes, cores=64, spread=spread, hotSpots=HOT_SPOTS)
+    for node in nodes:
+        worlds.bind(world, node, *(f"{node}-{at}" for at in range(30)), **SMALL)
+    points = scores(world, sorted(nodes), builders.pod_body("next", **SMALL), NOW)
+    assert points["busy"] + 3 < min(points["a"], points["b"])
