@@ -27,11 +27,14 @@ _DECIMALS: Final = 9
 
 
 class Rule(NamedTuple):
-    """One threshold in force: the metric, its column in the load arrays, the ratio above which a node is rejected."""
+    """One threshold in force: the metric, its column in the load arrays, the ratio above which a node is rejected, and
+    the column of the same load now: for a maximum that of the average behind it, else its own.
+    """
 
     metric: str
     column: int
     limit_ratio: float
+    present_column: int
 
     @property
     def over(self) -> str:
@@ -114,13 +117,26 @@ class Verdicts(NamedTuple):
 def rules(filter_: load_policy.Filter, in_force: collections.abc.Sequence[metrics.Metric]) -> Rules:
     """Compile a policy's filter for the columns `in_force`; thresholds of 0 or of metrics not in force are no rules."""
     columns = {name: column for column, name in enumerate(metrics.names(in_force))}
+    present = _present_columns(in_force)
     compiled = tuple(
-        Rule(name, columns[name], limit) for name, limit in filter_.thresholds.items() if limit > 0 and name in columns
+        Rule(name, columns[name], limit, present[columns[name]])
+        for name, limit in filter_.thresholds.items()
+        if limit > 0 and name in columns
     )
     ruled = {rule.column for rule in compiled}
-    dormant = tuple(Rule(name, column, 0.0) for name, column in columns.items() if column not in ruled)
+    dormant = tuple(Rule(name, column, 0.0, present[column]) for name, column in columns.items() if column not in ruled)
     reject_missing, keep_coolest = filter_.on_missing == "reject", filter_.when_all_rejected == "coolest"
     return Rules(compiled, _columns(compiled), _limits(compiled), reject_missing, keep_coolest, dormant)
+
+
+def _present_columns(in_force: collections.abc.Sequence[metrics.Metric]) -> list[int]:
+    """By column that of the first average of the resource, for what looks back further than its averages."""
+    averages = [at for at, metric in enumerate(in_force) if metric.statistic == metrics.AVERAGE]
+    behind = {in_force[at].resource: at for at in reversed(averages)}
+    return [
+        behind.get(metric.resource, at) if metric.window_seconds > metric.averaging_seconds else at
+        for at, metric in enumerate(in_force)
+    ]
 
 
 @functools.lru_cache(maxsize=16)
@@ -143,10 +159,12 @@ def verdicts(values: Floats, expected: Floats, compiled: Rules, own: Floats | No
     `values` and `expected` are [nodes, metrics] ratios, NaN in `values` = unusable: such a rule rejects under
     `onMissing: reject` and passes otherwise. `own` [nodes, metrics] are the nodes' own thresholds, NaN where a node has
     none for the metric: there they stand for t_m, and 0 turns the rule off. When every node is rejected and the policy
-    says `coolest`, a cool-first prefix of at least one node is allowed after all and the result is degraded.
+    says `coolest`, the nodes that no rule rejects by their load now are allowed after all, or a cool-first prefix of at
+    least one, and the result is degraded.
     """
     awake = compiled if own is None else compiled.woken(own)
-    predicted = (values + expected).take(awake.columns, axis=1).round(_DECIMALS)
+    loads = (values + expected).round(_DECIMALS)
+    predicted = loads.take(awake.columns, axis=1)
     missing = np.isnan(predicted)
     if own is None:
         marked, limits = None, awake.limits[None].repeat(len(values), axis=0)
@@ -159,9 +177,20 @@ def verdicts(values: Floats, expected: Floats, compiled: Rules, own: Floats | No
     allowed: Mask = np.logical_not(np.logical_or.reduce(broken, axis=1))
     kept = compiled.keep_coolest and len(allowed) > 0 and not np.count_nonzero(allowed)
     if kept:
-        allowed = coolest(predicted - limits)
+        allowed = _kept(loads, predicted, missing, limits, awake)
     degraded = bool(kept or np.count_nonzero(missing))
     return Verdicts(awake.rules, limits, marked, allowed, broken, missing, degraded, kept)
+
+
+def _kept(loads: Floats, predicted: Floats, missing: Mask, limits: Floats, awake: Rules) -> Mask:
+    """The nodes to keep of a sample that is hot throughout: those that no rule rejects with their load now in the place
+    of maxima, else the `coolest` by that. A peak that all nodes had tells nothing of where a pod runs well now.
+    """
+    now = loads.take([rule.present_column for rule in awake.rules], axis=1)
+    now = np.where(np.isnan(now), predicted, now)
+    hot = now > limits
+    cool: Mask = ~(hot | missing if awake.reject_missing else hot).any(axis=1)
+    return cool if cool.any() else coolest(now - limits)
 
 
 def _in_force(policy: Floats, own: Floats) -> Floats:

@@ -3,6 +3,7 @@
 Each policy says the weights, thresholds and hot spots that its case depends on.
 """
 
+import collections
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from extender.state import cluster_view
 from tests import builders
 from tests.reports.register import Before, reported
-from tests.reports.test_placements import scores
+from tests.reports.test_placements import filtered, scores
 from tests.unit.extender import worlds
 
 NOW = worlds.NOW
@@ -61,3 +62,49 @@ def test_a_burst_over_all_nodes_does_not_end_in_scores_of_0(spread: str) -> None
         worlds.bind(world, node, *(f"{node}-{at}" for at in range(30)), **SMALL)
     points = scores(world, sorted(nodes), builders.pod_body("next", **SMALL), NOW)
     assert points["busy"] + 3 < min(points["a"], points["b"])
+
+
+PEAKS = {f"n-{at}": {**worlds.IDLE, "cpu_avg_5m": 0.2, "cpu_max_1h": 0.76 + 0.02 * at} for at in range(10)}
+
+
+@reported(
+    "scores",
+    "koordinator-sh/koordinator#2538",
+    situation="a spike of all nodes is over, and its hourly maximum keeps each of them over a threshold",
+    expected="those that are cool now take pods: not the node of the lowest peak alone, until it is hot",
+    before=Before.WRONG,
+)
+def test_after_a_spike_of_all_nodes_pods_go_where_it_is_cool_now() -> None:
+    world = view_of(PEAKS, hotSpots=[])
+    now, spread = NOW, collections.Counter[str]()
+    for _ in range(6):  # every 5 minutes 5 pods, which the next reading shows
+        for _ in range(5):
+            name = f"job-{sum(spread.values())}"
+            body = builders.pod_body(name, cpu="500m", memory="64Mi")
+            points = scores(world, filtered(world, sorted(PEAKS), body, now), body, now)
+            node = max(sorted(points), key=points.__getitem__)
+            spread[node] += 1
+            world.placements.pod_changed(None, worlds.bound(name, node, now, cpu="500m", memory="64Mi"), now)
+        now += 300
+        for node, load in PEAKS.items():
+            text = worlds.load_text({**load, "cpu_avg_5m": 0.2 + spread[node] * 0.35 / 8}, now)
+            world.nodes.node_changed(None, worlds.node(node, text))
+    assert len(spread) == len(PEAKS), spread
+    assert 0.2 + max(spread.values()) * 0.35 / 8 < THRESHOLDS["cpu_avg_5m"], spread
+
+
+@reported(
+    "scores",
+    "koordinator-sh/koordinator#2538",
+    situation="after such a spike one node has no average, one is still hot, and one has a threshold of its own",
+    expected="each is judged by its load now and its own line; a load that is not known now by the maximum",
+    before=Before.WRONG,
+)
+def test_what_is_not_known_now_is_judged_by_its_maximum() -> None:
+    peak = {**worlds.IDLE, "cpu_max_1h": 0.9}
+    world = view_of({"cool": peak, "unread": {**peak}, "hot": {**peak, "cpu_avg_5m": 0.7}})
+    without = {name: value for name, value in peak.items() if name != "cpu_avg_5m"}
+    world.nodes.node_changed(None, worlds.node("unread", without))
+    world.nodes.node_changed(None, worlds.node("strict", {**peak, "cpu_avg_5m": 0.3}, thresholds='{"cpu_avg_5m": 0.2}'))
+    assert filtered(world, ["cool", "unread", "hot", "strict"], builders.pod_body("new")) == ["cool"]
+    assert filtered(world, ["unread", "hot"], builders.pod_body("new")) == ["hot"]
