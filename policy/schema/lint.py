@@ -106,6 +106,29 @@ def _targets(policy: load_policy.LoadPolicy) -> Findings:
             yield Finding(path, message, (("filter", "thresholds"),))
 
 
+def _refilled(policy: load_policy.LoadPolicy) -> Findings:
+    """Nodes that may be filled, by the filter or by packing, as far as the line at which pods are evicted from them."""
+    every: list[tuple[problems.Path, load_policy.LoadPolicy]] = [((), policy)]
+    every += [(("pools", at), on_pool) for at, on_pool in enumerate(policy.of_pools)]
+    every += [(("podClasses", at), for_class) for at, for_class in enumerate(policy.of_classes)]
+    known: set[tuple[str, float, float]] = set()  # what a pool or class has from the policy is named once
+    for path, one in every:
+        if one.descheduler.mode == "Observe":
+            continue
+        target_ratio = one.score.target_ratio if one.score.goal == "pack" else 0.0
+        for name, band in one.descheduler.thresholds.items():
+            filled: dict[problems.Path, float] = {(*path, "filter", "thresholds"): one.filter.thresholds.get(name, 0.0)}
+            filled[(*path, "score", "target")] = target_ratio if one.score.weights.get(name) else 0.0
+            for place, ratio in filled.items():
+                case = (f"{place[-1]} {name}", ratio, band.evict_above_ratio)
+                if ratio >= band.evict_above_ratio and case not in known:
+                    line = f"evictAbove of {name} ({band.evict_above_ratio:g})"
+                    message = f"is not under {line}: new pods come to nodes from which the descheduler evicts some"
+                    at = (*place, name) if place[-1] == "thresholds" else place
+                    yield Finding(at, message, (("descheduler", "thresholds"),))
+                known.add(case)
+
+
 def _shadow(policy: load_policy.LoadPolicy) -> Findings:
     if policy.extender.mode == "Shadow" and policy.evicts:
         message = "is Shadow while descheduler.mode is Enforce: evicted pods may go back to the node that they left"
@@ -160,6 +183,7 @@ _CHECKS: Final = (
     _rests,
     _weights,
     _targets,
+    _refilled,
     _shadow,
     _pool_limits,
     _make_room,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import json
 
 import pytest
 
@@ -9,10 +10,15 @@ from descheduler.planning import overload, planner
 from descheduler.snapshot.eviction_history import History
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.usage import NodeUsage
+from extender.verbs import verbs
+from policy.contract import relief_hint
+from policy.schema import lint, problems
+from policy.schema.load_policy import LoadPolicy
 from tests import builders
 from tests.reports.register import Before, reported
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
+from tests.unit.extender import worlds
 
 RELAXED = scenes.policy(protect={"minReadyRatio": 0}, coolNodes=0)
 EVICT = "descheduler.alpha.kubernetes.io/evict"
@@ -219,3 +225,65 @@ def test_one_pod_that_suffices_goes_alone() -> None:
     scene = Scene().node("hot", memory=0.85).node("cool").node("free")
     scene.workload("small", on=["hot"] * 6 + ["cool"], gib=0.5).workload("fitting", on=["hot", "free"], gib=6.0)
     assert scenes.evicted(scene.plan(RELAXED)) == ["fitting-0"]
+
+
+@reported(
+    "evictions",
+    "kubernetes-sigs/descheduler#1026",
+    "kubernetes-sigs/descheduler#616",
+    situation="the scheduler fills nodes up to, or beyond, the line at which the descheduler evicts from them",
+    expected="`policy validate` and the log name both lines; a filter that stops under it is not doubted",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(("limit_ratio", "doubted"), [(0.85, True), (0.8, True), (0.65, False)])
+def test_a_filter_that_stops_above_the_line_of_evictions_is_named(limit_ratio: float, doubted: bool) -> None:
+    bands = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}}
+    policy = LoadPolicy.of(
+        {
+            "filter": {"thresholds": {"memory_avg_5m": limit_ratio}},
+            "descheduler": {"mode": "Enforce", "thresholds": bands},
+        }
+    )
+    found = [problems.path_text(one.path) for one in lint.doubts(policy)]
+    assert found == ["filter.thresholds.memory_avg_5m"] * doubted
+
+
+@reported(
+    "evictions",
+    "koordinator-sh/koordinator#987",
+    situation="the load of a node rises suddenly, drops back within two minutes, and a run falls into the rise",
+    expected="nothing is evicted: it must last for `overloadedFor`, by readings without one under the line between",
+    before=Before.RIGHT,
+)
+def test_a_spike_that_is_over_evicts_nothing() -> None:
+    policy = scenes.policy(
+        thresholds={"cpu_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}}, overloadedFor="3m", interval="2m"
+    )
+    memory, found = overload.Memory(), []
+    for at_seconds, ratio in ((0, 0.95), (120, 0.9), (240, 0.7), (360, 0.85), (480, 0.85)):
+        readings = {"n": NodeUsage("n", {"cpu_avg_5m": ratio}, NOW + at_seconds)}
+        now = {"now_seconds": NOW + at_seconds}
+        memory = overload.observe(memory, readings, NodePolicies(policy), **now)
+        found += overload.confirmed(memory, readings, NodePolicies(policy), **now)
+    assert found == []
+
+
+@reported(
+    "evictions",
+    "kubernetes-sigs/descheduler#994",
+    situation="the node that a pod was evicted from is the one with the best score for it, or all others are hotter",
+    expected="it is refused to pods of that workload until the hint ends or it is cool; to others it is open",
+    before=Before.RIGHT,
+)
+def test_the_relieved_node_refuses_the_replacement_also_where_others_are_hotter() -> None:
+    hint = relief_hint.encode(relief_hint.Relief({"uid-web": NOW + 600}))
+    world = worlds.view_of({"hotter": {**worlds.IDLE, "memory_avg_5m": 0.95}})
+    world.nodes.node_changed(None, worlds.node("relieved", {**worlds.IDLE, "memory_avg_5m": 0.75}, relief=hint))
+
+    def passing(owner: str) -> list[str]:
+        args = worlds.args(["relieved", "hotter"], owner=("ReplicaSet", owner))
+        names: list[str] = json.loads(verbs.filter_nodes(world, args, NOW).body)["NodeNames"]
+        return names
+
+    assert passing("web") == ["hotter"]
+    assert passing("other") == ["relieved"]

@@ -9,6 +9,8 @@ HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
 
 
 FILTERED = {"filter": {"thresholds": {"cpu_avg_5m": 0.9}}}
+BANDS = {"thresholds": {"cpu_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}}}
+EVICTING: dict[str, object] = {"mode": "Enforce", **BANDS}
 
 
 def pool(**descheduler: object) -> dict[str, object]:
@@ -64,6 +66,30 @@ def average(window: str, name: str = "cpu_avg_5m") -> dict[str, str]:
             {"podClasses": [{"name": "a", "match": {}, "score": {"goal": "pack", "target": 0.65}}]},
             "podClasses[0].score.target",
             "is not reached: the filter closes nodes at cpu_avg_5m 0.65, before they are full",
+        ),
+        (
+            {**FILTERED, "descheduler": {**EVICTING, "mode": "DryRun"}, "pools": [pool(mode="Enforce")]},
+            "filter.thresholds.cpu_avg_5m",
+            "new pods come to nodes from which the descheduler evicts some",
+        ),
+        (
+            {**FILTERED, "descheduler": {"mode": "Observe"}, "pools": [pool(mode="Enforce", **BANDS)]},
+            "pools[0].filter.thresholds.cpu_avg_5m",
+            "is not under evictAbove of cpu_avg_5m (0.8)",
+        ),
+        (
+            {"descheduler": EVICTING, "podClasses": [{"name": "a", "match": {"namespaces": ["x"]}, **FILTERED}]},
+            "podClasses[0].filter.thresholds.cpu_avg_5m",
+            "is not under evictAbove of cpu_avg_5m (0.8)",
+        ),
+        (
+            {
+                "filter": {"thresholds": {}},
+                "score": {"goal": "pack", "target": 0.8, "weights": {"cpu_avg_5m": 1}},
+                "descheduler": EVICTING,
+            },
+            "score.target",
+            "is not under evictAbove of cpu_avg_5m (0.8)",
         ),
         (
             {"podClasses": [{"name": "a", "match": {"namespaces": ["kube-system"]}, **FILTERED}]},
@@ -128,6 +154,9 @@ def test_a_doubtful_setting_is_named_with_its_reason_and_not_refused(
         pytest.param(
             {"score": {"combine": "worst", "weights": {"cpu_avg_5m": 0.1, "memory_avg_5m": 0.8}}}, id="worst by choice"
         ),
+        pytest.param({**FILTERED, "descheduler": {"mode": "Observe"}}, id="nothing is evicted"),
+        pytest.param({"descheduler": EVICTING}, id="the filter closes nodes long before"),
+        pytest.param({"filter": {"thresholds": {}}, "descheduler": EVICTING}, id="no filter"),
         pytest.param({"metrics": [average("1m")]}, id="an average over four usual scrapes"),
         pytest.param({"metrics": [average("1s") | {"query": "up"}]}, id="a query of one's own"),
     ],
