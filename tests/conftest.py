@@ -21,6 +21,8 @@ import cluster
 from cluster import processes
 from kube.door import KubeDoor
 from tests import patience, shared, starting
+from tests.e2e import extender_world
+from tests.e2e.extender_world import World
 
 gc.disable()  # until all is imported
 processes.launch = starting.launched
@@ -50,6 +52,7 @@ SHARED = {
         "test_placements_real",
         "test_policy_events",
         "test_recording_rules",
+        "test_scores_real",
     ),
     "fleet": (
         "test_doctor",
@@ -160,6 +163,15 @@ def pytest_sessionfinish() -> None:
 def control_plane() -> cluster.Cluster:
     """Three fake nodes under a real apiserver, scheduler, controller-manager and Prometheus."""
     return shared.shared("control_plane", lambda: cluster.Cluster(nodes=3))
+
+
+@pytest.fixture(scope="module")
+def extender_plane(
+    control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> collections.abc.Iterator[World]:
+    """The same, lent, with the extender in charge."""
+    with extender_world.extending(control_plane, tmp_path_factory.mktemp("extender")) as world:
+        yield world
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ Each policy says the weights, thresholds and hot spots that its case depends on.
 """
 
 import collections
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from extender.state import cluster_view
 from tests import builders
 from tests.reports.register import Before, reported
-from tests.reports.test_placements import filtered, scores
+from tests.reports.test_placements import appears, filtered, scores
 from tests.unit.extender import worlds
 
 NOW = worlds.NOW
@@ -44,6 +45,23 @@ def read(
     windows = windows if isinstance(load, float) else load  # type: ignore[assignment]
     room = {"cpu": str(cores), "memory": f"{4 * cores}Gi", "pods": "1000"}
     world.nodes.node_changed(None, worlds.node(name, None if load is None else windows, **room))  # type: ignore[arg-type]
+
+
+def place(
+    world: cluster_view.ClusterView, count: int, *, every_seconds: float, **requests: str
+) -> collections.Counter[str]:
+    """Cycles of a kube-scheduler with no other scores, which draws lots among the best, each bound at once."""
+    lots, names = random.Random(7), sorted(world.nodes.loads().index)
+    spread = collections.Counter[str]()
+    for at in range(count):
+        now, name = NOW + every_seconds * at, f"job-{at}"
+        body = builders.pod_body(name, **requests)
+        appears(world, body, now)
+        points = scores(world, filtered(world, names, body, now), body, now)
+        node = lots.choice([one for one in sorted(points) if points[one] == max(points.values())])
+        spread[node] += 1
+        world.placements.pod_changed(None, worlds.bound(name, node, now, **requests), now)
+    return spread
 
 
 @reported(
@@ -108,3 +126,76 @@ def test_what_is_not_known_now_is_judged_by_its_maximum() -> None:
     world.nodes.node_changed(None, worlds.node("strict", {**peak, "cpu_avg_5m": 0.3}, thresholds='{"cpu_avg_5m": 0.2}'))
     assert filtered(world, ["cool", "unread", "hot", "strict"], builders.pod_body("new")) == ["cool"]
     assert filtered(world, ["unread", "hot"], builders.pod_body("new")) == ["hot"]
+
+
+@reported(
+    "scores",
+    "kubernetes/kubernetes#61607",
+    "k0sproject/k0s#2467",
+    situation="a new node joins four nodes at 55 %, and a queue of 20 pods is placed within 20 s",
+    expected="it takes more than any other, and is no hotter than they are when the pods run",
+    before=Before.RIGHT,
+)
+@pytest.mark.parametrize("spread", ["none", "stretch"])
+def test_a_new_node_is_not_flooded(spread: str) -> None:
+    nodes = {"new": 0.02, **{f"old-{at}": 0.55 for at in range(4)}}
+    placed = place(view_of(nodes, spread=spread), 20, every_seconds=1, cpu="500m", memory="64Mi")
+    then = {name: load + placed[name] * 0.35 / 8 for name, load in nodes.items()}
+    assert placed["new"] == max(placed.values())
+    assert then["new"] <= max(then.values()), then
+    assert then["new"] <= 0.65
+
+
+@reported(
+    "scores",
+    "koordinator-sh/koordinator#2076",
+    situation="the exporter of a node went away when the node was hot: its last reading is old, others have fresh ones",
+    expected="the old reading closes it for no pod; it scores as the middle of the others, and gets no more than they",
+    before=Before.RIGHT,
+)
+@pytest.mark.parametrize("spread", ["none", "stretch"])
+def test_a_node_whose_reading_is_old_is_neither_closed_nor_flooded(spread: str) -> None:
+    world = view_of({"a": 0.2, "b": 0.3, "c": 0.4}, spread=spread)
+    world.nodes.node_changed(None, worlds.node("old", worlds.load_text(worlds.HOT, NOW - 3 * 3600)))
+    placed = place(world, 12, every_seconds=30, cpu="250m", memory="64Mi")
+    assert placed["old"] <= placed["a"]
+    assert "old" in filtered(world, ["a", "b", "c", "old"], builders.pod_body("new"))
+
+
+@reported(
+    "scores",
+    "volcano-sh/volcano#2129",
+    situation="a node is idle by CPU, which is all that a score counts, and nearly full by memory",
+    expected="its score is that of its memory: the worse resource decides",
+    before=Before.RIGHT,
+)
+def test_a_node_full_of_memory_does_not_win_by_its_idle_cpu() -> None:
+    full = {**dict.fromkeys(worlds.IDLE, 0.02), "memory_avg_5m": 0.64, "memory_max_1h": 0.64}
+    points = scores(view_of({"full": full, "even": 0.45}), ["full", "even"], builders.pod_body("new"), NOW)
+    assert points["full"] < points["even"]
+
+
+@reported(
+    "scores",
+    "intel/platform-aware-scheduling#111",
+    situation="an extender gives 10 points to the best node and 9 to the next, however far apart their loads are",
+    expected="points are by load: a node at 60 % is 5 points behind one at 10 %, and with `stretch` ten",
+    before=Before.RIGHT,
+)
+@pytest.mark.parametrize(("spread", "difference"), [("none", 5), ("stretch", 10)])
+def test_points_are_as_far_apart_as_loads(spread: str, difference: int) -> None:
+    points = scores(view_of({"a": 0.1, "b": 0.6}, spread=spread), ["a", "b"], builders.pod_body("new"), NOW)
+    assert points["a"] - points["b"] == difference
+
+
+@reported(
+    "scores",
+    "koordinator-sh/koordinator#490",
+    situation="a rollout replaces every pod: windows still show those that ended, and the new ones count in full",
+    expected="nodes seem up to twice as loaded for a window: no pod waits, and they share the new pods",
+    before=Before.BY_CHOICE,
+)
+def test_a_rollout_that_counts_twice_for_a_window_leaves_no_pod_waiting() -> None:
+    nodes = {"a": 0.5, "b": 0.5, "c": 0.5}
+    placed = place(view_of(nodes, hotSpots=[]), 12, every_seconds=5, cpu="2", memory="64Mi")
+    assert placed == {"a": 4, "b": 4, "c": 4}

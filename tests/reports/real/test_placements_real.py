@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-import cluster
 from kube import kinds, objects
-from tests.contract.test_extender_scheduler import NODES, PENDING, POLICY, World
 from tests.e2e import waiting
-from tests.e2e.lent import lent
+from tests.e2e.extender_world import NODES, PENDING, POLICY, World
 from tests.reports.register import Before, reported
 
 pytestmark = pytest.mark.cluster
@@ -24,26 +22,12 @@ STAYS: dict[str, Any] = {  # a pod that takes ten minutes to end
 REPLICAS = 6
 
 
-@pytest.fixture(scope="module")
-def plane(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A control plane with three nodes and the extender in charge of them."""
-    with lent(control_plane) as running:
-        world = World(running, tmp_path_factory.mktemp("placements"))
-        try:
-            world.extender.start()
-            world.use_extender()
-            yield world
-        finally:
-            world.extender.stop()
-            world.door.close()
-
-
 @pytest.fixture
-def world(plane: World) -> Iterator[World]:
+def world(extender_plane: World) -> Iterator[World]:
     """The control plane as every test finds it."""
-    plane.reset()
-    yield plane
-    plane.obey(POLICY)
+    extender_plane.reset()
+    yield extender_plane
+    extender_plane.obey(POLICY)
 
 
 @pytest.fixture

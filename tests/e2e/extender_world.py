@@ -1,0 +1,157 @@
+"""A control plane whose nodes read what a test says, the extender beside it, and kube-scheduler asking that.
+
+Nodes are annotated by hand, so that suites need neither annotator nor Prometheus. `tests/conftest.py` has the fixture.
+"""
+
+import collections
+import contextlib
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+import cluster
+from kube import config, errors, kinds, objects
+from policy.contract import load_annotation
+from runtime import clock, reloading
+from tests.e2e import services, waiting
+from tests.e2e.lent import lent
+
+STANZA = services.ROOT / "deploy" / "scheduler" / "extender-stanza.yaml"
+NODES = ("node-0", "node-1", "node-2")
+METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_max_1h", "memory_max_1d")
+POLICY = """
+apiVersion: evenload.io/v1alpha1
+kind: LoadPolicy
+sync: {staleAfter: 1h}  # over what the slowest test takes: nobody renews the readings here
+"""
+PENDING = POLICY + "filter: {whenAllRejected: pending}\n"
+
+
+class World:
+    """A control plane whose nodes read what the test says, and the extender beside it."""
+
+    def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
+        self.cluster = running
+        self.door = config.connect(str(running.kubeconfig), None)
+        self.policy = directory / "policy.yaml"
+        self.policy.write_text(POLICY, encoding="utf-8")
+        self.arguments = ["--policy", str(self.policy), "--kubeconfig", str(running.kubeconfig), "--deadline", "90s"]
+        self.extender = services.Service("tests.e2e.patient_extender", self.arguments, directory)
+
+    def obey(self, policy: str) -> None:
+        """Put a policy in force and wait until the extender answers by it."""
+        self.policy.write_text(policy, encoding="utf-8")
+        wanted = reloading.content_hash(policy.encode())
+
+        def in_force() -> bool:
+            answer = self.extender.json("/nodes")
+            return isinstance(answer, dict) and answer["policy"] == wanted
+
+        waiting.eventually(in_force, 90, "the policy to be in force")
+
+    def use_extender(self, **changes: object) -> None:
+        """Restart the scheduler with the stanza we ship, pointed at our process; it waits for as long as that takes:
+        a pod that was scheduled without us, after a time-out, would say nothing about our answers.
+        """
+        stanza = yaml.safe_load(STANZA.read_text(encoding="utf-8"))["extenders"][0]
+        stanza |= {"urlPrefix": self.extender.url, "httpTimeout": "60s", **changes}
+        self.cluster.start_scheduler(extenders=[stanza])
+
+    def load(self, **cpu_ratio: float) -> None:
+        """Annotate nodes (node_0=0.9) and wait until the extender's view has them."""
+        for key, ratio in cpu_ratio.items():
+            values = {**dict.fromkeys(METRICS, 0.1), "cpu_avg_5m": ratio}
+            text = load_annotation.encode(load_annotation.Reading(clock.WallClock().now(), values))
+            body = {"metadata": {"annotations": {load_annotation.KEY: text}}}
+            self.door.merge_patch(kinds.NODES, key.replace("_", "-"), body)
+        waiting.eventually(lambda: self._shows(cpu_ratio), 90, f"the extender to see {cpu_ratio}", self.nodes)
+
+    def _shows(self, cpu_ratio: dict[str, float]) -> bool:
+        rows = {row["name"]: row for row in self.nodes()}
+        return all(rows[k.replace("_", "-")]["values"].get("cpu_avg_5m") == ratio for k, ratio in cpu_ratio.items())
+
+    def _counts_nothing(self) -> bool:
+        """Whether no placement counts in any window, of another test's pods or assumed."""
+        return not any(count for row in self.nodes() for count in row["hot"].values())
+
+    def counted(self, window: str) -> collections.Counter[str]:
+        """How many placements count on each node in a window; no node without any."""
+        return +collections.Counter({row["name"]: row["hot"][window] for row in self.nodes()})
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """The rows of GET /nodes."""
+        answer = self.extender.json("/nodes")
+        assert isinstance(answer, dict)
+        rows: list[dict[str, Any]] = answer["nodes"]
+        return rows
+
+    def create(self, prefix: str, count: int = 1, *, cpu: str = "10m", priority_class: str = "") -> None:
+        """Create bare pods at once."""
+        for at in range(count):
+            requests = {"cpu": cpu, "memory": "16Mi"}
+            spec: dict[str, object] = {
+                "terminationGracePeriodSeconds": 0,
+                "containers": [{"name": "main", "image": "pause", "resources": {"requests": requests}}],
+            }
+            if priority_class:
+                spec["priorityClassName"] = priority_class
+            self.door.create(kinds.PODS, {"metadata": {"name": f"{prefix}-{at}"}, "spec": spec}, namespace="default")
+
+    def admits(self, priority_class: str) -> bool:
+        """Whether the apiserver would take a pod of a priority class: its admission learns of a new one by a watch."""
+        spec = {"containers": [{"name": "main", "image": "pause"}], "priorityClassName": priority_class}
+        try:
+            self.door.create(
+                kinds.PODS, {"metadata": {"name": "asks"}, "spec": spec}, namespace="default", dry_run=True
+            )
+        except errors.Forbidden:
+            return False
+        return True
+
+    def pods(self, prefix: str = "") -> list[objects.Pod]:
+        """The pods there are."""
+        return [pod for pod in self.door.list(kinds.PODS, namespace="default").items if pod.name.startswith(prefix)]
+
+    def placed(self, prefix: str, count: int) -> collections.Counter[str]:
+        """Wait until so many are bound; how many each node got."""
+
+        def bound() -> list[objects.Pod]:
+            found = [pod for pod in self.pods(prefix) if pod.node_name]
+            return found if len(found) == count else []
+
+        return collections.Counter(
+            pod.node_name for pod in waiting.eventually(bound, 90, f"{count} pods {prefix}* to be bound")
+        )
+
+    def failure(self, pod: str) -> str:
+        """The note of the newest FailedScheduling event about a pod, "" without one."""
+        events = self.cluster.api.items("apis/events.k8s.io/v1/namespaces/default/events")
+        notes = [
+            event["note"]
+            for event in events
+            if event["regarding"]["name"] == pod and event["reason"] == "FailedScheduling"
+        ]
+        return notes[-1] if notes else ""
+
+    def reset(self) -> None:
+        """No pods, cool nodes, the extender running, the scheduler asking it."""
+        self.cluster.api.delete("api/v1/namespaces/default/pods")
+        waiting.eventually(lambda: not self.pods(), 90, "all pods to go")
+        waiting.eventually(self._counts_nothing, 90, "the extender to count no pod", self.nodes)
+        self.load(node_0=0.1, node_1=0.1, node_2=0.1)
+
+
+@contextlib.contextmanager
+def extending(control_plane: cluster.Cluster, directory: pathlib.Path) -> Iterator[World]:
+    """Lends a control plane with three nodes and puts the extender in charge of them."""
+    with lent(control_plane) as running:
+        world = World(running, directory)
+        try:
+            world.extender.start()
+            world.use_extender()
+            yield world
+        finally:
+            world.extender.stop()
+            world.door.close()
