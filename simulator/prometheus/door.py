@@ -43,7 +43,12 @@ class SimulatedPrometheus:
     """
 
     def __init__(
-        self, book: node_usage.UsageBook, clock: Clock, *, selector: str = "", own: Mapping[str, Window] | None = None
+        self,
+        book: node_usage.UsageBook,
+        clock: Clock,
+        *,
+        selector: str = "",
+        own: Mapping[str, Window | expressions.NoSeries] | None = None,
     ) -> None:
         self._book = book
         self._clock = clock
@@ -107,6 +112,8 @@ class SimulatedPrometheus:
     def _vector(self, question: expressions.Question, at_seconds: float) -> door.Answer:
         last = self._nodes.last_scrape(at_seconds)
         match question:
+            case expressions.NoSeries():
+                return door.Answer()
             case Window():
                 return self._of_nodes(self._nodes.value(question, at_seconds), at_seconds)
             case expressions.NodeTime():

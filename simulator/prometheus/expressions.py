@@ -48,7 +48,11 @@ class PodTime(NamedTuple):
     resource: str
 
 
-Question = Window | NodeTime | Scrapes | KnownShare | PodMean | PodTime
+class NoSeries(NamedTuple):
+    """A query of the policy's own for what is not played: a statistic that only its author knows, another resource."""
+
+
+Question = Window | NodeTime | Scrapes | KnownShare | PodMean | PodTime | NoSeries
 
 SHORTEST_SECONDS = 0.001  # that PromQL can say
 _DURATION = re.compile(r"([0-9]+)(ms|s)\b")
@@ -57,28 +61,27 @@ _PER_SECOND = {"s": 1, "ms": 1000}
 _PODS_MEAN = {load_metrics.CPU: pod_queries.cpu_cores, load_metrics.MEMORY: pod_queries.memory_bytes}
 
 
-def own(policy: LoadPolicy) -> dict[str, Window]:
+def own(policy: LoadPolicy) -> dict[str, Window | NoSeries]:
     """The policy's own `query` texts, each taken for what its metric says it measures, the recording rules' among them.
 
-    What such a query really measures is unknown without its Prometheus. One of a statistic that only its
-    author knows is not in it.
+    What such a query really measures is unknown without its Prometheus. One of a statistic that only its author knows,
+    or of another resource than CPU and memory, has no series.
     """
-    windows = {metric.query: window(metric) for metric in policy.metrics_in_force if metric.query is not None}
-    return {text: found for text, found in windows.items() if found is not None}
+    own_queries = ((metric.query, metric) for metric in policy.metrics_in_force)
+    return {text: window(metric) or NoSeries() for text, metric in own_queries if text is not None}
 
 
 def window(metric: load_metrics.Metric) -> Window | None:
-    """Returns the window that a metric measures; None for a query of the user's own."""
-    if not _is_built(metric.statistic):
+    """Returns the window that a metric measures; None for a query of the user's own, or of a resource of the user's."""
+    if metric.resource not in load_metrics.RESOURCES or not _is_built(metric.statistic):
         return None
     return Window(metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds)
 
 
 def unknown(policy: LoadPolicy) -> tuple[str, ...]:
-    """The names of the metrics that have no readings here: own queries of statistics that only their author knows."""
-    known = own(policy)
+    """The names of the metrics that have no readings here: own queries of which no window is known."""
     return tuple(
-        metric.name for metric in policy.metrics_in_force if metric.query is not None and metric.query not in known
+        metric.name for metric in policy.metrics_in_force if metric.query is not None and window(metric) is None
     )
 
 
@@ -90,9 +93,9 @@ def _is_built(statistic: str) -> bool:
 
 
 class Book:
-    """Meanings by text. `selector` is what node queries carry, `own` further texts that mean a window of a node."""
+    """Meanings by text. `selector` is what node queries carry, `own` further texts and what they mean."""
 
-    def __init__(self, selector: str = "", own: Mapping[str, Window] | None = None) -> None:
+    def __init__(self, selector: str = "", own: Mapping[str, Window | NoSeries] | None = None) -> None:
         self._selector = selector
         self._meanings: dict[str, Question] = dict(own or {})
 

@@ -1,14 +1,15 @@
 """Under what a scenario happens: the policy, the seed, which services run, and what is broken when.
 
-`world.run` takes a `Setup`. The policy that the services get is the one under test with two changes that a run in
-steps needs; both are sentences among an outcome's assumptions (`notes`), where they change anything.
+`world.run` takes a `Setup`. The policy that the services get is the one under test with the changes that a run in
+steps needs, and without lines of what is not played; each is a sentence among an outcome's assumptions (`notes`).
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from typing import Final, NamedTuple
 
 from policy.schema import load_policy, node_pools, units
+from policy.schema.descheduler_section import Band
 from policy.schema.load_policy import LoadPolicy
 from runtime.clock import Clock
 from simulator.apiserver import ApiServer
@@ -83,19 +84,34 @@ def in_force(setup: Setup, step_seconds: float) -> LoadPolicy:
             "stale_after_seconds": max(sync.stale_after_seconds, STALE_PERIODS * period_seconds),
         }
     )
-    changes: dict[str, object] = {"interval_seconds": max(descheduler.interval_seconds, step_seconds)}
-    updated: dict[str, object] = {}
+    silent = expressions.unknown(given)
+    changes: dict[str, object] = {
+        "interval_seconds": max(descheduler.interval_seconds, step_seconds),
+        "thresholds": _answered(descheduler.thresholds, silent),
+    }
     if setup.enforce:
         changes["mode"] = "Enforce"
-        updated["pools"] = tuple(map(_enforcing, given.pools))
-    updated |= {"sync": stretched, "descheduler": descheduler.model_copy(update=changes)}
+    updated: dict[str, object] = {
+        "sync": stretched,
+        "descheduler": descheduler.model_copy(update=changes),
+        "pools": tuple(_in_force_on(pool, setup, silent) for pool in given.pools),
+    }
     if given.extender.mode != "Enforce":  # a run shows what the policy would do
         updated["extender"] = load_policy.Extender()
     return given.model_copy(update=updated)
 
 
-def _enforcing(pool: node_pools.Pool) -> node_pools.Pool:
-    return pool.model_copy(update={"descheduler": pool.descheduler.model_copy(update={"mode": None})})
+def _in_force_on(pool: node_pools.Pool, setup: Setup, silent: Container[str]) -> node_pools.Pool:
+    """The pool without lines of metrics that have no readings, and with the policy's mode where that is enforced."""
+    changes: dict[str, object] = {"thresholds": _answered(pool.descheduler.thresholds, silent)}
+    if setup.enforce:
+        changes["mode"] = None
+    return pool.model_copy(update={"descheduler": pool.descheduler.model_copy(update=changes)})
+
+
+def _answered(bands: Mapping[str, Band], silent: Container[str]) -> dict[str, Band]:
+    """The lines of metrics that have readings: a line of another would hold every pod where it is."""
+    return {name: band for name, band in bands.items() if name not in silent}
 
 
 def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
@@ -126,5 +142,5 @@ def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
 def unanswered(policy: LoadPolicy) -> tuple[str, ...]:
     """A sentence about the policy's metrics that have no readings in a simulation, if there are any."""
     names = ", ".join(expressions.unknown(policy))
-    what = "is not known to the simulation (a statistic of the policy's own)"
-    return (f"What the queries of {names} would give {what}: they have no readings.",) * bool(names)
+    what = "is not known to the simulation (a statistic or a resource of the policy's own)"
+    return (f"What the queries of {names} would give {what}: they have no readings and no lines.",) * bool(names)

@@ -72,8 +72,16 @@ def test_a_query_of_the_policys_own_is_taken_for_what_its_metric_says() -> None:
     assert book.meaning(recorded) == Window("cpu", "max", 3600.0, 300.0)
 
 
-def test_a_query_whose_statistic_nobody_knows_stays_unknown() -> None:
-    entry = {"name": "cpu_trend", "resource": "cpu", "statistic": "trend", "window": "1h", "query": "my:cpu_trend"}
-    book = expressions.Book(own=expressions.own(load_policy.LoadPolicy.of({"metrics": [entry]})))
-    with pytest.raises(errors.BadQuery, match="my:cpu_trend"):
-        book.meaning("my:cpu_trend")
+@pytest.mark.parametrize(
+    ("resource", "statistic"),
+    [
+        pytest.param("cpu", "trend", id="a statistic that only its author knows"),
+        pytest.param("disk", "avg", id="another resource"),
+        pytest.param("production-cpu", "max", id="another resource, by its maximum"),
+    ],
+)
+def test_a_query_for_what_is_not_played_has_no_series(resource: str, statistic: str) -> None:
+    entry = {"name": "own_1h", "resource": resource, "statistic": statistic, "window": "1h", "query": "my:own"}
+    policy = load_policy.LoadPolicy.of({"metrics": [entry]})
+    assert expressions.unknown(policy) == ("own_1h",)
+    assert expressions.Book(own=expressions.own(policy)).meaning("my:own") == expressions.NoSeries()

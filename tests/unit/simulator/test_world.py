@@ -168,12 +168,26 @@ def test_who_waits_in_vain_until_it_leaves_found_no_node() -> None:
     assert len(found.unplaced) == 3
 
 
-@pytest.mark.parametrize(("statistic", "is_named"), [("mine", True), ("avg", False)])
-def test_a_metric_that_the_simulation_cannot_know_is_named(statistic: str, is_named: bool) -> None:
-    own = {"name": "load1", "resource": "cpu", "statistic": statistic, "window": "5m", "query": "node_load1"}
+@pytest.mark.parametrize(
+    ("resource", "statistic", "is_named"), [("cpu", "mine", True), ("disk", "avg", True), ("cpu", "avg", False)]
+)
+def test_a_metric_that_the_simulation_cannot_know_is_named(resource: str, statistic: str, is_named: bool) -> None:
+    own = {"name": "load1", "resource": resource, "statistic": statistic, "window": "5m", "query": "node_load1"}
     policy = load_policy.LoadPolicy.of({"metrics": [own], "score": {"weights": {"load1": 1.0}}})
     found = lived(worlds.misleading(hours=0.5), policy=policy)
     assert any("What the queries of load1 would give is not known" in one for one in found.assumptions) is is_named
+
+
+def test_lines_of_a_resource_that_is_not_played_leave_relief_as_it_is(crowded: outcome.Outcome) -> None:
+    """Such a resource has no readings; no run may fail for it, and no node may be judged by its memory instead."""
+    queries = {"query": "disk:node", "podQuery": "disk:pod"}
+    own = {"name": "disk_5m", "resource": "disk", "statistic": "avg", "window": "5m", **queries}
+    low = {"disk_5m": {"evictAbove": 0.01, "evictUntil": 0.005}}
+    lines = {**POLICY.as_file()["descheduler"]["thresholds"], **low}  # type: ignore[index]
+    closed = {"thresholds": {**POLICY.filter.thresholds, "disk_5m": 0.005}}
+    policy = load_policy.LoadPolicy.of({"metrics": [own], "filter": closed, "descheduler": {"thresholds": lines}})
+    found = lived(worlds.misleading(min_available=3), policy=policy)
+    assert [(one.node, one.metric) for one in found.moved] == [(one.node, one.metric) for one in crowded.moved]
 
 
 def test_where_no_placement_was_judged_there_is_no_ratio() -> None:
