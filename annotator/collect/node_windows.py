@@ -21,7 +21,7 @@ from policy import metrics as load_metrics
 from policy.contract.load_annotation import Reading, Windows
 from policy.metrics import Metric
 from policy.rules import sample_windows
-from policy.rules.sample_windows import Samples
+from policy.rules.sample_windows import Average, Samples
 
 BUCKETS: Final = 60  # of an hour a minute each, of a day 24 min each
 
@@ -66,8 +66,8 @@ class NodeWindows:
         self._uids, self._rows = fleet.uids, {name: row for row, name in enumerate(fleet.names)}
 
     def resume(self, carried: Mapping[str, Carried], *, now_seconds: float) -> None:
-        """Goes on from what stands on nodes, where that is newer than what is known here: an average is a sample as
-        long as its window, a maximum the average of its time. Readings that do not say when that was are left out.
+        """Goes on from what stands on nodes, where that is newer than what is known here: averages are samples as
+        long as their windows, a maximum the average of its time. Readings that do not say when that was are left out.
         """
         self._note_peaks(now_seconds)  # which brings all buckets to this time
         newest_seconds = self._samples.newest_seconds()
@@ -80,14 +80,13 @@ class NodeWindows:
             self._resume_node(row, reading, reading.windows, confirmed_seconds)
 
     def _resume_node(self, row: int, reading: Reading, windows: Windows, confirmed_seconds: float) -> None:
-        averages = _current_averages(self._metrics)
-        self._samples.resume(
-            row,
-            at_seconds=confirmed_seconds,
-            span_seconds=max((one.averaging_seconds for one in averages if one is not None), default=0.0),
-            values=[reading.values.get(one.name, math.nan) if one is not None else math.nan for one in averages],
-            since_seconds=min(windows.since_seconds, confirmed_seconds),
-        )
+        averages = [
+            Average(load_metrics.RESOURCES.index(one.resource), one.window_seconds, reading.values[one.name])
+            for one in self._metrics
+            if one.statistic == load_metrics.AVERAGE and one.name in reading.values
+        ]
+        since_seconds = min(windows.since_seconds, confirmed_seconds)
+        self._samples.resume(row, averages, at_seconds=confirmed_seconds, since_seconds=since_seconds)
         for metric, peaks in self._peaks.items():
             at_seconds, ratio = windows.peaks.get(metric.name), reading.values.get(metric.name)
             if at_seconds is None or ratio is None:
@@ -163,9 +162,3 @@ def _time_seconds(metric: Metric, newest: int, held: Floats) -> float:
     """The beginning of the bucket with the highest average."""
     number = newest - (newest - int(np.nanargmax(held))) % BUCKETS
     return number * metric.window_seconds / BUCKETS
-
-
-def _current_averages(metrics: Sequence[Metric]) -> list[Metric | None]:
-    """The first average of each resource."""
-    averages = [metric for metric in metrics if metric.statistic == load_metrics.AVERAGE]
-    return [next((one for one in averages if one.resource == name), None) for name in load_metrics.RESOURCES]

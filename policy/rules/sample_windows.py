@@ -9,6 +9,7 @@
 * Memory does not grow: a row has so many slots. A sample that comes sooner than a slot is long is merged into it.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -67,6 +68,14 @@ class Samples(NamedTuple):
     values: Floats
 
 
+class Average(NamedTuple):
+    """The average of a column over its window."""
+
+    column: int
+    window_seconds: float
+    ratio: float
+
+
 class _Table(NamedTuple):
     """All state by row; NaN where there is nothing."""
 
@@ -123,17 +132,19 @@ class SampleWindows:
         # Two slots in a row are longer than one may be, so that all of them hold the longest average.
         self._slot_seconds = 2 * longest_seconds / self._slots
 
-    def resume(
-        self, row: int, *, at_seconds: float, span_seconds: float, values: Sequence[float], since_seconds: float
-    ) -> None:
-        """The row has this one sample, and is observed since then."""
+    def resume(self, row: int, averages: Sequence[Average], *, at_seconds: float, since_seconds: float) -> None:
+        """The row has the samples that these averages of one moment make, and is observed since then."""
         table = self._table
-        for column in (table.at_seconds, table.span_seconds, table.values):
-            column[row] = np.nan
-        table.slot[row] = 0
-        table.at_seconds[row, 0], table.span_seconds[row, 0], table.values[row, 0] = at_seconds, span_seconds, values
-        table.newest_seconds[row], table.newest[row] = at_seconds, values
-        table.since_seconds[row] = since_seconds
+        for array in (table.at_seconds, table.span_seconds, table.values, table.newest):
+            array[row] = np.nan
+        spans = sorted({one.window_seconds for one in averages})[: self._slots]
+        for back, (begin, end) in enumerate(itertools.pairwise((0.0, *spans))):
+            table.at_seconds[row, -back], table.span_seconds[row, -back] = at_seconds - begin, end - begin
+            for column in range(table.values.shape[2]):
+                table.values[row, -back, column] = _between([one for one in averages if one.column == column], end)
+        table.slot[row], table.newest_seconds[row], table.since_seconds[row] = 0, at_seconds, since_seconds
+        if spans:
+            table.newest[row] = table.values[row, 0]
 
     def add(self, samples: Samples, *, now_seconds: float) -> None:
         """Takes the samples that are newer than those before."""
@@ -198,6 +209,23 @@ class SampleWindows:
     def since_seconds(self) -> Floats:
         """Since when each row is observed without a gap of five minutes [rows]; NaN where it is not."""
         return self._table.since_seconds
+
+
+def _between(averages: Sequence[Average], end_seconds: float) -> float:
+    """The mean of what is older than all averages over less than `end_seconds` and in the next longer one; NaN where
+    none is as long: `(W_2 * a_2 - W_1 * a_1) / (W_2 - W_1)`.
+    """
+    shorter = max((one for one in averages if one.window_seconds < end_seconds), key=_window, default=None)
+    longer = min((one for one in averages if one.window_seconds >= end_seconds), key=_window, default=None)
+    if longer is None:
+        return np.nan
+    known_seconds, known = (0.0, 0.0) if shorter is None else (shorter.window_seconds, shorter.ratio)
+    rest = longer.window_seconds * longer.ratio - known_seconds * known
+    return max(0.0, rest / (longer.window_seconds - known_seconds))
+
+
+def _window(average: Average) -> float:
+    return average.window_seconds
 
 
 def nothing(*shape: int) -> Floats:

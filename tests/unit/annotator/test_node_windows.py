@@ -51,7 +51,7 @@ class Bench:
 
     def carried(self, name: str = "a") -> dict[str, Carried]:
         """What a node would carry now."""
-        values = {one.name: self.value(one, name) for one in metrics.BUILT_IN}
+        values = {one.name: self.value(one, name) for one in self.windows.metrics}
         held = {metric: ratio for metric, ratio in values.items() if ratio is not None}
         return {name: Carried(Reading(self.now, held, windows=self.windows.extent(name)), self.now)}
 
@@ -155,6 +155,24 @@ def test_a_restart_goes_on_from_what_the_node_carries(bench: Bench) -> None:
     assert extent.since_seconds == NOW
     after.run(HOUR - 1500, 0.3)
     assert (after.value(CPU_1H), after.value(CPU_1D)) == (0.3, 0.9), "a peak keeps its time, however often one restarts"
+
+
+@pytest.mark.parametrize("hour_first", [False, True])
+def test_a_restart_goes_on_from_averages_over_different_windows(bench: Bench, hour_first: bool) -> None:
+    hour = Metric("cpu_avg_1h", "cpu", "avg", HOUR, HOUR)
+    every = (hour, *metrics.BUILT_IN) if hour_first else (*metrics.BUILT_IN, hour)
+    bench.live("a", metrics_in_force=every)
+    bench.run(HOUR - 300, 0.3)
+    bench.run(300, 0.9)
+    after = Bench()
+    after.live("a", metrics_in_force=every)
+    after.now = bench.now
+    after.windows.resume(bench.carried(), now_seconds=after.now)
+    for one in (CPU, hour, MEMORY):
+        assert after.value(one) == pytest.approx(bench.value(one), abs=0.001)
+    after.run(1800, 0.3)
+    assert after.value(CPU) == 0.3
+    assert after.value(hour) == pytest.approx(0.35, abs=0.01), "five of these minutes were hot, not thirty"
 
 
 def test_restarts_do_not_prolong_a_peak(bench: Bench) -> None:
