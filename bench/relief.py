@@ -36,7 +36,6 @@ CONTESTANTS: Final = (
     Contestant("no descheduler", sections={}),
     *(_lines(until_ratio) for until_ratio in (0.65, 0.70, 0.75)),
     _lines(0.70, overloadedFor="90s"),
-    Contestant("makeRoom", sections={"descheduler": {"makeRoom": {}}}, relieves=True),
 )
 
 

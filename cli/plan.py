@@ -24,9 +24,7 @@ ROOMS_SHOWN: Final = 3
 
 
 class Overload(msgspec.Struct, frozen=True):
-    """One metric of a node over its line; `since` is null while an earlier relief goes on. A node that is under its
-    lines and makes room has the pod that it is for.
-    """
+    """One metric of a node over its line; `since` is null while an earlier relief goes on."""
 
     metric: str
     value_ratio: float
@@ -34,7 +32,6 @@ class Overload(msgspec.Struct, frozen=True):
     target_ratio: float
     projected_ratio: float
     since: str | None = None
-    room_for: str | None = None
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -166,7 +163,7 @@ def main(
 
 def _refuse_unknown(names: collections.abc.Iterable[str], plan: Plan) -> None:
     """Ends with code 2 for a node that the plan does not know; one that takes pods is there and not overloaded."""
-    overloaded = {node.node for node in plan.nodes}  # or makes room
+    overloaded = {node.node for node in plan.nodes}
     known = overloaded | {room.node for room in plan.headroom.destinations}
     for name in names:
         if name not in known:
@@ -238,8 +235,6 @@ def _overload(over: Overload) -> str:
     after = f", then {answers.percent(over.projected_ratio)}" if over.projected_ratio != over.value_ratio else ""
     lines = f"{100 * over.threshold_ratio:g}%, until {100 * over.target_ratio:g}%"
     sign = ">" if over.value_ratio > over.threshold_ratio else "<="
-    if over.room_for:
-        return f"{over.metric} {answers.percent(over.value_ratio)}, makes room for {over.room_for}{after}"
     return f"{over.metric} {answers.percent(over.value_ratio)} {sign} {lines}, {since}{after}"
 
 

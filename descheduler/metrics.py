@@ -179,7 +179,7 @@ class Telemetry:
         for cause, count in collections.Counter(cause for plan in plans for cause in plan.causes).items():
             self._candidates.labels(str(cause)).set(count)
         nodes = [node for plan in plans for node in plan.nodes]
-        self._overloaded.set(sum(1 for node in nodes if not node.makes_room))
+        self._overloaded.set(len(nodes))
         self._unreplaced.set(sum(len(plan.unreplaced or ()) for plan in plans) if nodes else math.nan)
         self._left.labels("hour").set(hour_left)
 

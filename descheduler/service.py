@@ -23,7 +23,7 @@ from descheduler.ledger.database import LedgerCorrupt, LedgerError, LedgerReplac
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Run
 from descheduler.metrics import Telemetry
-from descheduler.planning import breakers, mean_lines, overload, planner, room
+from descheduler.planning import breakers, mean_lines, overload, planner
 from descheduler.planning.breakers import Breaker
 from descheduler.planning.overload import Memory, Overload
 from descheduler.planning.plans import EvictionPlan, NodePlan
@@ -150,8 +150,7 @@ class Service:
         overloads = overload.confirmed(memory, node_usage, policies, now_seconds=now_seconds)
         until_seconds = self._parts.clock.monotonic() + overload.bridged_seconds(policy)
         names = frozenset(one.node for one in overloads)
-        names |= room.nodes_to_read(view.nodes, node_usage, policies, names, now_seconds=now_seconds)
-        source.follow(memory.nodes | names, until_seconds=until_seconds)
+        source.follow(memory.nodes, until_seconds=until_seconds)
         taken = reader.snapshot(view, node_usage, policies.whole, names, now_seconds=now_seconds)
         return RunInput(taken, policies, lines, memory, overloads)
 
@@ -315,8 +314,7 @@ class Service:
         for cut in cuts:
             parts.telemetry.cut_short(cut.reason)
         parts.telemetry.carried_out(outcomes, report.run.mode)
-        evicted = [one.eviction.overload for one in outcomes if one.result == "evicted"]
-        moved = [one for one in evicted if not one.room_for]
+        moved = [one.eviction.overload for one in outcomes if one.result == "evicted"]
         if moved and self._memory is not None:
             keys = [(one.node, one.metric) for one in moved]
             self._memory = overload.with_relief(self._memory, keys, now_seconds=planned.at_seconds)
@@ -350,8 +348,7 @@ class Service:
             for node in plan.nodes:
                 self._complain(eviction_events.stuck(node, run, run_evicts=bool(plan.evictions)), node, run)
             mode = run.mode if not one.why else f"{run.mode} ({one.why})"
-            overloaded = sum(1 for node in plan.nodes if not node.makes_room)
-            log.info("run", summary=summary, overloaded=overloaded, mode=mode, run=run.run)
+            log.info("run", summary=summary, overloaded=len(plan.nodes), mode=mode, run=run.run)
         self.last = report
 
     def _complain(self, draft: eviction_events.EventDraft | None, node: NodePlan, run: Run) -> None:

@@ -33,7 +33,6 @@ class Reason(enum.StrEnum):
     """Why an Event was written: public names, read aloud in review, never changed."""
 
     NODE_OVERLOADED = "NodeOverloaded"  # a pod was evicted (or would be), because its node is over its line
-    NODE_MAKES_ROOM = "NodeMakesRoom"  # the same, so that its node takes a pod that no node takes
     EVICTION_BLOCKED_BY_PDB = "EvictionBlockedByPDB"  # a budget allows none now
     EVICTION_LOOP = "EvictionLoop"  # the replacement came back to the node it left
     NO_FITTING_NODE = "NoFittingNode"  # an overloaded node, and nowhere for its pods to go

@@ -61,7 +61,6 @@ SHARED = {
         "test_rights",
         "test_undecodable_objects",
     ),
-    "four nodes": ("test_make_room",),
     "image": ("test_fifteen_minutes", "test_image"),
     "kubectl": ("test_helm", "test_krew", "test_kustomize"),
     "metrics-server": ("test_metrics_server", "test_without_prometheus"),

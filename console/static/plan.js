@@ -10,7 +10,6 @@ const unfolded = new Set()
 function overload(one) {
   const since = one.since ? `for ${age(now() - seconds(one.since))}` : 'relief goes on'
   const after = one.projected_ratio !== one.value_ratio ? `, ${percent(one.projected_ratio)} after this plan` : ''
-  if (one.room_for) return `${one.metric} ${percent(one.value_ratio)}, makes room for ${one.room_for}${after}`
   return `${one.metric} ${percent(one.value_ratio)}, line ${percent(one.threshold_ratio)}, relieved until ${percent(one.target_ratio)} (${since})${after}`
 }
 

@@ -102,9 +102,7 @@ def figures(eviction: Eviction, run: Run) -> str:
 
 
 def reading(over: Overload) -> str:
-    """The reading beside its line: "memory_avg_5m 0.87 > 0.80"; of a node that makes room the pod that it is for."""
-    if over.room_for:
-        return f"room for {over.room_for}: {over.metric} {over.value_ratio:.2f}"
+    """The reading beside its line: "memory_avg_5m 0.87 > 0.80"."""
     sign = ">" if over.value_ratio > over.evict_above_ratio else "relieving, line"
     return f"{over.metric} {over.value_ratio:.2f} {sign} {over.evict_above_ratio:.2f}"
 
@@ -114,23 +112,17 @@ def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[EventDraft, ...]:
     from_pod, from_node = events.reference(kinds.PODS, eviction.pod), events.reference(kinds.NODES, node)
     decision = {DECISION: json.dumps(structured(eviction, run), separators=(",", ":"))}
     prefix, shown = PREFIX[run.mode], figures(eviction, run)
-    reason = reason_of(eviction.overload)
     note = f"{prefix}{shown}"
     named = f"{prefix}{eviction.pod.key} {'would be evicted' if prefix else 'evicted'}: {shown}"
     said = [
-        EventDraft(reason, note, from_pod, from_node, annotations=decision),
-        EventDraft(reason, named, from_node, from_pod),
+        EventDraft(Reason.NODE_OVERLOADED, note, from_pod, from_node, annotations=decision),
+        EventDraft(Reason.NODE_OVERLOADED, named, from_node, from_pod),
     ]
     if (workload := eviction.workload) is not None:
         version = workload.api_version or API_VERSIONS.get(workload.kind, "")
         owner = Reference(workload.kind, workload.name, workload.namespace, workload.uid, version)
-        said.append(EventDraft(reason, named, owner, from_pod))
+        said.append(EventDraft(Reason.NODE_OVERLOADED, named, owner, from_pod))
     return tuple(said)
-
-
-def reason_of(over: Overload) -> Reason:
-    """The Event's reason: NodeOverloaded or NodeMakesRoom."""
-    return Reason.NODE_MAKES_ROOM if over.room_for else Reason.NODE_OVERLOADED
 
 
 def unconfirmed(row: Row) -> tuple[EventDraft, ...]:
@@ -185,7 +177,7 @@ def stuck(plan: NodePlan, run: Run, *, run_evicts: bool = False) -> EventDraft |
     `run_evicts`: pods leave other nodes in this run, and their replacements are waited for next.
     """
     reason = stuck_reason(one.verdict.cause for one in plan.candidates)
-    if plan.chosen or plan.left_alone or plan.makes_room:
+    if plan.chosen or plan.left_alone:
         return None
     if reason is None or (run_evicts and reason is Reason.REPLACEMENTS_NOT_READY):
         return None
@@ -241,6 +233,5 @@ def structured(eviction: Eviction, run: Run) -> dict[str, object]:
         "projected": round(eviction.projected_ratio, 4),
         "destination": eviction.destination,
         "workload": str(eviction.workload or ""),
-        **({"room_for": eviction.overload.room_for} if eviction.overload.room_for else {}),
         **({"pool": eviction.pool} if eviction.pool else {}),
     }

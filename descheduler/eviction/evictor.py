@@ -105,13 +105,12 @@ class Evictor:
         call = call_for(terms.run.mode, self._door)
         nodes = {one.node.name: one.node for one in plan.nodes}
         spent: set[tuple[str, str]] = set()
-        unmade: set[str] = set()  # large pods, by key, whose first small pod stayed
         outcomes: list[EvictionOutcome] = []
         in_a_row = 0
         hinted: dict[str, str | None] = {name: node.annotations.get(relief_hint.KEY) for name, node in nodes.items()}
         for eviction in plan.evictions:
             budget = (eviction.pod.namespace, eviction.budget)
-            if (eviction.budget and budget in spent) or eviction.overload.room_for in unmade:
+            if eviction.budget and budget in spent:
                 continue
             if not terms.may_go_on():
                 log.info("run cut short", run=terms.run.run, left=len(plan.evictions) - len(outcomes))
@@ -122,8 +121,6 @@ class Evictor:
             self._tell(outcome, nodes[eviction.overload.node], terms.run)
             if outcome.result == "refused":
                 spent.add(budget)
-            if eviction.overload.room_for and not outcome.accepted:
-                unmade.add(eviction.overload.room_for)
             in_a_row = in_a_row + 1 if outcome.told.trouble else 0
             if in_a_row == api_results.MOST_IN_A_ROW:
                 log.warning("run ended, evictions in a row without effect", count=in_a_row, run=terms.run.run)
@@ -148,10 +145,7 @@ class Evictor:
             message=told.message,
             run=run.run,
         )
-        over = eviction.overload
-        why = eviction_events.reading(over) if over.room_for else ""
-        message = "; ".join(filter(None, (told.message, why)))
-        self._ledger.decide(row_id, told.result, status=told.status, message=message, at_seconds=self._clock.now())
+        self._ledger.decide(row_id, told.result, status=told.status, message=told.message, at_seconds=self._clock.now())
         return EvictionOutcome(eviction, row_id, told)
 
     def _call(self, eviction: Eviction, terms: ExecutionContext, call: Call) -> EvictionResult:

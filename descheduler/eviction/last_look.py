@@ -110,9 +110,7 @@ class LastLook:
         name, allocatable = node.name, node.allocatable
         usages = self._usages()
         now = dataclasses.replace(self.planned, node_usage=usages, at_seconds=self.clock.now())
-        before_ratios, ratios = (
-            destinations.judged_ratios(one, name, self.policy, eviction.destination_left) for one in (self.planned, now)
-        )
+        before_ratios, ratios = (destinations.judged_ratios(one, name, self.policy) for one in (self.planned, now))
         resources = usage.resources_of(self.policy)
         for metric, band in self.policy.on_node(node.labels).descheduler.thresholds.items():
             if metric not in ratios:

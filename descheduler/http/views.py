@@ -101,7 +101,6 @@ def eviction(choice: Eviction, mode: str) -> dict[str, object]:
         "mode": mode,
         "metric": choice.overload.metric,
         "value_ratio": _rounded(choice.overload.value_ratio),
-        "room_for": choice.overload.room_for or None,
         "threshold_ratio": _rounded(choice.overload.evict_above_ratio),
         "target_ratio": _rounded(choice.overload.evict_until_ratio),
         "before_ratio": _rounded(choice.before_ratio),
@@ -128,7 +127,6 @@ def node(relief: NodePlan, mode: str) -> dict[str, object]:
             {
                 "metric": over.metric,
                 "value_ratio": _rounded(over.value_ratio),
-                "room_for": over.room_for or None,
                 "threshold_ratio": _rounded(over.evict_above_ratio),
                 "target_ratio": _rounded(over.evict_until_ratio),
                 "since": None if over.since_seconds is None else clock.to_rfc3339(over.since_seconds),

@@ -43,8 +43,6 @@ def history(ledger_rows: LedgerRows, *, now_seconds: float, window_seconds: floa
     return History(
         in_last_hour=len(lately),
         last_hour_by_node=collections.Counter(row.node for row in lately),
-        rooms_in_last_hour=sum(row.made_room for row in lately),
-        last_room_at_seconds=max((row.intended_at_seconds for row in counted if row.made_room), default=None),
         last_by_workload={row.workload_uid: row.intended_at_seconds for row in counted},
         last_by_node={row.node: row.intended_at_seconds for row in counted},
         returned=collections.Counter(
@@ -120,8 +118,6 @@ def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[Relieved, 
     """The evictions by node, with the load that the node had afterwards."""
     found: dict[str, list[Relieved]] = collections.defaultdict(list)
     for row in done:
-        if row.made_room:  # the load that comes instead of the pod says nothing about its going
-            continue
         looks = tuple(
             (row.at_seconds + LOOK_BACKS[column], getattr(row, column)) for column in prediction_errors.JUDGED
         )
@@ -133,7 +129,7 @@ def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[Relieved, 
 
 def _departed(row: Row) -> EvictedPod:
     gone_at_seconds = row.gone_at_seconds if row.gone_at_seconds is not None else row.intended_at_seconds
-    return EvictedPod(row.node, row.pod_uid, gone_at_seconds, *_measured(row), made_room=row.made_room)
+    return EvictedPod(row.node, row.pod_uid, gone_at_seconds, *_measured(row))
 
 
 def _measured(row: Row) -> Measured:

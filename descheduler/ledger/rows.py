@@ -94,11 +94,6 @@ class Row(NamedTuple):
     destination_30m_ratio: float | None = None
     disruption: str | None = None  # the reason of the pod's condition DisruptionTarget, seen while it left
 
-    @property
-    def made_room(self) -> bool:
-        """True for an eviction that made room: no pod is evicted for the load of a node at or under its target line."""
-        return self.before_ratio <= self.target_ratio
-
 
 class RecordedEvent(NamedTuple):
     """An Event as it was posted: the cluster drops its own after an hour."""

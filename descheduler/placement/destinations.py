@@ -7,8 +7,7 @@ descheduler line
 
     max(u_m, u_peak) + committed + expected of recent pods + pod / allocatable  <=  evictUntil_m
 
-with u_peak the hourly maximum of the resource, by the lines of the node's pool, where it has one; maxima without the
-pods that made room (`placement.made_room`).
+with u_peak the hourly maximum of the resource, by the lines of the node's pool, where it has one.
 
 Coolest first, so that the load spreads as the scheduler would spread it. A node without a fresh reading of every such
 metric never qualifies, and none does for a pod with device claims, which only kube-scheduler can check.
@@ -20,12 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from descheduler.placement import load_filter, made_room, open_nodes
+from descheduler.placement import load_filter, open_nodes
 from descheduler.placement.load_filter import Floats
-from descheduler.placement.made_room import Ratios
 from descheduler.placement.planned_cluster import PlannedCluster, PodFit
 from descheduler.snapshot import usage
-from descheduler.snapshot.eviction_history import History, Measured
+from descheduler.snapshot.eviction_history import Measured
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import PodUsage, Resource
@@ -68,7 +66,7 @@ class Destinations:
         policies: NodePolicies,
         *,
         excluded: collections.abc.Collection[str],
-        history: History,
+        landed: collections.abc.Mapping[str, Measured],
     ) -> None:
         policy = policies.whole
         self._bands = policy.descheduler.thresholds
@@ -77,15 +75,13 @@ class Destinations:
         peaks = peaks_of(policy)
         every = {node.metadata.name: node for node in taken.nodes}
         valid = {name: _valid(taken, name, policy) for name in every}
-        self._left = left = made_room.left_ratios(taken, policy, history.departed)
-        without = {name: made_room.without(ratios, left.get(name, {})) for name, ratios in valid.items()}
-        judged = {name: _judged(ratios, peaks) for name, ratios in without.items()}
+        judged = {name: _judged(ratios, peaks) for name, ratios in valid.items()}
         closed = {name: self._closed(node, judged[name], excluded) for name, node in every.items()}
         self._out = {name: why for name, why in closed.items() if why}
         self._nodes = [every[name] for name in sorted(every) if not closed[name]]
         self._positions = {node.name: position for position, node in enumerate(self._nodes)}
         self._rows = self._cluster.columns.rows_of(list(self._positions))
-        expected = expected_ratios(self._nodes, taken, policy, history.landed)
+        expected = expected_ratios(self._nodes, taken, policy, landed)
         self._filter = load_filter.LoadFilter(self._nodes, expected, valid, policy)
         columns = {metric.name: column for column, metric in enumerate(policy.metrics_in_force)}
         held = [[judged[name][metric] for metric in self._bands] for name in self._positions]
@@ -107,42 +103,11 @@ class Destinations:
             return Destination("", +reasons)
         fit = self._cluster.fit(pod)
         for position in candidates:
-            if self._nodes[position].name == pod.node_name:  # one that makes room leaves an open node
-                continue
             why = self._why_not(position, fit)
             if not why:
                 return Destination(self._nodes[position].name, {})
             reasons[why] += 1
         return Destination("", +reasons)
-
-    def fit(self, pod: Pod) -> PodFit:
-        """The pod with the rules of kube-scheduler that keep it off nodes, for `takes_without`."""
-        return self._cluster.fit(pod)
-
-    def takes_without(
-        self,
-        fit: PodFit,
-        used: PodUsage,
-        name: str,
-        leaving: collections.abc.Sequence[tuple[Pod, PodUsage]],
-    ) -> bool:
-        """True if the node takes the pod, within every target line, once the pods in `leaving` are gone."""
-        position = self._positions.get(name)
-        if position is None:
-            return False
-        allocatable = self._nodes[position].allocatable
-        resources = [self._resources[metric] for metric in self._bands]
-        gone_ratios = [sum(usage.share(one, allocatable, resource) for _, one in leaving) for resource in resources]
-        added_ratios = [usage.share(used, allocatable, resource) for resource in resources]
-        then_ratios = self._ratios[position] - gone_ratios + added_ratios
-        if (then_ratios > np.broadcast_to(self._until_ratios, self._ratios.shape)[position] + usage.ROUNDING).any():
-            return False
-        with self._cluster.without([pod for pod, _ in leaving], int(self._rows[position])):
-            return not self._why_not(position, fit)
-
-    def left_ratios(self, name: str) -> Ratios:
-        """The part of the node's readings that is not counted, by metric: of pods that made room."""
-        return self._left.get(name, made_room.NOTHING)
 
     def commit(self, pod: Pod, used: PodUsage, name: str) -> None:
         """Gives the chosen pod's room away."""
@@ -207,14 +172,14 @@ def peaks_of(policy: LoadPolicy) -> dict[str, str]:
     return {metric: usage.peak_metric(policy, resources[metric]) or metric for metric in policy.descheduler.thresholds}
 
 
-def judged_ratios(taken: Snapshot, node: str, policy: LoadPolicy, left: Ratios = made_room.NOTHING) -> dict[str, float]:
+def judged_ratios(taken: Snapshot, node: str, policy: LoadPolicy) -> dict[str, float]:
     """The ratios a destination is judged by: for every metric with a line the higher of it and its resource's hourly
-    maximum (`peaks_of`), without what is `left` of pods that made room.
+    maximum (`peaks_of`).
 
     A metric without a fresh, valid reading is absent, and one whose hourly maximum has none: the node may have been hot
     within the hour.
     """
-    return _judged(made_room.without(_valid(taken, node, policy), left), peaks_of(policy))
+    return _judged(_valid(taken, node, policy), peaks_of(policy))
 
 
 def _valid(taken: Snapshot, node: str, policy: LoadPolicy) -> dict[str, float]:

@@ -10,7 +10,7 @@ placeholders of lower priority make way. Not checked, because only kube-schedule
 import collections
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from descheduler.snapshot.snapshot import Snapshot
@@ -112,17 +112,6 @@ class PlannedCluster:
         self._take(row, pod)
         self._attachments.take(pod, node)
         self._place(pod, node)
-
-    @contextlib.contextmanager
-    def without(self, pods: Iterable[Pod], row: int) -> Iterator[None]:
-        """Frees the requests of these pods on the node while the block lasts."""
-        self._count_pods(row)
-        demands = [pod_requests.of_pod(pod) for pod in pods]
-        for one in demands:
-            self.columns.count(row, one, one.host_ports, -1)
-        yield
-        for one in demands:
-            self.columns.count(row, one, one.host_ports)
 
     @contextlib.contextmanager
     def _away(self, pod: Pod) -> Iterator[None]:

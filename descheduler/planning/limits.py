@@ -11,7 +11,6 @@ import hashlib
 import math
 
 from descheduler.planning import relief_effect
-from descheduler.planning.overload import Overload
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import workloads
 from descheduler.snapshot.eviction_history import HOUR_SECONDS, History, PendingReplacement
@@ -40,7 +39,7 @@ class Caps:
         self._policy = policies.whole.descheduler
         self._history = history
         self._now_seconds = now_seconds
-        self._chosen = self._rooms = 0
+        self._chosen = 0
         self._by_node: collections.Counter[str] = collections.Counter()
         self._by_pool: collections.Counter[str] = collections.Counter()
         self._by_namespace: collections.Counter[str] = collections.Counter()
@@ -56,9 +55,9 @@ class Caps:
         waiting = f"{evictions} for a Ready replacement, {most} allowed (limits.unreplaced)"
         return Verdict(Cause.UNREPLACED, f"{waiting}: {_named(self.unreplaced)}")
 
-    def node_verdict(self, node: str, metric: str, *, makes_room: bool = False) -> Verdict | None:
-        """Why the node as a whole must wait, if it must: its cool-down, its own cap (not of a node that makes room),
-        the caps of the run and the hour, or a load that does not fall.
+    def node_verdict(self, node: str, metric: str) -> Verdict | None:
+        """Why the node as a whole must wait, if it must: its cool-down, its own cap, the caps of the run and the hour,
+        or a load that does not fall.
         """
         limits = self._policy.limits
         if self._chosen >= limits.per_run:
@@ -68,7 +67,7 @@ class Caps:
         if self._waiting >= limits.unreplaced:
             return Verdict(Cause.UNREPLACED, f"{self._waiting} of {limits.unreplaced} without a Ready replacement")
         per_node = self._policies.on(node).descheduler.limits.per_node
-        if self._by_node[node] >= per_node and not makes_room:
+        if self._by_node[node] >= per_node:
             return Verdict(Cause.NODE_CAP, f"{self._by_node[node]} of {per_node} a run and node")
         pool = self._policies.pool(node)
         if pool is not None and (found := self._pool_verdict(pool)) is not None:
@@ -78,18 +77,6 @@ class Caps:
         if left_seconds > 0:
             return Verdict(Cause.NODE_COOLDOWN, f"{left_seconds:.0f} s left")
         return self._effect_verdict(node, metric)
-
-    def room_verdict(self, overload: Overload) -> Verdict | None:
-        """Why nothing more may leave a node to make room: the caps of such evictions. None of any other overload."""
-        section = self._policy.make_room
-        if not overload.room_for or section is None:
-            return None
-        if self._rooms >= section.limits.per_run:
-            return Verdict(Cause.RUN_CAP, f"{self._rooms} of {section.limits.per_run} a run that make room")
-        count = self._rooms + self._history.rooms_in_last_hour
-        if count >= section.limits.per_hour:
-            return Verdict(Cause.HOUR_CAP, f"{count} of {section.limits.per_hour} an hour that make room")
-        return None
 
     def _pool_verdict(self, pool: Pool) -> Verdict | None:
         """Why nothing more may leave the nodes of a pool. Evictions from nodes that have gone since count in each."""
@@ -136,10 +123,9 @@ class Caps:
             )
         return self._backoff_verdict(pod.uid) or (self._workload_verdict(standing) if standing is not None else None)
 
-    def count(self, pod: Pod, standing: WorkloadStatus | None, *, makes_room: bool = False) -> None:
+    def count(self, pod: Pod, standing: WorkloadStatus | None) -> None:
         """Counts a chosen pod."""
         self._chosen += 1
-        self._rooms += makes_room
         self._by_node[pod.node_name] += 1
         self._by_pool[self._policies.pool_name(pod.node_name)] += 1
         self._by_namespace[pod.namespace] += 1

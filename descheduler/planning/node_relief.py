@@ -1,13 +1,12 @@
 """The evictions of one plan in the making: pods leave a node while every judge agrees, and take their room at once.
 
-`planning.planner` relieves one node after the other with a `NodeRelief`; `planning.room` asks it what may leave a node
-that is not overloaded. What was chosen counts in caps, budgets, flow rules and destinations from then on.
+`planning.planner` relieves one node after the other with a `NodeRelief`. What was chosen counts in caps, budgets, flow
+rules and destinations from then on.
 """
 
 import collections.abc
 import dataclasses
 import functools
-from typing import NamedTuple
 
 from descheduler.placement import destinations, open_nodes
 from descheduler.planning import candidate_order, flow_rules, limits, predictions, protections
@@ -19,21 +18,7 @@ from descheduler.snapshot import pod_annotations, usage
 from descheduler.snapshot.eviction_history import History
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
-from descheduler.snapshot.usage import PodUsage
 from kube.objects import Node, Pod
-
-
-class Unplaced(NamedTuple):
-    """A pod that might leave an overloaded node and that no other takes (`detail` says why), with its use there."""
-
-    pod: Pod
-    used: PodUsage
-    overload: Overload
-    detail: str
-
-    def verdict(self, words: str) -> Verdict:
-        """The pod's verdict with a word about room that is made for it."""
-        return Verdict(Cause.NO_DESTINATION, f"{self.detail}; {words}")
 
 
 @dataclasses.dataclass(slots=True)
@@ -63,21 +48,20 @@ class NodeRelief:
         self.brake, self.unreplaced = self._caps.brake, self._caps.unreplaced
         self._gate = flow_rules.Gate(policy.descheduler.flow, history.flow, standings, now_seconds=taken.at_seconds)
         self._overloaded = overloaded
-        self._history = history
-        self.unplaced: dict[str, list[Unplaced]] = {}  # by overloaded node, in the order in which they were considered
+        self._landed = history.landed
         self._resources = usage.resources_of(policy)
         self._longest_window_seconds = max(
             (usage.window_of(policy, name) for name in policy.descheduler.thresholds), default=0.0
         )
 
     @functools.cached_property
-    def destinations(self) -> destinations.Destinations:
+    def _destinations(self) -> destinations.Destinations:
         """Where pods could go, looked at when the first pod passed everything else: in most runs none does."""
-        return destinations.Destinations(self._taken, self._policies, excluded=self._overloaded, history=self._history)
+        return destinations.Destinations(self._taken, self._policies, excluded=self._overloaded, landed=self._landed)
 
     def headroom(self) -> Headroom:
         """Returns the caps and budgets that the plan leaves so far."""
-        destinations = tuple(self.destinations.headroom().items())
+        destinations = tuple(self._destinations.headroom().items())
         return Headroom(self._caps.run_left, self._caps.hour_left, self._headroom.left(), destinations)
 
     def relieve(self, node: Node, overloads: tuple[Overload, ...]) -> NodePlan:
@@ -97,30 +81,6 @@ class NodeRelief:
             )
             work.judged.setdefault(pod.uid, Verdict(Cause.NOT_NEEDED, f"the target is reached without it{last}"))
         return NodePlan(node, overloads, projected, self._considered(work), pool=pool)
-
-    def may_leave(self, overload: Overload) -> list[tuple[Pod, PodUsage]]:
-        """The pods of a node that all judges but the destinations let go, with their use: who leaves best first."""
-        work = self._work(overload)
-        known = self._taken.pod_usage
-        found = self._last_first(work, overload, work.open_pods.values())[::-1]
-        return [(pod, known[pod.key]) for pod in found if self._refusal(overload, pod) is None]
-
-    def make_room(self, overload: Overload, pods: collections.abc.Iterable[Pod]) -> NodePlan | None:
-        """Chooses these pods of a node that is not overloaded; None where one of them may not leave with the others."""
-        work = self._work(overload)
-        for pod in pods:
-            work.judged[pod.uid] = found = self._verdict(work, overload, pod)
-            if found.cause is not Cause.CHOSEN:
-                return None
-            del work.open_pods[pod.uid]
-        for uid in work.open_pods:
-            work.judged[uid] = Verdict(Cause.NOT_NEEDED, f"room for {overload.room_for} is made without it")
-        pool = self._policies.pool_name(overload.node)
-        return NodePlan(work.node, (overload,), work.projected, self._considered(work), pool=pool)
-
-    def _work(self, overload: Overload) -> _Planner:
-        node = next(one for one in self._taken.nodes if one.name == overload.node)
-        return self._sorted_out(node, {overload.metric: overload.value_ratio})
 
     def _considered(self, work: _Planner) -> tuple[ConsideredPod, ...]:
         pods = sorted(self._taken.on_nodes.get(work.node.name, ()), key=lambda pod: (pod.key, pod.uid))
@@ -157,27 +117,17 @@ class NodeRelief:
         """Chooses the pod, or says why not; a chosen pod's headroom, caps, room and relief are taken at once."""
         if not candidate_order.worthwhile(self._use(work, overload, pod)):
             return Verdict(Cause.TOO_SMALL, f"it uses too little {self._resources[overload.metric]} to help")
-        if refused := self._refusal(overload, pod):
-            return refused
-        used = self._taken.pod_usage[pod.key]
-        found = self.destinations.find(pod, used)
-        if not found.node:
-            detail = f"no other node takes it: {found}"
-            self.unplaced.setdefault(work.node.name, []).append(Unplaced(pod, used, overload, detail))
-            return Verdict(Cause.NO_DESTINATION, detail)
-        self._choose(work, overload, pod, found.node)
-        return Verdict(Cause.CHOSEN, f"expected on {found.node}")
-
-    def _refusal(self, overload: Overload, pod: Pod) -> Verdict | None:
-        """The first of plan, caps, flow rules and budgets that does not let the pod leave its node."""
-        caps = self._caps
-        refused = self.blocked or caps.room_verdict(overload)
-        refused = refused or caps.node_verdict(overload.node, overload.metric, makes_room=bool(overload.room_for))
+        caps, standing = self._caps, self._cases.standing(pod)
+        refused = self.blocked or caps.node_verdict(overload.node, overload.metric)
+        refused = refused or caps.verdict(pod, standing) or self._gate.verdict(pod, standing)
+        refused = refused or self._headroom.verdict(pod)
         if refused is not None:
             return refused
-        standing = self._cases.standing(pod)
-        refused = caps.verdict(pod, standing) or self._gate.verdict(pod, standing)
-        return refused or self._headroom.verdict(pod)
+        found = self._destinations.find(pod, self._taken.pod_usage[pod.key])
+        if not found.node:
+            return Verdict(Cause.NO_DESTINATION, f"no other node takes it: {found}")
+        self._choose(work, overload, pod, found.node)
+        return Verdict(Cause.CHOSEN, f"expected on {found.node}")
 
     def _choose(self, work: _Planner, overload: Overload, pod: Pod, destination: str) -> None:
         used = self._taken.pod_usage[pod.key]
@@ -190,8 +140,8 @@ class NodeRelief:
             value_ratio=overload.value_ratio,
             projected_ratio=work.projected[overload.metric],
         )
-        self.destinations.commit(pod, used, destination)
-        self._caps.count(pod, self._cases.standing(pod), makes_room=bool(overload.room_for))
+        self._destinations.commit(pod, used, destination)
+        self._caps.count(pod, self._cases.standing(pod))
         eviction = Eviction(
             pod=pod,
             workload=self._taken.workload_of(pod),
@@ -200,14 +150,13 @@ class NodeRelief:
             before_ratio=before_ratio,
             projected_ratio=work.projected[overload.metric],
             destination=destination,
-            destination_ratio=self.destinations.projected_ratios(destination)[overload.metric],
+            destination_ratio=self._destinations.projected_ratios(destination)[overload.metric],
             budget=self._headroom.reserve(pod),
             flow=self._gate.count(pod, self._cases.standing(pod)),
             newest_sibling_at_seconds=self._newest_sibling_at_seconds(pod),
             expected_5m_ratio=expected.after_5m_ratio,
             expected_30m_ratio=expected.after_30m_ratio,
             pool=self._policies.pool_name(work.node.name),
-            destination_left=self.destinations.left_ratios(destination),
         )
         self.evictions.append(eviction)
 

@@ -44,8 +44,7 @@ class Memory:
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overload:
     """A node confirmed over one metric's line: the reading, both lines, and since when (None: relief of an earlier
-    overload goes on). With `room_for` the node is under its lines, and pods leave it to make room for the pod of that
-    key.
+    overload goes on).
     """
 
     node: str
@@ -54,7 +53,6 @@ class Overload:
     evict_above_ratio: float
     evict_until_ratio: float
     since_seconds: float | None
-    room_for: str = ""
 
     @property
     def excess_ratio(self) -> float:

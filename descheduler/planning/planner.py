@@ -12,19 +12,16 @@ metrics:
 
 until projected_m <= evictUntil_m; `planning.departed_load` has what is deducted before the first choice. A pod is
 chosen if its protection, usage, cap, cool-down, budget and destination verdicts all agree. What comes out is in
-`planning.plans`. In a policy with `makeRoom`, `planning.room` looks for room where a node stays overloaded because no
-other takes its pods.
+`planning.plans`.
 """
 
 import collections.abc
 import itertools
-from typing import Final, NamedTuple
 
 from descheduler.placement import open_nodes
-from descheduler.planning import room
 from descheduler.planning.node_relief import NodeRelief
 from descheduler.planning.overload import Overload
-from descheduler.planning.plans import NO_HEADROOM, EvictionPlan, NodePlan
+from descheduler.planning.plans import NO_HEADROOM, EvictionPlan
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import usage
 from descheduler.snapshot.eviction_history import History
@@ -32,8 +29,6 @@ from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from kube.objects import Node
 from policy.schema.load_policy import LoadPolicy
-
-ROOMS_TRIED: Final = 3  # ways to make room, each with the whole plan made again
 
 
 def plan(
@@ -56,73 +51,19 @@ def plan(
         return idle(taken, policy)
     overloaded = elsewhere.union(overload.node for overload in overloads)
     policies = NodePolicies(policy, taken.nodes)
-    inputs = _Inputs(taken, overloads, policies, history, overloaded)
-    draft = _relieved(inputs)
-    if policy.descheduler.make_room is not None and not draft.why_blocked:
-        draft = _with_room(inputs, draft)
-    left = draft.relief.headroom() if headroom else NO_HEADROOM
-    evictions, blocked = tuple(draft.relief.evictions), _words(draft.why_blocked)
-    made = EvictionPlan(taken.at_seconds, draft.plans, evictions, blocked, left, draft.relief.unreplaced)
-    return made.with_verdicts(draft.verdicts)
-
-
-class _Inputs(NamedTuple):
-    """Everything that a plan is made of."""
-
-    taken: Snapshot
-    overloads: tuple[Overload, ...]
-    policies: NodePolicies
-    history: History
-    overloaded: frozenset[str]  # other plans' nodes, too
-
-
-class _Draft(NamedTuple):
-    """A plan in the making, why no pod may leave, and the verdicts, by uid, that replace those of the node plans."""
-
-    relief: NodeRelief
-    plans: tuple[NodePlan, ...]
-    why_blocked: Verdict | None
-    verdicts: collections.abc.Mapping[str, Verdict]
-
-
-def _relieved(inputs: _Inputs) -> _Draft:
-    """Relieves one overloaded node after the other."""
-    taken, policies = inputs.taken, inputs.policies
-    relief = NodeRelief(taken, policies, inputs.history, inputs.overloaded)
+    relief = NodeRelief(taken, policies, history, overloaded)
     by_node: dict[str, list[Overload]] = {}
-    for overload in inputs.overloads:
+    for overload in overloads:
         by_node.setdefault(overload.node, []).append(overload)
     nodes = {node.metadata.name: node for node in taken.nodes}
-    resources = usage.resources_of(policies.whole)
+    resources = usage.resources_of(policy)
     known = (name for name in by_node if name in nodes)
     ordered = sorted(known, key=lambda name: _hottest_first(nodes[name], by_node[name], resources))
-    relief.blocked = why_blocked = _blocked(taken, policies, inputs.overloaded) or relief.brake
+    relief.blocked = why_blocked = _blocked(taken, policies, overloaded) or relief.brake
     plans = tuple(relief.relieve(nodes[name], tuple(by_node[name])) for name in ordered)
-    return _Draft(relief, plans, why_blocked, {})
-
-
-def _with_room(inputs: _Inputs, draft: _Draft) -> _Draft:
-    """The draft with the moves that make room for one pod, or with a word about why there are none."""
-    taken, policies = inputs.taken, inputs.policies
-    unplaced = room.unplaced(draft.relief, draft.plans)
-    if not unplaced:
-        return draft
-    rest_seconds = room.left_seconds(inputs.history, policies.whole, taken.at_seconds)
-    if rest_seconds > 0:
-        words = f"room was made, and is not made again for {rest_seconds:.0f} s"
-        return draft._replace(verdicts={one.pod.uid: one.verdict(words) for one in unplaced})
-    usages, now_seconds = taken.node_usage, taken.at_seconds
-    names = room.nodes_to_read(taken.nodes, usages, policies, inputs.overloaded, now_seconds=now_seconds)
-    found = room.options(draft.relief, draft.plans, taken, policies, names)
-    for option in itertools.islice(found, ROOMS_TRIED):
-        trial = _relieved(inputs)  # anew, as a choice is not taken back
-        made = trial.relief.make_room(option.overload, option.moves)
-        if made is not None:
-            moved = " and ".join(pod.key for pod in option.moves)
-            verdicts = {option.large.pod.uid: option.large.verdict(f"{moved} leave {option.overload.node} for it")}
-            return trial._replace(plans=(*trial.plans, made), verdicts=verdicts)
-    words = f"makeRoom finds no small pods that may leave one of {len(names)} nodes for it"
-    return draft._replace(verdicts={one.pod.uid: one.verdict(words) for one in unplaced})
+    left = relief.headroom() if headroom else NO_HEADROOM
+    evictions = tuple(relief.evictions)
+    return EvictionPlan(taken.at_seconds, plans, evictions, _words(why_blocked), left, relief.unreplaced)
 
 
 def idle(taken: Snapshot, policy: LoadPolicy) -> EvictionPlan:

@@ -45,8 +45,7 @@ NO_HEADROOM = Headroom()
 class Eviction:
     """One eviction of a plan with its figures: ratios of the node before, after, and of the destination with the pod
     on it. `newest_sibling_at_seconds`: when the newest pod of its owner was made, by the apiserver's clock; whatever is
-    made later may be its replacement. `destination_left` is what the destination's readings show of pods that made
-    room there, by metric; `destination_ratio` is without it.
+    made later may be its replacement.
     """
 
     pod: Pod
@@ -63,7 +62,6 @@ class Eviction:
     expected_5m_ratio: float | None = None  # `predictions`
     expected_30m_ratio: float | None = None
     pool: str = ""  # of the node that it leaves, "" without one
-    destination_left: collections.abc.Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,11 +76,6 @@ class NodePlan:
     candidates: tuple[ConsideredPod, ...] = ()
     left_alone: str = ""
     pool: str = ""
-
-    @property
-    def makes_room(self) -> bool:
-        """True for a node under its lines that small pods leave, so that it takes a large one."""
-        return any(one.room_for for one in self.overloads)
 
     @property
     def chosen(self) -> int:

@@ -24,7 +24,6 @@ class EvictedPod(NamedTuple):
     memory_bytes: float
     metric: str = ""
     share_ratio: float = 0.0
-    made_room: bool = False  # it left a node under its lines, for another pod
 
 
 class Failures(NamedTuple):
@@ -75,8 +74,7 @@ class FlowHistory(NamedTuple):
 @dataclasses.dataclass(frozen=True, slots=True)
 class History:
     """Evictions of the past: in the last hour (in all and by node), the last per workload and per node,
-    returns and failures per workload, evictions in vain per pod uid, what passed per flow rule (`flow_rules.key`), and
-    those that made room for another pod.
+    returns and failures per workload, evictions in vain per pod uid, what passed per flow rule (`flow_rules.key`).
 
     `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet, `awaited` the evictions
     of the last day behind that, oldest first, `undecided` the workloads with an intent whose end is not known yet.
@@ -86,8 +84,6 @@ class History:
 
     in_last_hour: int = 0
     last_hour_by_node: collections.abc.Mapping[str, int] = dataclasses.field(default_factory=dict)
-    rooms_in_last_hour: int = 0
-    last_room_at_seconds: float | None = None
     last_by_workload: collections.abc.Mapping[str, float] = dataclasses.field(default_factory=dict)
     last_by_node: collections.abc.Mapping[str, float] = dataclasses.field(default_factory=dict)
     returned: collections.abc.Mapping[str, int] = dataclasses.field(default_factory=dict)

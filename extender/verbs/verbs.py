@@ -174,8 +174,6 @@ def is_cool(candidates: cluster_view.Candidates, at: int) -> bool:
     policy, place = candidates.in_force.policy, candidates.place(at)
     policy = policy if place == node_pools.NO_POOL else policy.of_pools[place]
     section = policy.descheduler
-    if section.make_room is not None:
-        return False  # relieved for another pod: its lines say nothing
     return relief_hint.is_relieved(usable_values(candidates, at), section.thresholds)
 
 

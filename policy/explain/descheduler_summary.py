@@ -18,7 +18,6 @@ def read_back(policy: load_policy.LoadPolicy) -> Sentences:
     if section.mode == "Enforce":
         yield from _windows(section)
     yield from _bands(policy)
-    yield from _make_room(section)
     yield from _limits(section.limits)
     yield from _protect(section.protect)
     yield from _cooldown(section.cooldown)
@@ -80,17 +79,6 @@ def _overloaded(
                 f"{100 * over.evict_above_ratio:g} points above the mean of the nodes{lasting}; pods leave it, then, "
                 f"until that is at most {100 * over.evict_until_ratio:g} points above the mean"
             )
-
-
-def _make_room(section: descheduler_section.Descheduler) -> Sentences:
-    if section.make_room is None:
-        return
-    limits = section.make_room.limits
-    yield (
-        "where no node takes a pod of an overloaded one, one or two small pods leave another node of its pool, so that "
-        "it does; at most "
-        f"{wording.count(limits.per_run, 'pod')} in one run and {limits.per_hour} in any hour"
-    )
 
 
 def of_pool(policy: load_policy.LoadPolicy, pool: node_pools.Pool) -> Sentences:

@@ -43,21 +43,6 @@ class Band(sections.Section):
     )
 
 
-class RoomLimits(sections.Section):
-    """Caps on evictions that make room, which count in the caps of `limits`, too, but for `perNode`."""
-
-    per_run: units.Count = pydantic.Field(default=2, alias="perRun", description="Evictions that make room in one run.")
-    per_hour: units.Count = pydantic.Field(
-        default=6, alias="perHour", description="Evictions that make room in any 60 minutes."
-    )
-
-
-class MakeRoom(sections.Section):
-    """Moves of small pods off a node that is not overloaded, so that it can take a pod that no node takes."""
-
-    limits: RoomLimits = pydantic.Field(default_factory=RoomLimits, description="Caps on these evictions alone.")
-
-
 def _default_bands() -> dict[str, Band]:
     return {
         name: Band.model_validate({"evictAbove": 0.80, "evictUntil": 0.60})
@@ -286,11 +271,6 @@ class Descheduler(sections.Section):
     )
     thresholds: dict[str, Band] = pydantic.Field(
         default_factory=_default_bands, description="Bands by metric; the metric listed first is relieved first."
-    )
-    make_room: MakeRoom | None = pydantic.Field(
-        default=None,
-        alias="makeRoom",
-        description="Small pods make room for a pod that no node takes from an overloaded one; absent: none.",
     )
     overloaded_for_seconds: units.DurationOrZero = pydantic.Field(
         default=180.0,

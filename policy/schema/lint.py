@@ -10,7 +10,6 @@ from typing import Final
 from policy import metrics
 from policy.schema import load_policy, problems, units
 from policy.schema.checks import Finding, Findings
-from policy.schema.descheduler_section import Limits, RoomLimits
 
 # Most clusters scrape every 15 s to 1 min.
 _QUICK_SCRAPE_SECONDS: Final = 15.0
@@ -145,22 +144,6 @@ def _pool_limits(policy: load_policy.LoadPolicy) -> Findings:
                 yield Finding(("pools", index, "descheduler", "limits", key), message)
 
 
-def _make_room(policy: load_policy.LoadPolicy) -> Findings:
-    """Caps on making room that never hold."""
-    section = policy.descheduler.make_room
-    if section is not None:
-        yield from _idle_caps(("descheduler", "makeRoom"), section.limits, policy.descheduler.limits)
-
-
-def _idle_caps(path: problems.Path, own: RoomLimits, whole: Limits) -> Findings:
-    """The caps of a section's own that those of all evictions come before."""
-    caps = (("perRun", own.per_run, whole.per_run), ("perHour", own.per_hour, whole.per_hour))
-    for key, cap, most in caps:
-        if cap > most:
-            message = f"never holds: descheduler.limits.{key} ({most}) counts these evictions, too"
-            yield Finding((*path, "limits", key), message)
-
-
 def _exempt_classes(policy: load_policy.LoadPolicy) -> Findings:
     """Thresholds of classes whose pods the filter lets pass anyway."""
     exempt = policy.filter.exempt
@@ -186,6 +169,5 @@ _CHECKS: Final = (
     _refilled,
     _shadow,
     _pool_limits,
-    _make_room,
     _exempt_classes,
 )

@@ -20,7 +20,7 @@ TARGETS: Final = {
     "score": Target(("policy/rules/scoring.py", "policy/rules/hotspots.py", "policy/rules/expected_load.py"), _RULES),
     "limits": Target(
         ("descheduler/planning/limits.py", "descheduler/planning/disruption_budgets.py"),
-        _descheduler("caps", "disruption_budgets", "limits", "planner", "pools", "relief_effect", "room"),
+        _descheduler("caps", "disruption_budgets", "limits", "planner", "pools", "relief_effect"),
     ),
     "protections": Target(
         ("descheduler/planning/protections.py",),
@@ -31,12 +31,12 @@ TARGETS: Final = {
             f"descheduler/planning/{name}.py"
             for name in (
                 "breakers", "candidate_order", "departed_load", "flow_rules", "mean_lines", "node_relief", "overload",
-                "planner", "plans", "predictions", "relief_effect", "room", "verdicts",
+                "planner", "plans", "predictions", "relief_effect", "verdicts",
             )
         ),
         _descheduler(
             "app", "caps", "cluster_watch", "destinations", "flow_rules", "limits", "mean_lines", "overload",
-            "own_resources", "plan_placements", "planner", "pools", "predictions", "relief_effect", "room", "tenants",
+            "own_resources", "plan_placements", "planner", "pools", "predictions", "relief_effect", "tenants",
         ),
     ),
     "ledger": Target(

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cli import eviction_rows, evictions, evictions_plot
-from descheduler.ledger.rows import Query
+from descheduler.ledger.rows import Query, RecordedEvent
 from tests import clocks
 from tests.unit.cli import deschedulers, extenders
 from tests.unit.descheduler import scenes
@@ -132,6 +132,22 @@ def test_events_are_what_was_told(descheduler: deschedulers.Descheduler) -> None
     assert "Node/hot" in result.stdout
     told = [json.loads(line) for line in run(descheduler, "--events", "-o", "jsonl").stdout.splitlines()]
     assert [one["kind"] for one in told] == ["ReplicaSet", "Node", "Pod"]
+
+
+def test_rows_of_pods_that_left_for_a_larger_one_are_ended_and_shown(descheduler: deschedulers.Descheduler) -> None:
+    """Builds between 0.1.0 and 0.2.0 could evict from nodes under their lines, for a pod that no other node took."""
+    ledger, under = descheduler.world.ledger, {"value_ratio": 0.45, "before_ratio": 0.45, "projected_ratio": 0.4}
+    for name, result in (("small", "evicted"), ("tiny", "intended")):
+        row_id = record(ledger, result, name=name)
+        ledger.decide(row_id, result, status=None, message="room for default/big-0: memory_avg_5m 0.45", at_seconds=NOW)
+        ledger.fill(row_id, **under)
+    ledger.tell(RecordedEvent(NOW, "NodeMakesRoom", 0, "Node", "", "hot", "", "room for default/big-0"))
+    descheduler.world.service.run()
+    rows = {line[0]: line for line in (cells(run(descheduler, "-o", "wide"), line) for line in (1, 2, 3))}
+    assert rows["default/small-0"][1:4] == ["hot", "memory_avg_5m 45%->60%", "evicted"]
+    assert rows["default/tiny-0"][1:4] == ["hot", "memory_avg_5m 45%->60%", "evicted_unconfirmed"]
+    assert "room for default/big-0: memory_avg_5m 0.45" in rows["default/tiny-0"]
+    assert "NodeMakesRoom" in run(descheduler, "--events").stdout
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from tests import builders, scripted_http
 from tests.unit.cli import deschedulers, extenders
-from tests.unit.descheduler import scenes, test_room
+from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
 
 
@@ -75,14 +75,6 @@ def test_lines_that_follow_the_mean_are_printed_with_it(tmp_path: pathlib.Path) 
     assert any(
         line.startswith("node hot of pool spot, Observe: memory_avg_5m 70% > 57.5%, until 42.5%") for line in shown
     )
-
-
-def test_room_that_is_made_is_printed_at_the_node_and_at_the_pod_that_it_is_for(tmp_path: pathlib.Path) -> None:
-    with deschedulers.serving(test_room.crowded(), tmp_path, makeRoom={}, overloadedFor="0s") as served:
-        shown = lines(extenders.run("plan", "--descheduler", served.url).stdout)
-    assert "node near: cpu_avg_5m 45%, makes room for default/big-0, then 34%" in shown
-    (row,) = [line for line in shown if line.startswith("hot default/big-0")]
-    assert row.endswith("3 over evictUntil with it; default/b-0 and default/a-0 leave near for it")
 
 
 def test_an_eviction_that_cannot_be_says_0_evicted_and_why(tmp_path: pathlib.Path) -> None:

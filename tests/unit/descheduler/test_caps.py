@@ -9,7 +9,6 @@ import pytest
 from descheduler.planning import breakers, limits
 from descheduler.planning.breakers import Breaker
 from descheduler.planning.limits import Caps
-from descheduler.planning.overload import Overload
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot.eviction_history import Failures, History, PendingReplacement
 from descheduler.snapshot.node_policies import NodePolicies
@@ -29,28 +28,6 @@ BREAKER = scenes.policy().descheduler.breaker
 
 def caps(obeyed: LoadPolicy | None = None, history: History | None = None, **standings: WorkloadStatus) -> Caps:
     return Caps(NodePolicies(obeyed or scenes.policy()), history or History(), standings, now_seconds=NOW)
-
-
-@pytest.mark.parametrize(
-    ("rooms", "held"), [((), False), ((False, False), False), ((True,), False), ((True, True), True)]
-)
-def test_only_pods_that_make_room_count_against_its_cap(rooms: tuple[bool, ...], held: bool) -> None:
-    section = {"limits": {"perRun": 2, "perHour": 9}}
-    counted = caps(scenes.policy(makeRoom=section))
-    for makes_room in rooms:
-        counted.count(POD, None, **({"makes_room": True} if makes_room else {}))
-    room = Overload("hot", "memory_avg_5m", 0.6, 0.8, 0.7, None, room_for="default/large")
-    verdict = Verdict(Cause.RUN_CAP, "2 of 2 a run that make room") if held else None
-    assert counted.room_verdict(room) == verdict
-
-
-def test_evictions_of_the_past_that_made_room_count_in_its_hour() -> None:
-    obeyed = scenes.policy(makeRoom={"limits": {"perRun": 2, "perHour": 3}})
-    room = Overload("hot", "memory_avg_5m", 0.6, 0.8, 0.7, None, room_for="default/large")
-    assert caps(obeyed, History(rooms_in_last_hour=2)).room_verdict(room) is None
-    spent = caps(obeyed, History(rooms_in_last_hour=3))
-    assert spent.room_verdict(room) == Verdict(Cause.HOUR_CAP, "3 of 3 an hour that make room")
-    assert spent.room_verdict(dataclasses.replace(room, room_for="")) is None
 
 
 def test_evictions_of_owners_that_were_not_read_wait_for_an_hour_the_oldest_first() -> None:

@@ -31,30 +31,23 @@ def aged(age_seconds: float, **columns: object) -> Row:
     return ROW._replace(intended_at_seconds=NOW - age_seconds, **columns)  # type: ignore[arg-type]
 
 
-def room(age_seconds: float) -> Row:
-    """An eviction from a node under its lines."""
-    return aged(age_seconds, before_ratio=0.6, projected_ratio=0.5)
-
-
-def test_the_last_hour_is_counted_in_all_by_node_by_metric_and_of_pods_that_made_room() -> None:
+def test_the_last_hour_is_counted_in_all_by_node_and_by_metric() -> None:
     found = history(
-        room(HOUR),
+        aged(HOUR),
         aged(HOUR - 1, node="other"),
         aged(30, metric="cpu_avg_5m"),
-        room(20),
+        aged(20),
         aged(10, result="refused"),
         aged(9, result="observed"),
     )
     assert found.in_last_hour == 4
     assert found.last_hour_by_node == {"other": 1, "hot": 3}
-    assert (found.rooms_in_last_hour, found.last_room_at_seconds) == (1, NOW - 20)
 
 
 def test_the_last_time_of_a_node_and_of_a_workload_is_that_of_the_newest_row() -> None:
     found = history(aged(300), aged(200, node="other"), aged(100, workload_uid="uid-api"))
     assert found.last_by_node == {"hot": NOW - 100, "other": NOW - 200}
     assert found.last_by_workload == {"uid-web": NOW - 200, "uid-api": NOW - 100}
-    assert history(aged(99)).last_room_at_seconds is None
 
 
 def test_pods_that_came_back_count_in_their_window() -> None:
@@ -102,20 +95,15 @@ def test_what_a_pod_used_is_known_by_the_replacement_that_landed() -> None:
     assert landed[1].share_ratio == pytest.approx(0.15)
 
 
-def test_evictions_of_the_last_day_are_looked_back_at_but_not_those_that_made_room() -> None:
-    found = history(aged(DAY), room(DAY - 1), aged(DAY - 1, load_5m_ratio=0.8)).relieved
+def test_evictions_of_the_last_day_are_looked_back_at() -> None:
+    found = history(aged(DAY), aged(DAY - 1, load_5m_ratio=0.8)).relieved
     assert [(one.run, one.before_ratio, one.gone_at_seconds) for one in found["hot"]] == [("run-1", 0.9, NOW - 50)]
     assert found["hot"][0].share_ratio == pytest.approx(0.15)
     assert (ROW.at_seconds + 300, 0.8) in found["hot"][0].looks
 
 
-@pytest.mark.parametrize(
-    ("row", "gone_at_seconds", "made_room"),
-    [(aged(60), NOW - 50, False), (aged(60, gone_at_seconds=None), NOW - 60, False), (room(60), NOW - 50, True)],
-)
-def test_a_pod_has_gone_when_it_was_seen_to_go_or_was_asked_for(
-    row: Row, gone_at_seconds: float, *, made_room: bool
-) -> None:
+@pytest.mark.parametrize(("row", "gone_at_seconds"), [(aged(60), NOW - 50), (aged(60, gone_at_seconds=None), NOW - 60)])
+def test_a_pod_has_gone_when_it_was_seen_to_go_or_was_asked_for(row: Row, gone_at_seconds: float) -> None:
     (departed,) = history(row).departed
     assert departed == EvictedPod(
         "hot",
@@ -125,7 +113,6 @@ def test_a_pod_has_gone_when_it_was_seen_to_go_or_was_asked_for(
         4e9,
         "memory_avg_5m",
         row.before_ratio - row.projected_ratio,
-        made_room,
     )
 
 

@@ -185,13 +185,6 @@ def test_a_relieved_node_refuses_what_left_it_until_it_is_cool_or_the_time_is_ov
     assert failed == ({"n": relief_hint.REASON} if rejected else {})
 
 
-def test_a_cool_node_that_pods_left_to_make_room_refuses_them() -> None:
-    world = worlds.view_of({"other": IDLE}, worlds.policy(descheduler={"makeRoom": {}}))
-    hint = relief_hint.encode(relief_hint.Relief({"uid-web": NOW + 60}))
-    world.nodes.node_changed(None, worlds.node("n", IDLE, relief=hint))
-    assert filtered(world, ["n", "other"])[1] == {"n": relief_hint.REASON}
-
-
 def test_a_malformed_relief_hint_is_ignored() -> None:
     world = worlds.view_of({})
     world.nodes.node_changed(None, worlds.node("n", WARM, relief='{"v":1,"until":"soon","workloads":["uid-web"]}'))

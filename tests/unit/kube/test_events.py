@@ -100,7 +100,6 @@ def test_reasons_are_pinned() -> None:
         "EvictionLoop",
         "NoFittingNode",
         "NodeLoadNotFalling",
-        "NodeMakesRoom",
         "ReplacementsNotReady",
         "PolicyRefused",
         "PolicyAccepted",

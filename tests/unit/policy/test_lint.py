@@ -112,16 +112,6 @@ def average(window: str, name: str = "cpu_avg_5m") -> dict[str, str]:
             "evicted pods may go back to the node that they left",
         ),
         (
-            {"descheduler": {"makeRoom": {"limits": {"perRun": 11}}}},
-            "descheduler.makeRoom.limits.perRun",
-            "never holds: descheduler.limits.perRun (10) counts these evictions, too",
-        ),
-        (
-            {"descheduler": {"makeRoom": {"limits": {"perHour": 61}}}},
-            "descheduler.makeRoom.limits.perHour",
-            "never holds: descheduler.limits.perHour (60) counts these evictions, too",
-        ),
-        (
             {"pools": [pool(limits={"perRun": 11, "perHour": 60})]},
             "pools[0].descheduler.limits.perRun",
             "never holds: descheduler.limits.perRun (10) counts the evictions from all nodes",
@@ -148,7 +138,6 @@ def test_a_doubtful_setting_is_named_with_its_reason_and_not_refused(
     [
         pytest.param({}, id="the defaults"),
         pytest.param({"extender": {"mode": "Shadow"}, "descheduler": {"mode": "DryRun"}}, id="nothing acts"),
-        pytest.param({"descheduler": {"makeRoom": {}}}, id="room that is made, with its defaults"),
         pytest.param({"score": {"weights": {"cpu_avg_5m": 1}}}, id="weights of one resource alone"),
         pytest.param({"score": {"weights": {"cpu_avg_5m": 2, "memory_max_1h": 2}}}, id="resources of equal weight"),
         pytest.param(

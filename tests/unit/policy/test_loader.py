@@ -147,6 +147,7 @@ def test_a_text_that_is_no_policy_is_refused_where_it_goes_wrong(text: str, mist
         ("score: {weights: {cpu_avg_5m: heavy}}", 'score.weights.cpu_avg_5m: a number expected, got "heavy"'),
         ("score: {spread: on}", 'score.spread: none or stretch expected, got "on"'),
         ("mode: Observe", 'p.yaml:3:1: mode: unknown key "mode"; known here: apiVersion, descheduler, '),
+        ("descheduler: {makeRoom: {}}", 'p.yaml:3:15: descheduler.makeRoom: unknown key "makeRoom"; known here: '),
         ("stale_after_seconds: 3", 'unknown key "stale_after_seconds"'),
         ("sync: {stale_after_seconds: 3}", 'sync.stale_after_seconds: unknown key "stale_after_seconds"'),
         ('sync: {"a.b": 1}', 'sync."a.b": unknown key "a.b"'),

@@ -131,12 +131,6 @@ CHANGES = [
         "it is overloaded, too, once that has been over 40 % and 25 points above the mean of the nodes for 3 minutes; "
         "pods leave it, then, until that is at most 10 points above the mean",
     ),
-    (
-        "descheduler",
-        {"descheduler": {"makeRoom": {"limits": {"perRun": 1}}}},
-        "where no node takes a pod of an overloaded one, one or two small pods leave another node of its pool, so that "
-        "it does; at most 1 pod in one run and 6 in any hour",
-    ),
     ("sync", {"sync": {"minChange": 0}}, "every change is written to the node"),
     ("filter", {"filter": {"thresholds": {}}}, "no node is skipped for its load: no threshold is set"),
     ("filter", {"filter": {"thresholds": {"cpu_avg_5m": 0}}}, "no node is skipped for its load: no threshold is set"),
