@@ -188,8 +188,9 @@ def _kept(loads: Floats, predicted: Floats, missing: Mask, limits: Floats, awake
     """
     now = loads.take([rule.present_column for rule in awake.rules], axis=1)
     now = np.where(np.isnan(now), predicted, now)
-    hot = now > limits
-    cool: Mask = ~(hot | missing if awake.reject_missing else hot).any(axis=1)
+    hot: Mask = np.greater(now, limits)
+    broken = hot | missing if awake.reject_missing else hot
+    cool: Mask = np.logical_not(np.logical_or.reduce(broken, axis=1))
     return cool if cool.any() else coolest(now - limits)
 
 

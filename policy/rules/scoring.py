@@ -276,7 +276,8 @@ def beyond_least(penalty: Floats) -> Floats:
     """Penalties [nodes] without the least of them, which every candidate has: taken off everywhere it tells no node
     from another, and in a burst over all nodes it would leave 0 for each.
     """
-    return penalty - penalty.min(initial=np.inf)
+    beyond: Floats = penalty - penalty.min(initial=np.inf)
+    return beyond
 
 
 def _under_the_best_whole(own_base: Floats, whole: Mask) -> Floats:

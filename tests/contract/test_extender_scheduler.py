@@ -3,6 +3,7 @@
 Nodes are annotated by hand, so that this suite needs neither annotator nor Prometheus.
 """
 
+import functools
 import json
 import pathlib
 import re
@@ -159,9 +160,7 @@ def classes(extender_plane: World) -> Callable[[str], str]:
     values = {"lowest": 10, "low": 20, "urgent": 1000}
     for name, value in values.items():
         extender_plane.door.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": f"extender-{name}"}, "value": value})
-        waiting.eventually(
-            lambda n=name: extender_plane.admits(f"extender-{n}"), 90, f"pods of the class {name} to be admitted"
-        )  # type: ignore[misc]
+        waiting.eventually(functools.partial(extender_plane.admits, f"extender-{name}"), 90, f"the class {name}")
     return lambda name: f"extender-{name}"
 
 

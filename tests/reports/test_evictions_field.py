@@ -259,7 +259,8 @@ def test_a_spike_that_is_over_evicts_nothing() -> None:
     policy = scenes.policy(
         thresholds={"cpu_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}}, overloadedFor="3m", interval="2m"
     )
-    memory, found = overload.Memory(), []
+    memory = overload.Memory()
+    found: list[overload.Overload] = []
     for at_seconds, ratio in ((0, 0.95), (120, 0.9), (240, 0.7), (360, 0.85), (480, 0.85)):
         readings = {"n": NodeUsage("n", {"cpu_avg_5m": ratio}, NOW + at_seconds)}
         now = {"now_seconds": NOW + at_seconds}

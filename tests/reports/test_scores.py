@@ -20,7 +20,7 @@ NOW = worlds.NOW
 WEIGHTS = {"cpu_avg_5m": 0.6, "cpu_max_1h": 0.4, "memory_avg_5m": 0.6, "memory_max_1h": 0.4}
 HOT_SPOTS = [{"window": "1m", "pods": 2, "penalty": 1}, {"window": "5m", "pods": 5, "penalty": 1}]
 THRESHOLDS = {"cpu_avg_5m": 0.65, "cpu_max_1h": 0.75, "memory_avg_5m": 0.65, "memory_max_1h": 0.75}
-SMALL = {"cpu": "100m", "memory": "64Mi"}  # less than a thousandth of a node of 64 cores
+SMALL: dict[str, Any] = {"cpu": "100m", "memory": "64Mi"}  # less than a thousandth of a node of 64 cores
 
 
 def view_of(
@@ -48,7 +48,7 @@ def read(
 
 
 def place(
-    world: cluster_view.ClusterView, count: int, *, every_seconds: float, **requests: str
+    world: cluster_view.ClusterView, count: int, *, every_seconds: float, **requests: Any
 ) -> collections.Counter[str]:
     """Cycles of a kube-scheduler with no other scores, which draws lots among the best, each bound at once."""
     lots, names = random.Random(7), sorted(world.nodes.loads().index)

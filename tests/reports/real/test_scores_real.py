@@ -51,7 +51,7 @@ def weigh(world: World, spread: str, weight: int) -> None:
     "gocrane/crane-scheduler#40",
     "gocrane/crane#849",
     situation="the node of the best load has most requests, and the plugins that look at requests prefer a hot one",
-    expected="load decides by the weights that the stanzas have: 50 % more load is worth 100 points",
+    expected="load decides: 30 % more load is worth 60 points at weight 2, and 100 with `stretch` at weight 1",
     before=Before.RIGHT,
 )
 @WEIGHED
@@ -59,7 +59,7 @@ def test_load_outweighs_free_requests(world: World, prefix: str, spread: str, we
     for node in ("node-1", "node-2"):
         create(world, f"{prefix}-old-{node}", cpu="6", nodeSelector={"kubernetes.io/hostname": node})
     world.placed(f"{prefix}-old", 2)
-    world.load(node_0=0.6, node_1=0.1, node_2=0.1)
+    world.load(node_0=0.4, node_1=0.1, node_2=0.1)
     weigh(world, spread, weight)
     world.create(f"{prefix}-new", 4)
     assert world.placed(f"{prefix}-new", 4)["node-0"] == 0
