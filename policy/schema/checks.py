@@ -23,7 +23,6 @@ class Finding(NamedTuple):
 
 
 Findings = collections.abc.Iterator[Finding]
-Bands = collections.abc.Mapping[str, descheduler_section.Band]
 
 # A statistic that the built-in queries compute; p95 is the 95th percentile, p999 the 99.9th.
 _KNOWN_STATISTIC: Final = re.compile(r"avg|max|p[1-9][0-9]?|p99[0-9]")
@@ -200,7 +199,7 @@ def _bands(policy: load_policy.LoadPolicy) -> Findings:
                 yield Finding((*path, name), message, (("descheduler", "thresholds"),))
 
 
-def _band_order(path: problems.Path, bands: Bands) -> Findings:
+def _band_order(path: problems.Path, bands: collections.abc.Mapping[str, descheduler_section.Band]) -> Findings:
     for name, band in bands.items():
         if band.evict_until_ratio >= band.evict_above_ratio:
             above = f"{band.evict_above_ratio:g}"
