@@ -43,26 +43,24 @@ def weights(**by_window: float) -> Mapping[str, float]:
     return {f"{resource}_{window}": weight for resource in RESOURCES for window, weight in by_window.items()}
 
 
-# The score that was the default until November 2026, and the weight of the stanza that people may still have.
-FORMER: Final = {"score": {"spread": "none", "weights": weights(avg_5m=0.6, max_1h=0.3, max_1d=0.1)}}
-FIELD: Final = {
-    "score": {
-        "combine": "mean",
-        "incomingPod": False,
-        "spread": "none",
-        "weights": weights(avg_5m=0.2, max_1h=0.3, max_1d=0.5),
-    }
+FIELD: Final = {"combine": "mean", "incomingPod": False, "weights": weights(avg_5m=0.2, max_1h=0.3, max_1d=0.5)}
+# A candidate for the default: the mean of the hour in the place of its maximum, and the full range of points.
+HOUR: Final = {
+    "metrics": [
+        {"name": f"{resource}_avg_1h", "resource": resource, "statistic": "avg", "window": "1h"}
+        for resource in RESOURCES
+    ],
+    "score": {"spread": "stretch", "weights": weights(avg_5m=0.35, avg_1h=0.35, max_1d=0.3)},
 }
 # Each peer with the weight that is best for it on the tuned part.
-PEERS: Final = {"crane": 2, "target-load-packing": 2, "risk-balancing": 2, "koordinator": 2}
+PEERS: Final = {"crane": 1, "target-load-packing": 2, "risk-balancing": 2, "koordinator": 4}
 CONTESTANTS: Final = (
     Contestant(PLAIN_NAME),
     *(Contestant(name, peer=name, weight=weight) for name, weight in PEERS.items()),
     Contestant(ORACLE, peer=ORACLE),
     Contestant(OURS, sections={}),
-    Contestant("evenload, weight 2", sections={}, weight=2),
-    Contestant("evenload, former default", sections=FORMER, weight=2),
-    Contestant("evenload, field", sections=FIELD, weight=2),
+    Contestant("evenload, field", sections={"score": FIELD}),
+    *(Contestant(f"evenload, hour's mean, weight {weight}", sections=HOUR, weight=weight) for weight in (1, 2)),
 )
 
 
@@ -96,7 +94,7 @@ COLUMNS: Final = (
 
 
 def measure(chosen: Settings) -> list[Row]:
-    """Prints every table; a row each: node-minutes over 80 % beside the former default's."""
+    """Prints every table; a row each: node-minutes over 80 % beside those of plain kube-scheduler."""
     rows = []
     chosen = chosen if chosen.contestants else chosen._replace(contestants=CONTESTANTS)
     for part in chosen.parts:
@@ -104,8 +102,8 @@ def measure(chosen: Settings) -> list[Row]:
             results = played(chosen, part, name)
             title = f"{name}, part {part}"
             print(f"\n### {title}\n\n{paired.table(results, COLUMNS, OURS)}\n\n{shares(results)}", flush=True)
-            ours, former = (sum(map(over_80, results[each])) for each in (OURS, "evenload, former default"))
-            rows.append(Row(f"node-minutes over 80 %, {title}, beside the former default", ours, "min", former))
+            ours, plain = (sum(map(over_80, results[each])) for each in (OURS, PLAIN_NAME))
+            rows.append(Row(f"node-minutes over 80 %, {title}, beside plain", ours, "min", plain))
     return rows
 
 

@@ -13,7 +13,7 @@ from cli import recording_rules
 from cli.common import output
 from policy.schema import json_schema
 
-PRESETS: Final = ("default", "field", "memory-bound", "crane")
+PRESETS: Final = ("default", "even", "field", "memory-bound", "crane")
 _HERE: Final = pathlib.Path(__file__).parent
 _PLACES: Final = (_HERE / "presets", _HERE.parent / "deploy" / "policies")
 _SCHEMA_COMMENT: Final = "# yaml-language-server: $schema="
@@ -29,6 +29,7 @@ def main(preset: str, schema: str, recorded: bool) -> None:
     \b
     default       every key with its default
     field         the field's usual score: one mean, yesterday's maximum most, without the pod's own load
+    even          evener nodes and fewer evictions, with weight 1 in the stanza
     memory-bound  for nodes that run out of memory long before CPU
     crane         crane-scheduler's own default policy, converted
 
@@ -52,9 +53,9 @@ def text(preset: str, schema: str = json_schema.ID) -> str:
 
 
 def _recorded(policy: str) -> str:
-    """The policy with the recorded series as its metrics, in their place before filter and score."""
-    lines = [line for line in policy.splitlines() if not line.startswith("metrics:")]
-    at = next(number for number, line in enumerate(lines) if line.startswith(("filter:", "score:")))
+    """The policy with the recorded series as its metrics, before those of its own, and before filter and score."""
+    lines = [line for line in policy.splitlines() if line != "metrics:" and not line.startswith("metrics: ")]
+    at = next(number for number, line in enumerate(lines) if line.startswith(("  - {name: ", "filter:", "score:")))
     return "\n".join([*lines[:at], recording_rules.metrics_text(), *lines[at:]])
 
 

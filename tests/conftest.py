@@ -81,7 +81,7 @@ SHARED = {
 }
 # Files and groups by the time that they take in a whole run, the longest first: one that is begun late would run alone
 # at the end, waiting. Nine begin at once. xdist deals out the next file to a worker with no more than two tests left: a
-# file of one or two tests (chaos, the guide, four nodes) is followed by one that may begin late.
+# file of one or two tests (chaos, the guide) is followed by one that may begin late.
 LONGEST_FIRST = (
     "six nodes",
     "test_annotator_faults",
@@ -102,7 +102,6 @@ LONGEST_FIRST = (
     "test_extender_connections",
     "test_demo",
     "test_kube_reflector",
-    "four nodes",
     "test_history",
     "test_cluster",
     "test_placeholders",
@@ -179,12 +178,6 @@ def fleet() -> cluster.Cluster:
     an audit log for `test_rights`.
     """
     return shared.shared("fleet", lambda: cluster.Cluster(nodes=3, node_exporter=False, audit=True))
-
-
-@pytest.fixture(scope="module")
-def four_nodes() -> cluster.Cluster:
-    """Four nodes for stacks of our services, as `fleet`."""
-    return shared.shared("four_nodes", lambda: cluster.Cluster(nodes=4, node_exporter=False))
 
 
 @pytest.fixture(scope="module")

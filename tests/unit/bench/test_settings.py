@@ -48,7 +48,7 @@ def test_services_alone_are_spread_by_a_constraint(drawn: dict[str, scenario.Sce
 def test_bursts_bring_larger_batches(drawn: dict[str, scenario.Scenario]) -> None:
     def most(name: str) -> int:
         arrivals = [each.arrives_seconds for each in drawn[name].replicas]
-        return max(np.unique(arrivals, return_counts=True)[1].tolist())
+        return int(np.unique(arrivals, return_counts=True)[1].max())
 
     assert most("bursts") > most("guessing owners")
 
