@@ -47,7 +47,7 @@ class Trace:
         return dataclasses.replace(self, cpu_ratio=self.cpu_ratio[rows], memory_ratio=self.memory_ratio[rows])
 
     def repeated(self, steps: int) -> "Trace":
-        """The same jobs, which play the first so many steps of each day again and again until the next."""
+        """Returns the jobs, which play the first so many steps of each day again and again until the next."""
         day = round(arrivals.DAY_SECONDS / self.step_seconds)
         index = np.arange(self.cpu_ratio.shape[1])
         index = index - index % day + index % day % steps
