@@ -112,7 +112,7 @@ class MetricsServerSource:
         averages = [one for one in self._windows.metrics if one.statistic == load_metrics.AVERAGE]
         if not averages:
             return ""
-        seconds = max(one.averaging_seconds for one in averages)
+        seconds = min(one.averaging_seconds for one in averages)  # asked of a node that has no value at all
         observed = self._windows.observed_seconds(node.name, seconds, now_seconds=self._clock.now())
         return f"was observed for {observed:.0f} s, expected {sample_windows.ENOUGH_RATIO * seconds:.0f} s"
 

@@ -7,7 +7,8 @@ The averages are those of `policy.rules.sample_windows`.
 
 * A maximum is over what was observed: `observed_since_seconds` says since when, without a gap of five minutes. Without
   the current average it is missing.
-* Memory does not grow: a node has BUCKETS averages of each maximum, each the highest of its part of the window.
+* Memory does not grow: a node has BUCKETS averages of each maximum, each the highest of its part of the window, and
+  for each length of averages slots of its own: those of an hour are too long for five minutes.
 """
 
 import math
@@ -21,7 +22,7 @@ from policy import metrics as load_metrics
 from policy.contract.load_annotation import Reading, Windows
 from policy.metrics import Metric
 from policy.rules import sample_windows
-from policy.rules.sample_windows import Average, Samples
+from policy.rules.sample_windows import Average, Samples, SampleWindows
 
 BUCKETS: Final = 60  # of an hour a minute each, of a day 24 min each
 
@@ -40,7 +41,7 @@ class NodeWindows:
         self._uids: tuple[str, ...] = ()
         self._rows: Mapping[str, int] = {}  # by name
         self._metrics: tuple[Metric, ...] = ()
-        self._samples = sample_windows.SampleWindows(len(load_metrics.RESOURCES))
+        self._samples = {0.0: self._empty(0.0)}  # by the length of averages, the shortest first
         self._peaks: dict[Metric, Floats] = {}  # [nodes, buckets] by maximum
         self._bucket: dict[Metric, int] = {}  # the number of the newest
 
@@ -56,12 +57,24 @@ class NodeWindows:
         if tuple(metrics) != self._metrics:
             maxima = [metric for metric in metrics if metric.statistic == load_metrics.MAXIMUM]
             self._metrics = tuple(metrics)
-            self._samples.keep(max((metric.averaging_seconds for metric in metrics), default=0.0))
+            lengths = sorted({metric.averaging_seconds for metric in metrics}) or [0.0]
+            self._samples = {seconds: self._samples.get(seconds) or self._empty(seconds) for seconds in lengths}
             empty = sample_windows.nothing(len(fleet.names), BUCKETS)
             self._peaks = {one: self._peaks.get(one, empty.copy()) for one in maxima}
 
+    def _empty(self, averaging_seconds: float) -> SampleWindows:
+        samples = SampleWindows(len(load_metrics.RESOURCES))
+        samples.keep(averaging_seconds)
+        samples.follow(self._uids)
+        return samples
+
+    @property
+    def _shortest(self) -> SampleWindows:
+        """The samples in the shortest slots; when nodes were observed is the same in all."""
+        return next(iter(self._samples.values()))
+
     def _align(self, fleet: NodeSet) -> None:
-        rows = self._samples.follow(fleet.uids)
+        rows, *_ = [samples.follow(fleet.uids) for samples in self._samples.values()]
         self._peaks = {one: sample_windows.taken(peaks, rows) for one, peaks in self._peaks.items()}
         self._uids, self._rows = fleet.uids, {name: row for row, name in enumerate(fleet.names)}
 
@@ -70,7 +83,7 @@ class NodeWindows:
         long as their windows, a maximum the average of its time. Readings that do not say when that was are left out.
         """
         self._note_peaks(now_seconds)  # which brings all buckets to this time
-        newest_seconds = self._samples.newest_seconds()
+        newest_seconds = self._shortest.newest_seconds()
         for name, (reading, confirmed_seconds) in carried.items():
             row = self._rows.get(name)
             if row is None or reading.windows is None or confirmed_seconds <= newest_seconds[row]:
@@ -86,7 +99,8 @@ class NodeWindows:
             if one.statistic == load_metrics.AVERAGE and one.name in reading.values
         ]
         since_seconds = min(windows.since_seconds, confirmed_seconds)
-        self._samples.resume(row, averages, at_seconds=confirmed_seconds, since_seconds=since_seconds)
+        for samples in self._samples.values():
+            samples.resume(row, averages, at_seconds=confirmed_seconds, since_seconds=since_seconds)
         for metric, peaks in self._peaks.items():
             at_seconds, ratio = windows.peaks.get(metric.name), reading.values.get(metric.name)
             if at_seconds is None or ratio is None:
@@ -95,9 +109,10 @@ class NodeWindows:
             if 0 <= self._bucket[metric] - number < BUCKETS:
                 peaks[row, number % BUCKETS] = ratio
 
-    def add(self, samples: Samples, *, now_seconds: float) -> None:
+    def add(self, newest: Samples, *, now_seconds: float) -> None:
         """Takes the samples that are newer than those before, and the averages that follow into the maxima."""
-        self._samples.add(samples, now_seconds=now_seconds)
+        for samples in self._samples.values():
+            samples.add(newest, now_seconds=now_seconds)
         self._note_peaks(now_seconds)
 
     def _note_peaks(self, now_seconds: float) -> None:
@@ -125,24 +140,24 @@ class NodeWindows:
         return np.where(np.isnan(average), np.nan, highest)
 
     def _average(self, resource: str, seconds: float, now_seconds: float) -> Floats:
-        return self._samples.average(load_metrics.RESOURCES.index(resource), seconds, now_seconds)
+        return self._samples[seconds].average(load_metrics.RESOURCES.index(resource), seconds, now_seconds)
 
     def observed_seconds(self, node: str, seconds: float, *, now_seconds: float) -> float:
-        """How much of the last `seconds` of a node was observed."""
-        return self._samples.observed_seconds(self._rows[node], seconds, now_seconds)
+        """How much of the last `seconds` of a node was observed; `seconds` is the length of an average."""
+        return self._samples[seconds].observed_seconds(self._rows[node], seconds, now_seconds)
 
     def newest_seconds(self) -> Floats:
         """When the newest sample of each node ended [nodes]; NaN without one."""
-        return self._samples.newest_seconds()
+        return self._shortest.newest_seconds()
 
     def observed_since_seconds(self) -> Floats:
         """Since when each node is observed without a gap [nodes]; NaN where it is not."""
-        return self._samples.since_seconds()
+        return self._shortest.since_seconds()
 
     def extent(self, node: str) -> Windows | None:
         """Since when a node is observed, and when its maxima were; None where nothing is known of it."""
         row = self._rows.get(node)
-        since_seconds = math.nan if row is None else float(self._samples.since_seconds()[row])
+        since_seconds = math.nan if row is None else float(self._shortest.since_seconds()[row])
         if row is None or math.isnan(since_seconds):
             return None
         peaks = {

@@ -112,7 +112,12 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_nodes_are_annotated_when_half_of_an_average_is_observed(bench: Bench) -> None:
+HOUR: Any = {"name": "cpu_avg_1h", "resource": "cpu", "statistic": "avg", "window": "1h"}
+
+
+@pytest.mark.parametrize("more", [[], [HOUR]], ids=["built-in metrics", "an average of an hour beside them"])
+def test_nodes_are_annotated_when_half_of_an_average_is_observed(more: list[Any]) -> None:
+    bench = Bench(policy=load_policy.LoadPolicy.of({"metrics": more}))
     outcome = bench.run(120)
     assert (outcome.whole, outcome.read_nothing, bench.texts) == (False, False, {})
     assert outcome.unmatched == (

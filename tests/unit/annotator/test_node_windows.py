@@ -175,6 +175,16 @@ def test_a_restart_goes_on_from_averages_over_different_windows(bench: Bench, ho
     assert after.value(hour) == pytest.approx(0.35, abs=0.01), "five of these minutes were hot, not thirty"
 
 
+@pytest.mark.parametrize("hour_first", [False, True])
+def test_an_average_is_as_sharp_beside_that_of_an_hour(bench: Bench, hour_first: bool) -> None:
+    hour = Metric("cpu_avg_1h", "cpu", "avg", HOUR, HOUR)
+    bench.live("a", metrics_in_force=(hour, *metrics.BUILT_IN) if hour_first else (*metrics.BUILT_IN, hour))
+    bench.run(HOUR, 0.3)
+    bench.run(300, 0.9)
+    assert (bench.value(CPU), bench.value(CPU_1H)) == (0.9, 0.9), "nothing of the minutes before"
+    assert bench.value(hour) == pytest.approx(0.35, abs=0.01)
+
+
 def test_restarts_do_not_prolong_a_peak(bench: Bench) -> None:
     bench.run(300, 0.2)
     bench.run(300, 0.9)
