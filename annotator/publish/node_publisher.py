@@ -87,23 +87,24 @@ class NodePublisher:
 
     def publish(self, publication: Publication) -> Published:
         """See Publisher."""
-        book, fleet, hot, rules, _, now_seconds, extent, lagging = publication
+        book, fleet, now_seconds = publication.book, publication.fleet, publication.now_seconds
         carried = self._standing.carried(fleet, book.metrics, now_seconds=now_seconds)
         patches, self._cooled = write_plan.plan(
             fleet,
             book,
-            hot,
+            publication.hot,
             carried=carried,
-            rules=rules,
+            rules=publication.rules,
             now_seconds=now_seconds,
             again=self._cooled,
-            lagging=lagging,
-            extent=extent,
+            lagging=publication.lagging,
+            extent=publication.extent,
         )
         results = write_plan.write(self._kube, patches, writers=self._writers)
-        for node, uid, row, _ in patches:
-            if results[node].result == write_plan.WRITTEN:
-                self._standing.wrote(node, uid, row, carried.texts.get(node), now_seconds=now_seconds)
+        for patch in patches:
+            if results[patch.node].result == write_plan.WRITTEN:
+                before = carried.texts.get(patch.node)
+                self._standing.wrote(patch.node, patch.uid, patch.row, before, now_seconds=now_seconds)
         counted = Counter([written.result for written in results.values()])
         error = next((written.error for written in results.values() if written.error is not None), None)
         self._complaints.update("node annotations not written", error, failed=counted[write_plan.FAILED])

@@ -10,24 +10,22 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from promql import errors
+from promql import door, errors
 from promql.queries import identity
 
 if TYPE_CHECKING:
     from promql.http import client, proxied_transport
-
-DEFAULT_TIMEOUT_SECONDS: Final = 10.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
     """How to speak to Prometheus; the files are read at every request or handshake, not here."""
 
-    prometheus_timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    prometheus_timeout_seconds: float = door.DEFAULT_TIMEOUT_SECONDS
     prometheus_token_file: Path | None = None
     prometheus_user: str | None = None
     prometheus_password_file: Path | None = None
@@ -99,7 +97,7 @@ def _of_connection() -> list[Callable[..., Any]]:
             "--prometheus-timeout",
             "prometheus_timeout_seconds",
             type=seconds,
-            default=DEFAULT_TIMEOUT_SECONDS,
+            default=door.DEFAULT_TIMEOUT_SECONDS,
             show_default=True,
             metavar="SECONDS",
             help="Longest wait for one answer.",

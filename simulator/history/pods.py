@@ -86,20 +86,17 @@ def _lives(recorded: Recorded, renamed: Mapping[str, str]) -> tuple[list[_Life],
     by_pod: dict[grids.Key, list[int]] = {}
     for row, key in enumerate(info.keys):
         by_pod.setdefault(key[:3], []).append(row)
-    found = []
+    lives = []
     for pod, rows in by_pod.items():
-        seen = info.present[rows].any(axis=0)
+        alive_at = info.present[rows].any(axis=0)
         if at_work:
-            seen = seen & at_work.get(pod, np.zeros(span.steps, dtype=np.bool_))
-        steps = np.flatnonzero(seen)
+            alive_at = alive_at & at_work.get(pod, np.zeros(span.steps, dtype=np.bool_))
+        steps = np.flatnonzero(alive_at)
         if len(steps):
             latest = max(rows, key=lambda row: (info.keys[row][3] != "", int(np.flatnonzero(info.present[row])[-1])))
-            _, _, _, node, kind, owner, priority_class = info.keys[latest]
-            place = renamed.get(node, node)
-            namespace, name, uid = pod
-            span_of_life = int(steps[0]), int(steps[-1])
-            found.append(_Life(namespace, name, uid, place, kind, owner, priority_class, *span_of_life))
-    return sorted(found, key=lambda life: (life.first, life.namespace, life.name, life.uid)), notes
+            life = _Life._make((*info.keys[latest], int(steps[0]), int(steps[-1])))
+            lives.append(life._replace(node=renamed.get(life.node, life.node)))
+    return sorted(lives, key=lambda life: (life.first, life.namespace, life.name, life.uid)), notes
 
 
 def _requests(recorded: Recorded, lives: Iterable[_Life]) -> tuple[dict[grids.Key, Load], list[str]]:

@@ -58,9 +58,9 @@ class PublishedReadings:
 
     def written(self, weighed: write_plan.WriteSet, confirmed_seconds: Floats) -> "PublishedReadings":
         """Returns the readings after the selected nodes were written."""
-        held, worth, _ = weighed
-        ratios = np.where(worth[:, None], held.ratios, self.ratios)
-        at_seconds = np.where(worth, np.floor(held.at_seconds), self.at_seconds)
+        readings = weighed.readings
+        ratios = np.where(weighed.worth[:, None], readings.ratios, self.ratios)
+        at_seconds = np.where(weighed.worth, np.floor(readings.at_seconds), self.at_seconds)
         return dataclasses.replace(
             self, ratios=ratios, at_seconds=at_seconds, confirmed_seconds=np.floor(confirmed_seconds)
         )
@@ -86,19 +86,19 @@ class HandoverPublisher:
 
     def publish(self, publication: Publication) -> Published:
         """Shows the values."""
-        book, fleet, _, rules, _, now_seconds, _, lagging = publication
+        book, fleet = publication.book, publication.fleet
         before = self._readings.aligned(fleet, book.metrics)
         weighed = write_plan.weigh(
             fleet,
             book,
             carried=before.carried(),
-            rules=rules,
-            now_seconds=now_seconds,
+            rules=publication.rules,
+            now_seconds=publication.now_seconds,
             again=self._again,
-            lagging=lagging,
+            lagging=publication.lagging,
         )
         behind = publication.lagging_names
-        at_seconds = write_plan.confirmed_seconds(book, behind, now_seconds=now_seconds)
+        at_seconds = write_plan.confirmed_seconds(book, behind, now_seconds=publication.now_seconds)
         confirmed = np.where(np.isin(fleet.names, behind), -np.inf, at_seconds)
         self._readings = before.written(weighed, confirmed)
         self._again = weighed.cooled
