@@ -43,15 +43,14 @@ def weights(**by_window: float) -> Mapping[str, float]:
     return {f"{resource}_{window}": weight for resource in RESOURCES for window, weight in by_window.items()}
 
 
-FIELD: Final = {"combine": "mean", "incomingPod": False, "weights": weights(avg_5m=0.2, max_1h=0.3, max_1d=0.5)}
-# A candidate for the default: the mean of the hour in the place of its maximum, and the full range of points.
-HOUR: Final = {
-    "metrics": [
-        {"name": f"{resource}_avg_1h", "resource": resource, "statistic": "avg", "window": "1h"}
-        for resource in RESOURCES
-    ],
-    "score": {"spread": "stretch", "weights": weights(avg_5m=0.35, avg_1h=0.35, max_1d=0.3)},
+FIELD: Final = {
+    "combine": "mean",
+    "spread": "none",
+    "incomingPod": False,
+    "weights": weights(avg_5m=0.2, max_1h=0.3, max_1d=0.5),
 }
+# The default of 0.1.0: bases as they are.
+AS_THEY_ARE: Final = {"score": {"spread": "none"}}
 # Each peer with the weight that is best for it on the tuned part.
 PEERS: Final = {"crane": 1, "target-load-packing": 2, "risk-balancing": 2, "koordinator": 4}
 CONTESTANTS: Final = (
@@ -60,7 +59,8 @@ CONTESTANTS: Final = (
     Contestant(ORACLE, peer=ORACLE),
     Contestant(OURS, sections={}),
     Contestant("evenload, field", sections={"score": FIELD}),
-    *(Contestant(f"evenload, hour's mean, weight {weight}", sections=HOUR, weight=weight) for weight in (1, 2)),
+    Contestant("evenload, weight 1", sections={}, weight=1),
+    Contestant("evenload, scores as they are", sections=AS_THEY_ARE),
 )
 
 

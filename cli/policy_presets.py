@@ -13,7 +13,7 @@ from cli import recording_rules
 from cli.common import output
 from policy.schema import json_schema
 
-PRESETS: Final = ("default", "even", "field", "memory-bound", "crane")
+PRESETS: Final = ("default", "field", "memory-bound", "crane")
 _HERE: Final = pathlib.Path(__file__).parent
 _PLACES: Final = (_HERE / "presets", _HERE.parent / "deploy" / "policies")
 _SCHEMA_COMMENT: Final = "# yaml-language-server: $schema="
@@ -29,7 +29,6 @@ def main(preset: str, schema: str, recorded: bool) -> None:
     \b
     default       every key with its default
     field         the field's usual score: one mean, yesterday's maximum most, without the pod's own load
-    even          evener nodes and fewer evictions, with weight 1 in the stanza
     memory-bound  for nodes that run out of memory long before CPU
     crane         crane-scheduler's own default policy, converted
 

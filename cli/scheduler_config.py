@@ -30,7 +30,6 @@ IN_TREE_WEIGHTS: Final = {
     "ImageLocality": 1,
 }
 _LONGEST_SECONDS: Final = 5.0  # the scheduler's default, each time for one pod
-_STRETCH_WEIGHT: Final = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def main(policy: str, url: str, weight: int, http_timeout: str, **tls: object) -
         output.fail("\nerror: ".join(wrong))
     found = policy_files.load(policy)
     output.data(text(url, weight, http_timeout, given))
-    for remark in (*arithmetic(weight), *remarks(found.policy, weight, given)):
+    for remark in (*arithmetic(weight), *remarks(found.policy, given)):
         output.say(remark)
 
 
@@ -184,14 +183,10 @@ def arithmetic(weight: int) -> tuple[str, ...]:
     )
 
 
-def remarks(policy: load_policy.LoadPolicy, weight: int, tls: Tls) -> tuple[str, ...]:
+def remarks(policy: load_policy.LoadPolicy, tls: Tls) -> tuple[str, ...]:
     """Returns the settings of the policy and the options that conflict with the stanza."""
     checks = (
         (tls.insecure, "warning: the extender's certificate is not verified (--insecure)"),
-        (
-            policy.score.spread == "stretch" and weight > _STRETCH_WEIGHT,
-            f"warning: score.spread: stretch makes 0 to 10 of any difference: --weight 1 goes with it, not {weight}",
-        ),
         (
             policy.filter.on_missing == "reject",
             "note: filter.onMissing: reject holds while the extender answers; ignorable: true schedules without it "

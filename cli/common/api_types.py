@@ -59,6 +59,7 @@ class Node(msgspec.Struct, frozen=True):
     incoming: dict[str, float] = {}
     terms: dict[str, float | None] = {}
     penalty: float = 0.0
+    own_base: float | None = None
     base: float | None = None
     median_base: bool | None = None
     capped_base: bool | None = None
@@ -158,11 +159,14 @@ def age(seconds: float | None) -> str:
 
 
 def base(node: Node) -> str:
-    """The base, and where it came from other nodes: the median for one without a reading, a cap for one that lacks a
-    weighted metric and would otherwise be better than every node that lacks none.
+    """The node's own base and, where the other nodes change it, an arrow to the base that counts: by the stretch, the
+    median for a node without a reading, or a cap for one that lacks a weighted metric and would otherwise be better
+    than every node that lacks none.
     """
-    borrowed = " (median)" if node.median_base else " (capped)" if node.capped_base else ""
-    return f"{points(node.base)}{borrowed}"
+    by_others = " (median)" if node.median_base else " (capped)" if node.capped_base else ""
+    own, counted = points(node.own_base), points(node.base)
+    changed = None not in (node.own_base, node.base) and own != counted
+    return f"{own}->{counted}{by_others}" if changed else f"{counted}{by_others}"
 
 
 def points(value: float | None, decimals: int = 2) -> str:

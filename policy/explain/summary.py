@@ -129,7 +129,9 @@ def _score(policy: load_policy.LoadPolicy) -> Sentences:
     else:
         yield "the pod being placed does not count in it"
     if score.spread == "stretch":
-        yield "scores are stretched over the full 0 to 10 between the fullest and the idlest candidate"
+        yield "scores are stretched: the best candidate has 10, and one that is 3 points or more behind it has 0"
+    else:
+        yield "scores are not stretched: candidates of nearly the same load score nearly the same"
 
 
 def _shares(policy: load_policy.LoadPolicy, resources: collections.abc.Collection[str]) -> str:

@@ -10,7 +10,7 @@ for this file. A thing that has no equal is left out and named, never guessed.
 | a value is used for its period + 5 min | sync.staleAfter: that of the shortest period |
 | predicate[].maxLimitPecent, a share of one; 0 = off | filter.thresholds |
 | a pod that no node passes waits | filter.whenAllRejected: pending |
-| priority[].weight, of one mean, without the pod itself | score.weights, combine: mean, incomingPod: false |
+| priority[].weight, of one mean, without the pod | score.weights, combine: mean, spread: none, incomingPod: false |
 | hotValue[]: each full `count` in `timeRange` costs 10 of 100 points | hotSpots: 1 of 10 points |
 """
 
@@ -52,7 +52,7 @@ def convert(tree: object) -> converting.Imported:
         sections["metrics"] = list(reading.extra.values())
     sections["filter"] = {"thresholds": thresholds, "whenAllRejected": "pending"}
     if any(weights.values()):
-        sections["score"] = {"weights": weights, "combine": "mean", "incomingPod": False}
+        sections["score"] = {"weights": weights, "combine": "mean", "spread": "none", "incomingPod": False}
     else:
         reading.remark("spec.priority", "no weight is left (crane then scores every node 0): the default weights hold")
     sections["hotSpots"] = reading.hot_spots(rows["hotValue"])

@@ -24,6 +24,8 @@ Places = npt.NDArray[np.intp]
 MAX_SCORE: Final = 10
 # The base of every node when no candidate has one: any number, as it is the same for all.
 NEUTRAL_BASE: Final = 5.0
+# With `spread: stretch` so many points of base become 10: smaller differences between the candidates decide less.
+LEAST_RANGE: Final = 3.0
 # Sums of binary fractions miss the half by less than this; round half up is meant on the decimal number.
 _DECIMALS: Final = 9
 
@@ -55,7 +57,7 @@ class Weighing(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """Steps of the candidates' scores: `base` after the cap, the median and the stretched range, `neutral` where the
+    """Steps of the candidates' scores: `base` after the cap, the median and the stretch, `neutral` where the
     median filled in, `capped` where it was scaled down to stay under the best whole node's, `penalty` taken off
     (`beyond_least`), `raw` the clamped result, `scores` its integers. All [nodes].
     """
@@ -253,8 +255,8 @@ def rank(own_base: Floats, penalty: Floats, *, whole: Mask | None = None, stretc
     No node is the best only because it lacks a metric: see `_under_the_best_whole`; `whole` [nodes] are those that
     lack none (None: all). A node without a base (NaN) then gets the median of those that have one, before penalties. If
     no candidate has one, all score the same: penalties are left aside, too.
-    `stretch` maps the bases linearly so that the worst is 0 and the best is 10 before penalties; equal bases stay as
-    they are.
+    `stretch` maps the bases linearly so that the best is 10 before penalties, and the worst 0 if it is LEAST_RANGE or
+    more behind: 10 - 10 * (best - base) / max(best - worst, LEAST_RANGE).
     """
     neutral = np.isnan(own_base)
     without = np.count_nonzero(neutral)
@@ -300,10 +302,8 @@ def clamped(base: Floats, penalty: Floats) -> tuple[Floats, Integers]:
 
 
 def _stretched(base: Floats) -> Floats:
-    worst, best = base.min(), base.max()
-    if best - worst < 10.0**-_DECIMALS:
-        return base
-    stretched: Floats = MAX_SCORE * (base - worst) / (best - worst)
+    best = base.max()
+    stretched: Floats = MAX_SCORE - MAX_SCORE * (best - base) / max(best - base.min(), LEAST_RANGE)
     return stretched
 
 

@@ -143,8 +143,8 @@ class Score(sections.Section):
         description="Add the incoming pod's own expected load (score, never filter).",
     )
     spread: Literal["none", "stretch"] = pydantic.Field(
-        default="none",
-        description="stretch: the full 0..10 range, linear between the worst and the best candidate's base.",
+        default="stretch",
+        description="stretch: the best candidate's base becomes 10, that of one 3 or more behind 0; none: as it is.",
     )
     goal: sections.Goal = pydantic.Field(
         default="spread", description="spread: the emptier a node the better; pack: fill nodes up to target first."

@@ -179,12 +179,22 @@ def test_a_node_full_of_memory_does_not_win_by_its_idle_cpu() -> None:
     "scores",
     "intel/platform-aware-scheduling#111",
     situation="an extender gives 10 points to the best node and 9 to the next, however far apart their loads are",
-    expected="points are by load: a node at 60 % is 5 points behind one at 10 %, and with `stretch` ten",
+    expected="points are by load: a node 20 % fuller is 7 points behind, one 30 % fuller ten; as they are 2 and 3",
     before=Before.RIGHT,
 )
-@pytest.mark.parametrize(("spread", "difference"), [("none", 5), ("stretch", 10)])
-def test_points_are_as_far_apart_as_loads(spread: str, difference: int) -> None:
-    points = scores(view_of({"a": 0.1, "b": 0.6}, spread=spread), ["a", "b"], builders.pod_body("new"), NOW)
+@pytest.mark.parametrize(
+    ("load", "spread", "difference"),
+    [
+        (0.3, "none", 2),
+        (0.4, "none", 3),
+        (0.6, "none", 5),
+        (0.3, "stretch", 7),
+        (0.4, "stretch", 10),
+        (0.6, "stretch", 10),
+    ],
+)
+def test_points_are_as_far_apart_as_loads(load: float, spread: str, difference: int) -> None:
+    points = scores(view_of({"a": 0.1, "b": load}, spread=spread), ["a", "b"], builders.pod_body("new"), NOW)
     assert points["a"] - points["b"] == difference
 
 

@@ -47,9 +47,9 @@ def test_the_decision_is_told_with_verdict_terms_base_and_score(extender: extend
     assert "memory 179Mi (request ratio), counted in the score" in result.stdout
     assert "terms: the lower of cpu_avg_5m + cpu_max_1h + cpu_max_1d and memory_avg_5m + " in result.stdout
     assert "so the extender has 200 of 1600 points (12.5 %)" in result.stdout
-    assert row(result.stdout, "cool").startswith("cool 9 8.78 0 ")
+    assert row(result.stdout, "cool").startswith("cool 10 8.78->10.00 0 ")
     at = next(number for number, line in enumerate(lines) if line.startswith("cool "))
-    assert row(result.stdout, "cool") == "cool 9 8.78 0 passes: cpu_avg_5m 10.0% <= 65% (10.0% read 0s ago)"
+    assert row(result.stdout, "cool") == "cool 10 8.78->10.00 0 passes: cpu_avg_5m 10.0% <= 65% (10.0% read 0s ago)"
     assert [line.strip() for line in lines[at + 1 : at + 3]] == [
         "cpu_avg_5m 5.27 + cpu_max_1h 2.63 + cpu_max_1d 0.88 = 8.78",
         "memory_avg_5m 5.37 + memory_max_1h 2.68 + memory_max_1d 0.89 = 8.95",
@@ -78,7 +78,7 @@ def test_now_asks_kubernetes_for_the_pod_and_all_nodes(extender: extenders.Exten
         result = extenders.run(*words)
     assert result.exit_code == 0, result.stderr
     assert "what would be decided at 2026-11-21T04:00:00Z, policy 0123456789ab; it is on cool" in result.stdout
-    assert row(result.stdout, "hot").startswith("hot 9 8.78")
+    assert row(result.stdout, "hot").startswith("hot 10 8.78->10.00")
     assert extender.asked == ["POST /explain"]
 
 
@@ -115,10 +115,11 @@ def test_a_condensed_decision_shows_what_is_left_and_is_partial() -> None:
 @pytest.mark.parametrize("condensed", [False, True], ids=["whole", "condensed"])
 def test_a_base_that_is_capped_says_so(condensed: bool) -> None:
     lacking = {name: 0.02 for name in worlds.IDLE if name.startswith("memory")}
-    with extenders.serving({"lacking": lacking, "whole": worlds.IDLE}) as served:
+    view = worlds.view_of({"lacking": lacking, "whole": worlds.IDLE}, worlds.policy(score={"spread": "none"}))
+    with extenders.serving({}, view) as served:
         served.decide(("lacking", "whole"), condensed=condensed)
         result = extenders.run("explain", "pod", "web", "--extender", served.url)
-    assert "8.78 (capped)" in row(result.stdout, "lacking")
+    assert "9.75->8.78 (capped)" in row(result.stdout, "lacking")
     assert "(capped)" not in row(result.stdout, "whole")
 
 
@@ -198,7 +199,7 @@ def test_shadow_mode_is_said_beside_what_would_have_been_decided(tmp_path: pathl
     assert "shadow mode: kube-scheduler is told that every node passes and scores the same\n" in result.stdout
     assert ("prioritize: 2 of 2 nodes\n" in result.stdout) is not now
     assert "rejected: cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
-    assert row(result.stdout, "cool").startswith("cool 9 8.78 0 passes: ")
+    assert row(result.stdout, "cool").startswith("cool 10 8.78->10.00 0 passes: ")
     assert story["shadow"] is True
 
 

@@ -37,9 +37,9 @@ def test_the_cluster_comes_first_and_then_each_node_with_its_load_score_filter_a
     header, cluster, cool, hot, warm = (" ".join(line.split()) for line in result.stdout.splitlines())
     assert header == "NODE CPU 5M/1H/1D MEM 5M/1H/1D HOT SCORE AGE FILTER"
     assert cluster == "* 43/10/10% 23/10/10% - - 22s 1 of 3"
-    assert cool == "a-cool 10/10/10% 10/10/10% 0 9 22s -"
-    assert hot == "b-hot 90/10/10% 10/10/10% 0 4 22s cpu_avg_5m>65%"
-    assert warm == "c-warm 30/10/10% 50/10/10% 3 3 22s -"
+    assert cool == "a-cool 10/10/10% 10/10/10% 0 10 22s -"
+    assert hot == "b-hot 90/10/10% 10/10/10% 0 0 22s cpu_avg_5m>65%"
+    assert warm == "c-warm 30/10/10% 50/10/10% 3 1 22s -"
     assert "policy 0123456789ab; next: evenload explain pod" in result.stderr
 
 
@@ -47,7 +47,7 @@ ORDERS = {
     "name": ["a-cool", "b-hot", "c-warm"],
     "cpu_avg_5m": ["b-hot", "c-warm", "a-cool"],
     "memory_avg_5m": ["c-warm", "a-cool", "b-hot"],
-    "score": ["c-warm", "b-hot", "a-cool"],
+    "score": ["b-hot", "c-warm", "a-cool"],
     "age": ["a-cool", "b-hot", "c-warm"],
 }
 
@@ -116,10 +116,11 @@ def test_wide_adds_placements_base_and_the_state_of_the_reading(extender: extend
 
 def test_a_base_that_is_capped_or_the_median_says_so() -> None:
     lacking = {name: 0.02 for name in worlds.IDLE if name.startswith("memory")}
-    with extenders.serving({"a-lacking": lacking, "b-none": None, "c-whole": worlds.IDLE}) as served:
+    loads = {"a-lacking": lacking, "b-none": None, "c-whole": worlds.IDLE}
+    with extenders.serving({}, worlds.view_of(loads, worlds.policy(score={"spread": "none"}))) as served:
         lines = extenders.run("nodes", "--extender", served.url, "-o", "wide").stdout.splitlines()[2:]
     assert [" ".join(line.split()).split(" 0/0/0 ")[1] for line in lines] == [
-        "9.00 (capped) usable", "9.00 (median) no annotation", "9.00 usable",
+        "9.80->9.00 (capped) usable", "9.00 (median) no annotation", "9.00 usable",
     ]  # fmt: skip
 
 

@@ -141,9 +141,9 @@ def test_a_past_filter_answer_has_verdicts_and_no_scores() -> None:
 def test_a_condensed_decision_keeps_the_scores_that_needed_all_nodes() -> None:
     loads: dict[str, Any] = {f"n{at}": dict.fromkeys(worlds.IDLE, (at + 1) / 40) for at in range(12)} | {"blind": None}
     loads["n1"] = {"memory_avg_5m": 0.0}
-    names = tuple(loads)
-    then = {row["name"]: row for row in explained(worlds.view_of(loads), *names)["nodes"]}
-    shown = decision(worlds.view_of(loads), "prioritize", *names, condensed=True)
+    names, plain = tuple(loads), worlds.policy(score={"spread": "none"})
+    then = {row["name"]: row for row in explained(worlds.view_of(loads, plain), *names)["nodes"]}
+    shown = decision(worlds.view_of(loads, plain), "prioritize", *names, condensed=True)
     assert shown["omitted"] == 8
     assert {row["name"] for row in shown["nodes"]} == {"n0", "n1", "n2", "n3", "n4"}
     for row in shown["nodes"]:

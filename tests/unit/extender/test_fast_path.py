@@ -379,7 +379,7 @@ def test_the_usual_questions_never_reach_flask(pair: Pair) -> None:
 
 @pytest.mark.parametrize("combine", ["mean", "worst"])
 def test_the_pods_own_load_is_added_without_flask(pair: Pair, combine: str) -> None:
-    pair.policy(worlds.policy(score={"combine": combine, "incomingPod": True}))
+    pair.policy(worlds.policy(score={"combine": combine, "incomingPod": True, "spread": "none"}))
     pair.usage({"default/ReplicaSet/web": owner_usage.Mean(3000.0, None, 3)}, 0)
     pair.node("node-1", {**worlds.IDLE, "memory_max_1d": 0.9})
     for at in range(4):

@@ -53,7 +53,7 @@ def test_a_node_is_scored_by_the_weights_of_its_pool_on_both_paths() -> None:
     only_cpu = {"weights": {name: 0 for name in worlds.IDLE if name.startswith("memory")}}
     batch = {"name": "batch", "nodeSelector": {"matchLabels": SPOT}, "score": only_cpu}
     pair = test_fast_path.Pair()
-    pair.policy(worlds.policy(pools=[batch], score={"incomingPod": False}))
+    pair.policy(worlds.policy(pools=[batch], score={"incomingPod": False, "spread": "none"}))
     full = {**worlds.IDLE, "memory_avg_5m": 0.6, "memory_max_1h": 0.6, "memory_max_1d": 0.6}
     pair.node("batch", full, labels=SPOT)
     pair.node("plain", full)
@@ -71,7 +71,7 @@ def test_a_node_is_scored_by_the_weights_of_its_pool_on_both_paths() -> None:
 def test_a_pool_may_be_packed_while_the_others_are_spread_on_both_paths() -> None:
     batch = {"name": "batch", "nodeSelector": {"matchLabels": SPOT}, "score": {"goal": "pack", "target": 0.4}}
     pair = test_fast_path.Pair()
-    pair.policy(worlds.policy(pools=[batch], score={"incomingPod": False}))
+    pair.policy(worlds.policy(pools=[batch], score={"incomingPod": False, "spread": "none"}))
     third = dict.fromkeys(worlds.IDLE, 0.3)
     for name, labels in (("packed", SPOT), ("spread", {})):
         pair.node(name, third, labels=labels)

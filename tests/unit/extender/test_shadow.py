@@ -117,7 +117,7 @@ def test_no_winner_is_assumed(world: World) -> None:
     ("node", "verdict", "points"),
     [
         ("idle", {"best": 1}, (1, 0)),
-        ("warm", {"lower": 1}, (1, 4)),
+        ("warm", {"lower": 1}, (1, 10)),
         ("hot", {"rejected": 1}, (0, 0)),
         ("elsewhere", {"not_asked": 1}, (0, 0)),
     ],

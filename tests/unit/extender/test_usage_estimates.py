@@ -149,7 +149,7 @@ def test_means_survive_a_change_of_policy() -> None:
 
 
 def test_the_incoming_pods_own_load_is_its_owners_mean() -> None:
-    in_force = worlds.policy(score={"incomingPod": True, "weights": {"cpu_avg_5m": 1}})
+    in_force = worlds.policy(score={"incomingPod": True, "spread": "none", "weights": {"cpu_avg_5m": 1}})
     world = usage_of(worlds.view_of({"n": worlds.IDLE}, in_force))
     (score,) = json.loads(verbs.prioritize(world, worlds.args(["n"], cpu="100m"), NOW).body)
     assert score["Score"] == 7  # 10 * (1 - 0.1 - 2000 / 8000) = 6.5, half up

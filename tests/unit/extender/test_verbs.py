@@ -208,14 +208,24 @@ def test_no_candidates_are_answered_with_none() -> None:
 # prioritize
 
 
-FIELD = worlds.policy(score={"combine": "mean", "weights": dict(zip(IDLE, [0.2, 0.3, 0.5] * 2, strict=True))})
+PLAIN = worlds.policy(score={"spread": "none"})  # bases as they are
+FIELD = worlds.policy(
+    score={"combine": "mean", "spread": "none", "weights": dict(zip(IDLE, [0.2, 0.3, 0.5] * 2, strict=True))}
+)
 
 
 def test_by_default_the_score_is_that_of_the_worse_resource_with_the_pod_on_it() -> None:
     load = {"cpu_avg_5m": 0.5, "cpu_max_1h": 0.6, "cpu_max_1d": 0.83}
     load |= {"memory_avg_5m": 0.2, "memory_max_1h": 0.3, "memory_max_1d": 0.4}
     # 10 * (.6*.5 + .3*.4 + .1*.17) = 4.37, and .7 * 250m of 8 cores off: 4.15 -> 4
-    assert scored(worlds.view_of({"n": load}), ["n"]) == {"n": 4}
+    assert scored(worlds.view_of({"n": load}, PLAIN), ["n"]) == {"n": 4}
+
+
+def test_by_default_the_best_candidate_has_ten_points_and_others_less_by_three_for_each_point_behind() -> None:
+    loads = {name: dict.fromkeys(IDLE, load) for name, load in (("a", 0.30), ("b", 0.32), ("c", 0.45))}
+    assert scored(worlds.view_of(loads), ["a", "b", "c"]) == {"a": 10, "b": 9, "c": 5}
+    loads["d"] = dict.fromkeys(IDLE, 0.9)
+    assert scored(worlds.view_of(loads), ["a", "b", "c", "d"]) == {"a": 10, "b": 10, "c": 8, "d": 0}
 
 
 def test_the_score_is_ten_times_the_weighted_mean_of_headroom() -> None:
@@ -232,7 +242,7 @@ def test_only_usable_metrics_share_the_weight() -> None:
 
 def test_a_node_without_readings_gets_the_median_of_the_others() -> None:
     uniform = {name: dict.fromkeys(IDLE, load) for name, load in (("a", 0.1), ("b", 0.4), ("c", 0.8))}
-    world = worlds.view_of({**uniform, "blind": None})
+    world = worlds.view_of({**uniform, "blind": None}, PLAIN)
     assert scored(world, ["a", "b", "c", "blind", "unknown"]) == {"a": 9, "b": 6, "c": 2, "blind": 6, "unknown": 6}
 
 
@@ -243,7 +253,7 @@ def test_without_any_reading_all_score_the_same_and_nobody_is_assumed_to_win() -
 
 
 def test_hot_spots_take_points_off() -> None:
-    no_estimates = worlds.policy(recentPods={"enabled": False})
+    no_estimates = worlds.policy(recentPods={"enabled": False}, score={"spread": "none"})
     world = worlds.view_of({"n": dict.fromkeys(IDLE, 0.1), "m": dict.fromkeys(IDLE, 0.1)}, no_estimates)
     worlds.bind(world, "n", *(f"p{at}" for at in range(5)))  # 5 // 2 + 5 // 5 + 5 // 20 = 3 points
     assert scored(world, ["n", "m"]) == {"n": 6, "m": 9}
@@ -253,7 +263,7 @@ def test_hot_spots_take_points_off() -> None:
 def test_the_incoming_pod_weighs_only_if_the_policy_says_so() -> None:
     loads = {"small": dict.fromkeys(IDLE, 0.1), "large": dict.fromkeys(IDLE, 0.1)}
     for incoming, expected in ((False, {"small": 9, "large": 9}), (True, {"small": 5, "large": 7})):
-        world = worlds.view_of(loads, worlds.policy(score={"incomingPod": incoming}))
+        world = worlds.view_of(loads, worlds.policy(score={"incomingPod": incoming, "spread": "none"}))
         world.nodes.node_changed(None, worlds.node("small", loads["small"], cpu="4", memory="16Gi"))
         assert scored(world, ["small", "large"], cpu="2286m", memory="9362Mi") == expected
 
@@ -261,7 +271,7 @@ def test_the_incoming_pod_weighs_only_if_the_policy_says_so() -> None:
 @pytest.mark.parametrize("behind", [0, 1, 3])
 def test_a_burst_asked_one_by_one_spreads_before_the_watch_says_where_it_went(behind: int) -> None:
     """`behind`: by how many pods our watch is behind the scheduler's."""
-    world = worlds.view_of({f"n{at}": dict.fromkeys(IDLE, 0.1 + at / 1000) for at in range(5)})
+    world = worlds.view_of({f"n{at}": dict.fromkeys(IDLE, 0.1 + at / 1000) for at in range(5)}, PLAIN)
     winners = []
     for at in range(30):
         worlds.wait(world, *(f"p{at - behind}",) if at >= behind else (), now_seconds=NOW + at / 100)
@@ -396,7 +406,9 @@ def test_a_new_policy_is_in_force_with_the_next_request() -> None:
 def test_extra_metrics_filter_and_score() -> None:
     entry = {"name": "cpu_p95_30m", "resource": "cpu", "statistic": "p95", "window": "30m"}
     extra = worlds.policy(
-        metrics=[entry], filter={"thresholds": {"cpu_p95_30m": 0.5}}, score={"weights": {"cpu_p95_30m": 1}}
+        metrics=[entry],
+        filter={"thresholds": {"cpu_p95_30m": 0.5}},
+        score={"weights": {"cpu_p95_30m": 1}, "spread": "none"},
     )
     world = worlds.view_of({"a": {**IDLE, "cpu_p95_30m": 0.6}, "b": {**IDLE, "cpu_p95_30m": 0.2}}, extra)
     assert filtered(world, ["a", "b"]) == (["b"], {"a": "cpu_p95_30m over 0.5"})

@@ -13,7 +13,7 @@ PRESET = pathlib.Path(__file__).parents[3] / "deploy" / "policies" / "crane.yaml
 PERIODS = {"avg_5m": "3m", "max_avg_1h": "15m", "max_avg_1d": "3h"}
 # What crane does, where our default is another.
 WAITS = {"whenAllRejected": "pending"}
-ONE_MEAN = {"combine": "mean", "incomingPod": False}
+ONE_MEAN = {"combine": "mean", "spread": "none", "incomingPod": False}
 
 
 def crane_default() -> dict[str, Any]:

@@ -43,7 +43,7 @@ def test_the_defaults_are_those_the_design_promises() -> None:
         "memory_max_1h": 0.3,
         "memory_max_1d": 0.1,
     }
-    assert (policy.score.combine, policy.score.incoming_pod, policy.score.spread) == ("worst", True, "none")
+    assert (policy.score.combine, policy.score.incoming_pod, policy.score.spread) == ("worst", True, "stretch")
     assert [(spot.window_seconds, spot.pods, spot.penalty) for spot in policy.hot_spots] == [
         (60, 2, 1),
         (300, 5, 1),

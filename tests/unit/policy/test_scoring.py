@@ -19,7 +19,8 @@ FIELD = dict(zip((metric.name for metric in IN_FORCE), [0.2, 0.3, 0.5] * 2, stri
 
 
 def _weighing(**keys: object) -> scoring.Weighing:
-    return scoring.weighing(load_policy.LoadPolicy.of({"score": keys}).score, IN_FORCE)
+    """Of bases as they are: the default, stretch, has tests of its own."""
+    return scoring.weighing(load_policy.LoadPolicy.of({"score": {"spread": "none", **keys}}).score, IN_FORCE)
 
 
 def _array(*rows: list[float]) -> npt.NDArray[np.float64]:
@@ -117,7 +118,8 @@ def test_a_node_that_lacks_a_metric_is_capped_at_the_best_whole_node_and_says_so
         pytest.param(1.0, "none", [1, 1, 0, 0, 1], id="a full cluster leaves two points to tell them apart"),
         pytest.param(6.0, "none", [6, 5, 3, 1, 6], id="the more points there are, the more of them differ"),
         pytest.param(9.5, "none", [9, 7, 4, 2, 10], id="under the best whole node nothing changes"),
-        pytest.param(1.0, "stretch", [10, 7, 3, 0, 10], id="stretched they differ over the whole range"),
+        pytest.param(1.0, "stretch", [10, 9, 8, 7, 10], id="stretched they differ three times as much"),
+        pytest.param(6.0, "stretch", [10, 7, 3, 0, 10], id="stretched they differ over the whole range"),
     ],
 )
 def test_nodes_that_lack_a_metric_keep_their_order_under_the_best_whole_node(
@@ -174,9 +176,17 @@ def test_worst_judges_by_the_resource_it_knows() -> None:
 
 def test_stretch_spreads_the_bases_over_the_whole_range_before_penalties() -> None:
     weighing = _weighing(spread="stretch")
-    rows = [[0.5] * 6, [0.4] * 6, [0.3] * 6, MISSING]
+    rows = [[0.7] * 6, [0.5] * 6, [0.3] * 6, MISSING]
     assert _scored(*rows, weighing=weighing).scores.tolist() == [0, 5, 10, 5]
     assert _scored(*rows, weighing=weighing, penalty=[0, 0, 3, 0]).scores.tolist() == [0, 5, 7, 5]
+
+
+@pytest.mark.parametrize(
+    ("fullest", "scores"),
+    [(0.31, [10, 10]), (0.33, [9, 10]), (0.4, [7, 10]), (0.6, [0, 10]), (0.601, [0, 10]), (0.9, [0, 10])],
+)
+def test_stretch_makes_ten_points_of_three_and_less_of_a_smaller_difference(fullest: float, scores: list[int]) -> None:
+    assert _scored([fullest] * 6, [0.3] * 6, weighing=_weighing(spread="stretch")).scores.tolist() == scores
 
 
 @pytest.mark.parametrize(
@@ -215,8 +225,8 @@ def test_packed_bases_rise_up_to_the_target_and_fall_above_it(low: float, high: 
         assert bases[0] <= 10 * target + 1e-9, "no better than an empty node"
 
 
-def test_stretch_leaves_equal_candidates_as_they_are_however_binary_fractions_add_up() -> None:
-    assert _scored([0.3] * 6, [0.3 + 5e-11] * 6, weighing=_weighing(spread="stretch")).scores.tolist() == [7, 7]
+def test_stretch_gives_equal_candidates_ten_points_however_binary_fractions_add_up() -> None:
+    assert _scored([0.3] * 6, [0.3 + 5e-11] * 6, weighing=_weighing(spread="stretch")).scores.tolist() == [10, 10]
 
 
 def test_no_candidates_get_no_scores() -> None:

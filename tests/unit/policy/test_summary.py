@@ -36,6 +36,7 @@ a node scores 10 (idle) to 0 (full) by the worse of the mean of 5-minute CPU ave
 and 1-day CPU maximum (10 %) and the mean of 5-minute memory average (60 %), 1-hour memory maximum (30 %) and 1-day \
 memory maximum (10 %)
 the expected load of the pod being placed is added first
+scores are stretched: the best candidate has 10, and one that is 3 points or more behind it has 0
 """,
     "hotSpots": """
 a node loses 1 point for every 2 pods placed on it in the last minute
@@ -174,8 +175,8 @@ CHANGES = [
     ("score", {"score": {"incomingPod": False}}, "the pod being placed does not count in it"),
     (
         "score",
-        {"score": {"spread": "stretch"}},
-        "scores are stretched over the full 0 to 10 between the fullest and the idlest candidate",
+        {"score": {"spread": "none"}},
+        "scores are not stretched: candidates of nearly the same load score nearly the same",
     ),
     ("hotSpots", {"hotSpots": []}, "pods placed on one node in a row cost it no points"),
     (
