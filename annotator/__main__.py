@@ -79,7 +79,7 @@ def main(
         asking = connection.connect(options.prometheus) if source == PROMETHEUS else None
         door = config.connect(options.kubeconfig, options.context)
         stop = threading.Event() if options.once else loop.stop_on_signals()
-        prometheus = asking if asking is None else _guarded(asking, policy, wall, rng, stop, registry)
+        prometheus = asking if asking is None else _guarded(asking, policy, wall, rng, stop=stop, registry=registry)
         settings = node_sync.Settings(options.namespace, labels, crane_annotations)
         telemetry = Telemetry(registry, wall.now)
         election = _election(door, options, wall, rng) if leader_elect and not options.once else None
@@ -90,7 +90,7 @@ def main(
             prometheus, door, writer, settings, clock=wall, telemetry=telemetry, source=load
         )
         if options.once:
-            raise SystemExit(_once(annotator, door, writer, policy, output))
+            raise SystemExit(_once(annotator, door, writer, policy, output=output))
         telemetry.export_leadership(leads)
         news = policy_events.PolicyEventPublisher(policy, door, policy_events.speaker("annotator", options), clock=wall)
         running = service.Service(
@@ -114,6 +114,7 @@ def _guarded(
     policy: Reloading[LoadPolicy],
     wall: clock.Clock,
     rng: random.Random,
+    *,
     stop: threading.Event,
     registry: CollectorRegistry,
 ) -> circuit_breaker.CircuitBreaker:
@@ -131,6 +132,7 @@ def _once(
     door: KubeReader,
     writer: node_writer.Writer,
     policy: Reloading[LoadPolicy],
+    *,
     output: str,
 ) -> Exit:
     pods = {pod.key: pod for pod in door.list(compact.PODS).items}

@@ -175,7 +175,7 @@ class Annotator:
         lagging = collector.lagging(self._book, asked)
         published = self._publish(fleet, rules, self._clock.now(), lagging)
         without = tuple(sorted(self._book.silent()))
-        unmatched = matching.sentence(nodes, without, asked, known, labels, self._source.absence)
+        unmatched = matching.sentence(nodes, without, asked, known, labels=labels, absence=self._source.absence)
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
         standing = matching.standing(fleet.names, lagging.tolist(), asked)
         self._complaints.update("last values of nodes stand", standing, nodes=int(lagging.sum()))

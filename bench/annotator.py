@@ -215,7 +215,7 @@ class _Stage:
 
     def enter(self, numbers: range) -> None:
         """The nodes of these numbers, with the pods that load them."""
-        pods = playing.stored_pods(self._made, numbers, self._names, self._rng, self._now_seconds)
+        pods = playing.stored_pods(self._made, numbers, self._names, self._rng, now_seconds=self._now_seconds)
         fleet.store(self._etcd, itertools.islice(self._nodes, len(numbers)), per_transaction=1)
         fleet.store(self._etcd, pods, per_transaction=1)
 

@@ -88,7 +88,7 @@ def measure(settings: Settings) -> list[Row]:
                 pair = (theirs, ours) if leg % 2 else (ours, theirs)
                 for count, seen in legs.items():
                     before = ours.processor_seconds(), theirs.processor_seconds()
-                    seen.append(_ask(settings, count, leg, pair, directory))
+                    seen.append(_ask(settings, count, leg, pair, directory=directory))
                     after = ours.processor_seconds(), theirs.processor_seconds()
                     spent[count].append((after[0] - before[0], after[1] - before[1]))
                     check_awaited(_metrics_text(ours))
@@ -105,7 +105,7 @@ def alone(
     (directory / "pod.json").write_text(json.dumps(pod), encoding="utf-8")
     (directory / "names").write_text("\n".join(fleet.names(settings.nodes)), encoding="utf-8")
     with contestants.evenload(kubeconfig, directory) as ours:
-        leg = _ask(settings, settings.names[0], 0, (ours,), directory)
+        leg = _ask(settings, settings.names[0], 0, (ours,), directory=directory)
     return {verb: figures["p50_microseconds"] / 1e3 for verb, figures in leg[contestants.US].items()}
 
 
@@ -178,7 +178,7 @@ def _metrics_text(ours: contestants.Contestant) -> str:
 
 
 def _ask(
-    settings: Settings, count: int, leg: int, pair: tuple[contestants.Contestant, ...], directory: pathlib.Path
+    settings: Settings, count: int, leg: int, pair: tuple[contestants.Contestant, ...], *, directory: pathlib.Path
 ) -> Leg:
     names = directory / "names"
     client = programs.built(contestants.HERE / "client")

@@ -44,6 +44,7 @@ class Contestant:
         command: collections.abc.Sequence[str],
         probe: str,
         directory: pathlib.Path,
+        *,
         tls: TlsFiles | None = None,
     ) -> None:
         self.name = name
@@ -110,7 +111,7 @@ def evenload(kubeconfig: pathlib.Path, directory: pathlib.Path, tls: TlsFiles | 
     command = [sys.executable, "-m", "extender", "--policy", str(policy), "--kubeconfig", str(kubeconfig)]
     if tls is not None:
         command += ["--tls-cert", str(tls.certificate), "--tls-key", str(tls.key), "--client-ca", str(tls.authority)]
-    return Contestant(US, [*command, "--listen"], "/readyz", directory, tls)
+    return Contestant(US, [*command, "--listen"], "/readyz", directory, tls=tls)
 
 
 def reference(names: collections.abc.Sequence[str], directory: pathlib.Path, tls: TlsFiles | None = None) -> Contestant:
@@ -120,7 +121,7 @@ def reference(names: collections.abc.Sequence[str], directory: pathlib.Path, tls
     command = [str(programs.built(HERE / "reference")), "-nodes", str(known)]
     if tls is not None:
         command += ["-cert", str(tls.certificate), "-key", str(tls.key), "-client-ca", str(tls.authority)]
-    return Contestant(REFERENCE, [*command, "-listen"], "/", directory, tls)
+    return Contestant(REFERENCE, [*command, "-listen"], "/", directory, tls=tls)
 
 
 def pss_mebibytes(pid: int, part: str = "Pss") -> float:

@@ -56,7 +56,7 @@ def stored_pods(count: int, on: list[str], rng: random.Random, now_seconds: floa
 
 
 def running(
-    body: dict[str, object], node: str, number: int, bound_at_seconds: float, annotated: dict[str, str] | None = None
+    body: dict[str, object], node: str, number: int, bound_at_seconds: float, *, annotated: dict[str, str] | None = None
 ) -> Stored:
     """A pod made to run on a node since a moment, under further annotations; `number` gives it an address."""
     bound_at = clock.to_rfc3339(bound_at_seconds)

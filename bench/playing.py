@@ -78,7 +78,7 @@ def _players(node_count: int, pods_per_node: int, jobs: int, seed: int) -> tuple
 
 
 def stored_pods(
-    cast_of_pods: Cast, on: range, names: collections.abc.Sequence[str], rng: random.Random, now_seconds: float
+    cast_of_pods: Cast, on: range, names: collections.abc.Sequence[str], rng: random.Random, *, now_seconds: float
 ) -> collections.abc.Iterator[fleet.Stored]:
     """The pods on the nodes of these numbers, running; a job's replicas come in the order of their ordinals."""
     for at, player in enumerate(cast_of_pods.players):
@@ -86,7 +86,7 @@ def stored_pods(
             body = fleet.pod(f"job-{player.job}", f"{player.ordinal:06}", rng, now_seconds)
             says = {contention.USAGE_KEY: msgspec.json.encode(cast_of_pods.profiles[player.job]).decode()}
             bound_at_seconds = now_seconds - rng.uniform(60, DAY_SECONDS)
-            yield fleet.running(body, names[player.node], at, bound_at_seconds, says)
+            yield fleet.running(body, names[player.node], at, bound_at_seconds, annotated=says)
 
 
 def history(cast_of_pods: Cast, trace_seconds: float, now_seconds: float) -> str:

@@ -133,7 +133,7 @@ def measure(settings: Settings) -> list[Row]:
         running.start_scheduler(extenders=[extender_stanza.at(services[EXTENDERS[0]].url)])
         _settle(running, "kube-scheduler")
         coming = stack.enter_context(arrivals.Arrivals(running.api, settings.arrivals_per_second, settings.seed))
-        return list(rows(settings, _readings(settings, running, services, coming, loads)))
+        return list(rows(settings, _readings(settings, running, services, coming, loads=loads)))
 
 
 def _settle(running: cluster.Cluster, name: str) -> None:
@@ -177,6 +177,7 @@ def _readings(
     running: cluster.Cluster,
     services: collections.abc.Mapping[str, Contestant],
     coming: arrivals.Arrivals,
+    *,
     loads: MovingLoads,
 ) -> list[Reading]:
     """A reading every few seconds, from when everything has settled to the end."""
@@ -239,10 +240,12 @@ def rows(settings: Settings, readings: collections.abc.Sequence[Reading]) -> col
     yield Row("pods that the apiserver refused or did not answer for", last.refused - first.refused, "pods")
     yield Row("pods bound by kube-scheduler", (_bound(last) - _bound(first)) / seconds, "pods/s")
     yield Row("pods waiting for kube-scheduler, most at a time", max(map(_pending, readings)), "pods")
-    yield from _latencies("kube-scheduler: from a pod's coming to its node", first, last, "kube-scheduler", SLI)
-    yield from _latencies("kube-scheduler: one attempt", first, last, "kube-scheduler", CYCLE)
+    yield from _latencies(
+        "kube-scheduler: from a pod's coming to its node", first, last, "kube-scheduler", histogram=SLI
+    )
+    yield from _latencies("kube-scheduler: one attempt", first, last, "kube-scheduler", histogram=CYCLE)
     for verb in ("filter", "prioritize"):
-        yield from _latencies(f"extender: {verb}", first, last, EXTENDERS[0], REQUEST, verb=verb)
+        yield from _latencies(f"extender: {verb}", first, last, EXTENDERS[0], histogram=REQUEST, verb=verb)
     yield from _runs("annotator: sync", readings, "annotator", SYNC)
     yield from _runs("descheduler: a plan in hand", readings, "descheduler", PLAN)
     yield from _runs("descheduler: a run with its evictions", readings, "descheduler", RUN)
@@ -267,7 +270,7 @@ def _grown(first: Reading, last: Reading, process: str, name: str, **labels: str
 
 
 def _latencies(
-    what: str, first: Reading, last: Reading, process: str, histogram: str, **labels: str
+    what: str, first: Reading, last: Reading, process: str, *, histogram: str, **labels: str
 ) -> collections.abc.Iterator[Row]:
     for share in (0.5, 0.99):
         found = metric_pages.quantile(first.pages[process], last.pages[process], histogram, share, **labels)

@@ -100,7 +100,7 @@ def plan(existing: ExistingCertificates, wanted: DesiredCertificates, now_second
     """Returns the actions; Refused says why there can be none."""
     ca = _new_ca(existing) if wanted.replace_ca else _ca(existing, now_seconds)
     trusted = () if ca.word == "made" else certificates.each(existing.texts[CA_CERTIFICATE])
-    leaves = tuple(_leaf(existing, wanted, leaf, trusted, now_seconds) for leaf in wanted.leaves)
+    leaves = tuple(_leaf(existing, wanted, leaf, trusted, now_seconds=now_seconds) for leaf in wanted.leaves)
     return Plan(ca, leaves, _former(existing, now_seconds, replaced=ca.word == "made"))
 
 
@@ -194,6 +194,7 @@ def _leaf(
     wanted: DesiredCertificates,
     leaf: Leaf,
     trusted: tuple[str, ...],
+    *,
     now_seconds: float,
 ) -> Step:
     path = f"{leaf.folder}/{CERTIFICATE}"

@@ -29,7 +29,7 @@ SEED: Final = 9  # a day on which the descheduler has work, too; docs/start/demo
     metavar="FILE", show_default=True, help="Where the report goes.",
 )  # fmt: skip
 @output.option("table", "json", "yaml")
-def main(seed: int, nodes: int, hours: int, html: pathlib.Path, output_format: str) -> None:
+def main(seed: int, nodes: int, hours: int, html: pathlib.Path, *, output_format: str) -> None:
     """Show the main job in a minute: a simulated day of a cluster, with and without Evenload.
 
     \b
@@ -52,7 +52,7 @@ def main(seed: int, nodes: int, hours: int, html: pathlib.Path, output_format: s
     screen = output.console(stderr=True)
     output.say(f"{told['pods']} pods come to {nodes} nodes in {hours} hours, twice: without Evenload and with it")
     with demo_screen.opened(screen, [variant.name for variant in wish.variants]) as watch:
-        study = studies.played(f"{hours} hours of {nodes} nodes", source, wish, watch, told)
+        study = studies.played(f"{hours} hours of {nodes} nodes", source, wish, watch, fields=told)
     studies.show(study, wish)
     other = f"{output.program()} simulate --help (other workloads, your policy)"
     output.say(f"next: {other}, make run (the same on a real control plane)")

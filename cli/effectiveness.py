@@ -86,6 +86,7 @@ def main(
     selector: str,
     png: Path | None,
     shadow: bool,
+    *,
     points: int,
     no_headers: bool,
     output_format: str,

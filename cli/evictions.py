@@ -64,6 +64,7 @@ def main(
     watch: bool,
     events: bool,
     summary: bool,
+    *,
     by: str | None,
     timeline: Path | None,
     no_headers: bool,

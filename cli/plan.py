@@ -132,6 +132,7 @@ def main(
     namespaces: tuple[str, ...],
     verdicts: tuple[str, ...],
     no_headers: bool,
+    *,
     output_format: str,
     **where: Any,
 ) -> None:

@@ -79,7 +79,7 @@ def main(
         output.fail("--pod and --class exclude each other: the class of a pod is that of its priority and namespace")
     found = policy_files.load(file)
     with exit_codes.reported(errors.KubeError):
-        pod = _pod(found.policy, pod_name, class_name, kubeconfig, context)
+        pod = _pod(found.policy, pod_name, class_name, kubeconfig, context=context)
         node = _node(node_name, labels, kubeconfig, context)
     for_pod = found.policy if pod is None else for_class(found.policy, pod.pod_class)
     policy = for_pod if node is None else on_node(for_pod, node)
@@ -152,7 +152,7 @@ def _node(name: str | None, labels: str | None, kubeconfig: str | None, context:
 
 
 def _pod(
-    policy: LoadPolicy, name: str | None, class_name: str | None, kubeconfig: str | None, context: str | None
+    policy: LoadPolicy, name: str | None, class_name: str | None, kubeconfig: str | None, *, context: str | None
 ) -> OnePod | None:
     """The pod that the options name, None without one. Raises KubeError."""
     if class_name is not None:

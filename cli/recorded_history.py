@@ -87,7 +87,7 @@ def obtained(
     door = prometheus_finding.connect(prometheus, connection, kubeconfig, context)
     now_seconds = clock.WallClock().now()
     span = Span.until(now_seconds, since, step)
-    recorded = _read(door, span, Selectors(node_selector, pod_selector, state_selector), cache, now_seconds)
+    recorded = _read(door, span, Selectors(node_selector, pod_selector, state_selector), cache, now_seconds=now_seconds)
     past = rebuilding.rebuild(recorded, f"{door.name}, {clock.to_rfc3339(span.start_seconds)} and on")
     if save is not None:
         past_file.save(past, save)
@@ -95,7 +95,7 @@ def obtained(
     return past
 
 
-def _read(door: Client, span: Span, selectors: Selectors, cache: pathlib.Path, now_seconds: float) -> Recorded:
+def _read(door: Client, span: Span, selectors: Selectors, cache: pathlib.Path, *, now_seconds: float) -> Recorded:
     with _watched() as progress:
         kept = Cache(cache.expanduser(), door.name)
         return reader.read(door, span, selectors, kept, now_seconds=now_seconds, progress=progress)

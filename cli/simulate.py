@@ -61,7 +61,7 @@ def main(trace: pathlib.Path | None, history: pathlib.Path | None, **options: An
     title = f"{'a generated workload' if file is None else file.name}: the same arrivals under each"
     told = studies.facts(scenario, wish) | {key: value for key, value in asked.items() if key not in ("nodes", "pods")}
     with studies.watched(wish) as watch:
-        study = studies.played(title, source, wish, watch, told)
+        study = studies.played(title, source, wish, watch, fields=told)
     studies.show(study, wish)
 
 

@@ -145,7 +145,7 @@ def facts(scenario: Scenario, wish: Wish) -> dict[str, object]:
     }
 
 
-def played(title: str, source: runs.Source, wish: Wish, watch: runs.Watch, fields: Mapping[str, object]) -> Study:
+def played(title: str, source: runs.Source, wish: Wish, watch: runs.Watch, *, fields: Mapping[str, object]) -> Study:
     """Everything that was asked for, run; `watch` sees it go on, `fields` are the study's facts."""
     with exit_codes.reported(WorkerLost):
         outcomes = runs.run(

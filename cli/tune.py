@@ -177,7 +177,13 @@ def _fit(start: Variant, halves: Halves, request: _TuneRequest) -> FittedPolicy:
         learned = _tried(crew, _LEARNED, halves.learned_seeds, wanted)
         held = _tried(crew, _HELD, halves.held_seeds, wanted)
         return fitting.fit(
-            start.policy, dimensions, learned, held, wanted, Settings(request.trials, request.seed), watch
+            start.policy,
+            dimensions,
+            learned,
+            held,
+            goal=wanted,
+            settings=Settings(request.trials, request.seed),
+            progress=watch,
         )
 
 

@@ -50,12 +50,12 @@ def main(
         fleet = exporter_fleet.Fleet(contention.Clock(clock.now(), speed), curves)
         exporter = exporter_http.Exporter(fleet, exporter_text.Page(node_label=node_label, max_cpus=max_cpus), clock)
         watcher = exporter_watch.Watcher(exporter, contention.SystemLoad(system_cpu, system_memory))
-        run(exporter, watcher, config.connect(kubeconfig, context), clock, random.Random(seed), listen)  # noqa: S311 - made up
+        run(exporter, watcher, config.connect(kubeconfig, context), clock, rng=random.Random(seed), listen=listen)  # noqa: S311 - made up
 
 
 def run(
     exporter: exporter_http.Exporter, watcher: exporter_watch.Watcher, door: door.KubeDoor, clock: clocks.Clock,
-    rng: random.Random, listen: str,
+    *, rng: random.Random, listen: str,
 ) -> None:  # fmt: skip
     """Serves until SIGTERM or SIGINT, while two reflectors keep the fleet up to date."""
     stop = loop.stop_on_signals()

@@ -25,8 +25,8 @@ def memory(
     ledger: Ledger,
     nodes: Sequence[Node],
     node_usage: Mapping[str, NodeUsage],
-    policies: NodePolicies,
     *,
+    policies: NodePolicies,
     now_seconds: float,
 ) -> Memory:
     """The memory before the readings of now (`node_usage`); raises PromqlError, KubeError and LedgerError.

@@ -144,7 +144,7 @@ class Service:
         before = self._remembered(policy)
         if before is None:
             before = overload_recovery.memory(
-                source, self._parts.ledger, view.nodes, node_usage, policies, now_seconds=now_seconds
+                source, self._parts.ledger, view.nodes, node_usage, policies=policies, now_seconds=now_seconds
             )
         memory = overload.observe(before, node_usage, policies, now_seconds=now_seconds)
         overloads = overload.confirmed(memory, node_usage, policies, now_seconds=now_seconds)

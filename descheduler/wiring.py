@@ -91,9 +91,9 @@ def run(command_line: CommandLine, begun: Connected | None) -> None:
         asking = command_line.connection.connect(options.prometheus) if by_prometheus else None
         door, watch = begun or _connected(options, wall, rng)
         if asking is None:
-            used = _of_metrics_server(door, watch, policy, options.namespace, wall)
+            used = _of_metrics_server(door, watch, policy, options.namespace, ticking=wall)
         else:
-            used = _of_prometheus(asking, command_line.labels, policy, wall, rng, registry)
+            used = _of_prometheus(asking, command_line.labels, policy, wall, rng=rng, registry=registry)
         registry.register(kube_telemetry.DoorCollector(door.undecodable, watch.watches))
         moved_to = ledger.open_or_set_aside(at_seconds=wall.now())
         if moved_to is not None:
@@ -130,7 +130,9 @@ def run(command_line: CommandLine, begun: Connected | None) -> None:
             code = once(parts, leader, ledger_named=command_line.ledger_named or not enforces)
             gc.freeze()  # or Python looks for garbage among all that it knows, three times, before it ends
             raise SystemExit(code)
-        _serve(parts, registry, command_line, leader, watch, used, [used.check, door.undecodable.check()])
+        _serve(
+            parts, registry, command_line, leader, watch=watch, used=used, doors=[used.check, door.undecodable.check()]
+        )
 
 
 def _of_prometheus(
@@ -138,6 +140,7 @@ def _of_prometheus(
     labels: identity.SeriesLabels,
     policy: Reloading[LoadPolicy],
     ticking: clock.Clock,
+    *,
     rng: random.Random,
     registry: CollectorRegistry,
 ) -> Usage:
@@ -149,7 +152,7 @@ def _of_prometheus(
 
 
 def _of_metrics_server(
-    door: ScalesDoor, watch: ClusterWatch, policy: Reloading[LoadPolicy], namespace: str, ticking: clock.Clock
+    door: ScalesDoor, watch: ClusterWatch, policy: Reloading[LoadPolicy], namespace: str, *, ticking: clock.Clock
 ) -> Usage:
     source = MetricsServerUsage(watch.view, door, lambda: policy.current, namespace=namespace, clock=ticking)
     return Usage(source, health.Check("metrics-server", lambda: None, lambda: source.line), source.sample)
@@ -165,6 +168,7 @@ def _serve(
     registry: CollectorRegistry,
     options: CommandLine,
     election: lease.Election | None,
+    *,
     watch: ClusterWatch,
     used: Usage,
     doors: Sequence[health.Check],

@@ -54,19 +54,19 @@ class Metrics:
             "Nodes that the filter was asked about by verdict; where most are rejected, pods stay Pending. "
             "In shadow mode kube-scheduler gets all of them, and none stays Pending for it."
         )
-        judged = _counter(into, "filtered_nodes", text, "verdict", ("passed", "rejected"))
+        judged = _counter(into, "filtered_nodes", text, "verdict", values=("passed", "rejected"))
         self.nodes_passed, self.nodes_rejected = judged.labels("passed"), judged.labels("rejected")
         text = "Cycles of background work that failed; a rise is a bug or an unreadable file."
         self.loop_failures = _counter(into, "loop_failures", text)
         text = "Requests answered the slow way because the fast path raised, by exception; any rise is a bug."
         self.fast_path_failures = _counter(into, "fast_path_failures", text, "exception")
         text = "Filter and prioritize requests that the fast path left to the slower one, by reason."
-        self.slow_path = _counter(into, "slow_path", text, "reason", SLOW_PATH_REASONS)
+        self.slow_path = _counter(into, "slow_path", text, "reason", values=SLOW_PATH_REASONS)
         text = (
             "Pods bound in shadow mode by the verdict on the node that kube-scheduler chose; "
             "the share of rejected and lower is what Evenload would change."
         )
-        self.shadow_placements = _counter(into, "shadow_placements", text, "verdict", SHADOW_VERDICTS)
+        self.shadow_placements = _counter(into, "shadow_placements", text, "verdict", values=SHADOW_VERDICTS)
         self.shadow_missed_points = prometheus_client.Histogram(
             "evenload_extender_shadow_missed_points",
             "Points by which the node chosen in shadow mode scores below the best, for verdicts best and lower.",
@@ -74,13 +74,13 @@ class Metrics:
             registry=into,
         )
         text = "Connections ended before an answer by reason; a rise is a client that is slow, or means harm."
-        self.dropped = _counter(into, "connections_dropped", text, "reason", DROPPED)
+        self.dropped = _counter(into, "connections_dropped", text, "reason", values=DROPPED)
         for verb in VERBS:  # there from the start, at 0: a scheduler that never asks is told by it
             self.duration_seconds.labels(verb, "ok")
 
 
 def _counter(
-    into: prometheus_client.CollectorRegistry, name: str, text: str, label: str = "", values: Iterable[str] = ()
+    into: prometheus_client.CollectorRegistry, name: str, text: str, label: str = "", *, values: Iterable[str] = ()
 ) -> prometheus_client.Counter:
     """A counter, by one label or by none; the values that are known are there from the start, at 0."""
     made = prometheus_client.Counter(f"evenload_extender_{name}", text, [label] if label else [], registry=into)

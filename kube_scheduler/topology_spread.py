@@ -63,11 +63,11 @@ def failed(cluster: ClusterState, pod: Pod) -> SpreadFailures | None:
     for rule in rules:
         topology = columns.topology(rule.rule.topology_key)
         unlabelled |= ~topology.labelled & ~skewed
-        skewed |= _skewed(cluster, pod, rule, topology, labelled) & ~unlabelled
+        skewed |= _skewed(cluster, pod, rule, topology, labelled=labelled) & ~unlabelled
     return SpreadFailures(unlabelled, skewed)
 
 
-def _skewed(cluster: ClusterState, pod: Pod, rule: Rule, topology: Topology, labelled: Bools) -> Bools:
+def _skewed(cluster: ClusterState, pod: Pod, rule: Rule, topology: Topology, *, labelled: Bools) -> Bools:
     counted = _counted(cluster.columns, pod, rule.rule, labelled)
     matching = topology.sums(_matching(cluster, pod, rule.selector), counted)
     domains = np.unique(topology.codes[counted])

@@ -84,7 +84,7 @@ class Authority:
 
     def _leaf(self, name: x509.Name, key: ec.EllipticCurvePrivateKey, span: "_Span") -> x509.CertificateBuilder:
         own_end_seconds = self._certificate.not_valid_after_utc.timestamp()
-        builder = _builder(name, self._certificate.subject, key.public_key(), span, own_end_seconds)
+        builder = _builder(name, self._certificate.subject, key.public_key(), span, end_seconds=own_end_seconds)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         return builder.add_extension(issuer, critical=False).add_extension(_usage(signs=False), critical=True)
@@ -166,7 +166,12 @@ class _Span(typing.NamedTuple):
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, span: _Span, end_seconds: float = math.inf
+    subject: x509.Name,
+    issuer: x509.Name,
+    public: ec.EllipticCurvePublicKey,
+    span: _Span,
+    *,
+    end_seconds: float = math.inf,
 ) -> x509.CertificateBuilder:
     until_seconds = min(span.now_seconds + span.days * DAY_SECONDS, end_seconds)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public)

@@ -19,6 +19,7 @@ def sentence(
     without: Collection[str],
     answers: Sequence[MetricAnswer],
     directory: Directory,
+    *,
     labels: SeriesLabels,
     absence: Callable[[Node], str] = lambda _: "",
 ) -> str:
@@ -29,7 +30,7 @@ def sentence(
         return ""
     missing = frozenset(without)
     silent = [node for node in nodes if node.name in missing]
-    shown = [f"{node.name} {reason(node, answers, directory, labels, absence)}" for node in silent[:SHOWN]]
+    shown = [f"{node.name} {reason(node, answers, directory, labels, absence=absence)}" for node in silent[:SHOWN]]
     more = [f"{len(silent) - SHOWN} more nodes without values"] if len(silent) > SHOWN else []
     return "; ".join(
         [f"{len(nodes) - len(silent)} of {len(nodes)} nodes matched", *shown, *more, *_strays(answers, labels)]
@@ -41,6 +42,7 @@ def reason(
     metric_answers: Sequence[MetricAnswer],
     directory: Directory,
     labels: SeriesLabels,
+    *,
     absence: Callable[[Node], str] = lambda _: "",
 ) -> str:
     """Returns the reason why one node has no values, from the answers of a sync."""

@@ -117,7 +117,7 @@ class NodePublisher:
         texts, excluded = vouched
         at_seconds = write_plan.confirmed_seconds(publication.book, excluded, now_seconds=publication.now_seconds)
         digest = self._digester.digest(texts)
-        data = heartbeat.encode(at_seconds, publication.content_hash, len(texts), digest, excluded)
+        data = heartbeat.encode(at_seconds, publication.content_hash, len(texts), digest, excluded=excluded)
         try:
             write_plan.beat(self._kube, self._namespace, data)
         except errors.KubeError as error:

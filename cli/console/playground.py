@@ -52,7 +52,7 @@ def replaying(history: pathlib.Path | None) -> collections.abc.Callable[[str, Js
     return functools.partial(replay, runs.Fixed(scenario), scenario.name)
 
 
-def replay(source: runs.Source, title: str, text: str, in_force: Json, report: Report) -> Json:
+def replay(source: runs.Source, title: str, text: str, in_force: Json, *, report: Report) -> Json:
     """Both days, as the page draws them. SourceError for a text that is no policy."""
     variants = (_variant(IN_FORCE, in_force), _tried(text))
     shares = dict.fromkeys((one.name for one in variants), 0.0)

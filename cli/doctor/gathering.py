@@ -73,7 +73,7 @@ def gather(means: Means, settings: Settings) -> Facts:
         annotator_lease=attempt(lambda: kube.get(kinds.LEASES, ANNOTATOR_LEASE, namespace=namespace)),
         own_rights=attempt(lambda: _own(kube, namespace)),
         account_rights=attempt(lambda: _accounts(kube, namespace)),
-        guard=attempt(lambda: guard.look(kube, means.impersonate, namespace, pods, nodes)),
+        guard=attempt(lambda: guard.look(kube, means.impersonate, namespace, pods, nodes=nodes)),
         apiserver_clock=apiserver_clock,
         prometheus_clock=seen.clock,
         node_leases=_node_leases(means, nodes, ahead_seconds),

@@ -84,6 +84,7 @@ def look(
     impersonate: Callable[[str], Client],
     namespace: str,
     pods: tuple[Pod, ...] | Finding,
+    *,
     nodes: tuple[Node, ...] | Finding,
 ) -> GuardFacts:
     """The objects of the guard, and what became of the dry runs that the caller may ask for."""
@@ -91,7 +92,10 @@ def look(
     failing = {one.name: one.spec.failure_policy for one in policies}
     denying = {one.spec.policy_name for one in kube.list(BINDINGS).items if "Deny" in one.spec.validation_actions}
     lacking = {name: reason for name in ROLES if (reason := _lack(name, failing, name in denying))}
-    trials = tuple(_trial(kube, impersonate, namespace, *one) for one in _planned(namespace, pods, nodes))
+    trials = tuple(
+        _trial(kube, impersonate, namespace, account, request=request, call=call)
+        for account, request, call in _planned(namespace, pods, nodes)
+    )
     variables = {variable.name: variable.expression for one in policies for variable in one.spec.variables}
     return GuardFacts(lacking, trials, variables.get(OPT_OUT_IGNORED, NOWHERE).strip() != NOWHERE, variables)
 
@@ -123,7 +127,7 @@ def _planned(
 
 
 def _trial(
-    kube: Client, impersonate: Callable[[str], Client], namespace: str, account: str, request: str, call: Call
+    kube: Client, impersonate: Callable[[str], Client], namespace: str, account: str, *, request: str, call: Call
 ) -> Trial:
     """A 404 or 409 says that the object went meanwhile; every other answer that is no refusal got past the guard."""
     what = f"{request} by {account}"

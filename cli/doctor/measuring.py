@@ -134,13 +134,13 @@ def _clock(door: client.Client, clock: clocks.Clock) -> ClockFacts:
 def _metrics(means: Means, door: client.Client, settings: Settings, nodes: Sequence[Node]) -> tuple[MetricFacts, ...]:
     directory = identity.of_nodes(nodes)
     return tuple(
-        _metric(door, metric, means.labels.node_selector, directory, settings.node_label)
+        _metric(door, metric, means.labels.node_selector, directory, label=settings.node_label)
         for metric in settings.policy.metrics_in_force
     )
 
 
 def _metric(
-    door: client.Client, metric: Metric, selector: str, directory: identity.Directory, label: str
+    door: client.Client, metric: Metric, selector: str, directory: identity.Directory, *, label: str
 ) -> MetricFacts:
     expression = node_queries.of_metric(metric, selector=selector, node_label=label)
     try:

@@ -62,9 +62,9 @@ def main(
     namespace: str,
     node_selectors: tuple[tuple[str, str], ...],
     size_options: sizing.Sizing,
+    *,
     kubeconfig: str | None,
     context: str | None,
-    *,
     dry_run: bool,
 ) -> None:
     """Set how many placeholders there are to be now.

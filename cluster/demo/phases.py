@@ -140,8 +140,11 @@ class Phase:
         self._await_readings(watcher)
         start_seconds = self._restart_trace(running)
         player = arriving.Player(kube, self._settings.plan, NAMESPACE)
-        end_seconds = start_seconds + self._play(player, watcher, own, guard, start_seconds)
-        return Outcome(self._figures(running, own, watcher, guard, start_seconds, end_seconds), guard.violations)
+        end_seconds = start_seconds + self._play(player, watcher, own, guard, start_seconds=start_seconds)
+        return Outcome(
+            self._figures(running, own, watcher, guard, start_seconds=start_seconds, end_seconds=end_seconds),
+            guard.violations,
+        )
 
     def _prepare(self, running: cluster.Cluster, kube: door.KubeDoor, own: services.Services) -> None:
         for name in (permissions.NAMESPACE, NAMESPACE):
@@ -190,7 +193,7 @@ class Phase:
 
     def _play(
         self, player: arriving.Player, watcher: watching.Watcher, own: services.Services, guard: budgets.Watcher,
-        start_seconds: float,
+        *, start_seconds: float,
     ) -> float:  # fmt: skip
         """How long it was: longer than planned where the last batch came late, which then gets its time to settle."""
         shown_at, end_seconds, owners = -VIEW_SECONDS, math.inf, len(self._settings.plan.owners)
@@ -234,7 +237,7 @@ class Phase:
 
     def _figures(
         self, running: cluster.Cluster, own: services.Services, watcher: watching.Watcher, guard: budgets.Watcher,
-        start_seconds: float, end_seconds: float,
+        *, start_seconds: float, end_seconds: float,
     ) -> figures.Figures:  # fmt: skip
         prometheus = client.connect(running.prometheus_url)
         pending, metrics = self._pending(watcher), self._counted(watcher, own.by_name["annotator"])

@@ -45,7 +45,7 @@ def main(pull: bool, directory: pathlib.Path) -> None:
     made.export(path)
     built_seconds = time.monotonic() - started
     image = archive.read(path)
-    statement = provenance.statement(image, f"evenload:{version.VERSION}", ROOT, commit(), timestamp)
+    statement = provenance.statement(image, f"evenload:{version.VERSION}", ROOT, commit(), timestamp=timestamp)
     (directory / f"{stem}.provenance.json").write_text(json.dumps(statement, indent=1) + "\n", encoding="utf-8")
     (directory / f"{stem}.cdx.json").write_text(
         document.of_tree(ROOT, timestamp, archive.debian_packages(path)), encoding="utf-8"
@@ -97,7 +97,7 @@ def starts(image: archive.Image, path: pathlib.Path, place: pathlib.Path) -> str
     files["/etc/evenload/kubeconfig"].write_text(yaml.safe_dump(_kubeconfig()), encoding="utf-8")
     lines = [f"evenload --version in {_version_seconds(image, root, place):.2f} s"]
     for name in SERVICES:
-        lines.append(f"{name} answers after {_start_seconds(image, root, place, name, files):.2f} s")
+        lines.append(f"{name} answers after {_start_seconds(image, root, place, name, files=files):.2f} s")
     return "\n".join(lines)
 
 
@@ -120,7 +120,7 @@ def _version_seconds(image: archive.Image, root: pathlib.Path, place: pathlib.Pa
 
 
 def _start_seconds(
-    image: archive.Image, root: pathlib.Path, place: pathlib.Path, name: str, files: dict[str, pathlib.Path]
+    image: archive.Image, root: pathlib.Path, place: pathlib.Path, name: str, *, files: dict[str, pathlib.Path]
 ) -> float:
     port = ports.Ports(random.SystemRandom()).of(name)
     arguments = [name, "--policy=/etc/evenload/policy.yaml", "--kubeconfig=/etc/evenload/kubeconfig"]

@@ -13,7 +13,7 @@ BUILD_TYPE: Final = "urn:evenload:make-image:1"
 LOCKS: Final = ("Dockerfile", "requirements.txt", "requirements-build.txt")
 
 
-def statement(image: archive.Image, name: str, tree: pathlib.Path, commit: str, timestamp: int) -> dict[str, Any]:
+def statement(image: archive.Image, name: str, tree: pathlib.Path, commit: str, *, timestamp: int) -> dict[str, Any]:
     """The statement about `image`, called `name`, built from `tree` at `commit` ("" where no commit is the tree)."""
     labels = image.labels
     base = {

@@ -187,9 +187,9 @@ class LookBack:
             usages = ask(moment)
             self._asked.add(moment)
             for row, column in due[moment]:
-                columns = load(row, column, usages, policy, moment)
+                columns = load(row, column, usages, policy, moment=moment)
                 if column in columns:
-                    columns |= moved(row, column, ledger, policy, moment)
+                    columns |= moved(row, column, ledger, policy, moment=moment)
                 ledger.fill(row.id, **columns)
                 rows[row.id] = Row(**{**rows[row.id]._asdict(), **columns})
                 yield Look(rows[row.id], column)
@@ -206,7 +206,7 @@ def due_moments(rows: collections.abc.Iterable[Row], now_seconds: float) -> dict
     return found
 
 
-def load(row: Row, column: str, usages: Usages, policy: LoadPolicy, moment: float) -> Columns:
+def load(row: Row, column: str, usages: Usages, policy: LoadPolicy, *, moment: float) -> Columns:
     """The row's metric on its node at that moment, at last on the destination too; nothing where the data of then was
     stale or absent.
     """
@@ -218,7 +218,7 @@ def load(row: Row, column: str, usages: Usages, policy: LoadPolicy, moment: floa
     return found
 
 
-def moved(row: Row, column: str, ledger: Ledger, policy: LoadPolicy, moment: float) -> Columns:
+def moved(row: Row, column: str, ledger: Ledger, policy: LoadPolicy, *, moment: float) -> Columns:
     """Adds the load that other evictions moved until that moment, where a prediction is judged by it."""
     after = prediction_errors.JUDGED.get(column)
     if after is None:

@@ -221,7 +221,7 @@ def expected_ratios(
         np.array([age_seconds for _, age_seconds, _ in recents], dtype=np.float64),
         np.array([_load(pod, policy, landed) for _, _, pod in recents], dtype=np.float64).reshape(len(recents), 2),
         _sizes(nodes, (Resource.CPU, Resource.MEMORY)),
-        policy.metrics_in_force,
+        in_force=policy.metrics_in_force,
     )
     for row, age_seconds, pod in recents:
         if (measured := landed.get(pod.uid)) is not None:

@@ -35,12 +35,12 @@ def standing(
     now_seconds: float,
 ) -> tuple[Breaker, ...]:
     """The breakers, most failures first; `named` gives a workload's namespace and "Kind/name" by its uid."""
-    found = [_breaker(uid, one, named(uid), descheduler, now_seconds) for uid, one in failures.items()]
+    found = [_breaker(uid, one, named(uid), descheduler, now_seconds=now_seconds) for uid, one in failures.items()]
     return tuple(sorted(found, key=lambda one: (-one.failures, one.namespace, one.workload, one.uid)))
 
 
 def _breaker(
-    uid: str, failed: Failures, name: tuple[str, str], descheduler: Descheduler, now_seconds: float
+    uid: str, failed: Failures, name: tuple[str, str], descheduler: Descheduler, *, now_seconds: float
 ) -> Breaker:
     if failed.in_a_row < descheduler.breaker.failures:
         return Breaker(uid, *name, failed.in_a_row, failed.last_at_seconds, "closed", None)

@@ -58,7 +58,18 @@ def lines(
         line
         for place, one in wanted.items()
         for metric, band in _following(one).items()
-        if (line := _line(_name(policy, place), metric, band, by_place[place], usages, policy, now_seconds)) is not None
+        if (
+            line := _line(
+                _name(policy, place),
+                metric,
+                band,
+                by_place[place],
+                usages=usages,
+                policy=policy,
+                now_seconds=now_seconds,
+            )
+        )
+        is not None
     )
 
 
@@ -93,6 +104,7 @@ def _line(
     metric: str,
     band: Band,
     nodes: collections.abc.Sequence[Node],
+    *,
     usages: collections.abc.Mapping[str, NodeUsage],
     policy: LoadPolicy,
     now_seconds: float,

@@ -45,12 +45,12 @@ def answer(client: connection.Connection, application: wsgi.WSGIApplication, now
     if head is None or not client.incoming.whole:
         return False
     path, host, agent = (head[at].decode("ascii") for at in (1, 2, 3))
-    environ = _environ(client, path, host, agent, client.incoming.body())
+    environ = _environ(client, path, host, agent, body=client.incoming.body())
     _reply(client.sock, application, environ, now_seconds)
     return True
 
 
-def _environ(client: connection.Connection, path: str, host: str, agent: str, body: bytes) -> wsgi.WSGIEnvironment:
+def _environ(client: connection.Connection, path: str, host: str, agent: str, *, body: bytes) -> wsgi.WSGIEnvironment:
     return {
         **(_FOR_ALL if isinstance(client.sock, nonblocking_sockets.Plain) else _secured(client.sock)),
         "PATH_INFO": path,

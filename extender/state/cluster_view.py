@@ -282,7 +282,9 @@ class ClusterView:
             in_force, loads = self._in_force, self.nodes.loads()
             rows = loads.rows(names)
             crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides=besides)
-        return _joined(in_force, at_seconds, names, loads, rows, crowded, self.stale_watches())
+        return _joined(
+            in_force, at_seconds, names, loads, rows=rows, crowded=crowded, stale_watches=self.stale_watches()
+        )
 
     def standing(
         self, before: Candidates | None, now_seconds: float, requested_rows: node_cache.Rows | None = None
@@ -308,7 +310,9 @@ class ClusterView:
                 return before
             crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides="")
         if before is None or len(rows) == len(loads.names):
-            return _joined(in_force, at_seconds, loads.names, loads, rows, crowded, self.stale_watches())
+            return _joined(
+                in_force, at_seconds, loads.names, loads, rows=rows, crowded=crowded, stale_watches=self.stale_watches()
+            )
         return self._placed_anew(before, at_seconds, rows, crowded)
 
     def row_of(self, uid: str) -> int | None:
@@ -369,6 +373,7 @@ def _joined(
     at_seconds: float,
     names: tuple[str, ...],
     loads: node_cache.NodeLoads,
+    *,
     rows: node_cache.Rows,
     crowded: expected_load_table.ExpectedLoadColumns,
     stale_watches: tuple[str, ...],

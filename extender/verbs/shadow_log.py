@@ -50,6 +50,7 @@ class PodVerdicts(NamedTuple):
         at_seconds: float,
         loads: node_cache.NodeLoads,
         candidates: node_cache.Rows,
+        *,
         passed: node_cache.Rows,
         ranking: scoring.Ranking | None,
     ) -> "PodVerdicts":

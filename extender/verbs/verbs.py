@@ -236,7 +236,7 @@ def shadow_verdicts(
 ) -> shadow_log.PodVerdicts:
     """Returns the verdicts on all candidates, of which the rows `passed` were not rejected."""
     every = rows if isinstance(rows, cluster_view.Candidates) else rows.standing
-    return shadow_log.PodVerdicts.of(pod.uid, every.now_seconds, every.loads, rows.rows, passed, ranking)
+    return shadow_log.PodVerdicts.of(pod.uid, every.now_seconds, every.loads, rows.rows, passed=passed, ranking=ranking)
 
 
 def decision(

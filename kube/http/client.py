@@ -121,7 +121,9 @@ class Client:
         idle_seconds = min(timeout_seconds + WATCH_END_SECONDS, self._watch_idle_seconds)
         request = Request("GET", _path(kind, namespace), query=query, read_seconds=idle_seconds)
         name, source = f"watch {self.url}{request.path}", Source(kind.name, namespace, label_selector, field_selector)
-        return watch_stream.HttpWatch(name, kind.type, self._transport.open(request), source, self.undecodable)
+        return watch_stream.HttpWatch(
+            name, kind.type, self._transport.open(request), source, undecodable=self.undecodable
+        )
 
     def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
         """One object."""

@@ -28,7 +28,7 @@ class HttpWatch(Generic[T]):
     """
 
     def __init__(
-        self, name: str, kind: type[T], stream: "Stream", source: Source, undecodable: UndecodableObjects
+        self, name: str, kind: type[T], stream: "Stream", source: Source, *, undecodable: UndecodableObjects
     ) -> None:
         self._name = name
         self._kind = kind

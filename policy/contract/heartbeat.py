@@ -127,7 +127,7 @@ _EMPTY: Final = _checksum(())
 
 
 def encode(
-    at_seconds: float, policy_hash: str, nodes: int, checksums: Digest, excluded: collections.abc.Iterable[str] = ()
+    at_seconds: float, policy_hash: str, nodes: int, checksums: Digest, *, excluded: collections.abc.Iterable[str] = ()
 ) -> dict[str, str]:
     """The data of the heartbeat ConfigMap. `except` is written even if empty: a merge-patch would keep the last one."""
     return {

@@ -92,7 +92,7 @@ class Findings:
                 self.problem(f"{path}[{index}]", f"a mapping with {expected} expected")
         return found
 
-    def value(self, path: str, mapping: Mapping, key: str, read: Reads, absent: float | None) -> float | None:
+    def value(self, path: str, mapping: Mapping, key: str, read: Reads, *, absent: float | None) -> float | None:
         """The value of a key; `absent` where it is not given, None when it cannot be read."""
         if mapping.get(key) is None:
             return absent

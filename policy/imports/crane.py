@@ -174,4 +174,4 @@ class _Reading(converting.Findings):
 
     def _value(self, path: str, row: _Row, key: str, read: converting.Reads) -> float | None:
         """The value of a key; crane takes one that is not given as 0; None when it cannot be read."""
-        return self.value(path, row, key, read, 0.0)
+        return self.value(path, row, key, read, absent=0.0)

@@ -142,7 +142,7 @@ class _Reading(converting.Findings):
     def lines(self, path: str, arguments: converting.Mapping) -> _Section:
         """The bands and the number of cool nodes."""
         self.unknown(arguments, f"{path}.", _ARGUMENTS)
-        nodes = self.value(path, arguments, "numberOfNodes", _whole, 0.0)
+        nodes = self.value(path, arguments, "numberOfNodes", _whole, absent=0.0)
         cool: _Section = {"coolNodes": int(nodes) + 1} if nodes else {}
         if arguments.get("useDeviationThresholds"):
             return self._over_mean(path, arguments) | cool
@@ -191,7 +191,7 @@ class _Reading(converting.Findings):
         found: dict[str, float] = {}
         lines = self.mapping(arguments.get(key), f"{path}.{key}")
         for name in lines:
-            share = self.value(f"{path}.{key}", lines, name, _percentage, None)
+            share = self.value(f"{path}.{key}", lines, name, _percentage, absent=None)
             if name not in _METRICS:
                 self.remark(f"{path}.{key}.{name}", "no equal: only cpu and memory have lines; it is left out")
             elif share is not None:
@@ -228,7 +228,7 @@ class _Reading(converting.Findings):
         return {key: min(counts) for key, counts in known.items() if counts}
 
     def _count(self, path: str, mapping: converting.Mapping, key: str) -> int | None:
-        count = self.value(path, mapping, key, _whole, None)
+        count = self.value(path, mapping, key, _whole, absent=None)
         if count == 0:
             self.remark(f"{path}.{key}".lstrip("."), "0 has no equal: mode Observe evicts nothing; the default holds")
         return int(count) if count else None
@@ -310,10 +310,10 @@ class _Reading(converting.Findings):
             self.remark(f"{path}.priorityThreshold.name", "left out: protect.priorityAtLeast takes the class's number")
         elif name or value is not None:
             section["priorityAtLeast"] = _CLASSES[str(name)] if name else value
-        replicas = self.value(path, evictor, "minReplicas", _whole, None)
+        replicas = self.value(path, evictor, "minReplicas", _whole, absent=None)
         if replicas:
             section["minReplicas"] = int(replicas)
-        age_seconds = self.value(path, evictor, "minPodAge", units.duration_seconds, None)
+        age_seconds = self.value(path, evictor, "minPodAge", units.duration_seconds, absent=None)
         if age_seconds:
             section["minPodAge"] = units.duration_text(age_seconds)
         return section

@@ -113,7 +113,7 @@ def expected(
     ages = now_seconds - np.array([pod.at_seconds for pod in listed])
     loads = np.array([pod.load for pod in listed]).reshape(len(listed), 2)
     node = np.zeros(len(listed), dtype=np.intp)
-    return expected_by_node(node, ages, loads, np.array([allocatable]), in_force).ravel()
+    return expected_by_node(node, ages, loads, np.array([allocatable]), in_force=in_force).ravel()
 
 
 def expected_by_node(
@@ -121,6 +121,7 @@ def expected_by_node(
     age_seconds: Floats,
     load: Floats,
     allocatable: Floats,
+    *,
     in_force: collections.abc.Sequence[metrics.Metric],
 ) -> Floats:
     """Computes `expected` for many nodes [nodes, metrics]: `node` [pods] row numbers, `age_seconds` [pods], `load`

@@ -177,12 +177,12 @@ def verdicts(values: Floats, expected: Floats, compiled: Rules, own: Floats | No
     allowed: Mask = np.logical_not(np.logical_or.reduce(broken, axis=1))
     kept = compiled.keep_coolest and len(allowed) > 0 and not np.count_nonzero(allowed)
     if kept:
-        allowed = _cool_now(loads, predicted, missing, limits, awake)
+        allowed = _cool_now(loads, predicted, missing, limits, awake=awake)
     degraded = bool(kept or np.count_nonzero(missing))
     return Verdicts(awake.rules, limits, marked, allowed, broken, missing, degraded, kept)
 
 
-def _cool_now(loads: Floats, predicted: Floats, missing: Mask, limits: Floats, awake: Rules) -> Mask:
+def _cool_now(loads: Floats, predicted: Floats, missing: Mask, limits: Floats, *, awake: Rules) -> Mask:
     """The nodes to keep of a sample that is hot throughout: those that no rule rejects with their load now in the place
     of maxima, else the `coolest` by that. A peak that all nodes had tells nothing of where a pod runs well now.
     """

@@ -73,7 +73,7 @@ def _value_problem(value: object) -> str:
     return "" if good else f"{value!r} is not a label value"
 
 
-def created(what: str, shelf: Storage, body: Body, spec: bytes, priorities: Priorities) -> None:
+def created(what: str, shelf: Storage, body: Body, spec: bytes, *, priorities: Priorities) -> None:
     """Fill in what a new object gets, in place: its status is the controllers' to say. `spec` is a pod's, as sent."""
     plural = shelf.kind.plural
     body["apiVersion"], body["kind"] = shelf.kind.api_version, shelf.kind.name
@@ -89,7 +89,7 @@ def created(what: str, shelf: Storage, body: Body, spec: bytes, priorities: Prio
         body["status"] = {}
 
 
-def updated(what: str, shelf: Storage, old: Version, body: Body, subresource: str) -> Body:
+def updated(what: str, shelf: Storage, old: Version, body: Body, *, subresource: str) -> Body:
     """Returns the object that a write stores. Changes `body` in place where needed, but never a part that it shares
     with the old object.
     """

@@ -33,7 +33,7 @@ class Writer:
         if kind.plural == kinds.PODS.plural:
             spec = merge_patch.text(body.get("spec") or {})
             body = {key: value for key, value in body.items() if key != "spec"}
-        self._create(kind, merge_patch.wire(body), spec, namespace, dry_run)
+        self._create(kind, merge_patch.wire(body), spec, namespace, dry_run=dry_run)
 
     def create_pod(self, metadata: Body, spec: bytes, *, namespace: str) -> None:
         """`create` for simulated controllers: they are trusted, give `metadata` away and have the spec's text."""
@@ -53,7 +53,9 @@ class Writer:
         change = merge_patch.patch(body)
         with self._state.lock:
             shelf, old = self._existing(kind, name, namespace)
-            self._updated(kind, shelf, old, merge_patch.merged(old.body, change), subresource, dry_run)
+            self._updated(
+                kind, shelf, old, merge_patch.merged(old.body, change), subresource=subresource, dry_run=dry_run
+            )
 
     def replace(
         self,
@@ -71,7 +73,7 @@ class Writer:
             shelf, old = self._existing(kind, name, namespace)
             _check_uid(_what(kind, old.key), own, old)
             own["apiVersion"], own["kind"] = shelf.kind.api_version, shelf.kind.name
-            self._updated(kind, shelf, old, own, subresource, dry_run)
+            self._updated(kind, shelf, old, own, subresource=subresource, dry_run=dry_run)
 
     def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
         """See KubeDoor. A namespace takes everything in it along, at once."""
@@ -130,13 +132,13 @@ class Writer:
         with self._state.lock:
             self._state.remove(*self._existing(kind, name, namespace))
 
-    def _create(self, kind: Kind[T], own: Body, spec: bytes, namespace: str, dry_run: bool) -> None:
+    def _create(self, kind: Kind[T], own: Body, spec: bytes, namespace: str, *, dry_run: bool) -> None:
         with self._state.lock:
             shelf = self._state.shelf(kind)
             what, key = self._identified(shelf, own, namespace)
             if shelf.get(key) is not None:
                 raise refusals.exists(what)
-            admission.created(what, shelf, own, spec, self._priority)
+            admission.created(what, shelf, own, spec, priorities=self._priority)
             own["metadata"].update(uid=self._state.new_uid(shelf), creationTimestamp=self._state.stamp())
             new = self._state.draft(key, own)
             admission.checked(what, new, kind.type)
@@ -172,14 +174,14 @@ class Writer:
         return what, f"{namespace}/{name}"
 
     def _updated(
-        self, kind: Kind[T], shelf: Storage, old: Version, body: Body, subresource: str, dry_run: bool
+        self, kind: Kind[T], shelf: Storage, old: Version, body: Body, *, subresource: str, dry_run: bool
     ) -> None:
         what = _what(kind, old.key)
         if subresource and subresource not in shelf.subresources:
             raise refusals.not_found(f"{what}/{subresource}")
         if body is old.body:
             return
-        body = admission.updated(what, shelf, old, body, subresource)
+        body = admission.updated(what, shelf, old, body, subresource=subresource)
         if body == old.body:
             return  # nothing changes: then there is no new version, as with the real one
         new = self._state.draft(old.key, body)

@@ -86,7 +86,7 @@ def build(recorded: Recorded) -> Machines:
     machines = tuple(
         _machine(life, sizes[life.name], taints.get(life.name, ()), recorded) for life in whole if life.name in sizes
     )
-    cpu, memory = (_measured(recorded, subject, lives, machines, renamed) for subject in _MEASURED)
+    cpu, memory = (_measured(recorded, subject, lives, machines, renamed=renamed) for subject in _MEASURED)
     notes += [note for one in (cpu, memory) for note in one[1]]
     return Machines(machines, cpu[0], memory[0], renamed, tuple(notes))
 
@@ -229,7 +229,12 @@ def _taints(
 
 
 def _measured(
-    recorded: Recorded, subject: Subject, lives: list[_Life], machines: tuple[Machine, ...], renamed: Mapping[str, str]
+    recorded: Recorded,
+    subject: Subject,
+    lives: list[_Life],
+    machines: tuple[Machine, ...],
+    *,
+    renamed: Mapping[str, str],
 ) -> tuple[grids.Floats, list[str]]:
     """The node windows of the past by machine, NaN where nothing was measured; and what was refused."""
     wanted = {machine.name for machine in machines}

@@ -64,7 +64,7 @@ def build(recorded: Recorded, renamed: Mapping[str, str]) -> Pods:
     owners, of_life = _owners(lives, requests, _deployments(recorded), _budgets(recorded))
     usage, offsets, unknown = _usage(recorded, lives)
     notes += unasked + unknown + _classes(lives)
-    replicas = _replicas(lives, owners, of_life, offsets, recorded.span)
+    replicas = _replicas(lives, owners, of_life, offsets, span=recorded.span)
     return Pods(tuple(owners), replicas, usage, tuple(life.node for life in lives), tuple(notes))
 
 
@@ -175,12 +175,18 @@ def _usage(recorded: Recorded, lives: list[_Life]) -> tuple[Usage, list[int], li
             if row is not None:
                 values[start : start + length] = grid.values[row, life.first : life.last + 1] * factor
         flat.append(values)
-        notes += _missing(subject, values, grid, lives, starts, lengths)
+        notes += _missing(subject, values, grid, lives, starts=starts, lengths=lengths)
     return Usage(*flat), [start - life.first for life, start in zip(lives, starts, strict=True)], notes
 
 
 def _missing(
-    subject: Subject, values: grids.Floats, grid: grids.Grid, lives: list[_Life], starts: list[int], lengths: list[int]
+    subject: Subject,
+    values: grids.Floats,
+    grid: grids.Grid,
+    lives: list[_Life],
+    *,
+    starts: list[int],
+    lengths: list[int],
 ) -> list[str]:
     unknown = np.isnan(values)
     never = sum(bool(unknown[start : start + length].all()) for start, length in zip(starts, lengths, strict=True))
@@ -204,7 +210,7 @@ def _classes(lives: Iterable[_Life]) -> list[str]:
 
 
 def _replicas(
-    lives: list[_Life], owners: list[Owner], of_life: list[int], offsets: list[int], span: Span
+    lives: list[_Life], owners: list[Owner], of_life: list[int], offsets: list[int], *, span: Span
 ) -> tuple[Replica, ...]:
     """Ordinals, which make the names of a StatefulSet's pods, are given once for all versions of a workload: a version
     whose pods bore the names of another's would come only when those are gone.

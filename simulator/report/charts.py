@@ -104,7 +104,7 @@ def of(outcome: Outcome, key: str, resource: str, policy: LoadPolicy | None) -> 
     timeline = outcome.timeline
     ratios = timeline.cpu_ratio if resource == "cpu" else timeline.memory_ratio
     frame = _frame(timeline)
-    marks = _marks(frame, key, resource, policy, outcome.moved)
+    marks = _marks(frame, key, resource, policy, moved=outcome.moved)
     size = shapes.steps_per_point(len(ratios), MOST_POINTS)
     times = timeline.start_seconds + (np.arange(-(-len(ratios) // size)) + 0.5) * size * timeline.step_seconds
     band, peaks = shapes.band(ratios, size), shapes.peaks(ratios, size)
@@ -153,7 +153,7 @@ def _thresholds(frame: drawing.Frame, resource: str, policy: LoadPolicy | None) 
 
 
 def _marks(
-    frame: drawing.Frame, key: str, resource: str, policy: LoadPolicy | None, moved: tuple[EvictedPod, ...]
+    frame: drawing.Frame, key: str, resource: str, policy: LoadPolicy | None, *, moved: tuple[EvictedPod, ...]
 ) -> tuple[tuple[Mark, str], ...]:
     """The evictions for a metric of this resource, at their time and value, and their node; of very many an even
     sample.

@@ -65,7 +65,8 @@ def _strip(line: Line, compared: Comparison) -> Strip | None:
         return None
     low, high = min(known), max(known)
     rows = tuple(
-        _row(line, variant, number, compared.seeds, low, high) for number, variant in enumerate(compared.variants)
+        _row(line, variant, number, compared.seeds, low=low, high=high)
+        for number, variant in enumerate(compared.variants)
     )
     figure = line.figure
     height = ROW_HEIGHT * (len(rows) + 1)
@@ -73,7 +74,7 @@ def _strip(line: Line, compared: Comparison) -> Strip | None:
     return Strip(figure.key, figure.name, figure.better, *ends, height, rows)
 
 
-def _row(line: Line, variant: str, number: int, seeds: tuple[int, ...], low: float, high: float) -> Row:
+def _row(line: Line, variant: str, number: int, seeds: tuple[int, ...], *, low: float, high: float) -> Row:
     dots = tuple(
         Dot(_x(value, low, high), f"{variant}, seed {seed}: {written(value, line.figure.unit)}")
         for seed, value in zip(seeds, line.values[variant], strict=True)

@@ -71,6 +71,7 @@ def fit(
     dimensions: tuple[Dimension, ...],
     learned: Try,
     held: Try,
+    *,
     goal: Goal,
     settings: Settings,
     progress: Progress = lambda _done, _trials, _best: None,
@@ -85,7 +86,7 @@ def fit(
 
     start = space.present(policy, dimensions)
     given_learned = learned(policy)
-    trials = searching.search(dimensions, start, evaluate, goal, settings, progress)
+    trials = searching.search(dimensions, start, evaluate, goal, settings=settings, progress=progress)
     best = searching.best((Trial(start, given_learned), *trials), goal) or Trial(start, given_learned)
     kept = best.score is given_learned
     found = policy if kept else space.chosen(policy, dimensions, best.choice) or policy

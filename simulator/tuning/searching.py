@@ -44,6 +44,7 @@ def search(
     start: Mapping[str, Value],
     evaluate: Evaluate,
     goal: Goal,
+    *,
     settings: Settings,
     progress: Progress = lambda _done, _trials, _best: None,
 ) -> tuple[Trial, ...]:

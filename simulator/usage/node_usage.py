@@ -135,7 +135,7 @@ class UsageBook:
         self.advance(at_seconds)
         self._settle(number, at_seconds)
         factor_seconds = float(self._totals[CPU_FACTOR, number])
-        place = self.pods.begin(pod_key, replica_index, number, at_seconds, factor_seconds)
+        place = self.pods.begin(pod_key, replica_index, number, at_seconds, factor_seconds=factor_seconds)
         if not self._change(place, 1.0):
             self._note_unknown(np.array([place]))
 

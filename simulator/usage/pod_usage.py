@@ -30,7 +30,7 @@ class PodUsage:
         self._running: dict[str, int] = {}
         self._running_places: Numbers | None = None
 
-    def begin(self, key: str, replica: int, node: int, at_seconds: float, factor_seconds: float) -> int:
+    def begin(self, key: str, replica: int, node: int, at_seconds: float, *, factor_seconds: float) -> int:
         """Note a pod that begins; its place. ValueError for one that runs already.
 
         `factor_seconds` is the integral of its node's CPU factor until now, from which the pod's own counter starts.

@@ -122,11 +122,11 @@ def _services(crowd: OwnerArrivals, rng: np.random.Generator) -> Iterator[Life]:
     for number in _sizes(base, rng):
         leaving = rng.random() < crowd.leaving_ratio
         leaves_seconds = float(rng.uniform(crowd.base_seconds, crowd.seconds)) if leaving else math.inf
-        yield _service(number, float(rng.uniform(0.0, crowd.base_seconds)), leaves_seconds, crowd, rng)
+        yield _service(number, float(rng.uniform(0.0, crowd.base_seconds)), leaves_seconds, crowd, rng=rng)
     others = list(_sizes(crowd.service_pods - base, rng))
     moments = rng.uniform(crowd.base_seconds, crowd.seconds, 1 + len(others) // SERVICES_PER_RELEASE)
     for number in others:
-        yield _service(number, float(rng.choice(moments)), math.inf, crowd, rng)
+        yield _service(number, float(rng.choice(moments)), math.inf, crowd, rng=rng)
 
 
 def _sizes(pods: int, rng: np.random.Generator) -> Iterator[int]:
@@ -138,7 +138,7 @@ def _sizes(pods: int, rng: np.random.Generator) -> Iterator[int]:
 
 
 def _service(
-    number: int, arrives_seconds: float, leaves_seconds: float, crowd: OwnerArrivals, rng: np.random.Generator
+    number: int, arrives_seconds: float, leaves_seconds: float, crowd: OwnerArrivals, *, rng: np.random.Generator
 ) -> Life:
     kind = "StatefulSet" if rng.random() < crowd.stateful_ratio else "Deployment"
     until_seconds = min(leaves_seconds, crowd.seconds)

@@ -66,14 +66,22 @@ def generate(seed: int, shape: Shape = DEMO) -> scenario.Scenario:
         largest_batch=shape.nodes,
     )
     nodes = scenario_builder.machines(shape.nodes, shape.node)
-    drafts = [_draft(seed, number, life, shape, frame, rng) for number, life in enumerate(arrivals.draw(crowd, rng))]
+    drafts = [
+        _draft(seed, number, life, shape, frame=frame, rng=rng) for number, life in enumerate(arrivals.draw(crowd, rng))
+    ]
     agents = [_agents(nodes, frame)] if shape.agents else []
     sized = [*agents, *_sized(drafts, agents, shape, frame)]
-    return scenario_builder.built(f"seed {seed}", sized, nodes, frame, _assumptions(seed, shape))
+    return scenario_builder.built(f"seed {seed}", sized, nodes, frame, assumptions=_assumptions(seed, shape))
 
 
 def _draft(
-    seed: int, number: int, life: arrivals.Life, shape: Shape, frame: scenario_builder.Frame, rng: np.random.Generator
+    seed: int,
+    number: int,
+    life: arrivals.Life,
+    shape: Shape,
+    *,
+    frame: scenario_builder.Frame,
+    rng: np.random.Generator,
 ) -> scenario_builder.Draft:
     job = life.kind == "Job"
     curve_seed = seed * 100_000 + (number % JOB_CURVES + 50_000 if job else number)

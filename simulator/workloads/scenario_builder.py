@@ -149,7 +149,7 @@ def machines(number: int, capacity: contention.Load) -> tuple[scenario.Machine, 
 
 
 def built(
-    name: str, drafts: Sequence[Draft], nodes: Sequence[scenario.Machine], frame: Frame, assumptions: Sequence[str]
+    name: str, drafts: Sequence[Draft], nodes: Sequence[scenario.Machine], frame: Frame, *, assumptions: Sequence[str]
 ) -> scenario.Scenario:
     """The scenario of drafts that have their final sizes; replicas in order of arrival."""
     starts = np.cumsum([0, *(len(each.curve.cpu) for each in drafts)])

@@ -103,7 +103,7 @@ def scenario(trace: Trace, rule: str, seed: int, recipe: Recipe | None = None) -
         )
     nodes = scenario_builder.machines(_nodes(drafts, recipe, casting.frame), recipe.node)
     told = (*_assumptions(trace, rule, recipe), *casting.remarks())
-    return scenario_builder.built(f"{trace.name}, {rule}, seed {seed}", drafts, nodes, casting.frame, told)
+    return scenario_builder.built(f"{trace.name}, {rule}, seed {seed}", drafts, nodes, casting.frame, assumptions=told)
 
 
 class _Casting:

@@ -112,7 +112,7 @@ def opened(
     with world.calm(), world.directory_of_a_run() as directory:
         ledger = Ledger(directory / "ledger.db", alone=True).open()
         with contextlib.closing(ledger):
-            made = world.World(scenario, held, directory, ledger, report)
+            made = world.World(scenario, held, directory, ledger, report=report)
             with contextlib.closing(made):
                 days.append(LiveDay(made, ledger, lock))
                 thread = loop.start_thread("day", lambda _stop: _run(made, scenario, lock, reached), stop)

@@ -63,7 +63,7 @@ def run(scenario: Scenario, conditions: Setup, report: Report | None = None) -> 
         ledger = Ledger(directory / "ledger.db", alone=True).open()
         with (
             contextlib.closing(ledger),
-            contextlib.closing(World(scenario, conditions, directory, ledger, report)) as world,
+            contextlib.closing(World(scenario, conditions, directory, ledger, report=report)) as world,
         ):
             world.kernel.run(scenario.end_seconds)
             return world.outcome()
@@ -97,7 +97,7 @@ class World:
     """Everything of one run; `kernel.run` lets it happen."""
 
     def __init__(
-        self, scenario: Scenario, conditions: Setup, directory: pathlib.Path, ledger: Ledger, report: Report | None
+        self, scenario: Scenario, conditions: Setup, directory: pathlib.Path, ledger: Ledger, *, report: Report | None
     ) -> None:
         self._scenario, self._setup, self._ledger, self._report = scenario, conditions, ledger, report
         self.kernel = Kernel(scenario.start_seconds)

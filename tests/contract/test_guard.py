@@ -350,7 +350,7 @@ def ignores_opt_out(control_plane: cluster.Cluster) -> bool:
     """The doctor's reading of the guard."""
     nothing = findings.unknown("not asked for")
     with contextlib.closing(patience.connect(control_plane.kubeconfig)) as door:
-        return guard_check.look(door, lambda _: door, permissions.NAMESPACE, nothing, nothing).ignores_opt_out
+        return guard_check.look(door, lambda _: door, permissions.NAMESPACE, nothing, nodes=nothing).ignores_opt_out
 
 
 ORPHAN = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "uid": "0", "controller": True}]

@@ -54,7 +54,9 @@ def test_scanners_find_its_packages_and_readers_their_licences(built: Built) -> 
 
 
 def test_the_statement_beside_it_names_image_base_and_locks(built: Built) -> None:
-    statement = provenance.statement(built.image, "evenload.tar", built_image.ROOT, "c" * 40, built_image.TIMESTAMP)
+    statement = provenance.statement(
+        built.image, "evenload.tar", built_image.ROOT, "c" * 40, timestamp=built_image.TIMESTAMP
+    )
     assert f"sha256:{statement['subject'][0]['digest']['sha256']}" == built.image.digest
     materials = {one["uri"]: one["digest"] for one in statement["predicate"]["buildDefinition"]["resolvedDependencies"]}
     assert {"git+evenload", "file:Dockerfile", "file:requirements.txt", "file:requirements-build.txt"} < set(materials)

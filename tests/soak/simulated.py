@@ -80,7 +80,7 @@ def play(days: float, pods: int) -> tuple[list[Sample], Progress]:
                 )
 
         conditions = setup.Setup(loader.load(POLICY, "soak"), seed=1, all_doors=True)
-        whole = undo.enter_context(contextlib.closing(world.World(made, conditions, directory, ledger, report)))
+        whole = undo.enter_context(contextlib.closing(world.World(made, conditions, directory, ledger, report=report)))
         clean = functools.partial(delete_finished, whole)
         whole.kernel.every(CLEANING_SECONDS, clean, first_seconds=made.start_seconds + CLEANING_SECONDS, rank=5)
         whole.kernel.run(made.end_seconds)

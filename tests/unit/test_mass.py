@@ -49,8 +49,8 @@ LONG_CLASSES: Final = {
     "simulator.world.world.World": 270,
 }
 MOST_POSITIONAL: Final = 4
+INHERITED: Final = frozenset(("promql/http/proxied_transport.py send",))  # signatures of a library's class
 # How many breaches of a law there are still: a figure only falls.
-LONG_SIGNATURES: Final = 63
 BANNED_VARIABLES: Final = 627
 PARTICIPLES: Final = 45
 PARTICIPLE: Final = re.compile(r"([a-z]ed|Held|Read|Told|Known|Sent|Taken|Begun|Made|Seen|Said|Shown|Given)$")
@@ -98,12 +98,12 @@ def test_a_class_has_at_most_two_hundred_lines() -> None:
 
 def test_a_caller_passes_at_most_four_values_by_position() -> None:
     long = [
-        f"{path}:{one.line} {one.name}"
+        f"{path} {one.name}"
         for path, source in sources_of(*PACKAGES).items()
         for one in source.definitions
         if one.positional > MOST_POSITIONAL
     ]
-    assert len(long) == LONG_SIGNATURES, long
+    assert set(long) == INHERITED
 
 
 def test_variables_and_attributes_are_nouns() -> None:

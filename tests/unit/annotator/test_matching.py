@@ -37,7 +37,7 @@ def answered(
 
 def complaint(without: list[str], *answers: collector.MetricAnswer, nodes: list[Node] | None = None) -> str:
     nodes = nodes or fleet()
-    return matching.sentence(nodes, without, answers, directory(nodes), LABEL)
+    return matching.sentence(nodes, without, answers, directory(nodes), labels=LABEL)
 
 
 def test_nothing_is_said_when_all_nodes_have_values() -> None:

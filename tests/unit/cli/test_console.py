@@ -36,7 +36,7 @@ def test_a_sound_policy_says_what_differs_from_the_one_in_force() -> None:
 def test_a_replay_has_both_days_beside_each_other() -> None:
     shares: list[float] = []
     text = f"{DOCUMENT}filter:\n  thresholds: {{cpu_avg_5m: 0.5}}\n"
-    found: Any = playground.replay(SMALL, "a day", text, IN_FORCE, shares.append)
+    found: Any = playground.replay(SMALL, "a day", text, IN_FORCE, report=shares.append)
     assert [day["name"] for day in found["days"]] == ["in force", "tried"]
     assert len(found["nodes"]) == 4
     for day in found["days"]:
@@ -50,7 +50,7 @@ def test_a_replay_has_both_days_beside_each_other() -> None:
 
 def test_what_is_no_policy_is_not_replayed() -> None:
     with pytest.raises(SourceError, match="policy:1"):
-        playground.replay(SMALL, "a day", "kind: Nothing", IN_FORCE, lambda share: None)
+        playground.replay(SMALL, "a day", "kind: Nothing", IN_FORCE, report=lambda share: None)
 
 
 def test_figures_of_a_simulated_day_are_of_its_span() -> None:

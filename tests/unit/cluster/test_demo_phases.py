@@ -52,7 +52,7 @@ def played(stall_seconds: float) -> tuple[Player, float]:
     """The player after a phase, and how long the phase was."""
     clock = clocks.ManualClock()
     player, quiet = Player(clock, stall_seconds), types.SimpleNamespace(check=lambda: None, violations=())
-    return player, phase(clock)._play(player, watcher([]), quiet, quiet, clock.now())
+    return player, phase(clock)._play(player, watcher([]), quiet, quiet, start_seconds=clock.now())
 
 
 def test_a_phase_takes_as_long_as_planned() -> None:

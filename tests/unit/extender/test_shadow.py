@@ -262,7 +262,7 @@ def test_a_verdict_takes_no_more_memory_than_it_is_counted_as() -> None:
     tracemalloc.start()
     try:
         for at in range(500):
-            log.remember(shadow_log.PodVerdicts.of(f"uid-{at}", NOW, loads, rows, rows, None))
+            log.remember(shadow_log.PodVerdicts.of(f"uid-{at}", NOW, loads, rows, passed=rows, ranking=None))
         grown_bytes, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -168,7 +168,7 @@ def test_the_load_annotation_is_read_and_written_alike() -> None:
 def test_the_heartbeat_is_read_confirms_the_annotation_and_is_written_alike() -> None:
     beat = heartbeat.decode(BEAT["data"])
     assert beat.digest == heartbeat.digest({NODE["metadata"]["name"]: LOAD})
-    written = heartbeat.encode(beat.at_seconds, beat.policy_hash, beat.nodes, beat.digest, beat.excluded)
+    written = heartbeat.encode(beat.at_seconds, beat.policy_hash, beat.nodes, beat.digest, excluded=beat.excluded)
     assert written == BEAT["data"]
 
 

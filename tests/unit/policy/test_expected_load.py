@@ -93,7 +93,7 @@ def test_all_nodes_at_once_give_what_each_node_gives_alone(pods: list[tuple[int,
     node = np.array([pod[0] for pod in pods], dtype=np.intp)
     age = np.array([pod[1] for pod in pods], dtype=np.float64)
     load = np.array([pod[2:] for pod in pods], dtype=np.float64).reshape(len(pods), 2)
-    together = expected_load.expected_by_node(node, age, load, allocatable, IN_FORCE)
+    together = expected_load.expected_by_node(node, age, load, allocatable, in_force=IN_FORCE)
     for row in range(3):
         mine = [RecentPod(-pod[1], Load(pod[2], pod[3])) for pod in pods if pod[0] == row]
         alone = expected_load.expected(mine, Load(*allocatable[row].tolist()), IN_FORCE, 0.0)

@@ -245,7 +245,7 @@ def test_clocks_that_were_ahead_and_were_set_back_do_not_lock_heartbeats_out() -
 def _without(texts: dict[str, str], *excluded: str, at_seconds: float = AT) -> heartbeat.Heartbeat:
     """A heartbeat that vouches for all of these nodes but some."""
     rest = {node: text for node, text in texts.items() if node not in excluded}
-    data = heartbeat.encode(at_seconds, "abc", len(rest), heartbeat.digest(rest), excluded)
+    data = heartbeat.encode(at_seconds, "abc", len(rest), heartbeat.digest(rest), excluded=excluded)
     return heartbeat.decode(data)
 
 

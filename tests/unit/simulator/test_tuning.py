@@ -94,7 +94,10 @@ def test_a_score_is_the_mean_of_runs_and_counts_evictions_by_the_day() -> None:
 def test_the_search_finds_the_bottom_and_repeats_itself() -> None:
     policy = load_policy.defaults()
     dimensions = space.dimensions(policy, [Part.FILTER])
-    fits = [fitting.fit(policy, dimensions, best_at(0.45), best_at(0.45), GOAL, Settings(40, seed=3)) for _ in range(2)]
+    fits = [
+        fitting.fit(policy, dimensions, best_at(0.45), best_at(0.45), goal=GOAL, settings=Settings(40, seed=3))
+        for _ in range(2)
+    ]
     assert limit(fits[0].policy) == pytest.approx(0.45)
     assert fits[0].policy.as_file() == fits[1].policy.as_file()
     assert fits[0].warnings == ()
@@ -107,7 +110,9 @@ def test_a_policy_over_the_limit_loses_to_one_that_keeps_it() -> None:
         return Score(value, 20.0 if limit(policy) < 0.58 else 1.0, 0, (value,))
 
     policy = load_policy.defaults()
-    found = fitting.fit(policy, space.dimensions(policy, [Part.FILTER]), tried, tried, GOAL, Settings(30, seed=1))
+    found = fitting.fit(
+        policy, space.dimensions(policy, [Part.FILTER]), tried, tried, goal=GOAL, settings=Settings(30, seed=1)
+    )
     assert limit(found.policy) == pytest.approx(0.6)
     assert found.found_learned.excess(GOAL) <= 0
 
@@ -118,14 +123,16 @@ def test_a_cooler_cluster_that_leaves_pods_out_does_not_win() -> None:
         return Score(0.0 if out else 10.0, 0.0, out, (0.0,))
 
     policy = load_policy.defaults()
-    found = fitting.fit(policy, space.dimensions(policy, [Part.FILTER]), tried, tried, GOAL, Settings(20, seed=1))
+    found = fitting.fit(
+        policy, space.dimensions(policy, [Part.FILTER]), tried, tried, goal=GOAL, settings=Settings(20, seed=1)
+    )
     assert found.found_learned.unplaced == 0
 
 
 def test_a_gain_that_does_not_carry_over_is_called_over_fitting() -> None:
     policy = load_policy.defaults()
     dimensions = space.dimensions(policy, [Part.FILTER])
-    found = fitting.fit(policy, dimensions, best_at(0.45), best_at(0.65), GOAL, Settings(30, seed=3))
+    found = fitting.fit(policy, dimensions, best_at(0.45), best_at(0.65), goal=GOAL, settings=Settings(30, seed=3))
     assert (found.learned_gain > 0, found.held_gain < 0) == (True, True)
     assert any(one.startswith("over-fitted: 67% less hot-node-minutes") for one in found.warnings)
     assert "worse than the given policy in 2 of 2 runs held back" in found.warnings
@@ -134,14 +141,16 @@ def test_a_gain_that_does_not_carry_over_is_called_over_fitting() -> None:
 def test_the_limit_is_checked_where_nothing_was_searched() -> None:
     policy = load_policy.defaults()
     dimensions = space.dimensions(policy, [Part.FILTER])
-    found = fitting.fit(policy, dimensions, best_at(0.45), best_at(0.45, evictions=12.0), GOAL, Settings(10, seed=3))
+    found = fitting.fit(
+        policy, dimensions, best_at(0.45), best_at(0.45, evictions=12.0), goal=GOAL, settings=Settings(10, seed=3)
+    )
     assert any("12.0 evictions a day on what was held back, over the limit of 10" in one for one in found.warnings)
 
 
 def test_a_search_that_finds_nothing_better_gives_the_policy_back() -> None:
     policy = LoadPolicy.of({"filter": {"thresholds": {"cpu_avg_5m": 0.62}}})
     dimensions = space.dimensions(policy, [Part.FILTER])
-    found = fitting.fit(policy, dimensions, best_at(0.62), best_at(0.62), GOAL, Settings(8, seed=3))
+    found = fitting.fit(policy, dimensions, best_at(0.62), best_at(0.62), goal=GOAL, settings=Settings(8, seed=3))
     assert found.policy is policy
     assert (found.learned_gain, found.held_gain, found.warnings) == (0.0, 0.0, ())
 
@@ -150,13 +159,13 @@ def test_nothing_to_move_is_an_error() -> None:
     policy = LoadPolicy.of({"filter": {"thresholds": {}}})
     dimensions = space.dimensions(policy, [Part.FILTER])
     with pytest.raises(ValueError, match="nothing of this policy may be moved"):
-        fitting.fit(policy, dimensions, best_at(0.5), best_at(0.5), GOAL, Settings(1, seed=1))
+        fitting.fit(policy, dimensions, best_at(0.5), best_at(0.5), goal=GOAL, settings=Settings(1, seed=1))
 
 
 def test_without_optuna_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(searching.NotInstalled, match=r"evenload\[tune\]"):
-        searching.search((), {}, lambda _choice: None, GOAL, Settings(1, seed=1))
+        searching.search((), {}, lambda _choice: None, GOAL, settings=Settings(1, seed=1))
 
 
 def test_the_written_policy_loads_and_every_changed_line_says_what_it_was() -> None:
