@@ -16,11 +16,8 @@ import click
 from bench import (
     annotator,
     answers,
-    console,
     descheduler,
     footprint,
-    growth,
-    packing,
     relief,
     scale,
     scoring,
@@ -32,14 +29,7 @@ from bench import (
 from simulator.peer_comparison import PARTS as PARTS_OF_A_TRACE
 
 PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler", "simulator")
-BY_NAME_ONLY = (
-    "scoring",
-    "relief",
-    "packing",
-    "growth",
-    "scale",
-    "console",
-)  # by a trace, four times; no reference, twice; Chromium
+BY_NAME_ONLY = ("scoring", "relief", "scale")  # by a trace, twice; without a reference
 
 
 @click.command()
@@ -69,15 +59,14 @@ BY_NAME_ONLY = (
 @click.option(
     "--trace",
     type=click.Path(path_type=pathlib.Path, exists=True),
-    help="For `annotator`, `scoring`, `relief`, `packing`.",
+    help="For `annotator`, `scoring`, `relief`.",
 )
 @click.option("--arrivals", default=50.0, show_default=True, help="For `scale`: pods per second.")
-@click.option("--picture", type=click.Path(path_type=pathlib.Path), help="For `growth`: draw it into this .svg.")
 @click.option(
     "--seeds",
     default=8,
     show_default=True,
-    help="For `scoring`, `relief`, `packing`: how many, from --seed on.",
+    help="For `scoring`, `relief`: how many, from --seed on.",
 )
 @click.option("--workers", default=1, show_default=True, help="For the same: how many runs at a time.")
 @click.option("--part", type=click.Choice(PARTS_OF_A_TRACE), help="For the same: only it.")
@@ -86,15 +75,14 @@ BY_NAME_ONLY = (
     default=1.0,
     show_default=True,
     type=click.FloatRange(0.05, 7.0),
-    help="For `scoring`, `relief`, `packing`.",
+    help="For `scoring`, `relief`.",
 )
 def main(parts: tuple[str, ...], seed: int, trace: pathlib.Path | None, **options: Any) -> None:
     """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler.
 
-    `scoring` compares the score with others' on a trace, `relief` the descheduler's lines, `packing`
-    how many nodes it leaves empty: they run only if named.
+    `scoring` compares the score with others' on a trace, `relief` the descheduler's lines: they run only if named.
     """
-    of_trace = {"scoring", "relief", "packing"}
+    of_trace = {"scoring", "relief"}
     if trace is None and (named := of_trace.intersection(parts)):
         raise click.UsageError(f"{' and '.join(sorted(named))} plays a trace: give its .npz by --trace")
     runs = _runs(_Sizes(**options), seed, trace)
@@ -130,7 +118,6 @@ class _Sizes:
     simulated_days: float
     simulated_pods: int
     arrivals: float
-    picture: pathlib.Path | None
     seeds: int
     workers: int
     days: float
@@ -165,11 +152,8 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
         "footprint": lambda: footprint.measure(footprint.Settings(sizes.nodes, sizes.pods, seed)),
         "descheduler": lambda: descheduler.measure(relieved),
         "simulator": lambda: simulator.measure(simulated),
-        "growth": lambda: growth.measure(growth.Settings(picture=sizes.picture, seed=seed)),
         "scale": lambda: scale.measure(scale.Settings(sizes.nodes, sizes.pods, sizes.arrivals, sizes.minutes, seed)),
-        "console": lambda: console.measure(console.Settings(sizes.nodes, sizes.repeats, seed)),
         "scoring": lambda: scoring.measure(compared),
-        "packing": lambda: packing.measure(compared._replace(contestants=packing.CONTESTANTS)),
         "relief": lambda: relief.measure(compared._replace(contestants=relief.CONTESTANTS)),
     }
 
