@@ -144,7 +144,7 @@ def every(names: Names, where: Where, *, quiet: bool = False) -> list[Service]:
         url = where.url or f"http://127.0.0.1:{names.port}"
         return [http_client.Service(url, where.ca_file, where.cert_file, where.key_file, names)]
     kube = config.connect(where.kubeconfig, where.context)
-    cluster = f"{kube.server}{_context(where)}"
+    cluster = f"{kube.url}{_context(where)}"
     found = behind(kube, names, where.evenload_namespace)
     if not found:
         raise http_client.Unreachable(

@@ -131,7 +131,7 @@ def real(
             door = prometheus_finding.connect(prometheus, connection, kubeconfig, context)
             measured = functools.partial(live.effectiveness, door, selector)
     return Doors(
-        title=kube.server if kube is not None else extender or "this machine",
+        title=kube.url if kube is not None else extender or "this machine",
         now=clock.WallClock().now,
         extenders=live.Finder(services.EXTENDER, where._replace(url=extender)),
         deschedulers=live.Finder(services.DESCHEDULER, where._replace(url=descheduler)),

@@ -226,11 +226,6 @@ class Client:
         finally:
             stream.close()
 
-    @property
-    def server(self) -> str:
-        """The apiserver's URL."""
-        return self._transport.url
-
     def proxied(self, place: Place, path: str, *, query: Query = (), body: Mapping[str, object] | None = None) -> bytes:
         """GET `path`, or POST the body there, of what listens behind a pod or a Service: through the apiserver with the
         caller's own rights.

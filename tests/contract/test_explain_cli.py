@@ -170,7 +170,7 @@ def test_a_kubeconfig_is_enough_to_find_a_replica(world: World) -> None:
     nodes = invoke(["nodes", *where])
     assert nodes.exit_code == 0, nodes.stderr
     assert {row["name"] for row in json.loads(nodes.stdout)["nodes"]} == set(LOADS)
-    assert f"extender of {world.door.server}" in nodes.stderr
+    assert f"extender of {world.door.url}" in nodes.stderr
     decided, now = (invoke(["explain", "pod", "found", *more, *where]) for more in ([], ["--now"]))
     assert json.loads(decided.stdout)["source"] == "decision", decided.stderr
     assert json.loads(now.stdout)["source"] == "now", now.stderr

@@ -43,7 +43,6 @@ LONG_CLASSES: Final = {
     "extender.state.placements.PlacementTable": 319,
     "kube.api.pods.Pod": 202,
     "kube.cache.reflector.Reflector": 233,
-    "kube.http.client.Client": 201,
     "policy.imports.low_node_utilization._Reading": 211,
     "simulator.apiserver.writes.Writer": 202,
     "simulator.world.world.World": 270,
