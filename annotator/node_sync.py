@@ -233,7 +233,7 @@ class Annotator:
         self._uids = fleet.uids
         self._source.resume(fleet, policy.metrics_in_force, carried)
 
-    def _publish(self, fleet: NodeSet, rules: Rulebook, now_seconds: float, lagging: Flags) -> node_publisher.Published:
+    def _publish(self, fleet: NodeSet, rules: Rulebook, now_seconds: float, lagging: Flags) -> node_publisher.Result:
         """Brings the values to the nodes, with the placements on them."""
         hot, worth = self._hot_counts(rules.policy, now_seconds), self.fleets.rules(rules.policy)
         published = self._publisher.publish(
@@ -251,7 +251,7 @@ class Annotator:
         recent = self.pods.placed_since(now_seconds - longest_seconds)
         return hot_counts.hot_counts(recent, policy.hot_spots, now_seconds=now_seconds)
 
-    def _publish_usage(self, published: owner_usage.Published) -> None:
+    def _publish_usage(self, published: owner_usage.PublishedUsage) -> None:
         """Brings owners' means to the extenders. Raises KubeError."""
         usage_sync.write(self._writer, self._settings.namespace, published)
 

@@ -45,7 +45,7 @@ class UsageAnswer(NamedTuple):
 
 
 Ask = Callable[[str, float], UsageAnswer]  # of a resource over a window (seconds); raises PromqlError
-Write = Callable[[owner_usage.Published], None]  # raises KubeError
+Write = Callable[[owner_usage.PublishedUsage], None]  # raises KubeError
 
 
 def ask(query: Callable[[str], Answer], resource: str, window_seconds: float, *, selector: str = "") -> UsageAnswer:
@@ -63,7 +63,7 @@ def invalid_reason(resource: str, amount: float) -> str | None:
     return owner_usage.invalid_reason(amount, owner_usage.MOST_MEMORY_BYTES)
 
 
-def write(kube: KubeWriter, namespace: str, published: owner_usage.Published) -> None:
+def write(kube: KubeWriter, namespace: str, published: owner_usage.PublishedUsage) -> None:
     """Bring means to the extenders: replace the ConfigMap, or create it the first time."""
     body = {
         "apiVersion": "v1",
@@ -119,7 +119,7 @@ class OwnerUsage:
         self._telemetry.owners.labels("left_out").set(len(found) - len(kept))
         if not self._worth_writing(kept, policy, now_seconds):
             return ""
-        return self._publish(owner_usage.Published(now_seconds, kept))
+        return self._publish(owner_usage.PublishedUsage(now_seconds, kept))
 
     def _read(self, pods: PodIndex, policy: LoadPolicy, now_seconds: float) -> owner_means.PodUsage | str:
         """Return pods' use, or why the answers do not count. Raises PromqlError, also for a partial answer: a mean
@@ -160,7 +160,7 @@ class OwnerUsage:
             return False
         return owner_usage.moved(before.means, published) or age_seconds >= owner_usage.renew_after_seconds(policy.sync)
 
-    def _publish(self, published: owner_usage.Published) -> str:
+    def _publish(self, published: owner_usage.PublishedUsage) -> str:
         try:
             self._write(published)
         except kube_errors.KubeError as error:

@@ -91,7 +91,7 @@ def measure(settings: Settings) -> list[Row]:
             return _rows(settings, _measured(settings, stage, _Follower(process)))
 
 
-class Measured(NamedTuple):
+class SyncParts(NamedTuple):
     """The syncs of each part: with few nodes, while the others joined, during the trace, with many pods."""
 
     few: list[WatchedWrites]
@@ -100,7 +100,7 @@ class Measured(NamedTuple):
     many: list[WatchedWrites]
 
 
-def _measured(settings: Settings, stage: "_Stage", follower: "_Follower") -> Measured:
+def _measured(settings: Settings, stage: "_Stage", follower: "_Follower") -> SyncParts:
     follower.until(lambda seen: seen[-1].matched == settings.few_nodes, "the first nodes to have values")
     few = follower.until(lambda seen: len(seen) > FEW_SYNCS, "some syncs")
     stage.enter(range(settings.few_nodes, settings.nodes))
@@ -111,14 +111,14 @@ def _measured(settings: Settings, stage: "_Stage", follower: "_Follower") -> Mea
     trace = follower.until(_lasting(settings.minutes), "the trace")
     stage.fill(settings.pods)
     many = follower.until(lambda seen: len(seen) > MANY_SYNCS, "syncs with all pods")
-    return Measured(few, joining, trace, many)
+    return SyncParts(few, joining, trace, many)
 
 
 def _lasting(minutes: float) -> Callable[[Sequence[WatchedWrites]], bool]:
     return lambda seen: seen[-1].at_seconds - seen[0].at_seconds >= 60 * minutes
 
 
-def _rows(settings: Settings, measured: Measured) -> list[Row]:
+def _rows(settings: Settings, measured: SyncParts) -> list[Row]:
     nodes, few = f"{settings.nodes:,} nodes", f"{settings.few_nodes:,} nodes"
     seconds = _each(measured.trace, "sync_seconds")
     queries, few_queries = max(_each(measured.trace, "queries")), max(_each(measured.few, "queries"))

@@ -168,10 +168,10 @@ def _rows(settings: Settings, turns: Turns, run: Staying, staying: spending.Proc
     ]
 
 
-def prepared_answers(pod_count: int, known: list[str], now_seconds: float) -> prepared.Prepared:
+def prepared_answers(pod_count: int, known: list[str], now_seconds: float) -> prepared.StoredAnswers:
     """Every answer a run asks for: one node in twenty at 90 % of memory, pods that use some of it."""
     policy = load_policy.LoadPolicy.of(POLICY)
-    source = prepared.Prepared(now_seconds)
+    source = prepared.StoredAnswers(now_seconds)
     instances = [{"instance": f"{name}:9100"} for name in known]
     for metric in usage.metrics_read(policy):
         hot = metric.name == "memory_avg_5m"

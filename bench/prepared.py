@@ -17,7 +17,7 @@ from promql.queries import pod_queries
 Series = collections.abc.Iterable[tuple[collections.abc.Mapping[str, str], float]]
 
 
-class Prepared:
+class StoredAnswers:
     """Answers by expression, encoded once (those about some pods when they are first asked for); `unknown` counts the
     queries that had none.
     """
@@ -55,7 +55,7 @@ class Prepared:
 
 
 @contextlib.contextmanager
-def serving(prepared: Prepared) -> collections.abc.Iterator[str]:
+def serving(prepared: StoredAnswers) -> collections.abc.Iterator[str]:
     """The URL at which the answers are given while the body runs."""
 
     class Handler(http.server.BaseHTTPRequestHandler):

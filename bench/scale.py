@@ -77,7 +77,7 @@ class Reading(NamedTuple):
 class MovingLoads:
     """The prepared answers of a Prometheus whose nodes' loads change."""
 
-    def __init__(self, source: prepared.Prepared, known: list[str], rng: random.Random) -> None:
+    def __init__(self, source: prepared.StoredAnswers, known: list[str], rng: random.Random) -> None:
         self._source, self._rng = source, rng
         self._instances = [{"instance": f"{name}:9100"} for name in known]
         self._metrics = load_policy.defaults().metrics_in_force

@@ -26,7 +26,7 @@ TUNED_SEEDS_FROM: Final = 100  # generated load has no parts: seeds of the tuned
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedSource:
     """A `runs.Source` whose scenarios are changed by a function."""
 
     source: runs.Source
@@ -38,7 +38,7 @@ class Changed:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Shifted:
+class ShiftedSource:
     """A `runs.Source` of other seeds."""
 
     source: runs.Source
@@ -94,9 +94,9 @@ def sources(trace: pathlib.Path, part: str, recipe: trace_files.Recipe = RECIPE)
         "low pressure": traced(fill_ratio=0.6),
         "high pressure": traced(fill_ratio=0.95),
         "full": traced(fill_ratio=1.1),
-        "mixed sizes": Changed(plain, mixed_sizes),
+        "mixed sizes": ChangedSource(plain, mixed_sizes),
         "bursts": traced(crowd=BURSTS),
-        "topology spread": Changed(plain, spread_topology),
+        "topology spread": ChangedSource(plain, spread_topology),
         "periodic": dataclasses.replace(plain, period_steps=PERIOD_STEPS),
-        "daily": Shifted(GeneratedSource(DAILY), shift),
+        "daily": ShiftedSource(GeneratedSource(DAILY), shift),
     }

@@ -90,7 +90,7 @@ class Evictions(msgspec.Struct, frozen=True):
     evictions: tuple[Row, ...]
 
 
-class Posted(msgspec.Struct, frozen=True):
+class PostedEvent(msgspec.Struct, frozen=True):
     """One Event as it was posted."""
 
     at: str
@@ -114,7 +114,7 @@ class Posted(msgspec.Struct, frozen=True):
 class Events(msgspec.Struct, frozen=True):
     """GET /events."""
 
-    events: tuple[Posted, ...]
+    events: tuple[PostedEvent, ...]
 
 
 class Raw(msgspec.Struct, frozen=True):

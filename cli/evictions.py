@@ -217,5 +217,5 @@ def _print_events(service: services.Service, wish: Wish) -> None:
         output.data(output.wrapped_table(EVENT_HEADERS, lines, no_headers=wish.no_headers))
 
 
-def _age(event: shown.Posted, now_seconds: float) -> str:
+def _age(event: shown.PostedEvent, now_seconds: float) -> str:
     return api_types.age(now_seconds - clock.from_rfc3339(event.at))

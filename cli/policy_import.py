@@ -19,7 +19,7 @@ from policy.schema import load_policy, problems
 class Kind(NamedTuple):
     """A kind of file: how it is converted, what it is called, and what it says nothing about."""
 
-    convert: collections.abc.Callable[[object], converting.Imported]
+    convert: collections.abc.Callable[[object], converting.ImportedPolicy]
     title: str
     beyond: str
 
@@ -74,7 +74,7 @@ def main(file: str) -> None:
     output.say(f"note: {kind.beyond}; {output.program()} policy show reads them back")
 
 
-def _text(imported: converting.Imported, kind: Kind, source: str) -> str:
+def _text(imported: converting.ImportedPolicy, kind: Kind, source: str) -> str:
     document = {"apiVersion": load_policy.API_VERSION, "kind": load_policy.KIND, **imported.sections}
     origin = source if source.isprintable() else "a file"
     comment = f"# Made of {kind.title} ({origin})."

@@ -22,7 +22,7 @@ from promql.http.client import Client
 from runtime import clock
 from simulator.history import past_file, reader, rebuilding
 from simulator.history.queries import Selectors, Subject
-from simulator.history.reader import Cache, Recorded, Span
+from simulator.history.reader import Cache, RecordedSeries, Span
 from simulator.history.rebuilding import Past
 from simulator.results import figures
 from simulator.results.outcome import Timeline
@@ -95,7 +95,7 @@ def obtained(
     return past
 
 
-def _read(door: Client, span: Span, selectors: Selectors, cache: pathlib.Path, *, now_seconds: float) -> Recorded:
+def _read(door: Client, span: Span, selectors: Selectors, cache: pathlib.Path, *, now_seconds: float) -> RecordedSeries:
     with _watched() as progress:
         kept = Cache(cache.expanduser(), door.name)
         return reader.read(door, span, selectors, kept, now_seconds=now_seconds, progress=progress)

@@ -106,7 +106,7 @@ def traced(path: pathlib.Path, options: Mapping[str, Any]) -> runs.Source:
 def recorded(path: pathlib.Path, options: Mapping[str, Any]) -> runs.Source:
     """Returns a cluster's recorded past as a source; none of it can be set."""
     _refuse(set(options), "--history: everything is as it was recorded")
-    return runs.Fixed(past_file.load(path).scenario)
+    return runs.FixedSource(past_file.load(path).scenario)
 
 
 def _refuse(names: Collection[str], why: str) -> None:

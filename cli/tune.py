@@ -163,7 +163,7 @@ def _past(request: _TuneRequest, options: Mapping[str, Any]) -> Halves:
     first = max(1, min(scenario.steps - 1, round(request.learn * scenario.steps)))
     early, late = splitting.part(scenario, 0, first), splitting.part(scenario, first, scenario.steps)
     words = f"searched on the first {first} of {scenario.steps} steps of {scenario.name}; the others were held back"
-    return Halves(runs.Fixed(early), seeds, runs.Fixed(late), seeds, words)
+    return Halves(runs.FixedSource(early), seeds, runs.FixedSource(late), seeds, words)
 
 
 def _fit(start: Variant, halves: Halves, request: _TuneRequest) -> FittedPolicy:

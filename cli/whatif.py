@@ -40,7 +40,7 @@ def main(**options: Any) -> None:
     scenario = recorded_history.with_measured(past)
     with studies.watched(wish) as watch:
         title = f"{scenario.name}: the same arrivals under each"
-        study = studies.played(title, runs.Fixed(scenario), wish, watch, fields=studies.facts(scenario, wish))
+        study = studies.played(title, runs.FixedSource(scenario), wish, watch, fields=studies.facts(scenario, wish))
     recorded_history.warn(past)
     studies.show(study, wish)
     if past.warnings:

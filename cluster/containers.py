@@ -36,7 +36,7 @@ def place(volume: pathlib.Path = VOLUME) -> site.Site:
     """The cluster whose components are containers named after them, with their files in one volume."""
     commands = {tool.name: pathlib.Path(tool.name) for tool in binaries.TOOLS}
     layout = components.Layout(volume, commands, {name: name for name in REACHED}, EVERYWHERE)
-    return site.Site(layout, ports.Fixed(PORTS), site.Settings(stages=STAGES))
+    return site.Site(layout, ports.FixedPorts(PORTS), site.Settings(stages=STAGES))
 
 
 def commands() -> dict[str, components.Arguments]:

@@ -54,7 +54,7 @@ class Ports:
         raise OSError(f"no free loopback port between {FIRST} and {LAST} after {ATTEMPTS} attempts")
 
 
-class Fixed(Ports):
+class FixedPorts(Ports):
     """Ports that are given, for components that have a network of their own."""
 
     def __init__(self, by_name: collections.abc.Mapping[str, int]) -> None:

@@ -105,7 +105,7 @@ def _collecting(objects: int) -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _begun(options: service_options.ServiceOptions) -> cluster_watch.Connected | None:
+def _begun(options: service_options.ServiceOptions) -> cluster_watch.WatchConnection | None:
     """The door and the lists that have begun; None where there is no door: `wiring` says why, in its turn."""
     try:
         door = config.connect(options.kubeconfig, options.context)
@@ -113,7 +113,7 @@ def _begun(options: service_options.ServiceOptions) -> cluster_watch.Connected |
         return None
     watch = cluster_watch.ClusterWatch(door, clock=clock.WallClock(), rng=random.Random())  # noqa: S311 - only jitter
     watch.begin_lists()
-    return cluster_watch.Connected(door, watch)
+    return cluster_watch.WatchConnection(door, watch)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
 from descheduler.service import Parts, Service
 from descheduler.snapshot import cluster_reader
-from descheduler.snapshot.cluster_watch import ClusterWatch, Connected
+from descheduler.snapshot.cluster_watch import ClusterWatch, WatchConnection
 from descheduler.snapshot.usage import UsageSource
 from descheduler.sources.metrics_server import MetricsServerUsage
 from descheduler.sources.prometheus import PrometheusUsage
@@ -80,7 +80,7 @@ class Usage(NamedTuple):
     sample: Callable[[], None] | None = None
 
 
-def run(command_line: CommandLine, begun: Connected | None) -> None:
+def run(command_line: CommandLine, begun: WatchConnection | None) -> None:
     """The whole life of the process; SystemExit with what CODES says."""
     options = command_line.options
     wall, rng, registry = clock.WallClock(), random.Random(), CollectorRegistry()  # noqa: S311 - jitter and run names
@@ -106,6 +106,7 @@ def run(command_line: CommandLine, begun: Connected | None) -> None:
         leader = election if elects else None
         writer = events.EventWriter(door, controller=CONTROLLER, instance=identity, clock=wall)
         announcer = EventPublisher(writer, LedgerEventSink(ledger, wall))
+        speaker = policy_events.speaker("descheduler", options)
         parts = Parts(
             policy=policy,
             reader=cluster_reader.Reader(watch.view, door, used.source),
@@ -120,9 +121,7 @@ def run(command_line: CommandLine, begun: Connected | None) -> None:
             holds_lease=election.holds if elects else lambda: True,
             stopping=stop,
             kept_days=command_line.ledger_days,
-            news=policy_events.PolicyEventPublisher(
-                policy, door, policy_events.speaker("descheduler", options), clock=wall
-            ),
+            news=policy_events.PolicyEventPublisher(policy, door, speaker, clock=wall),
         )
         parts.telemetry.export_leadership(parts.leads)
         parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
@@ -130,9 +129,8 @@ def run(command_line: CommandLine, begun: Connected | None) -> None:
             code = once(parts, leader, ledger_named=command_line.ledger_named or not enforces)
             gc.freeze()  # or Python looks for garbage among all that it knows, three times, before it ends
             raise SystemExit(code)
-        _serve(
-            parts, registry, command_line, leader, watch=watch, used=used, doors=[used.check, door.undecodable.check()]
-        )
+        doors = [used.check, door.undecodable.check()]
+        _serve(parts, registry, command_line, leader, watch=watch, used=used, doors=doors)
 
 
 def _of_prometheus(
@@ -158,9 +156,9 @@ def _of_metrics_server(
     return Usage(source, health.Check("metrics-server", lambda: None, lambda: source.line), source.sample)
 
 
-def _connected(options: service_options.ServiceOptions, ticking: clock.Clock, rng: random.Random) -> Connected:
+def _connected(options: service_options.ServiceOptions, ticking: clock.Clock, rng: random.Random) -> WatchConnection:
     door = config.connect(options.kubeconfig, options.context)
-    return Connected(door, ClusterWatch(door, clock=ticking, rng=rng))
+    return WatchConnection(door, ClusterWatch(door, clock=ticking, rng=rng))
 
 
 def _serve(

@@ -2,9 +2,9 @@
 
 kube-scheduler gives up after `httpTimeout` (500 ms in the shipped stanza) and takes that for an error. So a request
 that would be late is answered neutrally instead, by `app`, when `Overrun` is raised. `http.gunicorn_server` tells how
-long a request waited for a thread, `Limited` stands in front of the application and sets the thread's limit, `Lock` is
-what the tables and the view guard themselves with. Threads without a limit, the watches and the policy loop, wait as
-long as it takes.
+long a request waited for a thread, `DeadlineApplication` stands in front of the application and sets the thread's
+limit, `Lock` is what the tables and the view guard themselves with. Threads without a limit, the watches and the policy
+loop, wait as long as it takes.
 
 No timer and no thread watches a request: it is looked at when it begins and where it would wait. What computes is
 bounded by its size. What waits in the kernel, before gunicorn has seen it, is unknown here.
@@ -86,7 +86,7 @@ class Lock:
             raise Overrun
 
 
-class Limited:
+class DeadlineApplication:
     """A WSGI application whose requests to some paths have `limit_seconds`, counted from when they were seen."""
 
     def __init__(

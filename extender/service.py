@@ -114,7 +114,7 @@ class Service:
         parts = app.Parts(self.view, self._clock, self._metrics, decision_log.DecisionLog(), self._shadow)
         application = app.create_app(parts, plain_routes)
         self._quick = fast_path.FastPath(parts, application.wsgi_app)
-        application.wsgi_app = deadline.Limited(  # type: ignore[method-assign]
+        application.wsgi_app = deadline.DeadlineApplication(  # type: ignore[method-assign]
             self._quick, app.TIMED, limit_seconds=self._deadline_seconds, ticking=self._clock
         )
         return application

@@ -14,9 +14,9 @@ import msgspec
 
 from kube import errors
 from kube.kinds import Kind
-from kube.objects import ApiResource, Identified, Scale
+from kube.objects import ApiResource, IdentifiedObject, Scale
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=IdentifiedObject)
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 

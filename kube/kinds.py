@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from kube import objects
 
-T = TypeVar("T", bound=objects.Identified)
+T = TypeVar("T", bound=objects.IdentifiedObject)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from kube.api.affinity import Affinity, NodeAffinity, PodAffinity, PodAffinityTe
 from kube.api.budgets import DisruptionBudget
 from kube.api.metadata import (
     Condition,
-    Identified,
+    IdentifiedObject,
     Identity,
     Metadata,
     Object,
@@ -55,7 +55,7 @@ __all__ = [
     "DisruptionBudget",
     "EndpointSlice",
     "Event",
-    "Identified",
+    "IdentifiedObject",
     "Identity",
     "Job",
     "LabelSelector",

@@ -49,7 +49,7 @@ class Answer:
         return tuple(Sample(labels, value, self.at_seconds) for labels, value in rows)
 
 
-class Measured(NamedTuple):
+class MeasuredAnswer(NamedTuple):
     """An instant query's answer and what it cost the server, where the server says (Prometheus does, others may not).
 
     `seconds` is the evaluation, `samples` all samples that were looked at, those of every subquery step included.

@@ -1,6 +1,6 @@
 """How long a client may take to send a request and to take its reply: sockets that end when its time is over.
 
-`ops_server` makes every connection a `Limited` one and answers one request on it. Reading head and body holds one of
+`ops_server` makes every connection a `LimitedSocket` and answers one request on it. Reading head and body holds one of
 few threads, and so does writing a reply that the client does not read; without a limit a few such clients would hold
 them all. The time of a request counts from when it is first read, that of a reply, or of a piece of one that is sent
 piece by piece, from when the buffers are full. The extender, whose port more clients reach, reads without threads
@@ -24,7 +24,7 @@ REQUEST_SECONDS: Final = 5.0  # whole ones take milliseconds; kube-scheduler wai
 REPLY_SECONDS: Final = 20.0  # what the buffers do not hold is megabytes: GET /nodes of thousands, for a person far away
 
 
-class Limited(socket.socket):
+class LimitedSocket(socket.socket):
     """A socket that reads a request within REQUEST_SECONDS and writes a reply within REPLY_SECONDS. It is `answering`
     after each byte of its client until it waits for the next one, or for the client to take the reply.
     """
@@ -62,7 +62,7 @@ class Limited(socket.socket):
         self._written_until_seconds = None  # a stream's next piece has a time of its own
 
     @classmethod
-    def of(cls, taken: socket.socket, address: str) -> "Limited":
+    def of(cls, taken: socket.socket, address: str) -> "LimitedSocket":
         """Returns the connection of a client with limits; `taken` is detached."""
         timeout_seconds = taken.gettimeout()
         made = cls(taken.family, taken.type, taken.proto, fileno=taken.detach())

@@ -111,13 +111,13 @@ class _ThreadingServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def __init__(self, address: tuple[str, int], app: flask.Flask) -> None:
         self._app, self._settings = app, http_exchange.settings()
         self._lock = threading.Lock()
-        self._open: connection_limits.Open[http_limits.Limited] = connection_limits.Open(CONNECTION_LIMIT)
+        self._open: connection_limits.Open[http_limits.LimitedSocket] = connection_limits.Open(CONNECTION_LIMIT)
         super().__init__(address, socketserver.BaseRequestHandler)
 
     def get_request(self) -> tuple[socket.socket, Any]:
         """The next connection, its times limited."""
         taken, client = super().get_request()
-        return http_limits.Limited.of(taken, client[0]), client
+        return http_limits.LimitedSocket.of(taken, client[0]), client
 
     def verify_request(self, request: Request, client_address: Any) -> bool:
         """Take a connection in, in the place of another where there are too many; False where all others are being
@@ -154,8 +154,8 @@ class _ThreadingServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         log.debug("connection failed", client=str(client_address), error=repr(sys.exception()))
 
 
-def _connection(request: Request) -> http_limits.Limited:
-    assert isinstance(request, http_limits.Limited)  # noqa: S101 - made by get_request
+def _connection(request: Request) -> http_limits.LimitedSocket:
+    assert isinstance(request, http_limits.LimitedSocket)  # noqa: S101 - made by get_request
     return request
 
 

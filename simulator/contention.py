@@ -164,7 +164,7 @@ def usage(profile: Profile, curve: load_curves.Curve, which: Replica, trace_seco
     )
 
 
-class Shared(NamedTuple):
+class SharedUse(NamedTuple):
     """The use of a node: its CPU and memory, and the factors by which its pods' demands were cut (1 = not at all)."""
 
     used: Load
@@ -172,7 +172,7 @@ class Shared(NamedTuple):
     memory_factor: float
 
 
-def share(capacity: Load, system: Load, wanted: Load) -> Shared:
+def share(capacity: Load, system: Load, wanted: Load) -> SharedUse:
     """Divides a node: the system is served first, then all pods in proportion to what they want.
 
     used = min(capacity, system + wanted), memory at most 98 % of capacity; factor = (used - system) / wanted.
@@ -180,7 +180,7 @@ def share(capacity: Load, system: Load, wanted: Load) -> Shared:
     cpu, cpu_factor = _share(min, capacity.cpu_millicores, system.cpu_millicores, wanted.cpu_millicores)
     usable_bytes = capacity.memory_bytes * MEMORY_CEILING_RATIO
     memory, memory_factor = _share(min, usable_bytes, system.memory_bytes, wanted.memory_bytes)
-    return Shared(Load(cpu, memory), cpu_factor, memory_factor)
+    return SharedUse(Load(cpu, memory), cpu_factor, memory_factor)
 
 
 def shares(usable: Amounts, system: Amounts, wanted: Amounts) -> tuple[Amounts, Amounts]:

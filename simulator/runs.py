@@ -30,7 +30,7 @@ class Source(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Fixed:
+class FixedSource:
     """One scenario for all seeds, as of a trace or a recorded past: seeds then differ in how ties are broken."""
 
     given: Scenario

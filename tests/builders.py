@@ -17,7 +17,7 @@ from runtime import clock
 
 Body = dict[str, Any]
 Mutator = Callable[[Body], object]
-T = TypeVar("T", bound=objects.Identified)
+T = TypeVar("T", bound=objects.IdentifiedObject)
 CREATED = "2026-11-21T03:00:00Z"
 SCHEDULED = "2026-11-21T03:00:01Z"
 # What kube-apiserver 1.36 stores and serves for anyone who may write a status or a Lease.

@@ -11,7 +11,7 @@ import msgspec
 
 from kube import door, errors, kinds, objects
 
-T = TypeVar("T", bound=objects.Identified)
+T = TypeVar("T", bound=objects.IdentifiedObject)
 
 
 class FakeKubeWrites:

@@ -33,7 +33,7 @@ class NodeSet(NamedTuple):
         return cls(nodes, tuple([one.name for one in metadata]), tuple([one.uid for one in metadata]))
 
 
-class Held(NamedTuple):
+class GoodValue(NamedTuple):
     """A good value (ratio) and the Unix time of the last successful query that returned it."""
 
     ratio: float
@@ -50,7 +50,7 @@ class LastGoodValues:
     confirmed_seconds: Floats
 
     @classmethod
-    def of(cls, held: Mapping[str, Mapping[str, Held]], metrics: Sequence[str]) -> "LastGoodValues":
+    def of(cls, held: Mapping[str, Mapping[str, GoodValue]], metrics: Sequence[str]) -> "LastGoodValues":
         """From values by node and metric; what is held of other metrics is left out."""
         rows = [[values.get(name, _NOTHING) for name in metrics] for values in held.values()]
         both = np.array(rows, dtype=np.float64).reshape(len(held), len(metrics), 2)
@@ -100,7 +100,7 @@ class LastGoodValues:
         return LastGoodValues(self.nodes, self.metrics, ratios, confirmed_seconds)
 
 
-_NOTHING: Final = Held(np.nan, np.nan)
+_NOTHING: Final = GoodValue(np.nan, np.nan)
 EMPTY: Final = LastGoodValues.of({}, ())
 
 

@@ -65,7 +65,9 @@ class MetricsServerSource:
         self._windows = NodeWindows()
         self._listed: frozenset[str] = frozenset()
 
-    def resume(self, fleet: NodeSet, metrics: Sequence[Metric], carried: Mapping[str, node_windows.Carried]) -> None:
+    def resume(
+        self, fleet: NodeSet, metrics: Sequence[Metric], carried: Mapping[str, node_windows.ConfirmedReading]
+    ) -> None:
         """See Source."""
         self._windows.follow(fleet, _available(metrics))
         self._windows.resume(carried, now_seconds=self._clock.now())

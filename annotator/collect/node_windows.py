@@ -27,7 +27,7 @@ from policy.rules.sample_windows import Average, Samples, SampleWindows
 BUCKETS: Final = 60  # of an hour a minute each, of a day 24 min each
 
 
-class Carried(NamedTuple):
+class ConfirmedReading(NamedTuple):
     """A reading that stands on a node, and when it was last confirmed (Unix seconds)."""
 
     reading: Reading
@@ -78,7 +78,7 @@ class NodeWindows:
         self._peaks = {one: sample_windows.taken(peaks, rows) for one, peaks in self._peaks.items()}
         self._uids, self._rows = fleet.uids, {name: row for row, name in enumerate(fleet.names)}
 
-    def resume(self, carried: Mapping[str, Carried], *, now_seconds: float) -> None:
+    def resume(self, carried: Mapping[str, ConfirmedReading], *, now_seconds: float) -> None:
         """Goes on from what stands on nodes, where that is newer than what is known here: averages are samples as
         long as their windows, a maximum the average of its time. Readings that do not say when that was are left out.
         """

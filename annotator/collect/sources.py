@@ -8,7 +8,7 @@ from typing import Protocol
 
 from annotator.collect import collector
 from annotator.collect.last_good_values import LastGoodValues, NodeSet
-from annotator.collect.node_windows import Carried
+from annotator.collect.node_windows import ConfirmedReading
 from kube.objects import Node
 from policy.contract.load_annotation import Windows
 from policy.metrics import Metric
@@ -19,7 +19,7 @@ from promql.queries import identity
 class Source(Protocol):
     """A source of load. Used by one thread."""
 
-    def resume(self, fleet: NodeSet, metrics: Sequence[Metric], carried: Mapping[str, Carried]) -> None:
+    def resume(self, fleet: NodeSet, metrics: Sequence[Metric], carried: Mapping[str, ConfirmedReading]) -> None:
         """Begins again, from what stands on the nodes."""
         ...
 
@@ -52,7 +52,7 @@ class PrometheusSource:
         self._labels = labels
         self._failed: Collection[str] = ()  # the metrics whose queries failed in the last sync
 
-    def resume(self, fleet: NodeSet, metrics: Sequence[Metric], carried: Mapping[str, Carried]) -> None:
+    def resume(self, fleet: NodeSet, metrics: Sequence[Metric], carried: Mapping[str, ConfirmedReading]) -> None:
         """Nothing: Prometheus has the windows."""
 
     def read(

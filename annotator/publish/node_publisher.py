@@ -23,7 +23,7 @@ from policy.contract import heartbeat
 from policy.contract.load_annotation import Windows
 
 
-class Published(NamedTuple):
+class Result(NamedTuple):
     """How many nodes were written, gone, failed or skipped, the first error, and that of the heartbeat."""
 
     counted: Mapping[str, int]
@@ -63,7 +63,7 @@ class Publisher(Protocol):
         """Returns the raw annotations by node name, only of nodes that carry one."""
         ...
 
-    def publish(self, publication: Publication) -> Published:
+    def publish(self, publication: Publication) -> Result:
         """Publishes the values; errors of the apiserver are in the result."""
         ...
 
@@ -85,7 +85,7 @@ class NodePublisher:
         """See Publisher."""
         return self._standing.texts(fleet, now_seconds=now_seconds)
 
-    def publish(self, publication: Publication) -> Published:
+    def publish(self, publication: Publication) -> Result:
         """See Publisher."""
         book, fleet, now_seconds = publication.book, publication.fleet, publication.now_seconds
         carried = self._standing.carried(fleet, book.metrics, now_seconds=now_seconds)
@@ -111,7 +111,7 @@ class NodePublisher:
         for result, count in counted.items():
             self._telemetry.patches.labels(result).inc(count)
         vouched = write_plan.vouched(carried.texts, patches, results, publication.lagging_names)
-        return Published(counted, error, self._beat(vouched, publication))
+        return Result(counted, error, self._beat(vouched, publication))
 
     def _beat(self, vouched: write_plan.HeartbeatContent, publication: Publication) -> errors.KubeError | None:
         texts, excluded = vouched

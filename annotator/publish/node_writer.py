@@ -20,10 +20,10 @@ from annotator.metrics import Telemetry
 from kube import errors
 from kube.door import KubeWriter
 from kube.kinds import Kind
-from kube.objects import Identified
+from kube.objects import IdentifiedObject
 from runtime import clock as clocks
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=IdentifiedObject)
 WRITES_PER_SECOND: Final = 200.0  # 5,000 nodes in 25 s after a start; a quiet fleet needs 17 a second at the most
 ATTEMPTS: Final = 3
 LONGEST_HOLD_SECONDS: Final = 10.0  # a longer wish ends this sync's writes; the next sync is the retry

@@ -8,8 +8,8 @@ that matched. So a restart neither loses a value nor makes one look fresher, wha
 
 from collections.abc import Mapping, Sequence
 
-from annotator.collect.last_good_values import Held, LastGoodValues
-from annotator.collect.node_windows import Carried
+from annotator.collect.last_good_values import GoodValue, LastGoodValues
+from annotator.collect.node_windows import ConfirmedReading
 from kube import errors, kinds
 from kube.door import KubeReader
 from policy.contract import freshness, heartbeat, load_annotation
@@ -29,7 +29,9 @@ def last_heartbeat(door: KubeReader, namespace: str) -> heartbeat.Heartbeat | No
         return None
 
 
-def carried(texts: Mapping[str, str], beat: heartbeat.Heartbeat | None, *, now_seconds: float) -> dict[str, Carried]:
+def carried(
+    texts: Mapping[str, str], beat: heartbeat.Heartbeat | None, *, now_seconds: float
+) -> dict[str, ConfirmedReading]:
     """The readings in the nodes' texts (raw by node name); what cannot be read or is from the future is left out."""
     times = heartbeat.EffectiveTimes()
     for node, text in texts.items():
@@ -41,16 +43,16 @@ def carried(texts: Mapping[str, str], beat: heartbeat.Heartbeat | None, *, now_s
     return {node: one for node, one in found.items() if one is not None}
 
 
-def book(carried: Mapping[str, Carried], metrics: Sequence[str]) -> LastGoodValues:
+def book(carried: Mapping[str, ConfirmedReading], metrics: Sequence[str]) -> LastGoodValues:
     """The last good values in these readings."""
     held = {
-        node: {name: Held(ratio, one.confirmed_seconds) for name, ratio in one.reading.values.items()}
+        node: {name: GoodValue(ratio, one.confirmed_seconds) for name, ratio in one.reading.values.items()}
         for node, one in carried.items()
     }
     return LastGoodValues.of(held, metrics)
 
 
-def _carried(text: str, matched_seconds: float, now_seconds: float) -> Carried | None:
+def _carried(text: str, matched_seconds: float, now_seconds: float) -> ConfirmedReading | None:
     try:
         reading = load_annotation.decode(text)
     except load_annotation.AnnotationError:
@@ -58,4 +60,4 @@ def _carried(text: str, matched_seconds: float, now_seconds: float) -> Carried |
     confirmed_seconds = max(reading.at_seconds, matched_seconds)
     if confirmed_seconds > now_seconds + freshness.MAX_AHEAD_SECONDS:
         return None
-    return Carried(reading, min(confirmed_seconds, now_seconds))
+    return ConfirmedReading(reading, min(confirmed_seconds, now_seconds))

@@ -49,7 +49,7 @@ def replaying(history: pathlib.Path | None) -> collections.abc.Callable[[str, Js
     if history is None:
         return functools.partial(replay, generator.GeneratedScenarios(SHAPE), f"a generated day of {SHAPE.nodes} nodes")
     scenario = past_file.load(history).scenario
-    return functools.partial(replay, runs.Fixed(scenario), scenario.name)
+    return functools.partial(replay, runs.FixedSource(scenario), scenario.name)
 
 
 def replay(source: runs.Source, title: str, text: str, in_force: Json, *, report: Report) -> Json:

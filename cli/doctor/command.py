@@ -126,7 +126,7 @@ def _means(kube: client.Client, fields: dict[str, Any]) -> gathering.Means:
     )
 
 
-def _print(items: Sequence[findings.Named], output_format: str, *, no_headers: bool) -> None:
+def _print(items: Sequence[findings.NamedFinding], output_format: str, *, no_headers: bool) -> None:
     if output_format != "table":
         rows = [{"check": one.check, **_as_json(one.finding)} for one in items]
         output.data(output.structured({"checks": rows}, output_format))
@@ -146,7 +146,7 @@ def _lines(finding: findings.Finding) -> str:
     return f"{finding.seen}\nfix: {finding.fix}" if finding.fix else finding.seen
 
 
-def _say(items: Sequence[findings.Named]) -> exit_codes.Exit:
+def _say(items: Sequence[findings.NamedFinding]) -> exit_codes.Exit:
     """The sum, on stderr, and the exit code."""
     counted = Counter(one.finding.verdict for one in items)
     output.say(f"{len(items)} checks: " + ", ".join(f"{counted[verdict]} {verdict}" for verdict in counted))

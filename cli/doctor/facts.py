@@ -33,7 +33,7 @@ class Settings:
     source: str = options.PROMETHEUS
 
 
-class Denied(NamedTuple):
+class MissingRight(NamedTuple):
     """A right that a ServiceAccount lacks."""
 
     account: str
@@ -44,7 +44,7 @@ class MetricsServerFacts(NamedTuple):
     """The nodes of metrics.k8s.io, and what the services may not do that they need to work without Prometheus."""
 
     items: tuple[NodeMetrics, ...]
-    denied: tuple[Denied, ...] = ()
+    denied: tuple[MissingRight, ...] = ()
 
 
 class PrometheusFacts(NamedTuple):
@@ -107,7 +107,7 @@ class ClockFacts(NamedTuple):
     within_seconds: float = 0.0
 
 
-class Held(NamedTuple):
+class RightCheck(NamedTuple):
     """A right that was asked about."""
 
     access: Access
@@ -182,8 +182,8 @@ class Facts:
     heartbeat: Heartbeat | Finding
     differing: tuple[str, ...] | Finding
     annotator_lease: Lease | Finding
-    own_rights: tuple[Held, ...] | Finding
-    account_rights: Mapping[str, tuple[Held, ...]] | Finding
+    own_rights: tuple[RightCheck, ...] | Finding
+    account_rights: Mapping[str, tuple[RightCheck, ...]] | Finding
     guard: GuardFacts | Finding
     apiserver_clock: ClockFacts | Finding
     prometheus_clock: ClockFacts | Finding

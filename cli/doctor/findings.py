@@ -32,7 +32,7 @@ class Finding(NamedTuple):
     unreachable: bool = False
 
 
-class Named(NamedTuple):
+class NamedFinding(NamedTuple):
     """A finding under its check's name."""
 
     check: str

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from cli.common import http_client
 from cli.doctor import findings, guard, measuring, metrics_server, relief, replicas, rights
-from cli.doctor.facts import ClockFacts, Facts, Held, MetricsServerFacts, Settings
+from cli.doctor.facts import ClockFacts, Facts, MetricsServerFacts, RightCheck, Settings
 from cli.doctor.findings import Finding
 from kube import access, errors, kinds
 from kube.http.client import Client
@@ -43,7 +43,7 @@ class Means:
     pause: Callable[[float], object]
 
 
-class _Vouched(NamedTuple):
+class _Confirmations(NamedTuple):
     nodes: tuple[Node, ...] | Finding
     heartbeat: heartbeat.Heartbeat | Finding
     differing: tuple[str, ...] | Finding
@@ -137,7 +137,7 @@ def _heartbeat(beat: heartbeat.Heartbeat | Finding, namespace: str) -> heartbeat
     return beat
 
 
-def _vouched(means: Means, namespace: str, now_seconds: float) -> _Vouched:
+def _vouched(means: Means, namespace: str, now_seconds: float) -> _Confirmations:
     """Nodes and heartbeat of one moment: read again when they differ, since a sync may run between the two reads."""
     seen = _read(means.kube, namespace, now_seconds)
     for _ in range(ROUNDS - 1):
@@ -148,34 +148,34 @@ def _vouched(means: Means, namespace: str, now_seconds: float) -> _Vouched:
     return seen
 
 
-def _read(kube: Client, namespace: str, now_seconds: float) -> _Vouched:
+def _read(kube: Client, namespace: str, now_seconds: float) -> _Confirmations:
     beat = attempt(
         lambda: heartbeat.decode(kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace).data)
     )
     nodes = attempt(lambda: kube.list(kinds.NODES).items)
     if isinstance(beat, Finding) or isinstance(nodes, Finding):
-        return _Vouched(nodes, beat, findings.unknown("nodes or heartbeat could not be read"))
+        return _Confirmations(nodes, beat, findings.unknown("nodes or heartbeat could not be read"))
     compared = heartbeat.EffectiveTimes()
     for node in nodes:
         compared.put(node.name, node.annotations.get(load_annotation.KEY))
     compared.accept(beat, now_seconds)
     compared.settle()
-    return _Vouched(nodes, beat, compared.differing_nodes())
+    return _Confirmations(nodes, beat, compared.differing_nodes())
 
 
-def _own(kube: Client, namespace: str) -> tuple[Held, ...]:
+def _own(kube: Client, namespace: str) -> tuple[RightCheck, ...]:
     wanted = rights.needed(rights.OWN, namespace)
-    return tuple(Held(one, access.may_i(kube, one)) for one in wanted)
+    return tuple(RightCheck(one, access.may_i(kube, one)) for one in wanted)
 
 
-def _accounts(kube: Client, namespace: str) -> Mapping[str, tuple[Held, ...]]:
+def _accounts(kube: Client, namespace: str) -> Mapping[str, tuple[RightCheck, ...]]:
     return {name: _account(kube, namespace, name) for name in rights.SERVICES}
 
 
-def _account(kube: Client, namespace: str, name: str) -> tuple[Held, ...]:
+def _account(kube: Client, namespace: str, name: str) -> tuple[RightCheck, ...]:
     wanted: Iterable[access.Access] = rights.needed(name, namespace)
     account = f"evenload-{name}"
-    return tuple(Held(one, access.may_account(kube, one, namespace=namespace, name=account)) for one in wanted)
+    return tuple(RightCheck(one, access.may_account(kube, one, namespace=namespace, name=account)) for one in wanted)
 
 
 def _node_leases(

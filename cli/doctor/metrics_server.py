@@ -10,7 +10,7 @@ from typing import Final
 
 from annotator.collect import metrics_server
 from cli.doctor import findings
-from cli.doctor.facts import Denied, Facts, MetricsServerFacts
+from cli.doctor.facts import Facts, MetricsServerFacts, MissingRight
 from cli.doctor.findings import Finding
 from kube import access, errors, kinds
 from kube.http.client import Client
@@ -49,14 +49,14 @@ def look(kube: Client, namespace: str) -> MetricsServerFacts | Finding:
     return MetricsServerFacts(items, _denied(kube, namespace))
 
 
-def _denied(kube: Client, namespace: str) -> tuple[Denied, ...]:
+def _denied(kube: Client, namespace: str) -> tuple[MissingRight, ...]:
     """The rights of the component that the services lack; none where that cannot be asked."""
     beat = access.Access("get", "configmaps", "", namespace, heartbeat.CONFIG_MAP)
     of_pods = access.Access("list", "pods", GROUP)
     try:
         evicts = access.may_account(kube, EVICTS, namespace=namespace, name="evenload-descheduler")
-        needed = [Denied("evenload-annotator", access.Access("list", "nodes", GROUP))]
-        needed += [Denied("evenload-descheduler", one) for one in (of_pods, beat) if evicts]
+        needed = [MissingRight("evenload-annotator", access.Access("list", "nodes", GROUP))]
+        needed += [MissingRight("evenload-descheduler", one) for one in (of_pods, beat) if evicts]
         return tuple(
             one for one in needed if not access.may_account(kube, one.access, namespace=namespace, name=one.account)
         )

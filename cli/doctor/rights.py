@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from cli.doctor import findings
-from cli.doctor.facts import Facts, Held
+from cli.doctor.facts import Facts, RightCheck
 from cli.doctor.findings import Finding
 from kube.access import Access
 
@@ -80,5 +80,5 @@ def _granted(document: Mapping[str, Any], namespace: str) -> Iterable[Access]:
                     yield from (Access(verb, resource, group, where, name) for verb in rule["verbs"])
 
 
-def _denied(rights: Iterable[Held]) -> list[str]:
+def _denied(rights: Iterable[RightCheck]) -> list[str]:
     return [str(one.access) for one in rights if not one.allowed]

@@ -28,7 +28,7 @@ class Nodes(NamedTuple):
     millicores: float
 
 
-class Planned(NamedTuple):
+class ReplicaCount(NamedTuple):
     """A number of replicas, and where it comes from, for people."""
 
     replicas: int
@@ -103,26 +103,28 @@ def refusals(sizing: Sizing) -> tuple[str, ...]:
     return tuple(message for wrong, message in checks if wrong)
 
 
-def ordinary(sizing: Sizing, nodes: Nodes) -> Planned:
+def ordinary(sizing: Sizing, nodes: Nodes) -> ReplicaCount:
     """The number outside all spans: max(ceil(nodes / nodes per replica), ceil(cores / cores per replica)), clamped to
     min..max, as cluster-proportional-autoscaler counts; without proportion `replicas`, which is then given.
     """
     if not sizing.proportional:
-        return Planned(sizing.replicas or 0, f"{sizing.replicas} ordinarily")
+        return ReplicaCount(sizing.replicas or 0, f"{sizing.replicas} ordinarily")
     cores = nodes.millicores / 1000
     wanted = max(
         math.ceil(amount / per)
         for amount, per in ((nodes.number, sizing.nodes_per_replica), (cores, sizing.cores_per_replica))
         if per is not None
     )
-    return Planned(_bounded(sizing, max(wanted, sizing.min_replicas or 0)), f"{nodes.number} nodes, {cores:g} cores")
+    return ReplicaCount(
+        _bounded(sizing, max(wanted, sizing.min_replicas or 0)), f"{nodes.number} nodes, {cores:g} cores"
+    )
 
 
 def _bounded(sizing: Sizing, replicas: int) -> int:
     return replicas if sizing.max_replicas is None else min(replicas, sizing.max_replicas)
 
 
-def planned(sizing: Sizing, nodes: Nodes, now_seconds: float) -> Planned:
+def planned(sizing: Sizing, nodes: Nodes, now_seconds: float) -> ReplicaCount:
     """The number at a moment (Unix seconds); of several spans that hold, the last one decides."""
     base = ordinary(sizing, nodes)
     local = datetime.datetime.fromtimestamp(now_seconds, zoneinfo.ZoneInfo(sizing.time_zone or UTC))
@@ -131,7 +133,7 @@ def planned(sizing: Sizing, nodes: Nodes, now_seconds: float) -> Planned:
     if not holding:
         return base
     replicas = _bounded(sizing, holding[-1].size.of(base.replicas))
-    return Planned(replicas, f"{holding[-1].text} {sizing.time_zone or UTC}; {base.why}")
+    return ReplicaCount(replicas, f"{holding[-1].text} {sizing.time_zone or UTC}; {base.why}")
 
 
 def read(parse: collections.abc.Callable[[str], Any]) -> collections.abc.Callable[..., Any]:

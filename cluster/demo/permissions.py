@@ -57,7 +57,7 @@ class Right(NamedTuple):
         return {"user": self.user, "resourceAttributes": attributes}
 
 
-class Administered(Protocol):
+class AdminCluster(Protocol):
     """A cluster with an administrator's kubeconfig, as `cluster.Cluster`."""
 
     @property
@@ -65,7 +65,7 @@ class Administered(Protocol):
         """REST calls as admin."""
 
 
-def apply(running: Administered) -> None:
+def apply(running: AdminCluster) -> None:
     """Creates what is missing of deploy/rbac and waits until each rule is in force; the namespace must be there.
 
     ApiError names an object that is refused, ComponentError a rule that stays without effect.
@@ -97,7 +97,7 @@ def granted(documents: Iterable[Document]) -> Iterator[Right]:
                 yield Right(user, rule["verbs"][0], rule["apiGroups"][0], rule["resources"][0], name, namespace)
 
 
-def await_right(running: Administered, right: Right, *, allowed: bool = True) -> None:
+def await_right(running: AdminCluster, right: Right, *, allowed: bool = True) -> None:
     """Waits until the apiserver grants a right (or no longer does); ComponentError names it after the limit."""
     limit = time.monotonic() + IN_FORCE_SECONDS
     while running.api.create(REVIEWS, {"spec": right.review()})["status"]["allowed"] is not allowed:

@@ -38,7 +38,7 @@ Pods = collections.abc.Collection[Pod]
 Rows = collections.abc.Sequence[Row]
 
 
-class Returned(NamedTuple):
+class ReturnedPod(NamedTuple):
     """A replacement that landed on the very node its predecessor was evicted from."""
 
     row: Row
@@ -118,21 +118,21 @@ def unfinished(ledger: Ledger, *, now_seconds: float) -> Rows:
     return ledger.unfinished(now_seconds - FOLLOWED_SECONDS)
 
 
-def follow(ledger: Ledger, rows: Rows, pods: Pods, *, now_seconds: float) -> tuple[Returned, ...]:
+def follow(ledger: Ledger, rows: Rows, pods: Pods, *, now_seconds: float) -> tuple[ReturnedPod, ...]:
     """Adds to the ledger what the pods show of these evictions; the replacements found to be back where they left."""
     rows = [row for row in rows if awaits_pods(row)]
     if not rows:
         return ()
     known = set(ledger.landed_pods(now_seconds - FOLLOWED_SECONDS))
     sight = PodState.of(pods, {row.owner_uid for row in rows}, now_seconds)
-    returned: list[Returned] = []
+    returned: list[ReturnedPod] = []
     for row in rows:
         columns = findings(row, sight, known)
         ledger.fill(row.id, **columns)
         landed = str(columns.get("landed_pod") or "")
         known.add(landed)
         if columns.get("returned"):
-            returned.append(Returned(row, sight.by_uid[landed]))
+            returned.append(ReturnedPod(row, sight.by_uid[landed]))
             log.warning("replacement came back", workload=row.workload, node=row.node, run=row.run)
     return tuple(returned)
 

@@ -18,9 +18,9 @@ from descheduler.snapshot.eviction_history import (
     Failures,
     FlowHistory,
     History,
-    Measured,
+    PastRelief,
     PendingReplacement,
-    Relieved,
+    PodUse,
 )
 
 
@@ -114,15 +114,15 @@ def _in_flight(row: Row) -> bool:
     return row.result in (*DONE, *OPEN) and row.ready_at_seconds is None
 
 
-def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[Relieved, ...]]:
+def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[PastRelief, ...]]:
     """The evictions by node, with the load that the node had afterwards."""
-    found: dict[str, list[Relieved]] = collections.defaultdict(list)
+    found: dict[str, list[PastRelief]] = collections.defaultdict(list)
     for row in done:
         looks = tuple(
             (row.at_seconds + LOOK_BACKS[column], getattr(row, column)) for column in prediction_errors.JUDGED
         )
         share_ratio = row.before_ratio - row.projected_ratio
-        one = Relieved(row.run, row.metric, row.before_ratio, share_ratio, row.gone_at_seconds, looks)
+        one = PastRelief(row.run, row.metric, row.before_ratio, share_ratio, row.gone_at_seconds, looks)
         found[row.node].append(one)
     return {node: tuple(several) for node, several in found.items()}
 
@@ -132,5 +132,5 @@ def _departed(row: Row) -> EvictedPod:
     return EvictedPod(row.node, row.pod_uid, gone_at_seconds, *_measured(row))
 
 
-def _measured(row: Row) -> Measured:
-    return Measured(row.cpu_millicores, row.memory_bytes, row.metric, row.before_ratio - row.projected_ratio)
+def _measured(row: Row) -> PodUse:
+    return PodUse(row.cpu_millicores, row.memory_bytes, row.metric, row.before_ratio - row.projected_ratio)

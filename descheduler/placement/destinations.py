@@ -23,7 +23,7 @@ from descheduler.placement import load_filter, open_nodes
 from descheduler.placement.load_filter import Floats
 from descheduler.placement.planned_cluster import PlannedCluster, PodFit
 from descheduler.snapshot import usage
-from descheduler.snapshot.eviction_history import Measured
+from descheduler.snapshot.eviction_history import PodUse
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import PodUsage, Resource
@@ -66,7 +66,7 @@ class Destinations:
         policies: NodePolicies,
         *,
         excluded: collections.abc.Collection[str],
-        landed: collections.abc.Mapping[str, Measured],
+        landed: collections.abc.Mapping[str, PodUse],
     ) -> None:
         policy = policies.whole
         self._bands = policy.descheduler.thresholds
@@ -196,7 +196,7 @@ def expected_ratios(
     nodes: collections.abc.Sequence[Node],
     taken: Snapshot,
     policy: LoadPolicy,
-    landed: collections.abc.Mapping[str, Measured],
+    landed: collections.abc.Mapping[str, PodUse],
 ) -> Floats:
     """Returns the load of recent pods before the windows show it [nodes, metrics in force]: est(p) * decay /
     allocatable.
@@ -229,7 +229,7 @@ def expected_ratios(
     return expected
 
 
-def _unseen_shares(measured: Measured, age_seconds: float, policy: LoadPolicy) -> list[float]:
+def _unseen_shares(measured: PodUse, age_seconds: float, policy: LoadPolicy) -> list[float]:
     """The load by metric in force that the windows do not show yet of a replacement bound so long ago: of the resource
     that its pod was evicted for, if that has no amounts, else 0.
     """
@@ -277,7 +277,7 @@ def _age_seconds(pod: Pod, taken: Snapshot, at_seconds: float) -> float | None:
     return at_seconds - expected_load.began_at_seconds(pod, bound_at_seconds, taken.at_seconds)
 
 
-def _load(pod: Pod, policy: LoadPolicy, landed: collections.abc.Mapping[str, Measured]) -> expected_load.Load:
+def _load(pod: Pod, policy: LoadPolicy, landed: collections.abc.Mapping[str, PodUse]) -> expected_load.Load:
     if (measured := landed.get(pod.uid)) is not None:
         return expected_load.Load(measured.cpu_millicores, measured.memory_bytes)
     request = expected_load.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes)

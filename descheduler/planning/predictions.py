@@ -26,7 +26,7 @@ LOOK_BACKS: Final = {
 }
 
 
-class Expected(NamedTuple):
+class ExpectedRatios(NamedTuple):
     """The metric on the node 5 and 30 minutes after the eviction; None where its window shows none of the relief by
     then, as an hour's maximum does not.
     """
@@ -35,7 +35,7 @@ class Expected(NamedTuple):
     after_30m_ratio: float | None
 
 
-def expected(policy: LoadPolicy, metric: str, *, value_ratio: float, projected_ratio: float) -> Expected:
+def expected(policy: LoadPolicy, metric: str, *, value_ratio: float, projected_ratio: float) -> ExpectedRatios:
     """The prediction of an eviction whose node reads `value_ratio` and is projected to come down so far."""
 
     def after(seconds: float) -> float | None:
@@ -44,4 +44,4 @@ def expected(policy: LoadPolicy, metric: str, *, value_ratio: float, projected_r
             return None
         return max(0.0, projected_ratio + (value_ratio - projected_ratio) * shown_ratio)
 
-    return Expected(after(LOOK_BACKS["load_5m_ratio"]), after(LOOK_BACKS["load_30m_ratio"]))
+    return ExpectedRatios(after(LOOK_BACKS["load_5m_ratio"]), after(LOOK_BACKS["load_30m_ratio"]))

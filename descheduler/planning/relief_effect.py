@@ -14,7 +14,7 @@ import itertools
 from typing import Final, NamedTuple
 
 from descheduler.snapshot import usage
-from descheduler.snapshot.eviction_history import Relieved
+from descheduler.snapshot.eviction_history import PastRelief
 from policy.schema.load_policy import LoadPolicy
 
 LEAST_RATIO: Final = 0.5  # of the expected relief; also of what a window must show of it to be judged by
@@ -31,7 +31,7 @@ class Effect(NamedTuple):
     in_a_row: int = 0
 
 
-def ineffective(relieved: collections.abc.Iterable[Relieved], metric: str, policy: LoadPolicy) -> Effect | None:
+def ineffective(relieved: collections.abc.Iterable[PastRelief], metric: str, policy: LoadPolicy) -> Effect | None:
     """The effect of the last evictions where it is less than half of the expected; None while it is not, or while too
     few can be judged. `relieved` are the node's evictions, oldest first.
     """
@@ -49,7 +49,7 @@ def ineffective(relieved: collections.abc.Iterable[Relieved], metric: str, polic
     return last._replace(in_a_row=in_a_row) if last is not None and in_a_row else None
 
 
-def _of_run(past: tuple[Relieved, ...], policy: LoadPolicy) -> Effect | None:
+def _of_run(past: tuple[PastRelief, ...], policy: LoadPolicy) -> Effect | None:
     """The better of both looks; None where neither is known yet, or the windows still show most of the pods."""
     whole_ratio = sum(one.share_ratio for one in past)
     looks = (_look(past, number, policy) for number in range(len(past[0].looks)))
@@ -57,7 +57,7 @@ def _of_run(past: tuple[Relieved, ...], policy: LoadPolicy) -> Effect | None:
     return max(usable, key=lambda one: one.measured_ratio / one.expected_ratio, default=None)
 
 
-def _look(past: tuple[Relieved, ...], number: int, policy: LoadPolicy) -> Effect | None:
+def _look(past: tuple[PastRelief, ...], number: int, policy: LoadPolicy) -> Effect | None:
     first = past[0]
     moment, load_ratio = first.looks[number]
     if load_ratio is None:

@@ -136,7 +136,7 @@ class ClusterWatch:
         )
 
 
-class Connected(NamedTuple):
+class WatchConnection(NamedTuple):
     """The door of a process and its watch of the cluster."""
 
     door: "Client"

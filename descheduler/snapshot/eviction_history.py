@@ -33,7 +33,7 @@ class Failures(NamedTuple):
     last_at_seconds: float
 
 
-class Relieved(NamedTuple):
+class PastRelief(NamedTuple):
     """An eviction that took place: the node's ratio before it, the pod's share of it, when the pod had gone, and the
     node's ratio at some moments after (Unix seconds; None: not known).
     """
@@ -46,7 +46,7 @@ class Relieved(NamedTuple):
     looks: tuple[tuple[float, float | None], ...]
 
 
-class Measured(NamedTuple):
+class PodUse(NamedTuple):
     """An evicted pod's use on its old node: millicores, bytes, and of the metric that it was evicted for its share."""
 
     cpu_millicores: float
@@ -92,7 +92,7 @@ class History:
     flow: collections.abc.Mapping[str, FlowHistory] = dataclasses.field(default_factory=dict)
     in_flight: frozenset[str] = frozenset()
     awaited: tuple[PendingReplacement, ...] = ()
-    landed: collections.abc.Mapping[str, Measured] = dataclasses.field(default_factory=dict)
-    relieved: collections.abc.Mapping[str, tuple[Relieved, ...]] = dataclasses.field(default_factory=dict)
+    landed: collections.abc.Mapping[str, PodUse] = dataclasses.field(default_factory=dict)
+    relieved: collections.abc.Mapping[str, tuple[PastRelief, ...]] = dataclasses.field(default_factory=dict)
     departed: tuple[EvictedPod, ...] = ()
     undecided: frozenset[str] = frozenset()

@@ -51,7 +51,7 @@ class Owners(NamedTuple):
 NO_SORT: Final = Sort(pods.PodSpec(), objects.NOTHING, ())
 
 
-class Read(msgspec.Struct, frozen=True, gc=False):
+class RuleAnnotations(msgspec.Struct, frozen=True, gc=False):
     """The annotations that rules read, and no others; a rule that reads another one adds it here."""
 
     evictable: str | None = msgspec.field(name=pod_annotations.EVICTABLE[0], default=None)
@@ -80,7 +80,7 @@ class Metadata(objects.Metadata, frozen=True, gc=False, rename="camel"):
     annotations: dict[str, str] = msgspec.field(name="-annotations", default={})
     owners_text: msgspec.Raw = msgspec.field(name="ownerReferences", default=_NOTHING)
     labels_text: msgspec.Raw = msgspec.field(name="labels", default=_NOTHING)
-    read: Read | None = msgspec.field(name="annotations", default=None)
+    read: RuleAnnotations | None = msgspec.field(name="annotations", default=None)
 
 
 class Pod(objects.Pod, frozen=True, kw_only=True):
@@ -228,7 +228,7 @@ def _made_owners(text: bytes) -> Owners:
     return Owners((owner,)) if owner.is_bounded else Owners((), compact.OWNER)
 
 
-def _annotations(read: Read) -> dict[str, str]:
+def _annotations(read: RuleAnnotations) -> dict[str, str]:
     """The annotations, each up to a length beyond which no value of them means anything. A list is left out when it is
     too long: the beginning of a name may be another's.
     """
@@ -243,11 +243,11 @@ def _annotations(read: Read) -> dict[str, str]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _usual_annotations(read: Read) -> dict[str, str]:
+def _usual_annotations(read: RuleAnnotations) -> dict[str, str]:
     return _pairs(read)
 
 
-def _pairs(read: Read) -> dict[str, str]:
+def _pairs(read: RuleAnnotations) -> dict[str, str]:
     pairs = zip(read.__struct_encode_fields__, msgspec.structs.astuple(read), strict=True)
     return {name: value for name, value in pairs if value is not None}
 

@@ -255,7 +255,7 @@ class FastPath:
         request: ParsedRequest,
         judged: verbs.Judgement,
         *,
-        best: tuple[decision_log.Ranked, ...] = (),
+        best: tuple[decision_log.RankedNode, ...] = (),
         assumed: str,
     ) -> None:
         rows = candidates.as_candidates()

@@ -259,7 +259,7 @@ class ClusterView:
         """A change of the ConfigMap of owners' usage; without a usable one pods are estimated by their requests."""
         self.usage_published(usage_estimates.read(data), now_seconds)
 
-    def usage_published(self, read: usage_estimates.Read, now_seconds: float) -> None:
+    def usage_published(self, read: usage_estimates.UsageState, now_seconds: float) -> None:
         """The means of owners, as they were read."""
         published, self.usage_problem = read
         with self._lock:  # a table that is made aside from now on begins with it
@@ -282,17 +282,15 @@ class ClusterView:
             in_force, loads = self._in_force, self.nodes.loads()
             rows = loads.rows(names)
             crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides=besides)
-        return _joined(
-            in_force, at_seconds, names, loads, rows=rows, crowded=crowded, stale_watches=self.stale_watches()
-        )
+        joined = _joined(in_force, at_seconds, names, loads, rows=rows, crowded=crowded)
+        return joined._replace(stale_watches=self.stale_watches())
 
     def standing(
         self, before: Candidates | None, now_seconds: float, requested_rows: node_cache.Rows | None = None
     ) -> Candidates:
         """Every row, as `candidates` would find it; only the rows that differ, if all else is as it was in `before`,
-        and `before` itself if none does. With `requested_rows`, a few others may stay as they were in `before`.
-
-        Which rows were given is told once: one asker.
+        and `before` itself if none does. With `requested_rows`, a few others may stay as they were in `before`. For one
+        caller: a row that changed is returned once.
         """
         at_seconds = moment(now_seconds)
         with self._lock:
@@ -310,9 +308,8 @@ class ClusterView:
                 return before
             crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides="")
         if before is None or len(rows) == len(loads.names):
-            return _joined(
-                in_force, at_seconds, loads.names, loads, rows=rows, crowded=crowded, stale_watches=self.stale_watches()
-            )
+            joined = _joined(in_force, at_seconds, loads.names, loads, rows=rows, crowded=crowded)
+            return joined._replace(stale_watches=self.stale_watches())
         return self._placed_anew(before, at_seconds, rows, crowded)
 
     def row_of(self, uid: str) -> int | None:
@@ -376,15 +373,13 @@ def _joined(
     *,
     rows: node_cache.Rows,
     crowded: expected_load_table.ExpectedLoadColumns,
-    stale_watches: tuple[str, ...],
 ) -> Candidates:
-    stale_after_seconds = in_force.policy.sync.stale_after_seconds
-    fresh = freshness.mask(loads.effective_seconds.take(rows), at_seconds, stale_after_seconds)
+    fresh = freshness.mask(loads.effective_seconds.take(rows), at_seconds, in_force.policy.sync.stale_after_seconds)
     values = loads.values.take(rows, axis=0)
     if not _all(fresh):
         values[~fresh] = np.nan
     expected = crowded.amounts * _shares(in_force, loads, rows)
-    return Candidates(in_force, at_seconds, names, loads, rows, fresh, values, expected, crowded.counts, stale_watches)
+    return Candidates(in_force, at_seconds, names, loads, rows, fresh, values, expected, crowded.counts)
 
 
 def _limits(in_force: CompiledPolicy, loads: node_cache.NodeLoads, rows: node_cache.Rows) -> node_cache.Floats | None:

@@ -36,7 +36,9 @@ def digests(view: cluster_view.ClusterView, now_seconds: float) -> Digests:
     return Digests(of_view(empty.in_force.content_hash, empty.loads, usage), of_placements(confirmed))
 
 
-def of_view(policy_hash: str, loads: node_cache.NodeLoads, usage: owner_usage.Published = owner_usage.NOTHING) -> str:
+def of_view(
+    policy_hash: str, loads: node_cache.NodeLoads, usage: owner_usage.PublishedUsage = owner_usage.NOTHING
+) -> str:
     """Over the policy's hash, then by name and not by row: names, columns bit by bit, hints, own thresholds, pools
     where the policy has some; then the time and number of the owners' means: the annotator writes no two states of one
     second.

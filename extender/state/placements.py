@@ -48,7 +48,7 @@ class PlacementTable:
         policy: load_policy.LoadPolicy,
         now_seconds: float,
         *,
-        published: owner_usage.Published = owner_usage.NOTHING,
+        published: owner_usage.PublishedUsage = owner_usage.NOTHING,
         aside: bool = False,
     ) -> None:
         self._lock = deadline.Lock()
@@ -88,7 +88,7 @@ class PlacementTable:
         """By what pods are estimated at this moment."""
         return self._estimates
 
-    def use_published(self, published: owner_usage.Published, now_seconds: float) -> None:
+    def use_published(self, published: owner_usage.PublishedUsage, now_seconds: float) -> None:
         """Estimate by other means of owners from now on; the pods that count are estimated again, so that replicas of
         the extender agree whenever each of them saw the ConfigMap. The lock is held for one node at a time: requests
         do not wait for all of them.

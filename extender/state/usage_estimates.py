@@ -67,11 +67,11 @@ class Estimates:
 
     recent_pods: load_policy.RecentPods
     sync: load_policy.Sync
-    published: owner_usage.Published = owner_usage.NOTHING
+    published: owner_usage.PublishedUsage = owner_usage.NOTHING
 
     @classmethod
     def under(
-        cls, policy: load_policy.LoadPolicy, published: owner_usage.Published = owner_usage.NOTHING
+        cls, policy: load_policy.LoadPolicy, published: owner_usage.PublishedUsage = owner_usage.NOTHING
     ) -> "Estimates":
         """The estimates under a policy."""
         return cls(policy.recent_pods, policy.sync, published)
@@ -91,20 +91,20 @@ class Estimates:
         return len(self.published.means) if wanted else 0
 
 
-class Read(NamedTuple):
+class UsageState(NamedTuple):
     """A decoded state of the ConfigMap, and its error ("" for none)."""
 
-    published: owner_usage.Published
+    published: owner_usage.PublishedUsage
     problem: str
 
 
-def read(data: collections.abc.Mapping[str, str] | None) -> Read:
+def read(data: collections.abc.Mapping[str, str] | None) -> UsageState:
     """The means in the ConfigMap's data; without usable ones requests are what is known."""
     if data is None:
-        return Read(owner_usage.NOTHING, NONE_SEEN)
+        return UsageState(owner_usage.NOTHING, NONE_SEEN)
     try:
         published = owner_usage.decode(data)
     except owner_usage.UsageError as error:
         log.warning("owners' usage ignored", error=str(error))
-        return Read(owner_usage.NOTHING, str(error))
-    return Read(published, f"{published.refused} lines cannot be read" if published.refused else "")
+        return UsageState(owner_usage.NOTHING, str(error))
+    return UsageState(published, f"{published.refused} lines cannot be read" if published.refused else "")

@@ -41,7 +41,7 @@ _REASON_BYTES: Final = 100
 _OBJECTS_BYTES: Final = 1500  # the dataclasses and the headers of their arrays
 
 
-class Ranked(msgspec.Struct, frozen=True):
+class RankedNode(msgspec.Struct, frozen=True):
     """A node with its score and the numbers it was rounded from."""
 
     node: str
@@ -153,7 +153,7 @@ class Decision(msgspec.Struct, frozen=True):
     exempt: str | None = None
     rejected: dict[str, int] = {}
     degraded: tuple[str, ...] = ()
-    best: tuple[Ranked, ...] = ()
+    best: tuple[RankedNode, ...] = ()
     assumed: str = ""
     shadow: bool = False
     pod_class: str | None = None

@@ -57,7 +57,7 @@ def ranked(breakdown: scoring.Breakdown, at: int) -> Json:
 
 
 def remembered(
-    candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, at: int, ranked_nodes: decision_log.Ranked
+    candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, at: int, ranked_nodes: decision_log.RankedNode
 ) -> Json:
     """Returns the result of a stored decision that has left out nodes. Median, cap and stretch need them all: their
     values are stored, and a base under the node's own was capped, unless it was stretched.

@@ -215,7 +215,9 @@ def rank(
     )
 
 
-def ranked(name_of: collections.abc.Callable[[int], str], ranking: scoring.Ranking) -> tuple[decision_log.Ranked, ...]:
+def ranked(
+    name_of: collections.abc.Callable[[int], str], ranking: scoring.Ranking
+) -> tuple[decision_log.RankedNode, ...]:
     """The best candidates, first by their score before rounding, then in the order asked."""
     raw = ranking.raw
     best = np.arange(len(raw))
@@ -223,7 +225,9 @@ def ranked(name_of: collections.abc.Callable[[int], str], ranking: scoring.Ranki
         best = np.flatnonzero(raw >= np.partition(raw, -decision_log.BEST_KEPT)[-decision_log.BEST_KEPT])
     order = best[np.argsort(-raw[best], kind="stable")][: decision_log.BEST_KEPT].tolist()
     return tuple(
-        decision_log.Ranked(name_of(at), int(ranking.scores[at]), float(ranking.base[at]), float(ranking.penalty[at]))
+        decision_log.RankedNode(
+            name_of(at), int(ranking.scores[at]), float(ranking.base[at]), float(ranking.penalty[at])
+        )
         for at in order
     )
 
@@ -245,7 +249,7 @@ def decision(
     pod: objects.Pod,
     judged: Judgement,
     *,
-    best: tuple[decision_log.Ranked, ...] = (),
+    best: tuple[decision_log.RankedNode, ...] = (),
     assumed: str = "",
     mean: owner_usage.Mean | None = None,
 ) -> decision_log.Decision:

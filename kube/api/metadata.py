@@ -86,7 +86,7 @@ class Metadata(LabelledMetadata, frozen=True, gc=False, rename="camel"):
     annotations: dict[str, str] = {}
 
 
-class Identified(msgspec.Struct, frozen=True, kw_only=True):
+class IdentifiedObject(msgspec.Struct, frozen=True, kw_only=True):
     """Any object, as far as watching it needs: what doors, stores and reflectors handle.
 
     Kinds that are kept by the hundred thousand are made from it directly and decode only what their one reader needs
@@ -139,7 +139,7 @@ class Identified(msgspec.Struct, frozen=True, kw_only=True):
         return controller(self.metadata.owner_references)
 
 
-class Object(Identified, frozen=True, kw_only=True):
+class Object(IdentifiedObject, frozen=True, kw_only=True):
     """Any object with its metadata flattened, without annotations."""
 
     metadata: LabelledMetadata = LabelledMetadata()

@@ -15,7 +15,7 @@ from kube.api.affinity import Affinity, TopologySpread, pinned_to
 from kube.api.metadata import (
     AnnotatedObject,
     Condition,
-    Identified,
+    IdentifiedObject,
     Moment,
     OwnerReference,
     holding,
@@ -357,7 +357,7 @@ class ContainerMetrics(msgspec.Struct, frozen=True, gc=False):
     usage: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 
-class PodMetrics(Identified, frozen=True, kw_only=True):
+class PodMetrics(IdentifiedObject, frozen=True, kw_only=True):
     """Use of a pod in metrics.k8s.io, container by container: the mean CPU over the `window` (a Go duration) that ended
     at `timestamp`, and the memory at its end. It has no uid. The amounts raise ValueError where a container lacks one.
     """

@@ -2,9 +2,9 @@
 
 `kube.http.decoding` comes here with single items of a list and single events of a watch, after msgspec refused them. A
 year 0 in a condition, which kube-apiserver stores for anyone who may patch a status, must not cost more than that
-object. Types whose objects count even when only partly readable set `Identified.counts_in_part`: what their decoder
-refuses is taken out of the JSON, as little as possible, and the rest is decoded with `undecodable` set to the reason.
-"""
+object. Types whose objects count even when only partly readable set `IdentifiedObject.counts_in_part`: what their
+decoder refuses is taken out of the JSON, as little as possible, and the rest is decoded with `undecodable` set to the
+reason."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -66,7 +66,7 @@ class _Identity(msgspec.Struct, rename="camel"):
     resource_version: str = ""
 
 
-class _Named(msgspec.Struct):
+class _NamedObject(msgspec.Struct):
     metadata: _Identity
 
 
@@ -78,7 +78,7 @@ class _BoundPod(msgspec.Struct):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-_named = msgspec.json.Decoder(_Named)
+_named = msgspec.json.Decoder(_NamedObject)
 _bound = msgspec.json.Decoder(_BoundPod)
 _objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _arrays = msgspec.json.Decoder(list[msgspec.Raw])

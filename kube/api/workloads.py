@@ -53,7 +53,7 @@ class WorkloadStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     update_revision: str = ""
 
 
-class _Replicated(Object, frozen=True, kw_only=True):
+class _ReplicatedObject(Object, frozen=True, kw_only=True):
     status: WorkloadStatus = WorkloadStatus()
 
     @property
@@ -67,7 +67,7 @@ class _Replicated(Object, frozen=True, kw_only=True):
         return self.status.available_replicas
 
 
-class _Selecting(_Replicated, frozen=True, kw_only=True):
+class _Selecting(_ReplicatedObject, frozen=True, kw_only=True):
     spec: WorkloadSpec = WorkloadSpec()
 
     @property
@@ -135,7 +135,7 @@ class ControllerSpec(msgspec.Struct, frozen=True, gc=False):
     selector: dict[str, str] = {}
 
 
-class ReplicationController(_Replicated, frozen=True, kw_only=True):
+class ReplicationController(_ReplicatedObject, frozen=True, kw_only=True):
     """A ReplicationController."""
 
     spec: ControllerSpec = ControllerSpec()

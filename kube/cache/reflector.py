@@ -33,13 +33,13 @@ from kube.cache import store
 from kube.cache.store import Change
 from kube.door import KubeDoor, Watch
 from kube.kinds import Kind
-from kube.objects import Identified
+from kube.objects import IdentifiedObject
 from runtime import clock as clocks
 from runtime import logs, loop
 
 log = logs.get(__name__)
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=IdentifiedObject)
 OnChange = Callable[[T | None, T | None], None]
 Batch = Sequence[Change[T]] | threading.Event | None  # changes, "set this when you get here", or "end"
 

@@ -16,9 +16,9 @@ from typing import Generic, TypeVar
 import msgspec
 
 from kube.door import WatchEvent
-from kube.objects import Identified
+from kube.objects import IdentifiedObject
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=IdentifiedObject)
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):

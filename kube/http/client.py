@@ -18,12 +18,12 @@ from kube.http import decoding, watch_stream
 from kube.http.request import Request
 from kube.http.undecodable import Source, UndecodableObjects
 from kube.kinds import Kind
-from kube.objects import ApiResource, Identified, Scale
+from kube.objects import ApiResource, IdentifiedObject, Scale
 
 if TYPE_CHECKING:
     from kube.http.transport import Transport
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=IdentifiedObject)
 Query = tuple[tuple[str, str], ...]
 
 LIST_SECONDS = 30.0  # until a busy apiserver begins with a list, or goes on with it

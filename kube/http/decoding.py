@@ -15,9 +15,9 @@ import msgspec
 from kube import errors
 from kube.api import salvage
 from kube.api.salvage import REFUSALS, UndecodableObject
-from kube.objects import ApiResource, Identified
+from kube.objects import ApiResource, IdentifiedObject
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=IdentifiedObject)
 SHOWN_CHARACTERS = 120
 CREATED = 201
 # A list of everything may be 300 MB: it is decoded in parts of about this size while the rest is still on its way.
@@ -48,7 +48,7 @@ class RawPage(msgspec.Struct, frozen=True):
     items: tuple[msgspec.Raw, ...] | None = None
 
 
-class Decoded(NamedTuple, Generic[T]):
+class DecodedObject(NamedTuple, Generic[T]):
     """An object, and why it is not whole; `object` None: it is left out, as nothing of it counts."""
 
     object: T | None
@@ -196,20 +196,20 @@ def _raw_items(text: bytes) -> Iterator[msgspec.Raw]:
     yield from _raw_pages.decode(text).items or ()
 
 
-def decoded(request: str, kind: type[T], raw: bytes | msgspec.Raw) -> Decoded[T]:
+def decoded(request: str, kind: type[T], raw: bytes | msgspec.Raw) -> DecodedObject[T]:
     """A single object of many, of which no other may suffer: what cannot be decoded is left out or decoded in part.
 
     Undecodable where it has no name that can be read: what it is about would stay as it was for ever.
     """
     decoder = _objects(kind)
     try:
-        return Decoded(decoder.decode(raw))
+        return DecodedObject(decoder.decode(raw))
     except REFUSALS as error:
         text = bytes(raw)
         lost = salvage.identified(text, error)
         if lost is None:
             raise _undecodable(request, text, error) from error
-        return Decoded(salvage.in_part(decoder, text, lost.reason) if kind.counts_in_part else None, lost)
+        return DecodedObject(salvage.in_part(decoder, text, lost.reason) if kind.counts_in_part else None, lost)
 
 
 def gone(request: str, kind: type[T], lost: UndecodableObject) -> T:

@@ -10,12 +10,12 @@ from kube import errors
 from kube.door import EventType, WatchEvent
 from kube.http import decoding
 from kube.http.undecodable import Source, UndecodableObjects
-from kube.objects import Identified
+from kube.objects import IdentifiedObject
 
 if TYPE_CHECKING:
     from kube.http.transport import Stream
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=IdentifiedObject)
 LINE_LIMIT_BYTES = 16 << 20  # etcd takes objects of 1.5 MiB: a longer line is not from an apiserver
 
 

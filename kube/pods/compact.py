@@ -265,7 +265,7 @@ def _sized(container: Container, statuses: tuple[ContainerStatus, ...], infeasib
     return container
 
 
-class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
+class Pod(objects.IdentifiedObject, frozen=True, kw_only=True, gc=False):
     """A pod on the watch.
 
     Four fields are not on the wire. `requests` are the effective CPU and memory requests with overhead, as

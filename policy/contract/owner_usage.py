@@ -63,7 +63,7 @@ Means = collections.abc.Mapping[str, Mean]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Published:
+class PublishedUsage:
     """The ConfigMap's content: the means, when they were measured (Unix seconds), how many lines could not be read."""
 
     at_seconds: float
@@ -71,7 +71,7 @@ class Published:
     refused: int = 0
 
 
-NOTHING: Final = Published(0.0, {})
+NOTHING: Final = PublishedUsage(0.0, {})
 
 
 @functools.lru_cache(maxsize=16384)  # asked of every pod at every look; of bounded names: 1 KB each at the most
@@ -118,7 +118,7 @@ def _places(amount: float) -> int:
     return int(amount < 10)
 
 
-def decode(data: collections.abc.Mapping[str, str]) -> Published:
+def decode(data: collections.abc.Mapping[str, str]) -> PublishedUsage:
     """Decodes a ConfigMap's data; UsageError when they are unusable as a whole. A foreign line is counted."""
     if data.get("v") != VERSION:
         raise UsageError("version", data.get("v"))
@@ -135,7 +135,7 @@ def decode(data: collections.abc.Mapping[str, str]) -> Published:
                 refused += 1
             else:
                 means[f"{name.removeprefix(_PREFIX)}/{owner}"] = mean
-    return Published(at_seconds, means, refused)
+    return PublishedUsage(at_seconds, means, refused)
 
 
 def _read(line: str) -> tuple[str, Mean | None]:
@@ -160,7 +160,7 @@ def renew_after_seconds(sync: load_policy.Sync) -> float:
     return stale_after_seconds(sync) / _RENEWALS_UNTIL_STALE
 
 
-def usable(published: Published, now_seconds: float, sync: load_policy.Sync) -> bool:
+def usable(published: PublishedUsage, now_seconds: float, sync: load_policy.Sync) -> bool:
     """Whether the means may be used at this moment: neither too old nor from the future."""
     return freshness.usable(published.at_seconds, now_seconds, stale_after_seconds(sync)) == "usable"
 

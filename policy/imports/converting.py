@@ -27,7 +27,7 @@ class Remark(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedPolicy:
     """Sections in the shape of a LoadPolicy (without apiVersion and kind), and what could not be said in them."""
 
     sections: dict[str, object]
@@ -102,8 +102,8 @@ class Findings:
             self.problem(f"{path}.{key}", str(error))
             return None
 
-    def finished(self, sections: dict[str, object]) -> Imported:
+    def finished(self, sections: dict[str, object]) -> ImportedPolicy:
         """The result. Raises ImportRefused with all that is wrong."""
         if self.problems:
             raise ImportRefused(self.problems)
-        return Imported(sections, tuple(self.remarks))
+        return ImportedPolicy(sections, tuple(self.remarks))

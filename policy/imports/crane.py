@@ -35,7 +35,7 @@ _LISTS: Final = {
 _Row = converting.Mapping
 
 
-def convert(tree: object) -> converting.Imported:
+def convert(tree: object) -> converting.ImportedPolicy:
     """The policy of a parsed crane file. Raises ImportRefused with all that is wrong with it."""
     if not isinstance(tree, dict):
         raise converting.ImportRefused(

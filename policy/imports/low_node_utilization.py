@@ -88,7 +88,7 @@ _EVICTOR: Final = (
 _Section = dict[str, object]
 
 
-def convert(tree: object) -> converting.Imported:
+def convert(tree: object) -> converting.ImportedPolicy:
     """The sections of a parsed file. Raises ImportRefused with all that is wrong with it."""
     reading = _Reading("descheduler")
     whole = reading.mapping(tree, "file")

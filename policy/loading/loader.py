@@ -18,7 +18,7 @@ _MAX_ROUNDS: Final = 8
 _IDENTITY: Final = {"apiVersion": load_policy.API_VERSION, "kind": load_policy.KIND}
 
 
-class Loaded(NamedTuple):
+class LoadedPolicy(NamedTuple):
     """A policy, and the settings in its text that work and are hardly meant."""
 
     policy: load_policy.LoadPolicy
@@ -30,7 +30,7 @@ def load(text: str, source: str) -> load_policy.LoadPolicy:
     return read(text, source).policy
 
 
-def read(text: str, source: str) -> Loaded:
+def read(text: str, source: str) -> LoadedPolicy:
     """Returns the policy with its warnings, in the order of the text."""
     document = yaml_tree.read_tree(text)
     if not isinstance(document.tree, dict):
@@ -48,7 +48,7 @@ def read(text: str, source: str) -> Loaded:
         problems.Problem(*document.position(doubt.path, at_key=False), problems.path_text(doubt.path), doubt.message)
         for doubt in lint.doubts(policy)
     ]
-    return Loaded(policy, tuple(sorted(warnings)))
+    return LoadedPolicy(policy, tuple(sorted(warnings)))
 
 
 def in_force(policy: load_policy.LoadPolicy) -> dict[str, str]:

@@ -127,7 +127,7 @@ class Ineffective(Growing):
     )
 
 
-class Returned(Growing):
+class ReturnCooldown(Growing):
     """Cool-down of a workload whose replacement landed on the relieved node again."""
 
     window_seconds: units.Duration = pydantic.Field(
@@ -142,7 +142,9 @@ class Cooldown(sections.Section):
         default=600.0, alias="workload", description="Per workload."
     )
     node_seconds: units.DurationOrZero = pydantic.Field(default=300.0, alias="node", description="Per node.")
-    returned: Returned = pydantic.Field(default_factory=Returned, description="After a replacement came back.")
+    returned: ReturnCooldown = pydantic.Field(
+        default_factory=ReturnCooldown, description="After a replacement came back."
+    )
     ineffective: Ineffective = pydantic.Field(
         default_factory=Ineffective, description="Per node and metric, where its load does not fall."
     )

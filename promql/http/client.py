@@ -89,7 +89,7 @@ class Client:
         body = self._ask(ask, expression, most_bytes=response_limits.LARGEST_VECTOR_BYTES)
         return self._decoded(json_decoding.vector, body, expression)
 
-    def measure(self, expression: str) -> door.Measured:
+    def measure(self, expression: str) -> door.MeasuredAnswer:
         """Instant query with what it cost the server, for diagnosis; no service asks it, so it is not of the door."""
         params = self._limit() | {"stats": "all"}
         body = self._ask(lambda: self._library.custom_query(expression, params=params), expression)

@@ -95,14 +95,14 @@ def vector(body: bytes) -> door.Answer:
     return answer
 
 
-def measured(body: bytes) -> door.Measured:
+def measured(body: bytes) -> door.MeasuredAnswer:
     """An instant query's answer with the statistics beside it, as far as the server gives any; raises as `vector`."""
     answer = vector(body)
     try:
         stats = msgspec.json.decode(body, type=_CostEnvelope).data.stats
     except _REFUSALS:  # another server's statistics, in another shape
         stats = _Stats()
-    return door.Measured(answer, stats.timings.exec_total_time, stats.samples.total_queryable_samples)
+    return door.MeasuredAnswer(answer, stats.timings.exec_total_time, stats.samples.total_queryable_samples)
 
 
 def matrix(body: bytes) -> door.RangeAnswer:

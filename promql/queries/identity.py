@@ -73,7 +73,7 @@ class NodeAddress(NamedTuple):
     ready: bool = True
 
 
-class Addressed(Protocol):
+class AddressFields(Protocol):
     """An address of a node."""
 
     @property
@@ -86,7 +86,7 @@ class NamedNode(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def addresses(self) -> Sequence[Addressed]: ...
+    def addresses(self) -> Sequence[AddressFields]: ...
     @property
     def created_at_seconds(self) -> float: ...
     @property
@@ -271,7 +271,7 @@ class NodeDirectory:
     """
 
     def __init__(self) -> None:
-        self._known: tuple[list[tuple[str, Sequence[Addressed], bool]], Directory] | None = None
+        self._known: tuple[list[tuple[str, Sequence[AddressFields], bool]], Directory] | None = None
 
     def follow(self, nodes: Iterable[NamedNode]) -> Directory:
         """Returns the directory of these nodes."""

@@ -12,12 +12,12 @@ import msgspec
 from kube import errors
 from kube.door import Listing
 from kube.kinds import Kind
-from kube.objects import ApiResource, Identified, Scale
+from kube.objects import ApiResource, IdentifiedObject, Scale
 from simulator.apiserver import refusals, selector_text, watch_log
 from simulator.apiserver.state import State
 from simulator.apiserver.writes import Writer
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=IdentifiedObject)
 
 
 class SimulatedDoor(Writer):

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from kube import kinds
 from kube.kinds import Kind
-from kube.objects import Identified
+from kube.objects import IdentifiedObject
 from runtime import clock as clocks
 from simulator.apiserver import state
 from simulator.apiserver.door import SimulatedDoor
 from simulator.apiserver.storage import Body
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=IdentifiedObject)
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 from kube import kinds
 from kube.kinds import Kind
-from kube.objects import Identified
+from kube.objects import IdentifiedObject
 from runtime import clock as clocks
 from simulator.apiserver import refusals
 from simulator.apiserver.storage import Body, Change, Storage, Version
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=IdentifiedObject)
 Handler = Callable[[T | None, T | None], None]
 
 STATUS = frozenset({"status"})

@@ -15,9 +15,9 @@ import msgspec
 from kube.door import EventType
 from kube.http import decoding
 from kube.kinds import Kind
-from kube.objects import Identified
+from kube.objects import IdentifiedObject
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=IdentifiedObject)
 Body = dict[str, Any]
 KEPT_CHANGES = 8_192  # so far back a watch may begin, as with the window of a real apiserver's watch cache
 

@@ -11,12 +11,12 @@ from typing import Generic, TypeVar
 import msgspec
 
 from kube.door import EventType, WatchEvent
-from kube.objects import Identified
+from kube.objects import IdentifiedObject
 from simulator.apiserver import refusals, selector_text
 from simulator.apiserver.state import State
 from simulator.apiserver.storage import Change, Storage, Version
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=IdentifiedObject)
 IDENTITY = ("name", "namespace", "uid", "resourceVersion")  # all that is told of an object that cannot be decoded
 LOOK_SECONDS = 1.0  # on a clock of its own, time passes without an event
 

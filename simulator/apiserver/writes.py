@@ -11,13 +11,13 @@ from kube import kinds
 from kube.door import EvictionAnswer
 from kube.errors import ApiError, Conflict, NotFound, TooManyRequests
 from kube.kinds import Kind
-from kube.objects import Identified
+from kube.objects import IdentifiedObject
 from runtime import clock as clocks
 from simulator.apiserver import admission, eviction, merge_patch, refusals
 from simulator.apiserver.state import State
 from simulator.apiserver.storage import Body, Storage, Version
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=IdentifiedObject)
 OVER = ("Succeeded", "Failed")
 
 
@@ -53,9 +53,8 @@ class Writer:
         change = merge_patch.patch(body)
         with self._state.lock:
             shelf, old = self._existing(kind, name, namespace)
-            self._updated(
-                kind, shelf, old, merge_patch.merged(old.body, change), subresource=subresource, dry_run=dry_run
-            )
+            own = merge_patch.merged(old.body, change)
+            self._updated(shelf, old, own, subresource=subresource, dry_run=dry_run)
 
     def replace(
         self,
@@ -73,7 +72,7 @@ class Writer:
             shelf, old = self._existing(kind, name, namespace)
             _check_uid(_what(kind, old.key), own, old)
             own["apiVersion"], own["kind"] = shelf.kind.api_version, shelf.kind.name
-            self._updated(kind, shelf, old, own, subresource=subresource, dry_run=dry_run)
+            self._updated(shelf, old, own, subresource=subresource, dry_run=dry_run)
 
     def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
         """See KubeDoor. A namespace takes everything in it along, at once."""
@@ -173,10 +172,8 @@ class Writer:
             raise refusals.not_found(f"namespaces {namespace}")
         return what, f"{namespace}/{name}"
 
-    def _updated(
-        self, kind: Kind[T], shelf: Storage, old: Version, body: Body, *, subresource: str, dry_run: bool
-    ) -> None:
-        what = _what(kind, old.key)
+    def _updated(self, shelf: Storage, old: Version, body: Body, *, subresource: str, dry_run: bool) -> None:
+        kind, what = shelf.kind, _what(shelf.kind, old.key)
         if subresource and subresource not in shelf.subresources:
             raise refusals.not_found(f"{what}/{subresource}")
         if body is old.body:

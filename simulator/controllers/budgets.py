@@ -15,7 +15,7 @@ from typing import Any
 
 from kube import errors, kinds
 from kube.api.budgets import IntOrPercent
-from kube.objects import DisruptionBudget, Identified, OwnerReference, Pod, Scale
+from kube.objects import DisruptionBudget, IdentifiedObject, OwnerReference, Pod, Scale
 from runtime import clock as clocks
 from simulator.apiserver import ApiServer
 from simulator.controllers import budget_index
@@ -71,7 +71,7 @@ class Budgets:
             if not self._settling:
                 self._stale.add(new.key)
 
-    def _owner_changed(self, old: Identified | None, new: Identified | None) -> None:
+    def _owner_changed(self, old: IdentifiedObject | None, new: IdentifiedObject | None) -> None:
         changed = new or old
         if self._scaling and changed is not None:
             self._stale.update(key for key, namespace in self._scaling.items() if namespace == changed.namespace)

@@ -19,7 +19,7 @@ from promql.queries import identity
 from simulator.contention import Load
 from simulator.history import grids
 from simulator.history.queries import Subject
-from simulator.history.reader import Recorded, Span
+from simulator.history.reader import RecordedSeries, Span
 from simulator.scenario import NEVER, Machine
 
 MEMORY_NOISE_RATIO = 0.02
@@ -62,7 +62,7 @@ class _Life:
         return len(self.seen) - 1 - int(np.argmax(self.seen[::-1]))
 
 
-def build(recorded: Recorded) -> Machines:
+def build(recorded: RecordedSeries) -> Machines:
     """The nodes. ValueError when neither kube-state-metrics nor node-exporter names any."""
     lives, notes = _lives(recorded)
     if not lives:
@@ -94,7 +94,7 @@ def build(recorded: Recorded) -> Machines:
 _MEASURED = (Subject.NODE_CPU, Subject.NODE_MEMORY)
 
 
-def _lives(recorded: Recorded) -> tuple[list[_Life], list[str]]:
+def _lives(recorded: RecordedSeries) -> tuple[list[_Life], list[str]]:
     """From when to when each name and address were there."""
     grid = grids.grid(recorded.series[Subject.NODES], ("node", "internal_ip"), recorded.span)
     notes = []
@@ -149,7 +149,7 @@ def _away(whole: list[_Life], span: Span) -> list[str]:
 
 
 def _sizes(
-    recorded: Recorded, lives: list[_Life], whole: Iterable[_Life]
+    recorded: RecordedSeries, lives: list[_Life], whole: Iterable[_Life]
 ) -> tuple[dict[str, dict[str, float]], list[str]]:
     """Allocatable by node and resource, without it what node-exporter sees of the whole machine, which is there as
     `whole cpu` and `whole memory`, too.
@@ -168,7 +168,7 @@ def _sizes(
 
 
 def _machine(
-    life: _Life, size: Mapping[str, float], taints: tuple[Mapping[str, str], ...], recorded: Recorded
+    life: _Life, size: Mapping[str, float], taints: tuple[Mapping[str, str], ...], recorded: RecordedSeries
 ) -> Machine:
     span = recorded.span
     room = Load(size["cpu"] * 1000.0, size["memory"])
@@ -192,7 +192,7 @@ def _end_seconds(span: Span, step: int) -> float:
     return span.start_seconds + (step + 1) * span.step_seconds
 
 
-def _labels(recorded: Recorded, name: str) -> dict[str, str]:
+def _labels(recorded: RecordedSeries, name: str) -> dict[str, str]:
     """Those that kube-state-metrics was told to export; it writes `.`, `-` and `/` as `_`, so only the well-known ones
     can be read back.
     """
@@ -206,7 +206,7 @@ def _labels(recorded: Recorded, name: str) -> dict[str, str]:
 
 
 def _taints(
-    recorded: Recorded, whole: Iterable[_Life], renamed: Mapping[str, str]
+    recorded: RecordedSeries, whole: Iterable[_Life], renamed: Mapping[str, str]
 ) -> tuple[dict[str, tuple[Mapping[str, str], ...]], list[str]]:
     """Those that stood for most of a node's time, by node; and the keys of others. What an autoscaler or a start-up
     puts on a node for minutes would keep pods away for the whole replay; not-ready and cordons are of that sort.
@@ -229,7 +229,7 @@ def _taints(
 
 
 def _measured(
-    recorded: Recorded,
+    recorded: RecordedSeries,
     subject: Subject,
     lives: list[_Life],
     machines: tuple[Machine, ...],

@@ -15,7 +15,7 @@ from policy.contract import owner_usage
 from simulator.contention import Load
 from simulator.history import grids
 from simulator.history.queries import Subject
-from simulator.history.reader import Recorded, Span
+from simulator.history.reader import RecordedSeries, Span
 from simulator.scenario import NEVER, Owner, Replica, Usage
 
 # kube-state-metrics names a pod's priority class, not its value; these two exist in every cluster (KEP-268).
@@ -52,7 +52,7 @@ class _Life(NamedTuple):
     last: int
 
 
-def build(recorded: Recorded, renamed: Mapping[str, str]) -> Pods:
+def build(recorded: RecordedSeries, renamed: Mapping[str, str]) -> Pods:
     """The pods; `renamed` leads from a machine's former names to its last. ValueError when none is recorded."""
     lives, notes = _lives(recorded, renamed)
     if not lives:
@@ -68,7 +68,7 @@ def build(recorded: Recorded, renamed: Mapping[str, str]) -> Pods:
     return Pods(tuple(owners), replicas, usage, tuple(life.node for life in lives), tuple(notes))
 
 
-def _lives(recorded: Recorded, renamed: Mapping[str, str]) -> tuple[list[_Life], list[str]]:
+def _lives(recorded: RecordedSeries, renamed: Mapping[str, str]) -> tuple[list[_Life], list[str]]:
     """Every pod from its first to its last step alive, in order of time and name."""
     span, notes = recorded.span, []
     labels = ("namespace", "pod", "uid", "node", "created_by_kind", "created_by_name", "priority_class")
@@ -99,7 +99,7 @@ def _lives(recorded: Recorded, renamed: Mapping[str, str]) -> tuple[list[_Life],
     return sorted(lives, key=lambda life: (life.first, life.namespace, life.name, life.uid)), notes
 
 
-def _requests(recorded: Recorded, lives: Iterable[_Life]) -> tuple[dict[grids.Key, Load], list[str]]:
+def _requests(recorded: RecordedSeries, lives: Iterable[_Life]) -> tuple[dict[grids.Key, Load], list[str]]:
     """Returns the requests of each pod by namespace, name and uid; without any recorded request: nothing."""
     recorded_amounts = grids.highest(recorded.series[Subject.REQUESTS], ("namespace", "pod", "uid", "resource"))
     amounts: dict[grids.Key, dict[str, float]] = {}
@@ -115,7 +115,7 @@ def _requests(recorded: Recorded, lives: Iterable[_Life]) -> tuple[dict[grids.Ke
     return found, [f"{without} pods had no requests recorded and ask for nothing"] if without else []
 
 
-def _deployments(recorded: Recorded) -> dict[tuple[str, str], tuple[str, str]]:
+def _deployments(recorded: RecordedSeries) -> dict[tuple[str, str], tuple[str, str]]:
     """(namespace, ReplicaSet) -> kind and name of what owns it."""
     found = {}
     for one in recorded.series[Subject.REPLICA_SETS]:
@@ -125,7 +125,7 @@ def _deployments(recorded: Recorded) -> dict[tuple[str, str], tuple[str, str]]:
     return found
 
 
-def _budgets(recorded: Recorded) -> dict[tuple[str, str], int]:
+def _budgets(recorded: RecordedSeries) -> dict[tuple[str, str], int]:
     """(namespace, name of the budget) -> the most healthy pods it ever wanted."""
     found = grids.highest(recorded.series[Subject.BUDGETS], ("namespace", "poddisruptionbudget"))
     return {(namespace, name): int(healthy) for (namespace, name), healthy in found.items()}
@@ -159,7 +159,7 @@ def _owners(
     return made, of_life
 
 
-def _usage(recorded: Recorded, lives: list[_Life]) -> tuple[Usage, list[int], list[str]]:
+def _usage(recorded: RecordedSeries, lives: list[_Life]) -> tuple[Usage, list[int], list[str]]:
     """The measured use of every life, one behind the other; where each begins, less its first step; what is missing."""
     lengths = [life.last - life.first + 1 for life in lives]
     starts = np.concatenate([[0], np.cumsum(lengths)])[:-1].tolist()

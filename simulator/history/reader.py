@@ -59,7 +59,7 @@ class Span:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedSeries:
     """Every subject's series over the span; `warnings` are the server's words that something may be missing."""
 
     span: Span
@@ -122,7 +122,7 @@ def read(
     *,
     now_seconds: float,
     progress: Progress = lambda _subject, _done, _pages: None,
-) -> Recorded:
+) -> RecordedSeries:
     """Everything that `queries` asks, over the span.
 
     Raises PromqlError; what was read until then stays in the cache.
@@ -140,7 +140,7 @@ def read(
             warnings.extend(f"{subject}: {warning}" for warning in answer.warnings)
         progress(subject, len(pages), len(pages))
         series[subject] = tuple(found)
-    return Recorded(span, series, tuple(dict.fromkeys(warnings)))
+    return RecordedSeries(span, series, tuple(dict.fromkeys(warnings)))
 
 
 def _cluster(prometheus: PrometheusDoor, span: Span, selectors: Selectors) -> str:

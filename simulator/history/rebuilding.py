@@ -15,7 +15,7 @@ from simulator.contention import SystemLoad
 from simulator.history import nodes, pods
 from simulator.history.nodes import Machines
 from simulator.history.pods import Pods
-from simulator.history.reader import Recorded, Span
+from simulator.history.reader import RecordedSeries, Span
 from simulator.results.outcome import Timeline
 from simulator.scenario import Floats, Machine, Scenario
 
@@ -38,7 +38,7 @@ class Past:
     warnings: tuple[str, ...] = ()
 
 
-def rebuild(recorded: Recorded, name: str) -> Past:
+def rebuild(recorded: RecordedSeries, name: str) -> Past:
     """The scenario of a span. ValueError says what is missing altogether."""
     found = nodes.build(recorded)
     lived = pods.build(recorded, found.renamed)

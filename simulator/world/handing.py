@@ -16,7 +16,7 @@ import numpy as np
 from annotator.collect.last_good_values import NodeSet
 from annotator.publish import write_plan
 from annotator.publish.node_annotations import AnnotationColumns
-from annotator.publish.node_publisher import Publication, Published
+from annotator.publish.node_publisher import Publication, Result
 from extender.state import node_cache
 from policy.contract.load_annotation import Reading
 from policy.schema import node_pools
@@ -84,7 +84,7 @@ class HandoverPublisher:
         del fleet, now_seconds
         return {}
 
-    def publish(self, publication: Publication) -> Published:
+    def publish(self, publication: Publication) -> Result:
         """Shows the values."""
         book, fleet = publication.book, publication.fleet
         before = self._readings.aligned(fleet, book.metrics)
@@ -104,7 +104,7 @@ class HandoverPublisher:
         self._again = weighed.cooled
         written = int(np.count_nonzero(weighed.worth))
         self._show(self._readings, written > 0)
-        return Published(Counter({write_plan.WRITTEN: written}), None, None)
+        return Result(Counter({write_plan.WRITTEN: written}), None, None)
 
 
 class HandoverTable:

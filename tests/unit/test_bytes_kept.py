@@ -31,7 +31,7 @@ MOST_BYTES_A_POD = 4096
 PASSING, SPACING_SECONDS = 200, 20.0  # over an hour, twice the longest window
 MOST_BYTES_A_PASSING_POD = 64
 NUMBERS = itertools.count(1)  # no pod of any test is like another
-FORMS: list[type[objects.Identified]] = [compact.Pod, interned_pods.Pod]
+FORMS: list[type[objects.IdentifiedObject]] = [compact.Pod, interned_pods.Pod]
 
 
 def reference(number: int, name: str, **fields: Any) -> builders.Body:
@@ -113,7 +113,7 @@ def texts(write: Callable[[builders.Body, int], None]) -> list[bytes]:
     ]
 
 
-def use(pod: objects.Identified) -> None:
+def use(pod: objects.IdentifiedObject) -> None:
     """What the services ask of a pod of their watch."""
     if isinstance(pod, compact.Pod):
         pod_view.counts_as_load(pod)
@@ -135,7 +135,7 @@ def empty_caches() -> None:
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__module__)
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def test_a_pod_that_is_gone_leaves_nothing_of_its_size(
-    form: type[objects.Identified], write: Callable[[builders.Body, int], None]
+    form: type[objects.IdentifiedObject], write: Callable[[builders.Body, int], None]
 ) -> None:
     empty_caches()
     decoder = msgspec.json.Decoder(form)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotator.collect import collector
-from annotator.collect.last_good_values import EMPTY, Held, LastGoodValues
+from annotator.collect.last_good_values import EMPTY, GoodValue, LastGoodValues
 from policy import metrics
 from promql import door, errors, readings
 from promql.queries import identity, node_queries
@@ -34,28 +34,28 @@ def fold(book: LastGoodValues, *answers: collector.MetricAnswer, now: float = NO
     return {node: {name: value.ratio for name, value in values_of(folded, node).items()} for node in folded.nodes}
 
 
-def values_of(book: LastGoodValues, node: str) -> dict[str, Held]:
+def values_of(book: LastGoodValues, node: str) -> dict[str, GoodValue]:
     """What a book holds of one node."""
     row = book.nodes.index(node)
     pairs = zip(book.ratios[row].tolist(), book.confirmed_seconds[row].tolist(), strict=True)
-    return {name: Held(*pair) for name, pair in zip(book.metrics, pairs, strict=True) if not math.isnan(pair[0])}
+    return {name: GoodValue(*pair) for name, pair in zip(book.metrics, pairs, strict=True) if not math.isnan(pair[0])}
 
 
 def held(confirmed_seconds: float, *, node: str = "a", **ratios: float) -> LastGoodValues:
     return LastGoodValues.of(
-        {node: {name: Held(ratio, confirmed_seconds) for name, ratio in ratios.items()}}, tuple(ratios)
+        {node: {name: GoodValue(ratio, confirmed_seconds) for name, ratio in ratios.items()}}, tuple(ratios)
     )
 
 
 def test_an_answer_confirms_the_nodes_in_it() -> None:
     book = collector.fold(EMPTY, [metric_answer(CPU, {"a": 0.3})], ("a", "b"), now_seconds=NOW, keep_seconds=240.0)
-    assert {node: values_of(book, node) for node in book.nodes} == {"a": {CPU.name: Held(0.3, NOW)}, "b": {}}
+    assert {node: values_of(book, node) for node in book.nodes} == {"a": {CPU.name: GoodValue(0.3, NOW)}, "b": {}}
 
 
 def test_a_failed_query_keeps_the_last_good_value_with_its_old_confirmation() -> None:
     before = held(NOW - 100, cpu_avg_5m=0.3)
     after = collector.fold(before, [metric_answer(CPU, None)], ("a",), now_seconds=NOW, keep_seconds=240.0)
-    assert values_of(after, "a")[CPU.name] == Held(0.3, NOW - 100)
+    assert values_of(after, "a")[CPU.name] == GoodValue(0.3, NOW - 100)
 
 
 def test_a_kept_value_goes_before_it_is_stale() -> None:
@@ -66,7 +66,7 @@ def test_a_kept_value_goes_before_it_is_stale() -> None:
 def test_a_value_that_is_absent_or_refused_stands_with_its_old_confirmation(refused: dict[str, str]) -> None:
     before, answers = held(NOW - 30, cpu_avg_5m=0.3), [metric_answer(CPU, {"b": 0.1}, refused=refused)]
     after = collector.fold(before, answers, ("a", "b"), now_seconds=NOW, keep_seconds=240.0)
-    assert values_of(after, "a") == {CPU.name: Held(0.3, NOW - 30)}
+    assert values_of(after, "a") == {CPU.name: GoodValue(0.3, NOW - 30)}
     assert collector.lagging(after, answers).tolist() == [True, False]
     later = collector.fold(after, answers, ("a", "b"), now_seconds=NOW + 210, keep_seconds=240.0)
     assert values_of(later, "a") == {}
@@ -134,7 +134,7 @@ BOOKS = st.dictionaries(
     st.sampled_from(["a", "b", "gone"]),
     st.dictionaries(
         st.sampled_from([metric.name for metric in METRICS]),
-        st.builds(Held, st.floats(0, 1.5), st.sampled_from([NOW - 300, NOW - 240, NOW - 30])),
+        st.builds(GoodValue, st.floats(0, 1.5), st.sampled_from([NOW - 300, NOW - 240, NOW - 30])),
     ),
 )
 ANSWERS = st.tuples(
@@ -143,13 +143,15 @@ ANSWERS = st.tuples(
 )
 
 
-def of_one_node(before: Mapping[str, Held], node: str, answers: list[collector.MetricAnswer]) -> dict[str, Held]:
+def of_one_node(
+    before: Mapping[str, GoodValue], node: str, answers: list[collector.MetricAnswer]
+) -> dict[str, GoodValue]:
     """The rules of the module, said of one node by itself."""
-    found: dict[str, Held] = {}
+    found: dict[str, GoodValue] = {}
     for metric, answer, _ in answers:
         kept = before.get(metric.name)
         if answer is not None and node in answer.values:
-            found[metric.name] = Held(answer.values[node], NOW)
+            found[metric.name] = GoodValue(answer.values[node], NOW)
         elif kept is not None:
             found |= {metric.name: kept} if NOW - kept.confirmed_seconds < 240.0 else {}
     if CPU.name not in found and answers[0].answer is not None:
@@ -162,7 +164,7 @@ def of_one_node(before: Mapping[str, Held], node: str, answers: list[collector.M
 
 @given(before=BOOKS, given_answers=st.tuples(ANSWERS, ANSWERS, ANSWERS))
 def test_all_nodes_at_once_are_what_each_is_by_itself(
-    before: dict[str, dict[str, Held]],
+    before: dict[str, dict[str, GoodValue]],
     given_answers: tuple[tuple[dict[str, float] | None, dict[str, str]], ...],
 ) -> None:
     answers = [

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator.collect.last_good_values import Held, LastGoodValues, NodeSet
+from annotator.collect.last_good_values import GoodValue, LastGoodValues, NodeSet
 from annotator.placements.hot_counts import Hot
 from annotator.publish import node_annotations, write_plan
 from kube.objects import Node
@@ -65,8 +65,8 @@ TEXTS = st.none() | st.one_of(
 STEPS = st.lists(st.tuples(st.permutations(NAMES), st.tuples(TEXTS, TEXTS, TEXTS), st.booleans()), max_size=6)
 
 
-def held(values: tuple[float, ...]) -> dict[str, Held]:
-    return {name: Held(ratio, NOW - 30.5) for name, ratio in zip(METRICS, values, strict=False)}
+def held(values: tuple[float, ...]) -> dict[str, GoodValue]:
+    return {name: GoodValue(ratio, NOW - 30.5) for name, ratio in zip(METRICS, values, strict=False)}
 
 
 @given(steps=STEPS, values=st.lists(st.floats(0, 1.5), max_size=6).map(tuple))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from annotator.collect.last_good_values import NodeSet
-from annotator.collect.node_windows import Carried, NodeWindows
+from annotator.collect.node_windows import ConfirmedReading, NodeWindows
 from policy import metrics
 from policy.contract.load_annotation import Reading, Windows
 from policy.metrics import Metric
@@ -49,11 +49,11 @@ class Bench:
         ratio = float(self.windows.values(metric, now_seconds=self.now)[self.names.index(name)])
         return None if math.isnan(ratio) else round(ratio, 4)
 
-    def carried(self, name: str = "a") -> dict[str, Carried]:
+    def carried(self, name: str = "a") -> dict[str, ConfirmedReading]:
         """What a node would carry now."""
         values = {one.name: self.value(one, name) for one in self.windows.metrics}
         held = {metric: ratio for metric, ratio in values.items() if ratio is not None}
-        return {name: Carried(Reading(self.now, held, windows=self.windows.extent(name)), self.now)}
+        return {name: ConfirmedReading(Reading(self.now, held, windows=self.windows.extent(name)), self.now)}
 
 
 @pytest.fixture
@@ -218,12 +218,12 @@ def test_after_a_long_outage_a_restart_has_the_peaks_and_no_average(bench: Bench
 
 
 def test_a_reading_without_times_of_peaks_is_not_gone_on_from(bench: Bench) -> None:
-    written_from_prometheus = Carried(Reading(NOW, {"cpu_avg_5m": 0.9, "cpu_max_1d": 0.9}), NOW)
+    written_from_prometheus = ConfirmedReading(Reading(NOW, {"cpu_avg_5m": 0.9, "cpu_max_1d": 0.9}), NOW)
     bench.windows.resume({"a": written_from_prometheus, "gone": written_from_prometheus}, now_seconds=NOW)
     bench.run(150, 0.1)
     assert bench.value(CPU_1D) == 0.1
     ahead = Reading(NOW, {"cpu_max_1h": 0.9}, windows=Windows(NOW, {"cpu_max_1h": NOW + DAY}))
-    bench.windows.resume({"a": Carried(ahead, NOW)}, now_seconds=NOW)
+    bench.windows.resume({"a": ConfirmedReading(ahead, NOW)}, now_seconds=NOW)
     bench.run(300, 0.1)
     assert bench.value(CPU_1H) == 0.1, "a peak of the future is none"
 
@@ -235,7 +235,7 @@ def test_what_this_process_knows_is_not_given_up_for_an_older_annotation(bench: 
     bench.windows.resume(carried, now_seconds=bench.now)
     bench.run(HOUR - 1500, 0.3)
     assert (bench.value(), bench.value(CPU_1H)) == (0.3, 0.6), "which the annotation does not have"
-    newer = {"a": Carried(Reading(bench.now, {"cpu_avg_5m": 0.1}, windows=Windows(NOW, {})), bench.now + 30)}
+    newer = {"a": ConfirmedReading(Reading(bench.now, {"cpu_avg_5m": 0.1}, windows=Windows(NOW, {})), bench.now + 30)}
     bench.now += 30
     bench.windows.resume(newer, now_seconds=bench.now)
     bench.now += 15

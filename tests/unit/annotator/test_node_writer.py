@@ -12,7 +12,7 @@ from annotator.publish import node_writer
 from kube import errors, kinds, objects
 from tests import clocks, fake_kube_writes
 
-T = TypeVar("T", bound=objects.Identified)
+T = TypeVar("T", bound=objects.IdentifiedObject)
 BODY = {"metadata": {"annotations": {"a": "b"}}}
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator.collect.last_good_values import EMPTY, Held, LastGoodValues
+from annotator.collect.last_good_values import EMPTY, GoodValue, LastGoodValues
 from annotator.diagnostics import spread
 from policy.schema import load_policy
 
@@ -18,7 +18,7 @@ RATIOS = st.lists(st.floats(0, 1.5), min_size=1, max_size=30)
 
 
 def book(*ratios: float, metric: str = "cpu_avg_5m") -> LastGoodValues:
-    return LastGoodValues.of({f"n{at}": {metric: Held(ratio, 0.0)} for at, ratio in enumerate(ratios)}, (metric,))
+    return LastGoodValues.of({f"n{at}": {metric: GoodValue(ratio, 0.0)} for at, ratio in enumerate(ratios)}, (metric,))
 
 
 def test_median_ninth_decile_and_hottest_node_of_what_is_held() -> None:

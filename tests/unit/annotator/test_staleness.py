@@ -1,16 +1,16 @@
 """Which metric is stale or missing for how many nodes, exactly at the limit that the extender reads by."""
 
-from annotator.collect.last_good_values import Held, LastGoodValues
+from annotator.collect.last_good_values import GoodValue, LastGoodValues
 from annotator.diagnostics import staleness
 
 NOW, STALE_AFTER = 1000.0, 300.0
 
 
-def held(**ages_seconds: float) -> dict[str, Held]:
-    return {name: Held(0.5, NOW - age) for name, age in ages_seconds.items()}
+def held(**ages_seconds: float) -> dict[str, GoodValue]:
+    return {name: GoodValue(0.5, NOW - age) for name, age in ages_seconds.items()}
 
 
-def by_metric(held: dict[str, dict[str, Held]], *metrics: str) -> dict[str, staleness.Unusable]:
+def by_metric(held: dict[str, dict[str, GoodValue]], *metrics: str) -> dict[str, staleness.Unusable]:
     book = LastGoodValues.of(held, ("cpu", "memory"))
     return dict(staleness.by_metric(book, metrics, now_seconds=NOW, stale_after_seconds=STALE_AFTER))
 

@@ -52,7 +52,7 @@ class Bench:
         self.usage.sync(self.followed, policy)
         return self.usage.problem
 
-    def written(self) -> owner_usage.Published:
+    def written(self) -> owner_usage.PublishedUsage:
         return owner_usage.decode(self.kube.config_maps[NAME])
 
     def writes(self, result: str = "written") -> float:
@@ -67,7 +67,7 @@ def bench() -> Bench:
 
 def test_the_means_are_written_and_say_when_they_were_measured(bench: Bench) -> None:
     assert bench.sync() == ""
-    assert bench.written() == owner_usage.Published(
+    assert bench.written() == owner_usage.PublishedUsage(
         float(int(bench.clock.now())), {WEB: owner_usage.Mean(100.0, 100 * MIB, 2)}
     )
 

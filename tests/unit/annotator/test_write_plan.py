@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from annotator.collect.last_good_values import Held, LastGoodValues, NodeSet
+from annotator.collect.last_good_values import GoodValue, LastGoodValues, NodeSet
 from annotator.placements.hot_counts import Hot
 from annotator.publish import node_annotations, node_writer, write_plan
 from kube import errors
@@ -25,7 +25,7 @@ NO_HOT = Hot({}, POLICY.hot_spots[:1], NOW)
 
 def planned(
     node: Node,
-    held: Mapping[str, Held],
+    held: Mapping[str, GoodValue],
     *,
     crane: bool = False,
     again: str = "",
@@ -46,7 +46,7 @@ def planned(
 
 
 def plan(node: Node, values: Mapping[str, float], *, crane: bool = False) -> tuple[write_plan.Patch, ...]:
-    return planned(node, {name: Held(ratio, NOW) for name, ratio in values.items()}, crane=crane).patches
+    return planned(node, {name: GoodValue(ratio, NOW) for name, ratio in values.items()}, crane=crane).patches
 
 
 def carrying(text: str) -> Node:
@@ -152,7 +152,7 @@ def test_a_pools_threshold_decides_what_is_written_at_once_on_its_nodes(
     if thresholds is not None:
         texts["evenload.io/thresholds"] = thresholds
     node = builders.node("node-1", annotations=texts, labels=labels)
-    assert len(planned(node, {"cpu_avg_5m": Held(after, NOW)}, policy=policy).patches) == patches
+    assert len(planned(node, {"cpu_avg_5m": GoodValue(after, NOW)}, policy=policy).patches) == patches
 
 
 JOBS = {"name": "jobs", "match": {"priority": {"max": -1}}, "filter": {"thresholds": {"cpu_avg_5m": 0.9}}}
@@ -174,7 +174,7 @@ def test_a_threshold_of_a_class_of_pods_decides_what_is_written_at_once(
     node = written(cpu_avg_5m=before)
     node = node if own_thresholds is None else own(node, own_thresholds)
     policy = load_policy.LoadPolicy.of({"podClasses": [JOBS]})
-    assert len(planned(node, {"cpu_avg_5m": Held(after, NOW)}, policy=policy).patches) == patches
+    assert len(planned(node, {"cpu_avg_5m": GoodValue(after, NOW)}, policy=policy).patches) == patches
 
 
 @pytest.mark.parametrize(
@@ -187,18 +187,18 @@ def test_a_threshold_of_a_class_of_pods_decides_what_is_written_at_once(
 )
 def test_a_node_has_cooled_when_it_opens_for_pods_of_some_class(before: float, after: float, cooled: bool) -> None:
     node, policy = written(cpu_avg_5m=before), load_policy.LoadPolicy.of({"podClasses": [JOBS]})
-    found = planned(node, {"cpu_avg_5m": Held(after, NOW)}, policy=policy)
+    found = planned(node, {"cpu_avg_5m": GoodValue(after, NOW)}, policy=policy)
     assert found.cooled == (node.name if cooled else "")
 
 
 def test_a_node_has_cooled_when_it_is_under_its_own_threshold() -> None:
-    node, after = written(cpu_avg_5m=0.95), {"cpu_avg_5m": Held(0.85, NOW)}
+    node, after = written(cpu_avg_5m=0.95), {"cpu_avg_5m": GoodValue(0.85, NOW)}
     assert planned(own(node, '{"cpu_avg_5m": 0.9}'), after).cooled == node.name
     assert planned(node, after).cooled == ""
 
 
 def test_a_node_that_is_to_be_written_again_is_although_nothing_moved() -> None:
-    node, same = written(cpu_avg_5m=0.3), {"cpu_avg_5m": Held(0.3, NOW)}
+    node, same = written(cpu_avg_5m=0.3), {"cpu_avg_5m": GoodValue(0.3, NOW)}
     assert [patch.node for patch in planned(node, same, again=node.name).patches] == [node.name]
     assert planned(node, same, again="gone").patches == ()
 
@@ -209,7 +209,7 @@ def test_a_metric_that_the_policy_knows_no_more_is_taken_off() -> None:
 
 
 def test_a_reading_is_as_old_as_its_oldest_value() -> None:
-    held = {"cpu_avg_5m": Held(0.3, NOW), "cpu_max_1h": Held(0.5, NOW - 60)}
+    held = {"cpu_avg_5m": GoodValue(0.3, NOW), "cpu_max_1h": GoodValue(0.5, NOW - 60)}
     (patch,) = planned(builders.node("node-1"), held).patches
     assert json.loads(patch.row.text)["at"] == "2026-11-21T03:59:00Z"
     assert write_plan.confirmed_seconds(LastGoodValues.of({"node-1": held}, METRICS), now_seconds=NOW) == NOW - 60
@@ -302,7 +302,10 @@ def test_lagging_nodes_are_left_out_and_beyond_the_names_they_hold_the_heartbeat
     assert excluded == set(names[:-1])
     assert texts == {names[-1]: "old", "quiet": "old"}
     book = LastGoodValues.of(
-        {name: {"cpu_avg_5m": Held(0.5, NOW - at)} for name, at in {**dict.fromkeys(names, 60), "quiet": 0}.items()},
+        {
+            name: {"cpu_avg_5m": GoodValue(0.5, NOW - at)}
+            for name, at in {**dict.fromkeys(names, 60), "quiet": 0}.items()
+        },
         METRICS,
     )
     assert write_plan.confirmed_seconds(book, excluded, now_seconds=NOW) == NOW - 60
@@ -310,7 +313,7 @@ def test_lagging_nodes_are_left_out_and_beyond_the_names_they_hold_the_heartbeat
 
 
 def test_a_quiet_node_that_begins_to_lag_is_written_once_with_the_time_of_its_values() -> None:
-    stands = {"cpu_avg_5m": Held(0.3, NOW - 30)}
+    stands = {"cpu_avg_5m": GoodValue(0.3, NOW - 30)}
     (patch,) = planned(written(cpu_avg_5m=0.3), stands, lagging=True).patches
     assert json.loads(patch.row.text)["at"] == "2026-11-21T03:59:30Z"
     assert planned(carrying(patch.row.text), stands, lagging=True).patches == ()

@@ -44,14 +44,14 @@ def test_rows_are_of_the_time_between_the_first_and_the_last_reading() -> None:
     assert found["annotator: processors"] == 0.5
 
 
-def values(source: prepared.Prepared, expression: str) -> dict[str, str]:
+def values(source: prepared.StoredAnswers, expression: str) -> dict[str, str]:
     """The answer of an expression by instance or pod."""
     result = msgspec.json.decode(source.body(expression))["data"]["result"]
     return {next(iter(one["metric"].values())): one["value"][1] for one in result}
 
 
 def test_the_loads_of_some_nodes_move_and_hot_nodes_stay_hot() -> None:
-    source, known = prepared.Prepared(0.0), [f"n{number:03}" for number in range(300)]
+    source, known = prepared.StoredAnswers(0.0), [f"n{number:03}" for number in range(300)]
     loads = scale.MovingLoads(source, known, random.Random(1))
     metric = next(one for one in load_policy.defaults().metrics_in_force if one.name == "memory_avg_5m")
     expression = node_queries.of_metric(metric)
@@ -63,7 +63,7 @@ def test_the_loads_of_some_nodes_move_and_hot_nodes_stay_hot() -> None:
 
 
 def test_an_expression_that_names_pods_is_answered_for_those() -> None:
-    source = prepared.Prepared(0.0)
+    source = prepared.StoredAnswers(0.0)
     pods = [{"pod": f"p-{number}", "namespace": "default"} for number in range(9)]
     source.answer(pod_queries.cpu_cores(300.0), zip(pods, map(float, range(9)), strict=True))
     named = pod_queries.cpu_cores(300.0, selector=pod_queries.naming(["p-3", "p-7", "gone"]))

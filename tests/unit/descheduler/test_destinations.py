@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from descheduler.planning import planner
-from descheduler.snapshot.eviction_history import History, Measured
+from descheduler.snapshot.eviction_history import History, PodUse
 from kube import objects
 from kube_scheduler import volumes
 from policy.schema import load_policy
@@ -461,12 +461,12 @@ def test_a_pod_that_started_late_counts_from_its_start(started_seconds_ago: floa
     ("landed", "age_seconds", "expected"),
     [
         pytest.param({}, 120, "chosen", id="by its request of next to nothing"),
-        pytest.param({"uid-new-0": Measured(0.0, 4 * scenes.GIB)}, 120, "no_destination", id="by what it used before"),
-        pytest.param({"uid-new-0": Measured(0.0, 4 * scenes.GIB)}, 290, "chosen", id="the window shows it by now"),
+        pytest.param({"uid-new-0": PodUse(0.0, 4 * scenes.GIB)}, 120, "no_destination", id="by what it used before"),
+        pytest.param({"uid-new-0": PodUse(0.0, 4 * scenes.GIB)}, 290, "chosen", id="the window shows it by now"),
     ],
 )
 def test_a_replacement_that_landed_counts_by_what_the_evicted_pod_used(
-    landed: dict[str, Measured], age_seconds: float, expected: str, recent_pods: dict[str, object]
+    landed: dict[str, PodUse], age_seconds: float, expected: str, recent_pods: dict[str, object]
 ) -> None:
     def bound(body: builders.Body) -> None:
         body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - age_seconds)
@@ -495,7 +495,7 @@ def test_a_pod_that_landed_counts_until_the_windows_of_its_node_show_it_however_
     readings = {**taken.node_usage, "cool": taken.node_usage["cool"]._replace(at_seconds=NOW - 180)}
     late = dataclasses.replace(taken, node_usage=readings, windows_end_at_readings=at_readings)
     obeyed = scenes.policy()
-    landed = History(landed={"uid-new-0": Measured(0.0, 4 * scenes.GIB)})
+    landed = History(landed={"uid-new-0": PodUse(0.0, 4 * scenes.GIB)})
     assert scenes.causes(planner.plan(late, scene.overloads(obeyed), obeyed, landed))["web-0"] == expected
 
 
@@ -516,7 +516,7 @@ def filled_ratio(*, by_ledger: bool) -> float:
                 body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - age_seconds)
 
             scene.workload(f"landed{number}", on=["cool"], memory="64Mi", mutate=bound)
-        known = {f"uid-landed{number}-0": Measured(500.0, 2 * scenes.GIB) for number in range(len(ages))}
+        known = {f"uid-landed{number}-0": PodUse(500.0, 2 * scenes.GIB) for number in range(len(ages))}
         plan = scene.plan(scenes.policy(), History(landed=known if by_ledger else {}))
         landed_seconds += [now_seconds] * len(plan.evictions)
     return 0.4 + share_ratio * len(landed_seconds)

@@ -135,7 +135,7 @@ def after(seconds: float, *pods: Pod, hot: float = 0.7) -> Snapshot:
     return dataclasses.replace(taken, at_seconds=NOW + seconds, pods=pods, node_usage=usages)
 
 
-def followed(ledger: Ledger, snapshot: Snapshot) -> tuple[followup.Returned, ...]:
+def followed(ledger: Ledger, snapshot: Snapshot) -> tuple[followup.ReturnedPod, ...]:
     """What a run finds that sees this."""
     rows = followup.unfinished(ledger, now_seconds=snapshot.at_seconds)
     return followup.follow(ledger, rows, snapshot.pods, now_seconds=snapshot.at_seconds)

@@ -19,7 +19,7 @@ from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import OPEN, Query, RecordedEvent, Row, Run
 from descheduler.planning.plans import Eviction
 from descheduler.planning.predictions import LOOK_BACKS
-from descheduler.snapshot.eviction_history import Failures, FlowHistory, Measured, PendingReplacement
+from descheduler.snapshot.eviction_history import Failures, FlowHistory, PendingReplacement, PodUse
 from tests.unit.descheduler import ledger_files, scenes
 from tests.unit.descheduler.scenes import NOW
 
@@ -192,7 +192,7 @@ def test_a_replacement_that_landed_is_known_by_what_the_evicted_pod_used(ledger:
     record(ledger, "evicted", name="api")
     ledger.fill(row_id, landed_pod="uid-web-9")
     landed = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0).landed
-    assert landed == {"uid-web-9": Measured(500.0, 4 * scenes.GIB, "memory_avg_5m", 0.9 - 0.775)}
+    assert landed == {"uid-web-9": PodUse(500.0, 4 * scenes.GIB, "memory_avg_5m", 0.9 - 0.775)}
 
 
 def test_pods_that_replaced_another_are_known_by_their_uids(ledger: Ledger) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from descheduler.ledger import prediction_errors
 from descheduler.ledger.rows import Query
-from descheduler.snapshot.eviction_history import EvictedPod, History, Measured
+from descheduler.snapshot.eviction_history import EvictedPod, History, PodUse
 from policy.schema.load_policy import LoadPolicy
 from runtime import clock
 from tests import builders
@@ -106,7 +106,7 @@ def test_a_replacement_counts_on_its_destination_until_the_window_shows_it(
         body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - age_seconds)
 
     scene = busy(pod=0.3).reading("idle", disk_avg_5m=0.2).workload("new", on=["idle"], memory="64Mi", mutate=bound)
-    plan = scene.plan(POLICY, History(landed={"uid-new-0": Measured(100.0, 1e9, metric, 0.3)}))
+    plan = scene.plan(POLICY, History(landed={"uid-new-0": PodUse(100.0, 1e9, metric, 0.3)}))
     assert scenes.evicted(plan) == expected
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from descheduler.planning import relief_effect
-from descheduler.snapshot.eviction_history import History, Relieved
+from descheduler.snapshot.eviction_history import History, PastRelief
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 
@@ -14,11 +14,11 @@ EIGHTHS = (0.8125,) * 3  # half an eighth below 0.875, without an error of round
 
 def relieved(
     *loads: float | None, before: float = 0.9, share: float = 0.1, gone_after_seconds: float | None = 10.0
-) -> tuple[Relieved, ...]:
+) -> tuple[PastRelief, ...]:
     """Evictions in runs of their own, an hour and more ago, and what the node showed 5 min after each."""
     begun = [NOW - 7200 + 600 * number for number in range(len(loads))]
     return tuple(
-        Relieved(
+        PastRelief(
             f"run-{at_seconds}",
             MEMORY,
             before,
@@ -49,7 +49,7 @@ def relieved(
         pytest.param(relieved(0.9, 0.9, 0.9, gone_after_seconds=151), 0, id="the window shows more of them"),
     ],
 )
-def test_the_load_is_compared_with_what_should_have_gone(evictions: tuple[Relieved, ...], in_a_row: int) -> None:
+def test_the_load_is_compared_with_what_should_have_gone(evictions: tuple[PastRelief, ...], in_a_row: int) -> None:
     found = relief_effect.ineffective(evictions, MEMORY, POLICY)
     assert (found.in_a_row if found is not None else 0) == in_a_row
     assert relief_effect.ineffective(evictions, "cpu_avg_5m", POLICY) is None

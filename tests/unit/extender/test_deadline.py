@@ -45,7 +45,7 @@ class World(test_app.World):
 
     def __init__(self) -> None:
         super().__init__({"hot": worlds.HOT, "cool": worlds.IDLE})
-        self.flask.wsgi_app = deadline.Limited(  # type: ignore[method-assign]
+        self.flask.wsgi_app = deadline.DeadlineApplication(  # type: ignore[method-assign]
             self.flask.wsgi_app, app.TIMED, limit_seconds=LIMIT_SECONDS, ticking=self.clock
         )
 
@@ -203,7 +203,7 @@ def test_a_free_lock_is_taken_however_late_it_is() -> None:
             taken.append(True)
         return []
 
-    limited = deadline.Limited(application, ["/filter"], limit_seconds=-1.0, ticking=clocks.ManualClock())
+    limited = deadline.DeadlineApplication(application, ["/filter"], limit_seconds=-1.0, ticking=clocks.ManualClock())
     limited({"PATH_INFO": "/filter"}, lambda *_: lambda _: None)
     assert taken == [True]
 
@@ -220,7 +220,7 @@ def test_the_limit_ends_with_the_request_even_if_it_fails() -> None:
     def application(_environ: object, _start_response: object) -> list[bytes]:
         raise ValueError("a bug")
 
-    limited = deadline.Limited(application, ["/filter"], limit_seconds=-1.0, ticking=clocks.ManualClock())
+    limited = deadline.DeadlineApplication(application, ["/filter"], limit_seconds=-1.0, ticking=clocks.ManualClock())
     with pytest.raises(ValueError, match="a bug"):
         limited({"PATH_INFO": "/filter"}, lambda *_: lambda _: None)
     deadline.check()  # no Overrun

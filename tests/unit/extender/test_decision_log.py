@@ -28,7 +28,7 @@ def over(world: cluster_view.ClusterView, count: int, pod: str = "p", at_seconds
     candidates = world.candidates(args.names, at_seconds)
     rejected = dict.fromkeys(args.names[::2], "cpu_avg_5m over 0.65")
     inputs = decision_log.Inputs.of(candidates, args.pod, rejected)
-    best = tuple(decision_log.Ranked(name, 9, 9.0, 0.0) for name in args.names[1:10:2])
+    best = tuple(decision_log.RankedNode(name, 9, 9.0, 0.0) for name in args.names[1:10:2])
     return decision_log.Decision("filter", at_seconds, "default", pod, "u", count, 1, "h", best=best, inputs=inputs)
 
 
@@ -175,7 +175,7 @@ def decision_of(standing: cluster_view.Candidates, pod: str) -> decision_log.Dec
     """A decision of the lean path over every node: rows of what stood for all."""
     seen = cluster_view.CandidateRows(standing, standing.rows[1:])
     inputs = decision_log.Inputs.of(seen, worlds.args([]).pod, {})
-    best = (decision_log.Ranked("node-00002", 9, 9.0, 0.0),)
+    best = (decision_log.RankedNode("node-00002", 9, 9.0, 0.0),)
     return decision_log.Decision("prioritize", NOW, "default", pod, "u", 500, 500, "h", best=best, inputs=inputs)
 
 

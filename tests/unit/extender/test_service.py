@@ -18,7 +18,7 @@ from runtime import options, reloading
 from tests import builders, clocks, metric_docs
 from tests.unit.extender import worlds
 
-T = TypeVar("T", bound=objects.Identified)
+T = TypeVar("T", bound=objects.IdentifiedObject)
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
 STRICT = HEAD + "filter: {thresholds: {cpu_avg_5m: 0.4}, whenAllRejected: pending}\n"
 
@@ -26,7 +26,7 @@ STRICT = HEAD + "filter: {thresholds: {cpu_avg_5m: 0.4}, whenAllRejected: pendin
 class Listed:
     """A door that lists what it was given and holds at most the heartbeat."""
 
-    def __init__(self, *items: objects.Identified, beat: dict[str, str] | None = None) -> None:
+    def __init__(self, *items: objects.IdentifiedObject, beat: dict[str, str] | None = None) -> None:
         self._items = items
         self._beat = beat
         self.asked: list[tuple[str, str]] = []
@@ -38,7 +38,7 @@ class Listed:
         self.asked.append((kind.plural, selection.get("field_selector", "")))
         return door.Listing(tuple(item for item in self._items if isinstance(item, kind.type)), "1")
 
-    def hold(self, *items: objects.Identified) -> None:
+    def hold(self, *items: objects.IdentifiedObject) -> None:
         """List these from now on."""
         self._items = items
 

@@ -72,7 +72,7 @@ def test_a_list_is_read_or_undecodable(text: bytes, kind: kinds.Kind[Any]) -> No
     except errors.Undecodable:
         return
     for one in found.items or ():
-        assert isinstance(one, objects.Identified)
+        assert isinstance(one, objects.IdentifiedObject)
     for lost in found.undecodable:
         assert lost.name
         assert lost.reason in ("time", "encoding", "missing_field", "type", "range", "depth", "value")

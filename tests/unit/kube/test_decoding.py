@@ -42,11 +42,11 @@ class Inner(msgspec.Struct, frozen=True):
     deepest: Deepest = Deepest()
 
 
-class First(objects.Identified, frozen=True, kw_only=True):
+class First(objects.IdentifiedObject, frozen=True, kw_only=True):
     inner: Inner = Inner()
 
 
-class Second(objects.Identified, frozen=True, kw_only=True):
+class Second(objects.IdentifiedObject, frozen=True, kw_only=True):
     inner: Inner = Inner()
 
 
@@ -105,7 +105,7 @@ def test_a_list_is_the_same_however_it_arrives(
 def test_items_are_decoded_while_the_rest_is_on_its_way() -> None:
     made: list[str] = []
 
-    class Noted(objects.Identified, frozen=True, kw_only=True):
+    class Noted(objects.IdentifiedObject, frozen=True, kw_only=True):
         def __post_init__(self) -> None:
             made.append(self.name)
 

@@ -35,13 +35,13 @@ def crane_default() -> dict[str, Any]:
     }
 
 
-def imported(**spec: object) -> converting.Imported:
+def imported(**spec: object) -> converting.ImportedPolicy:
     """What becomes of crane's default policy with some lists of its spec replaced."""
     tree = crane_default()
     return crane.convert(tree | {"spec": tree["spec"] | spec})
 
 
-def remarks(import_result: converting.Imported) -> dict[str, str]:
+def remarks(import_result: converting.ImportedPolicy) -> dict[str, str]:
     """The remarks by path, without the one about periods."""
     return {remark.path: remark.message for remark in import_result.remarks if remark.path != "spec.syncPolicy"}
 

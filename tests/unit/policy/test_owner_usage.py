@@ -113,7 +113,7 @@ def test_amounts_that_cannot_be_have_a_reason(amount: float, reason: str | None)
 
 
 def test_means_are_usable_for_an_hour_and_renewed_three_times_in_it() -> None:
-    published = owner_usage.Published(NOW, MEANS)
+    published = owner_usage.PublishedUsage(NOW, MEANS)
     assert owner_usage.usable(published, NOW + 3599, SYNC)
     assert not owner_usage.usable(published, NOW + 3600, SYNC)
     assert not owner_usage.usable(published, NOW - 120, SYNC)

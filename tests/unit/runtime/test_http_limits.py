@@ -10,20 +10,20 @@ import pytest
 from runtime import http_limits
 from tests import clocks
 
-Pair = tuple[http_limits.Limited, socket.socket]
+Pair = tuple[http_limits.LimitedSocket, socket.socket]
 
 
 @pytest.fixture
 def ticking(monkeypatch: pytest.MonkeyPatch) -> clocks.ManualClock:
     ticking = clocks.ManualClock()
-    monkeypatch.setattr(http_limits.Limited, "ticking", ticking)
+    monkeypatch.setattr(http_limits.LimitedSocket, "ticking", ticking)
     return ticking
 
 
 @pytest.fixture
 def pair(ticking: clocks.ManualClock) -> collections.abc.Iterator[Pair]:
     ours, theirs = socket.socketpair()
-    connection = http_limits.Limited.of(ours, "")
+    connection = http_limits.LimitedSocket.of(ours, "")
     with connection, theirs:
         yield connection, theirs
 
@@ -61,7 +61,7 @@ def test_a_shorter_limit_of_the_caller_stays_and_ends_as_he_expects(pair: Pair) 
 MORE_THAN_BUFFERS = b"x" * (16 << 20)
 
 
-def begin_to_stall(ours: http_limits.Limited, ticking: clocks.ManualClock) -> None:
+def begin_to_stall(ours: http_limits.LimitedSocket, ticking: clocks.ManualClock) -> None:
     """The time for a reply begins when the client no longer takes it, and is over but for a hundredth of a second."""
     ours.settimeout(0.0)
     with pytest.raises((BlockingIOError, ssl.SSLWantWriteError)):
@@ -117,5 +117,5 @@ def test_it_is_the_same_connection_with_the_same_timeout() -> None:
     taken, theirs = socket.socketpair()
     taken.setblocking(False)
     number = taken.fileno()
-    with http_limits.Limited.of(taken, "") as ours, theirs:
+    with http_limits.LimitedSocket.of(taken, "") as ours, theirs:
         assert (ours.fileno(), ours.gettimeout(), taken.fileno()) == (number, 0.0, -1)

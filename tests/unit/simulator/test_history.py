@@ -12,7 +12,7 @@ from simulator import world
 from simulator.contention import Load
 from simulator.history import nodes, pods, reader, rebuilding
 from simulator.history.queries import Selectors, Subject, expressions
-from simulator.history.reader import Cache, Recorded, Span
+from simulator.history.reader import Cache, RecordedSeries, Span
 from simulator.results import outcome
 
 SPAN = Span(start_seconds=1_800_000.0, step_seconds=300.0, steps=12)
@@ -56,13 +56,13 @@ def pod(
     }
 
 
-def recorded(*parts: dict[Subject, list[door.Series]], without: Iterable[Subject] = ()) -> Recorded:
+def recorded(*parts: dict[Subject, list[door.Series]], without: Iterable[Subject] = ()) -> RecordedSeries:
     """All parts together, less the subjects that nobody exports."""
     found: dict[Subject, list[door.Series]] = {subject: [] for subject in Subject}
     for part in parts:
         for subject, several in part.items():
             found[subject].extend(several)
-    return Recorded(SPAN, {subject: () if subject in without else tuple(found[subject]) for subject in Subject})
+    return RecordedSeries(SPAN, {subject: () if subject in without else tuple(found[subject]) for subject in Subject})
 
 
 TWO = (node("a", "10.0.0.1"), node("b", "10.0.0.2"))
@@ -214,7 +214,7 @@ def test_a_renamed_node_is_one_machine_and_a_replaced_one_is_two() -> None:
 LONG_SPAN = Span(SPAN.start_seconds, SPAN.step_seconds, 40)
 
 
-def over_hours(*parts: dict[Subject, list[door.Series]]) -> Recorded:
+def over_hours(*parts: dict[Subject, list[door.Series]]) -> RecordedSeries:
     """More than three hours, so that something can be away for long."""
     return dataclasses.replace(recorded(*parts), span=LONG_SPAN)
 

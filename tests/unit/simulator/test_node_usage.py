@@ -55,7 +55,7 @@ def played(lives: list[Stay]) -> node_usage.UsageBook:
     return book
 
 
-def shared_at(lives: list[Stay], node: int, at_steps: float) -> contention.Shared:
+def shared_at(lives: list[Stay], node: int, at_steps: float) -> contention.SharedUse:
     """What a node shows at a time, straight from the formula."""
     step = math.floor(at_steps)
     there = [life.wishes[step] for life in lives if life.node == node and life.begins <= at_steps < life.ends]

@@ -96,7 +96,9 @@ def noted(turns: list[tuple[int, int]], turn: int, _name: str, seed: int, _progr
 
 
 def test_a_crew_keeps_its_processes_and_knows_its_sources_by_name() -> None:
-    run_source = {name: runs.Fixed(dataclasses.replace(Drawn().scenario(1), name=name)) for name in ("early", "late")}
+    run_source = {
+        name: runs.FixedSource(dataclasses.replace(Drawn().scenario(1), name=name)) for name in ("early", "late")
+    }
     turns: list[tuple[int, int]] = []
     processes = set[str]()
     with runs.crew(run_source, workers=2, simulate=telling) as hired:
@@ -124,7 +126,7 @@ def test_whoever_leaves_a_crew_leaves_no_process(workers: int) -> None:
 
 def test_one_scenario_serves_all_seeds() -> None:
     run_source = Drawn().scenario(1)
-    assert runs.Fixed(run_source).scenario(7) is run_source
+    assert runs.FixedSource(run_source).scenario(7) is run_source
 
 
 def killed(run_source: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:

@@ -72,7 +72,7 @@ def none_unavailable() -> tuple[objects.DisruptionBudget, ...]:
 BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     "a right of one's own is missing": (
         "your rights",
-        {"own_rights": (facts.Held(access.Access("get", "pods/proxy", "", "ns"), False),)},
+        {"own_rights": (facts.RightCheck(access.Access("get", "pods/proxy", "", "ns"), False),)},
         "warn",
         (
             "you may not get pods/proxy in ns",
@@ -126,7 +126,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         {
             "metrics_server": facts.MetricsServerFacts(
                 (worlds.item("node-1"),),
-                (facts.Denied("evenload-annotator", access.Access("list", "nodes", "metrics.k8s.io")),),
+                (facts.MissingRight("evenload-annotator", access.Access("list", "nodes", "metrics.k8s.io")),),
             )
         },
         "fail",
@@ -138,8 +138,8 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
             "metrics_server": facts.MetricsServerFacts(
                 (worlds.item("node-1"),),
                 (
-                    facts.Denied("evenload-descheduler", access.Access("list", "pods", "metrics.k8s.io")),
-                    facts.Denied("evenload-descheduler", access.Access("get", "configmaps", "", "ours", "beat")),
+                    facts.MissingRight("evenload-descheduler", access.Access("list", "pods", "metrics.k8s.io")),
+                    facts.MissingRight("evenload-descheduler", access.Access("get", "configmaps", "", "ours", "beat")),
                 ),
             )
         },
@@ -408,7 +408,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     ),
     "no ServiceAccount at all": (
         "service rights",
-        {"account_rights": {"annotator": (facts.Held(access.Access("list", "nodes"), False),)}},
+        {"account_rights": {"annotator": (facts.RightCheck(access.Access("list", "nodes"), False),)}},
         "fail",
         ("no ServiceAccount of Evenload", "-n"),
     ),
@@ -831,7 +831,7 @@ def test_placeholders_that_hold_room_are_counted() -> None:
 
 
 def test_a_service_without_any_right_is_taken_as_not_installed() -> None:
-    none = {"descheduler": (facts.Held(access.Access("list", "nodes"), False),)}
+    none = {"descheduler": (facts.RightCheck(access.Access("list", "nodes"), False),)}
     finding = judged("service rights", account_rights=worlds.rights(annotator=True) | none)
     assert finding.verdict == "ok"
     assert "descheduler: no rights at all, taken as not installed" in finding.seen

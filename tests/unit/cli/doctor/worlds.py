@@ -55,7 +55,7 @@ def well(**changes: Any) -> facts.Facts:
         heartbeat=beat(),
         differing=(),
         annotator_lease=builders.decoded({"spec": {"holderIdentity": "annotator-0:8901"}}, objects.Lease),
-        own_rights=(facts.Held(access.Access("list", "nodes"), True),),
+        own_rights=(facts.RightCheck(access.Access("list", "nodes"), True),),
         account_rights=rights(annotator=True, extender=True, descheduler=True),
         guard=facts.GuardFacts({}, (facts.Trial("an eviction by evenload-descheduler", True),)),
         apiserver_clock=facts.ClockFacts("the apiserver", 0.3, 0.5),
@@ -114,10 +114,10 @@ def replica(name: str, **fields: Any) -> facts.Replica:
     return facts.Replica(name, HASH, True, "sha256:" + "b" * 64, 12.0, since, last)._replace(**fields)
 
 
-def rights(**allowed: bool) -> dict[str, tuple[facts.Held, ...]]:
+def rights(**allowed: bool) -> dict[str, tuple[facts.RightCheck, ...]]:
     """Two rights per service, all allowed or only the first."""
     first, second = access.Access("list", "nodes"), access.Access("patch", "nodes")
-    return {name: (facts.Held(first, True), facts.Held(second, whole)) for name, whole in allowed.items()}
+    return {name: (facts.RightCheck(first, True), facts.RightCheck(second, whole)) for name, whole in allowed.items()}
 
 
 def scheduled_pod(at_seconds: float, scheduler: str = "default-scheduler", **fields: Any) -> objects.Pod:
