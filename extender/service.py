@@ -88,14 +88,11 @@ class Service:
         self._clocks_apart_seconds = ticking.now() - ticking.monotonic()
         self._quick: fast_path.FastPath | None = None
         self._beat = health.Heartbeat()
-        self._polling = self._loop(rng)
-
-    def _loop(self, rng: random.Random) -> loop.Loop:
-        return loop.Loop(
+        self._polling = loop.Loop(
             "policy",
             self.poll_files,
             period_seconds=lambda: reloading.POLL_SECONDS,
-            clock=self._clock,
+            clock=ticking,
             rng=rng,
             heartbeat=self._beat,
             on_failure=lambda _error: self._metrics.loop_failures.inc(),
@@ -205,7 +202,7 @@ class Service:
             health.event_check("nodes", self.nodes.synced, "not listed yet"),
             health.event_check("pods", self.pods.synced, "not listed yet"),
             health.Check("policy", lambda: None, self._policy_file.line),
-            health.Check("view", lambda: None, self._digests),
+            health.Check("view", lambda: None, lambda: _digest_line(self.view, self._clock.now())),
             *self.watches.checks(),
             self._left_out.check(),
             self._pods_left_out.check(),
@@ -228,11 +225,6 @@ class Service:
     def _usage_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
         self.view.usage_changed(None if new is None else new.data, self._clock.now())
 
-    def _digests(self) -> str:
-        """Returns the digests by which replicas are compared."""
-        found = digests.digests(self.view, self._clock.now())
-        return f"{found.view}; placements {found.placements}"
-
     def _standing(self) -> metrics.ReplicaState:
         now_seconds = self._clock.now()
         return metrics.ReplicaState(
@@ -247,6 +239,12 @@ class Service:
 
     def _configz(self) -> object:
         return {"policy": self._policy_file.current.as_file(), "policyState": self._policy_file.state()}
+
+
+def _digest_line(view: cluster_view.ClusterView, now_seconds: float) -> str:
+    """The digests by which replicas are compared."""
+    of_view = digests.digests(view, now_seconds)
+    return f"{of_view.view}; placements {of_view.placements}"
 
 
 def _certificate(held: tls.Security) -> str:

@@ -155,7 +155,7 @@ class Destinations:
         return (
             self._cluster.why_not(fit, int(self._rows[position]))
             or self._filter.why_not(self._nodes[position].name, fit.pod)
-            or ("device claims" if fit.pod.resource_claims else "")
+            or ("device claims" if fit.pod.spec.resource_claims else "")
         )
 
 

@@ -257,11 +257,6 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
         return self.spec.volumes
 
     @property
-    def resource_claims(self) -> tuple[ResourceClaim, ...]:
-        """spec.resourceClaims."""
-        return self.spec.resource_claims
-
-    @property
     def scheduling_group(self) -> str:
         """The field that says that the pod is scheduled with others, "" for none; to whom it leads is not read."""
         if self.spec.scheduling_group is not None:

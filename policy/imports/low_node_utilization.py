@@ -106,14 +106,94 @@ def convert(tree: object) -> converting.ImportedPolicy:
     return reading.finished({"filter": {"thresholds": {}}, "descheduler": section})
 
 
-class _Reading(converting.Findings):
-    """One file being converted."""
+class _EvictorReading(converting.Findings):
+    """The arguments of DefaultEvictor being converted."""
 
     def without_equal(self, mapping: converting.Mapping, prefix: str) -> None:
         """Remark on keys that are set and have no equal."""
         for key in mapping:
             if key in _NONE and mapping[key] is not None and mapping[key] is not False:
                 self.remark(f"{prefix}{key}", f"no equal: {_NONE[key]}")
+
+    def protect(self, path: str, evictor: converting.Mapping) -> _Section:
+        """The protections of DefaultEvictor."""
+        prefix = f"{path}."
+        self.unknown(evictor, prefix, _EVICTOR)
+        asked = self._protections(path, evictor)
+        self.without_equal({**evictor, **dict.fromkeys(asked, True)}, prefix)
+        section = self._selectors(path, evictor) | self._floors(path, evictor)
+        if "evictLocalStoragePods" in asked:
+            section["localStorage"] = "none"
+        if "ignorePodsWithoutPDB" in asked:
+            section["withoutBudget"] = True
+        if "ignorePvcPods" in asked and "storageClasses" not in section:
+            classes = self._storage_classes(path, evictor)
+            section |= {"storageClasses": classes} if classes else {}
+            if not classes:
+                self.remark(
+                    f"{prefix}podProtections", "PodsWithPVC: only pods with volumes of one node stay (nodeBoundVolumes)"
+                )
+        if evictor.get("nodeFit") is False:
+            self.remark(f"{prefix}nodeFit", "always on: a pod leaves only for a node that fits it")
+        return section
+
+    def _protections(self, path: str, evictor: converting.Mapping) -> set[str]:
+        """The keys of old that are set, by themselves or under `podProtections`."""
+        given = self.mapping(evictor.get("podProtections"), f"{path}.podProtections")
+        found = {key for key in _PROTECTIONS.values() if evictor.get(key)}
+        for key in ("defaultDisabled", "extraEnabled"):
+            names = given.get(key)
+            for name in names if isinstance(names, list) else ():
+                if name in _PROTECTIONS:
+                    found.add(_PROTECTIONS[str(name)])
+                else:
+                    self.remark(f"{path}.podProtections.{key}", f"no equal: {units.quoted(name)}; it is left out")
+        return found
+
+    def _storage_classes(self, path: str, evictor: converting.Mapping) -> list[str]:
+        at = f"{path}.podProtections.config.PodsWithPVC"
+        protections = self.mapping(evictor.get("podProtections"), f"{path}.podProtections")
+        config = self.mapping(protections.get("config"), f"{path}.podProtections.config")
+        claims = self.mapping(config.get("PodsWithPVC"), at)
+        entries = self.entries(claims.get("protectedStorageClasses"), f"{at}.protectedStorageClasses", "name")
+        return [str(entry["name"]) for _, entry in entries if entry.get("name")]
+
+    def _selectors(self, path: str, evictor: converting.Mapping) -> _Section:
+        section: _Section = {}
+        if evictor.get("labelSelector"):
+            section["labelSelector"] = self.mapping(evictor["labelSelector"], f"{path}.labelSelector")
+        selector = self.mapping(evictor.get("namespaceLabelSelector"), f"{path}.namespaceLabelSelector")
+        if selector:
+            inverted = _inverted(selector)
+            if inverted is None:
+                self.remark(
+                    f"{path}.namespaceLabelSelector",
+                    "left out: descheduler's selects namespaces whose pods may leave, protect.namespaceSelector those "
+                    "whose pods stay, and more than one condition cannot be turned round",
+                )
+            else:
+                section["namespaceSelector"] = {"matchExpressions": [inverted]}
+        return section
+
+    def _floors(self, path: str, evictor: converting.Mapping) -> _Section:
+        section: _Section = {}
+        threshold = self.mapping(evictor.get("priorityThreshold"), f"{path}.priorityThreshold")
+        name, value = threshold.get("name"), threshold.get("value")
+        if name and name not in _CLASSES:
+            self.remark(f"{path}.priorityThreshold.name", "left out: protect.priorityAtLeast takes the class's number")
+        elif name or value is not None:
+            section["priorityAtLeast"] = _CLASSES[str(name)] if name else value
+        replicas = self.value(path, evictor, "minReplicas", _whole, absent=None)
+        if replicas:
+            section["minReplicas"] = int(replicas)
+        age_seconds = self.value(path, evictor, "minPodAge", units.duration_seconds, absent=None)
+        if age_seconds:
+            section["minPodAge"] = units.duration_text(age_seconds)
+        return section
+
+
+class _Reading(_EvictorReading):
+    """One file being converted."""
 
     def profile(self, whole: converting.Mapping) -> tuple[str, dict[str, tuple[str, converting.Mapping]]]:
         """The path of the profile that has the plugin, and the arguments of its plugins by name, with their paths."""
@@ -241,82 +321,6 @@ class _Reading(converting.Findings):
         excluded = given.get("exclude")
         names = [str(name) for name in excluded] if isinstance(excluded, list) else []
         return {"namespaces": list(dict.fromkeys(("kube-system", *names)))} if names else {}
-
-    def protect(self, path: str, evictor: converting.Mapping) -> _Section:
-        """The protections of DefaultEvictor."""
-        prefix = f"{path}."
-        self.unknown(evictor, prefix, _EVICTOR)
-        asked = self._protections(path, evictor)
-        self.without_equal({**evictor, **dict.fromkeys(asked, True)}, prefix)
-        section = self._selectors(path, evictor) | self._floors(path, evictor)
-        if "evictLocalStoragePods" in asked:
-            section["localStorage"] = "none"
-        if "ignorePodsWithoutPDB" in asked:
-            section["withoutBudget"] = True
-        if "ignorePvcPods" in asked and "storageClasses" not in section:
-            classes = self._storage_classes(path, evictor)
-            section |= {"storageClasses": classes} if classes else {}
-            if not classes:
-                self.remark(
-                    f"{prefix}podProtections", "PodsWithPVC: only pods with volumes of one node stay (nodeBoundVolumes)"
-                )
-        if evictor.get("nodeFit") is False:
-            self.remark(f"{prefix}nodeFit", "always on: a pod leaves only for a node that fits it")
-        return section
-
-    def _protections(self, path: str, evictor: converting.Mapping) -> set[str]:
-        """The keys of old that are set, by themselves or under `podProtections`."""
-        given = self.mapping(evictor.get("podProtections"), f"{path}.podProtections")
-        found = {key for key in _PROTECTIONS.values() if evictor.get(key)}
-        for key in ("defaultDisabled", "extraEnabled"):
-            names = given.get(key)
-            for name in names if isinstance(names, list) else ():
-                if name in _PROTECTIONS:
-                    found.add(_PROTECTIONS[str(name)])
-                else:
-                    self.remark(f"{path}.podProtections.{key}", f"no equal: {units.quoted(name)}; it is left out")
-        return found
-
-    def _storage_classes(self, path: str, evictor: converting.Mapping) -> list[str]:
-        at = f"{path}.podProtections.config.PodsWithPVC"
-        protections = self.mapping(evictor.get("podProtections"), f"{path}.podProtections")
-        config = self.mapping(protections.get("config"), f"{path}.podProtections.config")
-        claims = self.mapping(config.get("PodsWithPVC"), at)
-        entries = self.entries(claims.get("protectedStorageClasses"), f"{at}.protectedStorageClasses", "name")
-        return [str(entry["name"]) for _, entry in entries if entry.get("name")]
-
-    def _selectors(self, path: str, evictor: converting.Mapping) -> _Section:
-        section: _Section = {}
-        if evictor.get("labelSelector"):
-            section["labelSelector"] = self.mapping(evictor["labelSelector"], f"{path}.labelSelector")
-        selector = self.mapping(evictor.get("namespaceLabelSelector"), f"{path}.namespaceLabelSelector")
-        if selector:
-            inverted = _inverted(selector)
-            if inverted is None:
-                self.remark(
-                    f"{path}.namespaceLabelSelector",
-                    "left out: descheduler's selects namespaces whose pods may leave, protect.namespaceSelector those "
-                    "whose pods stay, and more than one condition cannot be turned round",
-                )
-            else:
-                section["namespaceSelector"] = {"matchExpressions": [inverted]}
-        return section
-
-    def _floors(self, path: str, evictor: converting.Mapping) -> _Section:
-        section: _Section = {}
-        threshold = self.mapping(evictor.get("priorityThreshold"), f"{path}.priorityThreshold")
-        name, value = threshold.get("name"), threshold.get("value")
-        if name and name not in _CLASSES:
-            self.remark(f"{path}.priorityThreshold.name", "left out: protect.priorityAtLeast takes the class's number")
-        elif name or value is not None:
-            section["priorityAtLeast"] = _CLASSES[str(name)] if name else value
-        replicas = self.value(path, evictor, "minReplicas", _whole, absent=None)
-        if replicas:
-            section["minReplicas"] = int(replicas)
-        age_seconds = self.value(path, evictor, "minPodAge", units.duration_seconds, absent=None)
-        if age_seconds:
-            section["minPodAge"] = units.duration_text(age_seconds)
-        return section
 
 
 def _inverted(selector: converting.Mapping) -> _Section | None:

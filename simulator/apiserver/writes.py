@@ -53,8 +53,7 @@ class Writer:
         change = merge_patch.patch(body)
         with self._state.lock:
             shelf, old = self._existing(kind, name, namespace)
-            own = merge_patch.merged(old.body, change)
-            self._updated(shelf, old, own, subresource=subresource, dry_run=dry_run)
+            self._updated(shelf, old, merge_patch.merged(old.body, change), subresource=subresource, dry_run=dry_run)
 
     def replace(
         self,

@@ -39,18 +39,14 @@ LONG_CLASSES: Final = {
     "descheduler.service.Service": 298,
     "extender.http.fast_path.FastPath": 222,
     "extender.http.gunicorn_worker.Worker": 297,
-    "extender.service.Service": 207,
     "extender.state.placements.PlacementTable": 319,
-    "kube.api.pods.Pod": 202,
     "kube.cache.reflector.Reflector": 233,
-    "policy.imports.low_node_utilization._Reading": 211,
-    "simulator.apiserver.writes.Writer": 201,
     "simulator.world.world.World": 270,
 }
 MOST_POSITIONAL: Final = 4
 INHERITED: Final = frozenset(("promql/http/proxied_transport.py send",))  # signatures of a library's class
 # How many breaches of a law there are still: a figure only falls.
-BANNED_VARIABLES: Final = 626
+BANNED_VARIABLES: Final = 625
 PARTICIPLE: Final = re.compile(r"([a-z]ed|Held|Read|Told|Known|Sent|Taken|Begun|Made|Seen|Said|Shown|Given)$")
 # Participles that name an error or a standard's word.
 ERRORS: Final = frozenset(
