@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-# The folders and files that users get; CHANGELOG.md, decisions and lab keep the numbers of their time.
+# The folders and files that users get; CHANGELOG.md, decisions and results keep the numbers of their time.
 SHIPPED: Final = (
     *("runtime/version.py", "Dockerfile", "docker-compose.yml", "README.md", "deploy"),
     *("docs/how-to", "docs/reference", "docs/runbooks", "docs/start", "docs/why"),

@@ -1,4 +1,4 @@
-"""The pages' prose: user pages name no file of the code, dates stand in docs/lab alone, lines wrap at 120 characters.
+"""The pages' prose: user pages name no file of the code, dates stand in docs/results alone, lines wrap at 120 letters.
 
 docs/contributing.md, "Laws of words", has the rules. `prose` reads a page line by line without code blocks, HTML
 comments and link definitions; each rule is a function from a page's text to its breaches, `LINE: TEXT`.
@@ -15,7 +15,7 @@ from tests import pages
 DOCS: Final = pages.ROOT / "docs"
 WIDTH: Final = 120
 FOR_USERS: Final = ("start", "how-to", "reference", "runbooks")
-DATED: Final = ("lab", "decisions")
+DATED: Final = ("results", "decisions")
 TESTS_COLUMN: Final = "reference/security.md"  # its tables name the test that holds each line: it is asked for
 SOURCES: Final = {
     path.relative_to(pages.ROOT).with_suffix("").as_posix().replace("/", "."): path.read_text(encoding="utf-8")
@@ -140,7 +140,7 @@ def test_a_page_for_users_names_no_file_of_the_code() -> None:
 def test_a_page_has_no_dates() -> None:
     texts = {_prose(page): page.read_text(encoding="utf-8") for page in pages.PAGES if not _in(page, DATED)}
     breaches = {page: found for page, text in texts.items() if (found := dates(text))}
-    assert not breaches, "measurements with their dates belong into docs/lab"
+    assert not breaches, "measurements with their dates belong into docs/results"
 
 
 def test_prose_wraps() -> None:
