@@ -5,7 +5,7 @@ kept connection per extender, the two take turns round by round. "prioritize" as
 as kube-scheduler does; "prioritize cold" about another pod and names in an order never seen before; "again" is about a
 pod that was placed by the answer before, as after a failed binding. "filter after a pause" is the first request of a
 round: the other contestant's turn has emptied the processors' caches. One request in fifty is one of these, and counted
-with the others they are the p99 of filter; the row has no budget (docs/decisions/0051). The winner of each is assumed,
+with the others they are the p99 of filter; the row has no budget (docs/decisions/0011). The winner of each is assumed,
 as in life, because the extender's own watch has the pod without a node. Times run from the call to the last byte of the
 answer; what the client's own JSON decoding adds is the same for both.
 

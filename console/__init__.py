@@ -2,5 +2,6 @@
 
 `cli.console` wires it. `polling` asks the services through `sources` and writes what they answer to a `board`;
 `stream` sends each change to every browser; `app` serves the page and answers questions about one pod or node;
-`access` says who may ask. It reads only: there is no route that changes a cluster.
+`access` says who may ask. It reads only: there is no route that changes a cluster, and in a cluster it has no rights,
+because a browser can reach it. Events are sent by the server, and scripts need no build step: the page works offline.
 """

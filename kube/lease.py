@@ -6,7 +6,7 @@ never elects. docs/decisions/0002-lease-election.md says why this is not the off
 Never two leaders: a replica calls itself leader only until `renew_seconds` after the moment we *sent* the last renewal
 that succeeded, by its own monotonic clock, while others wait `lease_seconds` (longer) after they *saw* it. Writes carry
 the resourceVersion that was read, so that of two who try at once one gets a Conflict. A Lease that was deleted is
-created again at once by its holder only; others wait as long as for one that is not renewed (docs/decisions/0027).
+created again at once by its holder only; others wait as long as for one that is not renewed.
 Times on the Lease are for people; no decision reads another's clock, and one that no clock can show (the year 0) is as
 good as none.
 """

@@ -2,8 +2,9 @@
 
 `ops_blueprint` gives a Flask application /livez, /readyz, /healthz, /metrics, /configz and /version, and a deliberate
 JSON body for every 404, 405 and the like. `serve` runs an application on a background thread for annotator and
-descheduler; the extender runs its own under gunicorn. Nothing here knows what is checked or measured: services pass
-that in.
+descheduler: a few short requests a minute, and under gunicorn the loop that does the work would be in a forked worker.
+The extender, for which kube-scheduler waits, runs its own under gunicorn. Nothing here knows what is checked or
+measured: services pass that in.
 """
 
 import contextlib

@@ -2,8 +2,9 @@
 pod.
 
 `service.py` calls `Evictor.carry_out` with the plan of the run. The three modes take the same way and differ in the
-one call: Observe makes none, DryRun sends dryRun=All (budgets and admission are really asked), Enforce evicts. What
-the apiserver answers is final; `eviction.api_results` has the rule for each status.
+one call: Observe makes none, DryRun sends dryRun=All (budgets and admission are really asked), Enforce evicts. The hint
+comes first, because kube-scheduler asks the extender about the replacement within milliseconds of an eviction. What the
+apiserver answers is final; `eviction.api_results` has the rule for each status.
 """
 
 import collections.abc

@@ -6,7 +6,8 @@ a new one in its place that knows it. Everything else that goes wrong (no space,
 `LedgerError` and leaves the file where it is.
 
 Replicas open one file together: the one that checks, migrates or replaces it holds a lock on `<ledger>.lock` from the
-first look to the last step (docs/decisions/0028). The kernel frees the lock of a process that dies.
+first look to the last step, because SQLite's own locks belong to the file that is being replaced. It has no time-out:
+a check of 220 MB takes seconds. The kernel frees the lock of a process that dies.
 """
 
 import collections.abc

@@ -1,8 +1,9 @@
 """Shadow mode's comparison: the verdicts on a pod that kube-scheduler was not told, and the node that it chose itself.
 
 `http.app` remembers the verdicts of the last answer about a pod, `service` reports each binding of the Pod watch, and
-the node of the binding is counted by its verdict (`metrics.SHADOW_VERDICTS`). An answer's bookkeeping may be later than
-the binding that follows it (`http.deferred`), so bindings are remembered for a while, too.
+the node of the binding is counted by its verdict (`metrics.SHADOW_VERDICTS`): the sum of kube-scheduler's own scores is
+not known, so nothing says which node would have won. An answer's bookkeeping may be later than the binding that follows
+it (`http.deferred`), so bindings are remembered for a while, too.
 
 A pod has a byte for each node of the cluster. What never binds is forgotten after KEPT_SECONDS, or when LIMIT_BYTES are
 reached, the oldest first: requests may name pods that do not exist.

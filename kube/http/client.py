@@ -32,7 +32,7 @@ WATCH_END_SECONDS = 5.0  # a watch that is silent for so long past its end is de
 DRY_RUN: Query = (("dryRun", "All"),)
 MANAGER: Query = (("fieldManager", "evenload"),)
 MERGE_PATCH = "application/merge-patch+json"
-EVICTED_BY = {"evenload.io/evicted-by": "descheduler"}  # by it deploy/guard takes an Eviction up (decision 0029)
+EVICTED_BY = {"evenload.io/evicted-by": "descheduler"}  # by it deploy/guard takes an Eviction up
 
 
 class Place(NamedTuple):

@@ -4,7 +4,7 @@ Each sync the annotator digests the annotations it believes in and puts the dige
 compares its own view bucket by bucket (`EffectiveTimes`) and so renews the readings of quiet nodes.
 `policy.contract.freshness` judges the result. Node names fall into 256 buckets by the first byte of their SHA-256, so
 one node in flight keeps only its bucket from matching. Nodes whose patch failed are named in the heartbeat and left out
-of it on both sides: only their own readings age (docs/decisions/0005-heartbeat-except.md).
+of it on both sides: only their own readings age, and not the others of their bucket, about twenty of 5,000 nodes.
 """
 
 import collections.abc

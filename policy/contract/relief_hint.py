@@ -1,7 +1,8 @@
 """The relief hint: "this node was just relieved of these workloads, do not put them back", as a Node annotation.
 
-The descheduler writes it after an eviction; the extender rejects the node for pods of those workloads while `rejects`
-says so. A malformed hint is ignored: a hint is never worth a wrong refusal.
+The descheduler writes it before an eviction, with a time for each workload, so that later evictions do not prolong
+what earlier ones left; the extender rejects the node for pods of those workloads while `rejects` says so. A malformed
+hint is ignored: a hint is never worth a wrong refusal.
 """
 
 import collections.abc

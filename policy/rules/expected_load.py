@@ -18,7 +18,7 @@ from policy.schema import load_policy
 Floats = npt.NDArray[np.float64]
 
 OWNERS_MEAN: Final = "owner's mean"
-# Replicas that idle say nothing of what their like will use with work to do (docs/decisions/0019-owners-mean-floor.md).
+# Replicas that idle say nothing of what their like will use with work to do (docs/decisions/0004-owners-mean-usage.md).
 OWNERS_MEAN_FLOOR: Final = 0.5
 FLOOR: Final = f"{OWNERS_MEAN_FLOOR:.0%} of the request, over an owner's mean of less"
 REQUEST_RATIO: Final = "request ratio"

@@ -33,7 +33,7 @@ from tests.contract.descheduler_site import HOT, LIMIT, NAMESPACE, NODES, REPLIC
 from tests.e2e import bodies, waiting
 
 pytestmark = pytest.mark.cluster
-DELETIONS = 5  # of the Lease; before decision 0027 each was a toss-up
+DELETIONS = 5  # of the Lease; while others created a deleted Lease at once each was a toss-up
 RUNS = 2  # so many more runs in which something must not happen
 
 
