@@ -1,5 +1,5 @@
 # One image, four commands: `evenload annotator | extender | descheduler`, and the command line for people.
-#   docker build -t evenload:0.1.0 .
+#   docker build -t evenload:0.2.0 .
 # The base is named by the digest that docker-library/repo-info lists for python:3.11-slim-trixie (3.11.15, 2026-08-05; an index
 # for amd64, arm64 and others). What pip installs is pinned by hashes, the build backend too. Any base with Python, pip, ca-certificates
 # and ldd will do: `make image` builds on Debian's own, without a registry.
@@ -23,7 +23,7 @@ FROM scratch
 ARG SOURCE_DATE_EPOCH
 LABEL org.opencontainers.image.title="Evenload" \
       org.opencontainers.image.description="Load-aware scheduling for Kubernetes: even by what nodes really use" \
-      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.version="0.2.0" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-trixie" \
       org.opencontainers.image.base.digest="sha256:90744cff8f32887f075c47d747a173ff333e9e98801667af93c357fa9f5e28ff"

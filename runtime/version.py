@@ -4,4 +4,4 @@ The wheel's metadata, /version, the user agent of both doors and the metrics tak
 pages repeat it: `python -m deploy.release version NUMBER` writes all of them, and a test compares them.
 """
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
