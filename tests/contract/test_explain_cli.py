@@ -134,9 +134,11 @@ def test_explain_tells_the_real_decision_node_by_node(world: World) -> None:
     assert rows[chosen]["allowed"]
     assert rows["node-1"]["raw_score"] > rows["node-2"]["raw_score"]
     for row in (rows["node-1"], rows["node-2"]):
-        assert min(sum(row["terms"][name] for name in mean) for mean in story["means"]) == pytest.approx(row["base"])
+        means = [sum(row["terms"][name] for name in mean) for mean in story["means"]]
+        assert min(means) == pytest.approx(row["own_base"])
         assert row["incoming"]["cpu_avg_5m"] == pytest.approx(0.7 * 500 / 8000)  # a node of 8 cores
         assert row["raw_score"] == pytest.approx(row["base"] - row["penalty"])
+    assert rows["node-1"]["base"] == 10.0 > rows["node-2"]["base"], "stretched"
     shown = world.run("explain", "pod", "explained")
     assert "rejected: cpu_avg_5m 90.0% > 65%" in shown.stdout
 

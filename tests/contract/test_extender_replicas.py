@@ -33,6 +33,7 @@ apiVersion: evenload.io/v1alpha1
 kind: LoadPolicy
 sync: {staleAfter: 1h}
 hotSpots: [{window: 30m, pods: 2, penalty: 3.5}]
+score: {spread: none}
 """
 OTHER_POLICY = POLICY + "filter: {thresholds: {cpu_avg_5m: 0.3}}\n"
 POD = {"metadata": {"name": "asked", "namespace": "default", "uid": "asked"}, "spec": {"containers": [{"name": "c"}]}}

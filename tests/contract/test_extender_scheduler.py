@@ -95,7 +95,7 @@ def test_the_coolest_node_is_preferred(world: World, prefix: str) -> None:
         values = dict.fromkeys(METRICS, 0.6)
         text = load_annotation.encode(load_annotation.Reading(clock.WallClock().now(), values))
         world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {load_annotation.KEY: text}}})
-    waiting.eventually(lambda: {row["score"] for row in world.nodes()} == {9, 4}, 90, "scores 9 and 4", world.nodes)
+    waiting.eventually(lambda: {row["score"] for row in world.nodes()} == {10, 0}, 90, "scores 10 and 0", world.nodes)
     world.create(prefix, 1)
     assert world.placed(prefix, 1) == {"node-0": 1}
 

@@ -37,6 +37,7 @@ def running(fleet: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
         metrics=[*policies.METRICS, EXTRA],
         filter__thresholds={"memory_avg_5m": 0.65, NAME: 0.6},
         score__weights={NAME: 1},
+        score__spread="none",
     )
     with lent(fleet), stack.started_on(fleet, write) as started:
         for name in (IDLE, OTHER):
