@@ -7,12 +7,10 @@ becomes readings (`promql.readings`), so that they can be counted by reason inst
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-
-DEFAULT_TIMEOUT_SECONDS: Final = 10.0  # of one query, unless an option says otherwise
 
 
 class Sample(NamedTuple):

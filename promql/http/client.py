@@ -23,7 +23,7 @@ from prometheus_api_client import prometheus_connect
 from urllib3.util import retry
 
 from promql import door, errors
-from promql.http import credentials, json_decoding, proxied_transport, response_limits
+from promql.http import DEFAULT_TIMEOUT_SECONDS, credentials, json_decoding, proxied_transport, response_limits
 from runtime import clock as clocks
 
 _LIBRARY_COMPLAINTS = (library_errors.PrometheusApiClientException, ValueError, KeyError, TypeError)
@@ -194,7 +194,7 @@ class Client:
 def connect(
     url: str,
     *,
-    timeout_seconds: float = door.DEFAULT_TIMEOUT_SECONDS,
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     token_file: Path | None = None,
     username: str | None = None,
     password_file: Path | None = None,

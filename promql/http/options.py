@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from promql import door, errors
+from promql import errors
+from promql.http import DEFAULT_TIMEOUT_SECONDS
 from promql.queries import identity
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class Connection:
     """How to speak to Prometheus; the files are read at every request or handshake, not here."""
 
-    prometheus_timeout_seconds: float = door.DEFAULT_TIMEOUT_SECONDS
+    prometheus_timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     prometheus_token_file: Path | None = None
     prometheus_user: str | None = None
     prometheus_password_file: Path | None = None
@@ -97,7 +98,7 @@ def _of_connection() -> list[Callable[..., Any]]:
             "--prometheus-timeout",
             "prometheus_timeout_seconds",
             type=seconds,
-            default=door.DEFAULT_TIMEOUT_SECONDS,
+            default=DEFAULT_TIMEOUT_SECONDS,
             show_default=True,
             metavar="SECONDS",
             help="Longest wait for one answer.",
