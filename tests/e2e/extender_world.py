@@ -24,7 +24,7 @@ METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_ma
 POLICY = """
 apiVersion: evenload.io/v1alpha1
 kind: LoadPolicy
-sync: {staleAfter: 1h}  # over what the slowest test takes: nobody renews the readings here
+sync: {staleAfter: 1h}  # longer than the slowest test: no annotator renews these readings
 """
 PENDING = POLICY + "filter: {whenAllRejected: pending}\n"
 
@@ -73,7 +73,7 @@ class World:
         return all(rows[k.replace("_", "-")]["values"].get("cpu_avg_5m") == ratio for k, ratio in cpu_ratio.items())
 
     def _counts_nothing(self) -> bool:
-        """Whether no placement counts in any window, of another test's pods or assumed."""
+        """Returns True when no placement of an earlier test counts in any window."""
         return not any(count for row in self.nodes() for count in row["hot"].values())
 
     def counted(self, window: str) -> collections.Counter[str]:
@@ -100,7 +100,7 @@ class World:
             self.door.create(kinds.PODS, {"metadata": {"name": f"{prefix}-{at}"}, "spec": spec}, namespace="default")
 
     def admits(self, priority_class: str) -> bool:
-        """Whether the apiserver would take a pod of a priority class: its admission learns of a new one by a watch."""
+        """Returns True when the apiserver's admission knows a priority class, which it learns by a watch."""
         spec = {"containers": [{"name": "main", "image": "pause"}], "priorityClassName": priority_class}
         try:
             self.door.create(

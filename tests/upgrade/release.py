@@ -15,7 +15,7 @@ from cluster import cache
 from tests.contract import helm_client, test_helm, test_kustomize
 from tests.contract.helm_client import Document, Helm
 
-VERSIONS: Final = ("0.1.0", "0.2.0")  # today's chart says 0.1.0 until a release, and an upgrade would change no label
+VERSIONS: Final = ("0.1.0", "0.2.0")  # given to both charts, so that an upgrade always changes the labels
 LEAST_AGE: Final = 'duration("5m")'  # of pods by the guard; those of a run of minutes are younger
 WHERE: Final = f"--namespace={test_kustomize.NAMESPACE}"
 WAIT: Final = ("--wait", "--timeout=300s")
