@@ -2,7 +2,7 @@
 #   docker build -t evenload:0.2.0 .
 # The base is named by the digest that docker-library/repo-info lists for python:3.11-slim-trixie (3.11.15, 2026-08-05; an index
 # for amd64, arm64 and others). What pip installs is pinned by hashes, the build backend too. Any base with Python, pip, ca-certificates
-# and ldd will do: `make image` builds on Debian's own, without a registry.
+# and ldd will do: `make -C lab image` builds on Debian's own, without a registry.
 FROM docker.io/library/python:3.11-slim-trixie@sha256:90744cff8f32887f075c47d747a173ff333e9e98801667af93c357fa9f5e28ff AS build
 WORKDIR /src
 COPY requirements.txt requirements-build.txt ./

@@ -1,4 +1,4 @@
-"""Fixtures that files of tests share: real control planes, built and started by cluster/ on first use.
+"""Fixtures that files of tests share: real control planes, built and started by lab/cluster/ on first use.
 
 Most contract suites ask for `control_plane`, most end-to-end suites for `six_nodes`; unit tests ask for none. Suites
 that change the shape of the cluster (other nodes, a stopped component) start one of their own.
@@ -17,9 +17,9 @@ import pathlib
 import pytest
 import xdist.scheduler
 
-import cluster
-from cluster import processes
 from kube.door import KubeDoor
+from lab import cluster
+from lab.cluster import processes
 from tests import patience, shared, starting
 from tests.e2e import extender_world
 from tests.e2e.extender_world import World

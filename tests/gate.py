@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 from urllib import parse
 
-import cluster
+from lab import cluster
 
 _PIECE_BYTES: Final = 65536
 _NOT_FORWARDED: Final = ("transfer-encoding", "content-length", "connection", "keep-alive")

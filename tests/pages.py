@@ -30,14 +30,13 @@ ROOT: Final = pathlib.Path(__file__).parents[1]
 PACKAGES: Final = (
     *(
         "annotator",
-        "bench",
         "cli",
-        "cluster",
         "console",
         "descheduler",
         "extender",
         "kube",
         "kube_scheduler",
+        "lab",
         "policy",
         "promql",
         "runtime",

@@ -3,7 +3,7 @@
 The suites start hundreds of services and commands, and an interpreter takes most of a second of processor time to
 import them. So each worker has one process (multiprocessing's fork server) that did, and a start is a fork of it: the
 command's own `__main__`, with its arguments, environment, directory and output. How long a start takes, its memory and
-its command line are measured and tested with interpreters of their own (bench/, the image, `make run`).
+its command line are measured and tested with interpreters of their own (lab/bench/, the image, `make run`).
 """
 
 import atexit
@@ -23,14 +23,14 @@ from multiprocessing import reduction
 from multiprocessing.context import ForkServerContext
 from typing import IO, Final, NamedTuple
 
-from cluster import processes
+from lab.cluster import processes
 
 ROOT: Final = pathlib.Path(__file__).parents[1]
 # The commands import the rest when they know that they need it.
 PRELOADED: Final = (
     "annotator.__main__",
     "cli.__main__",
-    "cluster.exporter",
+    "lab.cluster.exporter",
     "descheduler.__main__",
     "descheduler.wiring",
     "extender.__main__",
@@ -40,7 +40,7 @@ PRELOADED: Final = (
     "structlog",
     "tests.starting",
 )
-EXPORTER: Final = [sys.executable, "-m", "cluster.exporter"]
+EXPORTER: Final = [sys.executable, "-m", "lab.cluster.exporter"]
 
 
 def context() -> ForkServerContext:

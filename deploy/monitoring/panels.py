@@ -1,6 +1,6 @@
 """The panels of dashboard.json as Grafana shows them: variables replaced, a repeated panel once for each value.
 
-Contract tests send these queries to a real Prometheus, and `deploy.monitoring.picture` draws the answers. Places are in
+Contract tests send these queries to a real Prometheus, and `lab.pictures.dashboard` draws the answers. Places are in
 Grafana's units: columns of 24 across, rows of about 38 pixels down.
 """
 

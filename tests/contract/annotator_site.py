@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import yaml
 
-import cluster
-from cluster.demo import permissions
+from lab import cluster
+from lab.cluster.demo import permissions
 from policy.contract import freshness, heartbeat, load_annotation
 from runtime import clock
 from tests import gate, starting

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from deploy.image import archive, container, engine
+from lab.image import archive, container, engine
 from tests.e2e import waiting
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 import yaml
 
-import cluster
-from cluster.demo import permissions
 from descheduler.ledger.rows import DONE
 from descheduler.wiring import LEASE
 from kube import config, errors, kinds
 from kube.cache import reflector
 from kube.door import KubeDoor
 from kube.objects import Pod
+from lab import cluster
+from lab.cluster.demo import permissions
 from runtime import clock
 from tests import gate, starting
 from tests.contract import shifted

@@ -7,8 +7,8 @@ import contextlib
 import pathlib
 from collections.abc import Iterator
 
-import cluster
-from cluster.demo import permissions
+from lab import cluster
+from lab.cluster.demo import permissions
 from tests import shared
 from tests.contract import metrics_server_site
 from tests.contract.metrics_server_site import Site

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from cluster import programs
+from lab.cluster import programs
 
 ROOT = pathlib.Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "evenload"

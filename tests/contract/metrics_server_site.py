@@ -2,9 +2,9 @@
 
 `tests/contract/test_metrics_server.py` lets the annotator read it, `tests/e2e/test_without_prometheus.py` all services.
 The apiserver reaches the server through an APIService, a Service and an EndpointSlice, as in a cluster. With
-EVENLOAD_METRICS_SERVER=real (`make metrics-server`) that is the real metrics-server, which takes minutes to compile;
-else a stand-in, which answers as it does and passes the same tests. Each kubelet serves `/metrics/resource` by TLS at a
-loopback address that its Node has as ExternalIP.
+EVENLOAD_METRICS_SERVER=real (`make -C lab metrics-server`) that is the real metrics-server, which takes minutes to
+compile; else a stand-in, which answers as it does and passes the same tests. Each kubelet serves `/metrics/resource` by
+TLS at a loopback address that its Node has as ExternalIP.
 """
 
 import collections.abc
@@ -25,9 +25,9 @@ import typing
 
 import yaml
 
-import cluster
-from cluster import ports, programs
-from cluster.demo import permissions
+from lab import cluster
+from lab.cluster import ports, programs
+from lab.cluster.demo import permissions
 from runtime import certificates, clock
 from tests.e2e import waiting
 

@@ -1,7 +1,7 @@
 """The pods of a cluster as containers of this machine: what a kubelet does with them that the fake one does not.
 
 The container of a pod gets its command, environment, user and volumes from the pod's own spec, and runs in the image of
-this tree as `deploy.image.container` runs it. The network is the host's: addresses of pods are put on the loopback
+this tree as `lab.image.container` runs it. The network is the host's: addresses of pods are put on the loopback
 interface, and `--listen=:PORT` is given the pod's, so that the apiserver reaches each pod where it looks for it. There
 is no DNS; /etc/hosts has the names in `Kubelet.hosts`.
 """
@@ -14,8 +14,8 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any, Final
 
-import cluster
-from deploy.image import archive, container
+from lab import cluster
+from lab.image import archive, container
 
 TOKEN_SECONDS: Final = 7200
 WITHOUT_VOLUME: Final = "/tmp"  # noqa: S108 - `container` gives it to every command, a kubelet does not

@@ -1,4 +1,4 @@
-"""One life of a small cluster told twice: to cluster/'s load exporter, page by page, and to the simulator's book.
+"""One life of a small cluster told twice: to lab/cluster/'s load exporter, page by page, and to the simulator's book.
 
 `tests/contract/test_prometheus_door.py` back-fills the pages into a real Prometheus and asks it what it asks the
 simulated one. Pods come and go inside steps and inside windows, one node wants more than it has, two nodes are young.
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cluster import exporter_fleet, exporter_text
+from lab.cluster import exporter_fleet, exporter_text
 from promql import door
 from promql.queries import node_queries, pod_queries
 from simulator import contention, scenario

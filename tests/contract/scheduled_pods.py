@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import cluster
+from lab import cluster
 
 ZONE = "topology.kubernetes.io/zone"
 SIZES = (("2", "4Gi"), ("4", "16Gi"), ("8", "16Gi"), ("8", "32Gi"), ("16", "64Gi"), ("3", "24Gi"))

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from cluster import binaries
+from lab.cluster import binaries
 
 pytestmark = pytest.mark.cluster
 MONITORING = pathlib.Path(__file__).parents[2] / "deploy" / "monitoring"

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import cluster
-from cluster.demo import permissions
+from lab import cluster
+from lab.cluster.demo import permissions
 from policy.contract import load_annotation
 from promql.http import circuit_breaker, client
 from promql.queries import node_queries

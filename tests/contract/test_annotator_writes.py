@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-import cluster
-from cluster.demo import permissions
+from lab import cluster
+from lab.cluster.demo import permissions
 from policy.contract import heartbeat, load_annotation, owner_usage
 from tests.e2e import bodies, policies, services, waiting
 

@@ -21,8 +21,8 @@ import pytest
 import requests
 import yaml
 
-import cluster
-from cluster import state
+from lab import cluster
+from lab.cluster import state
 from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
@@ -311,9 +311,9 @@ def test_of_two_clusters_one_ends_alone(hundred: cluster.Cluster) -> None:
 
 
 def command(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """`python -m cluster WORDS`, which ends with that exit code."""
+    """`python -m lab.cluster WORDS`, which ends with that exit code."""
     ended = subprocess.run(
-        [sys.executable, "-m", "cluster", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "lab.cluster", *words], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert ended.returncode == code, ended.stderr
     return ended

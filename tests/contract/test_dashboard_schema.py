@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cluster import programs
+from lab.cluster import programs
 
 pytestmark = pytest.mark.cluster
 READER = pathlib.Path(__file__).parents[1] / "grafana"

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 ROOT = pathlib.Path(__file__).parents[2]
 SMALL = ["--nodes", "3", "--span", "8", "--settle", "6", "-o", "json"]
 _NEVER = threading.Event()
-# Queries of the dashboard without a number after a small run, with the reason; `make pictures` draws a long one.
+# Queries of the dashboard without a number after a small run, with the reason; `make -C lab pictures` draws a long one.
 _NO_EVICTION = "a small run may end before an eviction"
 _ALL_WELL = "a label appears with the first failure"
 MAY_BE_SILENT = {
@@ -54,7 +54,7 @@ MAY_BE_SILENT = {
 @contextlib.contextmanager
 def demo(tmp_path: pathlib.Path, *arguments: str) -> collections.abc.Iterator[subprocess.Popen[str]]:
     """The demo as a process of its own, with a temporary folder of its own; it ends with the body, whatever happens."""
-    command = [sys.executable, "-m", "cluster.demo", *arguments]
+    command = [sys.executable, "-m", "lab.cluster.demo", *arguments]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -125,7 +125,7 @@ def kept_demo(tmp_path_factory: pytest.TempPathFactory) -> collections.abc.Itera
         assert [words for words in left_running(scratch) if str(kept) not in words] == [], "of the first cluster"
         yield KeptDemo(table, progress, kept / "kubeconfig", prometheus_url(progress))
     finally:
-        down = [sys.executable, "-m", "cluster", "down", "--directory", directory]
+        down = [sys.executable, "-m", "lab.cluster", "down", "--directory", directory]
         subprocess.run(down, cwd=ROOT, check=True, capture_output=True, timeout=300)
     assert left_running(scratch) == []
 

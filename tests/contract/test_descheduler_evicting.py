@@ -14,9 +14,6 @@ from typing import Any
 
 import pytest
 
-import cluster
-from cluster import api as cluster_api
-from cluster.demo import permissions
 from descheduler.eviction import followup
 from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher
 from descheduler.eviction.evictor import EvictionOutcome, Evictor, ExecutionContext
@@ -36,6 +33,9 @@ from descheduler.snapshot.workloads import Workload
 from descheduler.sources.prometheus import PrometheusUsage
 from kube import errors, events, kinds, lease, objects
 from kube.door import KubeDoor, ScalesDoor
+from lab import cluster
+from lab.cluster import api as cluster_api
+from lab.cluster.demo import permissions
 from policy.contract import relief_hint
 from policy.schema import load_policy
 from promql.errors import PromqlError

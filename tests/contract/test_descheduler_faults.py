@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from cluster.demo import permissions
 from descheduler.eviction import followup
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import DONE, Query
 from descheduler.planning.protections import PROTECTED_LABEL
 from descheduler.wiring import LEASE
 from kube import errors, kinds
+from lab.cluster.demo import permissions
 from promql.errors import PromqlError
 from promql.http import client
 from runtime import clock

@@ -19,14 +19,14 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-import cluster
-from cluster.demo import permissions
 from descheduler.eviction import followup
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import DONE, OPEN, Query, Row
 from kube import kinds
 from kube.door import KubeDoor
 from kube.objects import Pod
+from lab import cluster
+from lab.cluster.demo import permissions
 from policy.contract import relief_hint
 from runtime.clock import WallClock
 from tests import patience, starting

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from cluster import api as cluster_api
-from cluster.demo import permissions
 from descheduler.eviction import followup
 from kube import config, errors, kinds
 from kube.door import EvictionAnswer
 from kube.objects import Pod
+from lab.cluster import api as cluster_api
+from lab.cluster.demo import permissions
 from tests.contract import descheduler_site, webhook
 from tests.contract.descheduler_site import HOT, LIMIT, NAMESPACE, Site, Watcher
 from tests.contract.webhook import Webhook

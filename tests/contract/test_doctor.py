@@ -16,10 +16,10 @@ import click.testing
 import pytest
 
 import cli.__main__
-import cluster
 from cli.doctor import services
-from cluster.demo import permissions
 from kube import kinds
+from lab import cluster
+from lab.cluster.demo import permissions
 from tests.contract import test_guard
 from tests.e2e import bodies, policies, stack, waiting
 from tests.e2e.lent import lent

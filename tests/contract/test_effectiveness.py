@@ -13,8 +13,8 @@ import click.testing
 import pytest
 
 import cli.__main__
-import cluster
 from kube import kinds
+from lab import cluster
 from promql.http import client
 from runtime import clock
 from tests.e2e import policies, stack, waiting

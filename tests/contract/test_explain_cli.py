@@ -18,10 +18,10 @@ import yaml
 from playwright import sync_api
 
 import cli.__main__
-import cluster
-from cluster import ports
 from kube import config, kinds
 from kube.http import client
+from lab import cluster
+from lab.cluster import ports
 from policy.contract import load_annotation
 from runtime import clock
 from tests.browser import chromium

@@ -20,7 +20,7 @@ import click.testing
 import pytest
 
 from cli import certs
-from cluster import ports
+from lab.cluster import ports
 from runtime import certificates, clock
 from tests import kubeconfigs, starting
 from tests.e2e import waiting

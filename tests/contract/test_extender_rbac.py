@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-import cluster
-from cluster import containers
-from cluster.demo import permissions
+from lab import cluster
+from lab.cluster import containers
+from lab.cluster.demo import permissions
 from policy.contract import heartbeat, load_annotation, owner_usage
 from runtime import clock
 from tests.e2e import services, waiting

@@ -15,8 +15,8 @@ from urllib import parse
 import pytest
 import yaml
 
-import cluster
 from kube.cache import watch_status
+from lab import cluster
 from policy.contract import heartbeat, load_annotation
 from runtime import clock, reloading
 from tests import forwarding

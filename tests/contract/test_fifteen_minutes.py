@@ -18,8 +18,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-import cluster
-from cluster import binaries
+from lab import cluster
+from lab.cluster import binaries
 from tests import forwarding, pages
 from tests.contract import built_image, helm_client, pod_containers, test_kustomize
 from tests.contract.built_image import Built

@@ -15,11 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-import cluster
 from annotator.publish import crane_keys
 from cli.doctor import findings
 from cli.doctor import guard as guard_check
-from cluster.demo import permissions
 from descheduler.eviction import api_results
 from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher
 from descheduler.eviction.evictor import EvictionOutcome, Evictor, ExecutionContext
@@ -30,6 +28,8 @@ from kube import errors, events, kinds, objects
 from kube.door import KubeDoor
 from kube.http import client, transport
 from kube.http.request import Request
+from lab import cluster
+from lab.cluster.demo import permissions
 from runtime import clock
 from tests import patience
 from tests.contract import test_descheduler_evicting as by_hand
@@ -418,7 +418,7 @@ def test_the_descheduler_gives_a_pod_no_other_size(
     if "pods/resize" in served:
         assert answer.startswith("403 "), answer
         assert OTHER_WRITE + ": UPDATE of pods/resize" in answer
-    else:  # an older Kubernetes, by `make compat`
+    else:  # an older Kubernetes, by `make -C lab compat`
         assert answer.startswith("404 "), answer
 
 

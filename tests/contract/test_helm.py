@@ -21,8 +21,8 @@ import pytest
 import yaml
 
 import cli.__main__
-from cluster import binaries
-from cluster.demo import permissions
+from lab.cluster import binaries
+from lab.cluster.demo import permissions
 from policy.loading import loader
 from runtime import version
 from tests import shared

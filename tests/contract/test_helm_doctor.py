@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-import cluster
-from cluster.demo import permissions
+from lab import cluster
+from lab.cluster.demo import permissions
 from tests import starting
 from tests.contract import helm_client, test_doctor, test_kustomize
 from tests.contract.helm_client import Document, Helm

@@ -11,8 +11,8 @@ import time
 import numpy as np
 import pytest
 
-import cluster
-from cluster import past
+from lab import cluster
+from lab.cluster import past
 from promql.http import client
 from simulator.contention import Load
 from simulator.history import reader, rebuilding

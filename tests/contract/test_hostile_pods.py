@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-import cluster
 from annotator.placements import hot_counts
 from descheduler.snapshot import interned_pods
 from kube import config, door, errors, kinds, objects
 from kube.pods import compact, pod_view
+from lab import cluster
 from tests.e2e import bodies, waiting
 
 pytestmark = pytest.mark.cluster

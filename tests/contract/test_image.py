@@ -1,6 +1,6 @@
 """The image of this tree, and what a process under runc can do in it; test_fifteen_minutes runs the services in it.
 
-`deploy.image` builds it from this tree on Debian's own Python, so no registry is asked. That needs root on Debian;
+`lab.image` builds it from this tree on Debian's own Python, so no registry is asked. That needs root on Debian;
 elsewhere the file is skipped with the reason, and in CI it fails.
 """
 
@@ -9,8 +9,8 @@ import pathlib
 
 import pytest
 
-from deploy.image import __main__ as make_image
-from deploy.image import archive, engine, provenance
+from lab.image import __main__ as make_image
+from lab.image import archive, engine, provenance
 from tests.contract import built_image
 from tests.contract.built_image import Built
 

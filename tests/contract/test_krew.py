@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cluster import binaries, programs
+from lab.cluster import binaries, programs
 from runtime import version
 from tests import shared
 from tests.contract import test_kustomize
@@ -38,7 +38,7 @@ def test_krew_installs_the_plugin_and_kubectl_runs_it(tmp_path: pathlib.Path) ->
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "EVENLOAD_PYTHON": sys.executable,
     }
-    done([sys.executable, "-m", "deploy.krew", str(tmp_path)], environment)
+    done([sys.executable, "-m", "lab.krew", str(tmp_path)], environment)
     (archive,) = tmp_path.glob("*.tar.gz")
     kubectl = str(binaries.find_or_build()["kubectl"])
     files = [f"--manifest={tmp_path / 'evenload.yaml'}", f"--archive={archive}"]

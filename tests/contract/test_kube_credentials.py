@@ -12,9 +12,9 @@ from urllib import parse
 import pytest
 import yaml
 
-import cluster
 from kube import config, errors, kinds
 from kube.http import client
+from lab import cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-import cluster
 from kube import config, door
+from lab import cluster
 from tests import door_suite
 from tests.e2e import waiting
 

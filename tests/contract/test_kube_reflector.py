@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
-import cluster
 from kube import config, errors, kinds, objects
 from kube.cache import reflector
 from kube.http import client
+from lab import cluster
 from runtime import clock
 from tests.e2e import waiting
 

@@ -21,10 +21,10 @@ import pytest
 import yaml
 
 import cli.__main__
-import cluster
-from cluster import binaries
-from cluster.demo import permissions
 from kube import config, errors
+from lab import cluster
+from lab.cluster import binaries
+from lab.cluster.demo import permissions
 from tests import shared
 from tests.e2e import services, waiting
 

@@ -8,7 +8,7 @@ import typing
 import pytest
 import requests
 
-import cluster
+from lab import cluster
 from promql import door
 from promql.http import client
 from promql.queries import node_queries, pod_queries

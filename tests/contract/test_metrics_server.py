@@ -1,6 +1,6 @@
 """The annotator over metrics-server, under its own account, with the rights that the component adds.
 
-`make metrics-server` runs this file with the real metrics-server, `make test` with the stand-in of
+`make -C lab metrics-server` runs this file with the real metrics-server, `make test` with the stand-in of
 `metrics_server_site`.
 """
 
@@ -13,9 +13,9 @@ import click.testing
 import pytest
 
 import cli.__main__
-from cluster.demo import permissions
 from kube import config, kinds
 from kube.objects import PodMetrics
+from lab.cluster.demo import permissions
 from policy.contract import load_annotation
 from tests.contract import four_kubelets, metrics_server_site
 from tests.contract.four_kubelets import SERVICES

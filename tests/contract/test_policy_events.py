@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import cluster
-from cluster.demo import permissions
 from kube import config, errors, events, kinds, objects
+from lab import cluster
+from lab.cluster.demo import permissions
 from runtime import reloading
 from tests.e2e import services, waiting
 from tests.e2e.lent import lent

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-import cluster
+from lab import cluster
 from promql import errors
 from promql.http import client
 from promql.queries import node_queries

@@ -10,8 +10,8 @@ import urllib.request
 import pytest
 import yaml
 
-import cluster
-from cluster import binaries
+from lab import cluster
+from lab.cluster import binaries
 from policy.contract import load_annotation
 from promql.http import client
 from promql.queries import node_queries, pod_queries, recording_rules

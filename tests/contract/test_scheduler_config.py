@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import cli.__main__
-from cluster import binaries
+from lab.cluster import binaries
 from runtime import certificates, clock
 
 pytestmark = pytest.mark.cluster

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-import cluster
 from descheduler.placement import planned_cluster
 from descheduler.placement.planned_cluster import PlannedCluster
 from descheduler.snapshot.snapshot import Snapshot
 from kube import config, errors, kinds, objects
+from lab import cluster
 from simulator.scheduling import extenders
 from simulator.scheduling.scheduler import Placement, Scheduler
 from tests.contract import opinionated, scheduled_pods

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-import cluster
-from cluster import api
 from kube import config, kinds
+from lab import cluster
+from lab.cluster import api
 from policy.contract import load_annotation
 from tests import starting
 from tests.e2e import policies, services, waiting

@@ -15,8 +15,8 @@ import pytest
 import requests
 import yaml
 
-import cluster
-from cluster import binaries, ports, processes
+from lab import cluster
+from lab.cluster import binaries, ports, processes
 from promql import errors, readings
 from promql.http import client, proxied_transport
 from promql.queries import identity, node_queries

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-import cluster
 from kube import config, errors, kinds, objects
+from lab import cluster
 from policy.contract import load_annotation
 from runtime import clock, reloading
 from tests.e2e import services, waiting

@@ -11,9 +11,9 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-import cluster
-from cluster import api as cluster_api
-from cluster.demo import permissions
+from lab import cluster
+from lab.cluster import api as cluster_api
+from lab.cluster.demo import permissions
 from policy.contract import heartbeat, load_annotation
 from tests.e2e import services, waiting
 

@@ -16,7 +16,7 @@ import subprocess
 import urllib.request
 from typing import IO
 
-from cluster import ports
+from lab.cluster import ports
 from tests import starting
 from tests.e2e import waiting
 

@@ -14,9 +14,9 @@ import types
 import typing
 import urllib.request
 
-import cluster
-from cluster.demo import permissions
 from kube import config, errors, kinds, objects
+from lab import cluster
+from lab.cluster.demo import permissions
 from runtime import reloading
 from tests.e2e import bodies, policies, services, waiting
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-import cluster
+from lab import cluster
 from tests import kubeconfigs, starting
 from tests.e2e import policies
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.chaos import __main__ as chaos
-from tests.chaos import faults
-from tests.chaos.site import Terms
+from lab.campaigns.chaos import __main__ as chaos
+from lab.campaigns.chaos import faults
+from lab.campaigns.chaos.site import Terms
 
 pytestmark = pytest.mark.cluster
 FAULTS = 60

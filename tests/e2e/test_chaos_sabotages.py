@@ -4,9 +4,9 @@ of services that do nothing, with which no other shows.
 
 import pytest
 
-from tests.chaos import __main__ as chaos
-from tests.chaos import sabotages
-from tests.chaos.site import Terms
+from lab.campaigns.chaos import __main__ as chaos
+from lab.campaigns.chaos import sabotages
+from lab.campaigns.chaos.site import Terms
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]  # beside other control planes all takes longer
 BUSY = Terms(defects=tuple(one for one in sabotages.SABOTAGES if one not in sabotages.SILENT), ready_seconds=3.0)

@@ -10,7 +10,7 @@ import functools
 
 import pytest
 
-import cluster
+from lab import cluster
 from tests.e2e import policies, stack, waiting
 from tests.e2e.lent import lent
 

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-import cluster
-from cluster import binaries, nodes
-from cluster.demo import permissions
+from lab import cluster
+from lab.cluster import binaries, nodes
+from lab.cluster.demo import permissions
 from tests import pages
 from tests.e2e import services, stack, waiting
 

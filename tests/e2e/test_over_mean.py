@@ -5,7 +5,7 @@ import functools
 
 import pytest
 
-import cluster
+from lab import cluster
 from tests.e2e import bodies, hot_nodes, policies, stack
 from tests.e2e.lent import lent
 

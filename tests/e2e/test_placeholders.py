@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 import cli.__main__
-from cluster.demo import permissions
 from kube import errors, kinds, objects
+from lab.cluster.demo import permissions
 from tests.e2e import bodies, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster

@@ -12,8 +12,8 @@ import typing
 
 import pytest
 
-import cluster
 from kube import kinds
+from lab import cluster
 from policy.contract import owner_usage
 from runtime import clock
 from tests.e2e import bodies, policies, stack, waiting

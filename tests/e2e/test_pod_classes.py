@@ -12,8 +12,8 @@ import click.testing
 import pytest
 
 import cli.__main__
-import cluster
 from kube import kinds
+from lab import cluster
 from runtime import exit_codes
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
 from tests.e2e.lent import lent

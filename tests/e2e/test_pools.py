@@ -12,8 +12,8 @@ import click.testing
 import pytest
 
 import cli.__main__
-import cluster
 from kube import objects
+from lab import cluster
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
 from tests.e2e.lent import lent
 

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 
 import pytest
 
-import cluster
 from cli.doctor import rights
-from cluster import api as cluster_api
-from cluster.demo import permissions
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query
 from kube import config, kinds
+from lab import cluster
+from lab.cluster import api as cluster_api
+from lab.cluster.demo import permissions
 from policy.contract import owner_usage
 from tests.contract import test_descheduler_evicting, test_doctor
 from tests.e2e import audited, bodies, policies, services, waiting

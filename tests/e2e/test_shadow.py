@@ -13,7 +13,7 @@ import click.testing
 import pytest
 
 import cli.__main__
-import cluster
+from lab import cluster
 from promql.http import client
 from tests.e2e import policies, stack, waiting
 from tests.e2e.lent import lent

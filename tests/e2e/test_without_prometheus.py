@@ -1,6 +1,6 @@
 """A hot node is relieved with metrics-server as the only source: no Prometheus runs, on a real control plane.
 
-`make metrics-server` runs this file with the real metrics-server, `make test` with the stand-in. Annotator and
+`make -C lab metrics-server` runs this file with the real metrics-server, `make test` with the stand-in. Annotator and
 descheduler have the rights that they ship with and those of the component.
 """
 
@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import pytest
 
-from cluster.demo import permissions
 from descheduler.ledger import rows
 from kube import config, errors, kinds
 from kube.objects import Pod
+from lab.cluster.demo import permissions
 from policy.contract import load_annotation
 from tests.contract import four_kubelets, metrics_server_site
 from tests.contract.test_metrics_server import METRICS

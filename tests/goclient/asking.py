@@ -10,7 +10,7 @@ import pathlib
 import subprocess
 from typing import NamedTuple
 
-from cluster import programs
+from lab.cluster import programs
 
 HERE = pathlib.Path(__file__).parent
 

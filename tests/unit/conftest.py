@@ -1,4 +1,4 @@
-"""Property tests take the same examples in every `make test`, and others, and more, in `make properties`.
+"""Property tests take the same examples in every `make test`, and others, and more, in `make -C lab properties`.
 
 A gate must say the same twice: an example that nobody has drawn before is for those who look for one, not for whoever
 lands a change that day. What is found is kept as an `@example`. No deadline, no limit on drawing: the machine is
@@ -20,7 +20,7 @@ hypothesis.settings.register_profile(
     print_blob=True,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
-hypothesis.settings.register_profile(  # of tests.mutants, for which any failure will do
+hypothesis.settings.register_profile(  # of lab.campaigns.mutants, for which any failure will do
     "unshrunk",
     hypothesis.settings.get_profile("evenload"),
     phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),

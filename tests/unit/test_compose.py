@@ -1,6 +1,6 @@
-"""docker-compose.yml runs what cluster/ runs, reads what is written for it, and gives our services no more than needed.
+"""docker-compose.yml runs what lab/cluster/ runs, reads what is written for it, and gives services no more than needed.
 
-No engine is here: the file is held to our code and to the tree. `make compose` runs it in one.
+No engine is here: the file is held to our code and to the tree. `make -C lab compose` runs it in one.
 """
 
 import importlib
@@ -13,7 +13,7 @@ import pytest
 import yaml
 from click import testing
 
-from cluster import binaries, containers, extender_stanza, kubeconfigs, site
+from lab.cluster import binaries, containers, extender_stanza, kubeconfigs, site
 from runtime import certificates, version
 from runtime import options as service_options
 
@@ -153,7 +153,7 @@ def test_the_scheduler_asks_the_extender_by_the_stanza_that_we_ship(volume: path
 
 def test_images_are_of_the_versions_that_cluster_builds() -> None:
     modules = "".join(
-        (ROOT / "cluster" / name / "go.mod").read_text(encoding="utf-8") for name in ("tools", "prometheus")
+        (ROOT / "lab" / "cluster" / name / "go.mod").read_text(encoding="utf-8") for name in ("tools", "prometheus")
     )
 
     def built(module: str) -> str:

@@ -11,14 +11,18 @@ import pytest
 from tests import pages, sources
 
 ROOT: Final = pathlib.Path(__file__).parents[2]
-PRODUCT: Final = tuple(package for package in pages.PACKAGES if package not in ("bench", "tests"))
+PRODUCT: Final = (
+    *(package for package in pages.PACKAGES if package not in ("lab", "tests")),
+    "lab/cluster",
+    "lab/peers",
+)
 MOST_MODULES: Final = 12
 FLAT: Final = {
     "cli": "one module a command",
     "cli/doctor": "one module a check",
-    "cluster": "one module a part of the control plane",
     "descheduler/planning": "one module a rule of the plan",
     "kube/api": "one module a part of the API's objects",
+    "lab/cluster": "one module a part of the control plane",
     "runtime": "one module a concern of a process; no data passes between them",
 }
 SMALL_LINES: Final = 60
@@ -28,13 +32,13 @@ APART: Final[dict[str, str]] = {
     "annotator.publish.crane_keys": "crane-scheduler's names, read by the guard's tests too",
     "cli.doctor.checks": "the list to which a new check is added",
     "cli.effectiveness_plot": "the only module of the command that draws",
-    "cluster.demo.budgets": "judges the demo; fed by a reflector, not by the phases",
-    "cluster.programs": "Go modules of any directory, for benches and tests, too; the control plane is binaries'",
+    "lab.cluster.demo.budgets": "judges the demo; fed by a reflector, not by the phases",
+    "lab.cluster.programs": "Go modules of any directory, for benches and tests, too; the control plane is binaries'",
     "extender.verbs.neutral_answers": "answers without a view, so that they cannot wait for one",
     "policy.schema.json_schema": "an entry point: python -m policy.schema.json_schema",
     "promql.http.response_limits": "limits of one response; the client is long",
     "simulator.controllers.nodes": "one module a controller",
-    "simulator.peers.koordinator": "one module a peer",
+    "lab.peers.koordinator": "one module a peer",
     "simulator.tuning.policy_file": "a pure text below the command that writes it",
     "simulator.workloads.splitting": "a pure cut below the command that makes it",
 }
@@ -125,7 +129,7 @@ def test_names_are_nouns(package: str) -> None:
     assert not banned
 
 
-@pytest.mark.parametrize("package", [*PRODUCT, "bench", "deploy"])
+@pytest.mark.parametrize("package", [*PRODUCT, "lab/bench", "deploy"])
 def test_a_docstring_begins_with_its_subject(package: str) -> None:
     found = {str(path): lines for path, one in sources_of(package).items() if (lines := riddles(one))}
     assert not found

@@ -45,7 +45,7 @@ def test_the_command_of_the_environment_runs_from_any_directory(tmp_path: pathli
 
 
 def test_the_programs_that_suites_run_are_built_before_them() -> None:
-    """Those of suites that are not part of `make test` (`make compose`, `make metrics-server`) take minutes."""
+    """Those of suites of `make -C lab` (`compose`, `metrics-server`) take minutes."""
     apart = {"container_engine", "metrics_server"}
     modules = {str(path.parent.relative_to(ROOT)) for path in (ROOT / "tests").rglob("go.mod")}
     command = ["make", "--no-print-directory", "--dry-run", "programs", "STAMP="]

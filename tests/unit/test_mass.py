@@ -17,14 +17,14 @@ from tests import exported, pages, sources
 from tests.unit.test_laws import BANNED, dotted, imported, sources_of
 
 ROOT: Final = pathlib.Path(__file__).parents[2]
-PACKAGES: Final = tuple(package for package in pages.PACKAGES if package != "tests")
-LABORATORY: Final = ("bench", "cluster", "deploy")
-PRODUCT: Final = tuple(package for package in PACKAGES if package not in ("simulator", *LABORATORY))
+PRODUCT: Final = tuple(package for package in pages.PACKAGES if package not in ("simulator", "lab", "tests"))
+PACKAGES: Final = (*PRODUCT, "simulator", "lab/bench", "lab/cluster", "lab/peers")
 MOST_LINES: Final = {
-    "product": (PRODUCT, 45_940),
+    "product": ((*PRODUCT, "deploy"), 46_600),
     "simulator": (("simulator",), 12_600),
-    "laboratory": (LABORATORY, 10_040),
-    "tests": (("tests",), 78_500),
+    "lab": (("lab",), 14_180),
+    "tests of the lab": (("lab/tests",), 4_900),
+    "tests": (("tests",), 69_800),
 }
 MOST_WORDS: Final = 114_000
 MOST_COMMANDS: Final = 21
@@ -34,7 +34,7 @@ MOST_POLICY_FIELDS: Final = 173
 MOST_CLASS_LINES: Final = 200
 # Classes that are longer, with their lines: a figure only falls.
 LONG_CLASSES: Final = {
-    "cluster.control_plane.Cluster": 275,
+    "lab.cluster.control_plane.Cluster": 275,
     "descheduler.metrics.Telemetry": 218,
     "descheduler.service.Service": 298,
     "extender.http.fast_path.FastPath": 222,
@@ -69,7 +69,8 @@ ERRORS: Final = frozenset(
 @pytest.mark.parametrize("part", MOST_LINES)
 def test_source_has_at_most_so_many_lines(part: str) -> None:
     packages, most = MOST_LINES[part]
-    lines = sum(source.lines for source in sources_of(*packages).values())
+    apart = () if part == "tests of the lab" else sources_of("lab/tests")
+    lines = sum(source.lines for path, source in sources_of(*packages).items() if path not in apart)
     assert 0.9 * most < lines <= most
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-PROVING = {"tests/**", "bench/**", "cluster/**"}  # in no image of ours, and not reachable from any port of a cluster
+PROVING = {"tests/**", "lab/**"}  # in no image of ours, and not reachable from any port of a cluster
 PRODUCT = (
     "annotator",
     "cli",

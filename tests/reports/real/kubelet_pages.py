@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import yaml
 
-from cluster import binaries
+from lab.cluster import binaries
 from tests import scripted_http
 from tests.contract import test_victoria_metrics
 

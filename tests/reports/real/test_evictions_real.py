@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-import cluster
-from cluster.demo import permissions
 from descheduler.planning import protections
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot.cluster_watch import ClusterView, ClusterWatch
@@ -21,6 +19,8 @@ from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.workloads import Index
 from kube import kinds, objects
 from kube.door import KubeDoor
+from lab import cluster
+from lab.cluster.demo import permissions
 from policy.schema.load_policy import LoadPolicy
 from runtime import clock
 from tests import patience

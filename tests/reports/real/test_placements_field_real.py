@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 import cli.__main__
-import cluster
-from cluster import binaries
+from lab import cluster
+from lab.cluster import binaries
 from tests.e2e import waiting
 from tests.reports.register import Before, reported
 

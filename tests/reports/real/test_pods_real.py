@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from cluster import binaries
+from lab.cluster import binaries
 from promql.http import client
 from promql.queries import pod_queries
 from tests.contract import test_victoria_metrics

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from cluster import binaries
+from lab.cluster import binaries
 from policy import metrics
 from promql.queries import node_queries, recording_rules
 from promql.queries.node_queries import Window

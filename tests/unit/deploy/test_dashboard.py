@@ -1,4 +1,4 @@
-"""The dashboard as Grafana shows it: repeated panels side by side, variables replaced; and the picture of it.
+"""The dashboard as Grafana shows it: repeated panels side by side, variables replaced.
 
 tests/contract/test_demo.py sends its queries to a real Prometheus, and tests/contract/test_dashboard_schema.py decodes
 the JSON by Grafana's own types.
@@ -6,26 +6,14 @@ the JSON by Grafana's own types.
 
 import json
 import pathlib
-import types
-from collections.abc import Sequence
 
-import numpy as np
 import pytest
 
 from deploy.monitoring import panels
-from promql.door import Series
 
 METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m")
 PAGE = json.loads(pathlib.Path(panels.__file__).with_name("dashboard.json").read_text(encoding="utf-8"))
 SHOWN = list(panels.shown(PAGE, METRICS, "1m"))
-
-
-@pytest.fixture(scope="module")
-def picture() -> types.ModuleType:
-    """The module that draws; here, because each process that collects these tests would import matplotlib for it."""
-    from deploy.monitoring import picture
-
-    return picture
 
 
 def cells(panel: panels.Panel) -> set[tuple[int, int]]:
@@ -71,42 +59,3 @@ def test_a_variable_of_another_form_is_named() -> None:
     page = {"templating": {"list": [{"name": "node", "query": {"query": "label_names()"}}]}}
     with pytest.raises(ValueError, match=r"variable node: expected label_values\(SERIES, LABEL\), not label_names\(\)"):
         panels.values_query(page, "node")
-
-
-def answers(expression: str) -> Sequence[Series]:
-    """Two series of three points, one with a gap; none about policies."""
-    if "config_info" in expression:
-        return ()
-    steady = tuple((float(moment), 0.25) for moment in range(3))
-    return Series({"verb": "filter"}, steady), Series({"verb": "prioritize"}, ((1.0, float("nan")), (2.0, 0.5)))
-
-
-def test_the_picture_has_each_panel_with_its_answers_or_says_that_there_are_none(picture: types.ModuleType) -> None:
-    drawn = picture.drawn(SHOWN, answers, (-10.0, 10.0))
-    plotted = [panel for panel in SHOWN if panel.kind != "row"]
-    assert len(drawn.axes) == len(plotted)
-    by_title = dict(zip((panel.title for panel in plotted), drawn.axes, strict=True))
-    texts = {title: [text.get_text() for text in plot.texts] for title, plot in by_title.items()}
-    assert texts["Policies in force"] == ["No data"]
-    assert texts["Nodes with a usable reading"] == ["50 %"]  # of two series with one name the last
-    lines = {line.get_label(): line for line in by_title["Time to answer"].lines}
-    assert {"p50 filter", "p99 prioritize"} <= lines.keys()
-    drawn_points = np.column_stack(lines["p50 filter"].get_data())
-    assert drawn_points.tolist() == [[10.0, 0.25], [11.0, 0.25], [12.0, 0.25]]  # seconds of the run
-    assert {plot.get_xlim() for plot in drawn.axes if plot.lines} == {(0.0, 20.0)}
-    assert by_title["Evictions by result"].collections, "stacked areas"
-    assert drawn.texts[0].get_text() == picture.CAPTION
-
-
-def test_the_picture_is_a_png(picture: types.ModuleType, tmp_path: pathlib.Path) -> None:
-    picture.save(picture.drawn(SHOWN[:3], answers, (0.0, 10.0)), tmp_path / "dashboard.png")
-    assert (tmp_path / "dashboard.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [(0.5, "percentunit", "50 %"), (0.012, "s", "12 ms"), (90.0, "s", "90 s"), (2.0, "reqps", "2 req/s"),
-     (12_345.0, "short", "12.3 k"), (0.0, "s", "0 s")],
-)  # fmt: skip
-def test_numbers_are_written_with_their_unit(picture: types.ModuleType, value: float, unit: str, text: str) -> None:
-    assert picture.number(value, unit) == text

@@ -68,7 +68,7 @@ def test_what_needs_a_cluster_is_in_the_guides_that_are_followed() -> None:
 
 
 def test_a_reason_that_names_a_test_names_one_that_is_there() -> None:
-    named = {(block.place, path) for block in BLOCKS for path in re.findall(r"tests/[\w/]+\.py", block.reason)}
+    named = {(block.place, path) for block in BLOCKS for path in re.findall(r"(?:lab/)?tests/[\w/]+\.py", block.reason)}
     assert named
     assert not [(place, path) for place, path in named if not (pages.ROOT / path).is_file()]
 

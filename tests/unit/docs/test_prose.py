@@ -152,14 +152,14 @@ def test_prose_wraps() -> None:
 PAGE = f"""\
 # A page
 `tests/unit/docs/test_prose.py`, [it](../../bench/table.py), `policy.rules.scoring`, `scoring.rank()`: not tests/unit.
-`policy.yaml`, `limits.unreplaced`, `python -m cluster.demo` and docs.rs are none. Taken on 2026-11-21 and on
+`policy.yaml`, `limits.unreplaced`, `python -m lab.cluster.demo` and docs.rs are none. Taken on 2026-11-21 and on
 21 November 2026, `2026-11-21T04:00:00Z` is a format.
 <!-- commands: not run: taken 2026-11-21; tests/unit/docs/test_prose.py -->
 ```
-python bench/table.py   # 2026-11-21 {"x" * WIDTH}
+python lab/bench/table.py   # 2026-11-21 {"x" * WIDTH}
 ```
 
-    python bench/table.py   # 2026-11-21
+    python lab/bench/table.py   # 2026-11-21
 
     {"y" * WIDTH}
 | `tests/unit` | {"a cell " * 20}|

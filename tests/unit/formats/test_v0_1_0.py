@@ -15,11 +15,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from deploy.release import changelog
 from descheduler.ledger import sql_schema
 from descheduler.ledger.database import LedgerError
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query
+from lab.release import changelog
 from policy.contract import heartbeat, load_annotation, node_thresholds, owner_usage, relief_hint
 from policy.loading import loader
 from policy.schema import load_policy

@@ -1,8 +1,8 @@
 """Valid samples turned into what an attacker, a broken disk or another version might send, and how much work that is.
 
 The three suites beside this module fuzz what others write: a node's annotation, kube-scheduler's ExtenderArgs, the
-policy file. In `make test` they take the same hundred examples each time; `make fuzz` takes others, and more, and
-prints how to repeat what it finds. `calls` counts function calls instead of looking at a clock: a parser whose work
+policy file. In `make test` they take the same hundred examples each time; `make -C lab fuzz` takes others, and more,
+and prints how to repeat what it finds. `calls` counts function calls instead of looking at a clock: a parser whose work
 grows faster than its input shows it there on any machine.
 """
 

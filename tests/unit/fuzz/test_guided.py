@@ -6,7 +6,7 @@ from unittest import mock
 import hypothesis
 import pytest
 
-from tests.guided import targets
+from lab.campaigns.guided import targets
 
 KEPT = sorted(path for path in targets.CORPUS.glob("*/*") if path.is_file())
 

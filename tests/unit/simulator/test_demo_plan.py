@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.demo import arriving
+from lab.cluster.demo import arriving
 from simulator import contention
 from simulator.workloads import demo_plan, owner_profiles
 

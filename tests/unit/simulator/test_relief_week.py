@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
-from bench import relief
+from lab.bench import relief
 from policy.schema.load_policy import LoadPolicy
 from simulator import world
 from simulator.results.outcome import Outcome

@@ -1,0 +1,1 @@
+"""The pictures of the pages: `make -C lab pictures` makes them anew."""

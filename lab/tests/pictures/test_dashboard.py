@@ -1,0 +1,55 @@
+"""The picture of the dashboard, drawn from the answers to its queries."""
+
+import json
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from deploy.monitoring import panels
+from lab.pictures import dashboard
+from promql.door import Series
+
+METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m")
+PAGE = json.loads(pathlib.Path(panels.__file__).with_name("dashboard.json").read_text(encoding="utf-8"))
+SHOWN = list(panels.shown(PAGE, METRICS, "1m"))
+
+
+def answers(expression: str) -> Sequence[Series]:
+    """Two series of three points, one with a gap; none about policies."""
+    if "config_info" in expression:
+        return ()
+    steady = tuple((float(moment), 0.25) for moment in range(3))
+    return Series({"verb": "filter"}, steady), Series({"verb": "prioritize"}, ((1.0, float("nan")), (2.0, 0.5)))
+
+
+def test_the_picture_has_each_panel_with_its_answers_or_says_that_there_are_none() -> None:
+    drawn = dashboard.drawn(SHOWN, answers, (-10.0, 10.0))
+    plotted = [panel for panel in SHOWN if panel.kind != "row"]
+    assert len(drawn.axes) == len(plotted)
+    by_title = dict(zip((panel.title for panel in plotted), drawn.axes, strict=True))
+    texts = {title: [text.get_text() for text in plot.texts] for title, plot in by_title.items()}
+    assert texts["Policies in force"] == ["No data"]
+    assert texts["Nodes with a usable reading"] == ["50 %"]  # of two series with one name the last
+    lines = {line.get_label(): line for line in by_title["Time to answer"].lines}
+    assert {"p50 filter", "p99 prioritize"} <= lines.keys()
+    drawn_points = np.column_stack(lines["p50 filter"].get_data())
+    assert drawn_points.tolist() == [[10.0, 0.25], [11.0, 0.25], [12.0, 0.25]]  # seconds of the run
+    assert {plot.get_xlim() for plot in drawn.axes if plot.lines} == {(0.0, 20.0)}
+    assert by_title["Evictions by result"].collections, "stacked areas"
+    assert drawn.texts[0].get_text() == dashboard.CAPTION
+
+
+def test_the_picture_is_a_png(tmp_path: pathlib.Path) -> None:
+    dashboard.save(dashboard.drawn(SHOWN[:3], answers, (0.0, 10.0)), tmp_path / "dashboard.png")
+    assert (tmp_path / "dashboard.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(0.5, "percentunit", "50 %"), (0.012, "s", "12 ms"), (90.0, "s", "90 s"), (2.0, "reqps", "2 req/s"),
+     (12_345.0, "short", "12.3 k"), (0.0, "s", "0 s")],
+)  # fmt: skip
+def test_numbers_are_written_with_their_unit(value: float, unit: str, text: str) -> None:
+    assert dashboard.number(value, unit) == text
