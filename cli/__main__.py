@@ -30,7 +30,7 @@ SUBCOMMANDS = {
     "certs": Subcommand("cli.certs", "make and renew kube-scheduler's and extender's certificates"),
     "completion": Subcommand("cli.completion", "write the script by which a shell completes words"),
     "console": Subcommand("cli.console.command", "show a cluster in the browser, live"),
-    "demo": Subcommand("cli.demo", "show the main job on a simulated cluster, in a minute"),
+    "demo": Subcommand("simulator.commands.demo", "show the main job on a simulated cluster, in a minute"),
     "descheduler": Subcommand("descheduler.__main__", "bring overloaded nodes down to their target, safely"),
     "doctor": Subcommand("cli.doctor.command", "say what is wrong with a cluster, and what puts it right"),
     "effectiveness": Subcommand("cli.effectiveness", "say how good placements were over a span of time"),
@@ -42,9 +42,9 @@ SUBCOMMANDS = {
     "plan": Subcommand("cli.plan", "say what would be evicted now, and why the rest stays"),
     "policy": Subcommand("cli.policy", "write, check, read back, compare and import policy files"),
     "recording-rules": Subcommand("cli.recording_rules", "write the node windows as recording rules for Prometheus"),
-    "tune": Subcommand("cli.tune", "fit a policy to a goal, on a past or a simulation"),
-    "whatif": Subcommand("cli.whatif", "say what policies would have made of a cluster's own past"),
-    "simulate": Subcommand("cli.simulate", "say what policies would do, on a simulated cluster"),
+    "tune": Subcommand("simulator.commands.tune", "fit a policy to a goal, on a past or a simulation"),
+    "whatif": Subcommand("simulator.commands.whatif", "say what policies would have made of a cluster's own past"),
+    "simulate": Subcommand("simulator.commands.simulate", "say what policies would do, on a simulated cluster"),
     "scheduler-config": Subcommand(
         "cli.scheduler_config", "write the stanza that makes kube-scheduler ask the extender"
     ),
@@ -71,7 +71,12 @@ class LazyGroup(click.Group):
         """The subcommand, or None where there is none of that name (click then says so with exit code 2)."""
         if cmd_name not in SUBCOMMANDS:
             return None
-        return cast(click.Command, importlib.import_module(SUBCOMMANDS[cmd_name].module).main)
+        package, _, name = SUBCOMMANDS[cmd_name].module.rpartition(".")
+        if package == "simulator.commands":
+            from cli.common import simulation
+
+            return cast(click.Command, simulation.command(name).main)
+        return cast(click.Command, importlib.import_module(f"{package}.{name}").main)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list under --help, written without importing anything."""

@@ -40,6 +40,7 @@ class RunningPod(NamedTuple):
 
 Find = collections.abc.Callable[[], collections.abc.Sequence[Replica]]
 Report = collections.abc.Callable[[float], None]  # the share of a simulation that is done
+Replay = collections.abc.Callable[[str, Json, Report], Json]  # a policy's text, the policy in force
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,5 +60,5 @@ class Doors:
     pools: collections.abc.Callable[[], collections.abc.Mapping[str, str]] | None = None
     effectiveness: collections.abc.Callable[[float], Json] | None = None
     check: collections.abc.Callable[[str, Json], Json] | None = None
-    what_if: collections.abc.Callable[[str, Json, Report], Json] | None = None
+    what_if: Replay | None = None
     note: str = ""

@@ -14,18 +14,17 @@ import flask
 from prometheus_client import CollectorRegistry
 
 from cli import prometheus_finding
-from cli.common import output, services
-from cli.console import live, playground, simulated
+from cli.common import output, services, simulation
+from cli.console import live
 from console import access, app, board, polling, stream
 from console.playground import Playground
-from console.sources import Doors
+from console.sources import Doors, Replay
 from kube import config
 from kube import errors as kube_errors
 from promql import errors as promql_errors
 from promql.http import options as promql_options
 from runtime import clock, exit_codes, files, logs, loop, ops_server
 from runtime import options as runtime_options
-from simulator.history import past_file
 
 DEFAULT_PORT: Final = 8088
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
@@ -73,14 +72,15 @@ def main(
     stop = loop.stop_on_signals(signal.SIGTERM, signal.SIGINT)
     with (
         contextlib.ExitStack() as opened,
-        exit_codes.reported(
-            kube_errors.KubeError, promql_errors.PromqlError, past_file.HistoryError, OSError, ValueError
-        ),
+        exit_codes.reported(kube_errors.KubeError, promql_errors.PromqlError, OSError, ValueError),
     ):
         if demo:
             output.say(f"a simulated day begins; its first {demo_hours:g} hours take a moment")
-            shown = simulated.opened(seed=seed, nodes=demo_nodes, quick_hours=demo_hours, pause_seconds=demo_pause)
-            doors = opened.enter_context(shown)
+            doors = opened.enter_context(
+                simulation.command("simulated_console").opened(
+                    seed=seed, nodes=demo_nodes, quick_hours=demo_hours, pause_seconds=demo_pause
+                )
+            )
         else:
             doors = real(**options)
         host, _ = runtime_options.listen_address(listen, DEFAULT_PORT)
@@ -138,9 +138,20 @@ def real(
         pods=None if kube is None else functools.partial(live.pods_of, kube),
         pools=None if kube is None else functools.partial(live.pools_of, kube, pool_label),
         effectiveness=measured,
-        check=playground.check,
-        what_if=playground.replaying(history),
+        check=live.check,
+        what_if=_replay(history),
     )
+
+
+def _replay(history: pathlib.Path | None) -> Replay | None:
+    """The playground's replay of a recorded day, or of a generated one; without the simulator there is none."""
+    try:
+        replay: Replay = simulation.command("playground").replaying(history)
+    except simulation.NotInstalled:
+        if history is not None:
+            raise
+        return None
+    return replay
 
 
 def _token(file: pathlib.Path | None) -> str:

@@ -9,11 +9,15 @@ import dataclasses
 from typing import Final
 
 from cli import effectiveness_figures as figures
+from cli import policy_diff
 from cli.common import http_client, services
 from console.sources import Json, Replica, RunningPod, SourceError
 from kube import errors, kinds
 from kube.http.client import Client
 from kube.objects import NOTHING, Pod
+from policy.loading import loader
+from policy.schema import load_policy, problems
+from policy.schema.load_policy import LoadPolicy
 from promql import errors as promql_errors
 from promql.http import client as promql_client
 
@@ -59,6 +63,16 @@ class Finder:
             return [AskedReplica(one) for one in services.every(self.names, self.where, quiet=True)]
         except (http_client.HttpError, errors.KubeError) as error:
             raise SourceError(str(error)) from error
+
+
+def check(text: str, in_force: Json) -> Json:
+    """The problems of a text, each with its place, or its differences from the policy in force."""
+    try:
+        tried = loader.load(text, "policy")
+    except problems.PolicyError as error:
+        return {"problems": [dataclasses.asdict(one) for one in error.problems], "differences": []}
+    before = LoadPolicy.of(in_force) if in_force else load_policy.defaults()
+    return {"problems": [], "differences": [policy_diff.line(one) for one in policy_diff.differences(before, tried)]}
 
 
 def pods_of(kube: Client, node: str) -> list[RunningPod]:

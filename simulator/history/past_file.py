@@ -25,7 +25,7 @@ _ARRAYS = ("cpu_millicores", "memory_bytes", "node_cpu_ratio", "node_memory_rati
 _WRONG = (*load_curves.UNREADABLE, AttributeError, msgspec.MsgspecError)
 
 
-class HistoryError(Exception):
+class HistoryError(ValueError):
     """A file that is no recorded past; the text names it, what is wrong, and how to get one."""
 
 

@@ -1,7 +1,7 @@
 """A study for scripts: what `-o json` and `-o yaml` print, under names that stay.
 
-`cli.simulate` writes what `of` gives. Figures are under their `comparison.Definition.key`; ratios are 0 to 1, times
-RFC 3339, and a number that does not exist is null.
+`simulator.commands.simulate` writes what `of` gives. Figures are under their `comparison.Definition.key`; ratios are 0
+to 1, times RFC 3339, and a number that does not exist is null.
 """
 
 import math

@@ -1,8 +1,8 @@
 """The figures of several variants beside each other, over one seed or many: who did better, and how surely.
 
-Pure. `cluster.demo` compares two phases of one seed, `cli.simulate` policies over seeds; `table` prints what `of` gives
-and `report` shows it. The first variant is what the others are judged against, seed by seed: the same arrivals make two
-runs comparable, so a verdict counts seeds and never compares the medians of different ones.
+Pure. `lab.cluster.demo` compares two phases of one seed, `commands.simulate` policies over seeds; `table` prints what
+`of` gives and `report` shows it. The first variant is what the others are judged against, seed by seed: the same
+arrivals make two runs comparable, so a verdict counts seeds and never compares the medians of different ones.
 """
 
 import math

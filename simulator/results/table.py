@@ -1,7 +1,7 @@
 """The final table, variants side by side, for people (rich) and for scripts (JSON).
 
-`cluster.demo` prints its two phases here and `cli.simulate` its policies. It shows what was measured in this run and
-nothing else, with the seed and settings that repeat it.
+`lab.cluster.demo` prints its two phases here and `commands.simulate` its policies. It shows what was measured in this
+run and nothing else, with the seed and settings that repeat it.
 """
 
 from collections.abc import Mapping

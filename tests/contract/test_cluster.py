@@ -29,7 +29,7 @@ pytestmark = pytest.mark.cluster
 ROOT = pathlib.Path(__file__).parents[2]
 PODS = "api/v1/namespaces/default/pods"
 OWNER: typing.Final = """\
-import json, time, cluster
+import json, time; from lab import cluster
 with cluster.Cluster(nodes=2, scheduler=False, prometheus=False, exporter=False, node_exporter=False) as running:
     nodes = sorted(node["metadata"]["name"] for node in running.api.items("api/v1/nodes"))
     print(json.dumps([str(running.directory), running.api_url, nodes, sorted(running.processes)]), flush=True)

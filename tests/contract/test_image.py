@@ -76,5 +76,7 @@ def test_a_process_in_it_can_do_nothing_special(built: Built, tmp_path: pathlib.
 
 
 def test_it_has_what_the_steps_of_the_compose_file_import(built: Built, tmp_path: pathlib.Path) -> None:
-    program = "import sys; sys.path.insert(0, '/mnt/tree'); import cluster.containers, cluster.exporter; print('yes')"
+    program = (
+        "import sys; sys.path.insert(0, '/mnt/tree'); import lab.cluster.containers, lab.cluster.exporter; print('yes')"
+    )
     assert built_image.printed(built, tmp_path, PYTHON, "-c", program, tree=built_image.ROOT) == "yes\n"

@@ -20,12 +20,14 @@ ROOT: Final = pathlib.Path(__file__).parents[2]
 PRODUCT: Final = tuple(package for package in pages.PACKAGES if package not in ("simulator", "lab", "tests"))
 PACKAGES: Final = (*PRODUCT, "simulator", "lab/bench", "lab/cluster", "lab/peers")
 MOST_LINES: Final = {
-    "product": ((*PRODUCT, "deploy"), 46_600),
-    "simulator": (("simulator",), 12_600),
+    "product": ((*PRODUCT, "deploy"), 45_480),
+    "simulator": (("simulator",), 12_950),
     "lab": (("lab",), 14_180),
     "tests of the lab": (("lab/tests",), 4_900),
-    "tests": (("tests",), 69_800),
+    "tests": (("tests",), 64_300),
+    "tests of the simulator": (("tests/unit/simulator",), 6_020),
 }
+APART: Final = ("lab/tests", "tests/unit/simulator")  # within `lab` and `tests`, with limits of their own
 MOST_WORDS: Final = 114_000
 MOST_COMMANDS: Final = 21
 MOST_METRICS: Final = 81
@@ -46,7 +48,7 @@ LONG_CLASSES: Final = {
 MOST_POSITIONAL: Final = 4
 INHERITED: Final = frozenset(("promql/http/proxied_transport.py send",))  # signatures of a library's class
 # How many breaches of a law there are still: a figure only falls.
-BANNED_VARIABLES: Final = 625
+BANNED_VARIABLES: Final = 624
 PARTICIPLE: Final = re.compile(r"([a-z]ed|Held|Read|Told|Known|Sent|Taken|Begun|Made|Seen|Said|Shown|Given)$")
 # Participles that name an error or a standard's word.
 ERRORS: Final = frozenset(
@@ -69,7 +71,7 @@ ERRORS: Final = frozenset(
 @pytest.mark.parametrize("part", MOST_LINES)
 def test_source_has_at_most_so_many_lines(part: str) -> None:
     packages, most = MOST_LINES[part]
-    apart = () if part == "tests of the lab" else sources_of("lab/tests")
+    apart = sources_of(*(folder for folder in APART if folder not in packages))
     lines = sum(source.lines for path, source in sources_of(*packages).items() if path not in apart)
     assert 0.9 * most < lines <= most
 

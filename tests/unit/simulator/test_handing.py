@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cli import studies
 from policy.contract import filter_opt_out
 from policy.schema import load_policy
 from simulator import scenario, world
+from simulator.commands import studies
 from simulator.results import outcome
 from simulator.workloads import generator
 from tests.unit.simulator import worlds

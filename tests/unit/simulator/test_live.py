@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from cli.console import simulated
 from policy.schema import load_policy
 from simulator import world
+from simulator.commands import simulated_console as simulated
 from simulator.workloads import generator
 from simulator.world import live
 

@@ -7,7 +7,7 @@ import click
 import click.testing
 import pytest
 
-from cli import demo, simulate
+from simulator.commands import demo, simulate
 from simulator.results import table
 from tests.unit.simulator import outcomes
 

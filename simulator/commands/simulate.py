@@ -1,7 +1,7 @@
 """`evenload simulate`: a simulated cluster under kube-scheduler alone and under each policy, side by side.
 
 The console script loads this module when `simulate` is asked for. The workload is generated from a seed, made of a
-trace file (`simulator.workloads`) or was recorded; `cli.studies` plays and shows. No cluster and no Prometheus
+trace file (`simulator.workloads`) or was recorded; `studies` plays and shows. No cluster and no Prometheus
 is needed.
 """
 
@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import click
 
-from cli import studies
 from cli.common import output
 from runtime import exit_codes
 from simulator import runs
+from simulator.commands import studies
 from simulator.history import past_file
 from simulator.workloads import generator, owner_profiles, trace_files
 

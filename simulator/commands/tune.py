@@ -13,11 +13,11 @@ from typing import Any, Final
 import click
 from rich import progress as rich_progress
 
-from cli import recorded_history, simulate, studies
 from cli.common import output, policy_files
 from policy.schema.load_policy import LoadPolicy
 from runtime import exit_codes
 from simulator import runs
+from simulator.commands import recorded_history, simulate, studies
 from simulator.results.outcome import Progress
 from simulator.results.study import Variant
 from simulator.tuning import fitting, goal, policy_file, searching, space

@@ -5,7 +5,7 @@ import io
 import numpy as np
 from rich import console
 
-from cli import demo_screen
+from simulator.commands import demo_screen
 from simulator.results.outcome import Progress
 
 FRIDAY_NOON_SECONDS = 1_790_337_600.0

@@ -8,8 +8,8 @@ import click.testing
 import pytest
 import yaml
 
-from cli import simulate, studies
 from simulator import runs
+from simulator.commands import simulate, studies
 from simulator.workloads import generator, trace_files
 from tests.unit.simulator import outcomes
 

@@ -9,10 +9,10 @@ from typing import Final
 
 import click
 
-from cli import demo_screen, simulate, studies
 from cli.common import output
 from runtime import exit_codes
 from simulator import runs
+from simulator.commands import demo_screen, simulate, studies
 from simulator.results.study import PLAIN
 from simulator.workloads import generator
 

@@ -1,18 +1,16 @@
-"""The playground's two questions: is this text a policy and what differs, and what would a day have been under it.
+"""The playground's question: how would a day have been under another policy.
 
 A replay runs the policy in force and the one tried on one day, each in a process of its own: a recorded day
 (`evenload whatif --save`), or a generated one of 20 nodes.
 """
 
 import collections.abc
-import dataclasses
 import functools
 import pathlib
 from typing import Any, Final
 
 import numpy as np
 
-from cli import policy_diff
 from console.sources import Json, Report, SourceError
 from policy.loading import loader
 from policy.schema import load_policy, problems
@@ -32,16 +30,6 @@ IN_FORCE, TRIED = "in force", "tried"
 SEED: Final = 9
 SHAPE: Final = generator.Shape(nodes=20, pods=450)
 POINTS: Final = 288
-
-
-def check(text: str, in_force: Json) -> Json:
-    """The problems of a text, each with its place, or what differs from the policy in force."""
-    try:
-        tried = loader.load(text, SOURCE)
-    except problems.PolicyError as error:
-        return {"problems": [dataclasses.asdict(one) for one in error.problems], "differences": []}
-    before = LoadPolicy.of(in_force) if in_force else load_policy.defaults()
-    return {"problems": [], "differences": [policy_diff.line(one) for one in policy_diff.differences(before, tried)]}
 
 
 def replaying(history: pathlib.Path | None) -> collections.abc.Callable[[str, Json, Report], Json]:

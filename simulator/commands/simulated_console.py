@@ -6,10 +6,11 @@ import dataclasses
 from typing import Final
 
 from cli import effectiveness_figures as figures
-from cli.console import live, playground
+from cli.console import live
 from console.sources import Doors, Json, Replica, RunningPod, SourceError
 from policy.schema import load_policy
 from simulator import world
+from simulator.commands import playground
 from simulator.workloads import generator
 from simulator.world import live as days
 
@@ -62,7 +63,7 @@ def doors(day: days.LiveDay, title: str) -> Doors:
         pods=lambda node: _pods(day, node),
         pools=lambda: {one.name: one.labels[POOL_LABEL] for one in day.nodes() if POOL_LABEL in one.labels},
         effectiveness=lambda span_seconds: effectiveness(day.moments, span_seconds),
-        check=playground.check,
+        check=live.check,
         what_if=playground.replaying(None),
         note="A simulated cluster: the services are the real ones, the nodes and pods are not. Five minutes pass in a "
         "moment.",

@@ -1,8 +1,8 @@
 """Progress of `evenload demo`: both clusters side by side on a terminal, a few lines anywhere else.
 
-Everything goes to stderr; stdout is for the table. `cli.demo` hands in where each run stands, several times a second.
-Runs go on at their own pace, and are shown at the moment that the slowest has reached, so that they can be compared.
-A node is one bar: its height is the load, its colour says which of the table's lines it is over.
+Everything goes to stderr; stdout is for the table. `simulator.commands.demo` hands in where each run stands, several
+times a second. Runs go on at their own pace, and are shown at the moment that the slowest has reached, so that they can
+be compared. A node is one bar: its height is the load, its colour says which of the table's lines it is over.
 """
 
 import datetime

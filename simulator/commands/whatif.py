@@ -1,7 +1,7 @@
 """`evenload whatif`: what policies would have made of this cluster's own past.
 
-The console script loads this module when `whatif` is asked for. `cli.recorded_history` gets the past,
-`cli.studies` replays it under kube-scheduler alone and under each policy and shows what came of it, beside what was
+The console script loads this module when `whatif` is asked for. `recorded_history` gets the past,
+`studies` replays it under kube-scheduler alone and under each policy and shows what came of it, beside what was
 really measured.
 """
 
@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import click
 
-from cli import recorded_history, studies
 from runtime import exit_codes
 from simulator import runs
+from simulator.commands import recorded_history, studies
 
 _PLAYED: Final = ("policies", "seed", "seed_count", "as_written", "no_extender", "no_descheduler", "workers", "html",
     "output_format")  # fmt: skip
