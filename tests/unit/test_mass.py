@@ -23,8 +23,8 @@ MOST_LINES: Final = {
     "product": ((*PRODUCT, "deploy"), 45_480),
     "simulator": (("simulator",), 12_950),
     "lab": (("lab",), 14_180),
-    "tests of the lab": (("lab/tests",), 4_900),
-    "tests": (("tests",), 64_300),
+    "tests of the lab": (("lab/tests",), 5_120),
+    "tests": (("tests",), 63_350),
     "tests of the simulator": (("tests/unit/simulator",), 6_020),
 }
 APART: Final = ("lab/tests", "tests/unit/simulator")  # within `lab` and `tests`, with limits of their own

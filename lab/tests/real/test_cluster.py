@@ -26,7 +26,7 @@ from lab.cluster import state
 from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 PODS = "api/v1/namespaces/default/pods"
 OWNER: typing.Final = """\
 import json, time; from lab import cluster
