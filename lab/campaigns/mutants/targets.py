@@ -45,4 +45,9 @@ TARGETS: Final = {
             "retention", "service",
         )
     ),
+    "kube": Target(("kube/*.py",), ("tests/unit/kube", "tests/unit/test_pod_forms.py")),
+    "promql": Target(("promql/*.py",), ("tests/unit/promql",)),
+    "annotator": Target(("annotator/*.py",), ("tests/unit/annotator",)),
+    "http": Target(("extender/http/*.py",), ("tests/unit/extender",)),
+    "cli": Target(("cli/*.py",), ("tests/unit/cli",)),
 }  # fmt: skip
