@@ -17,7 +17,6 @@ import yaml
 
 from lab.cluster import ports
 from lab.image import archive, container, engine, provenance
-from lab.sbom import document
 from runtime import version
 
 ROOT: Final = pathlib.Path(__file__).parents[2]
@@ -47,9 +46,8 @@ def main(pull: bool, directory: pathlib.Path) -> None:
     image = archive.read(path)
     statement = provenance.statement(image, f"evenload:{version.VERSION}", ROOT, commit(), timestamp=timestamp)
     (directory / f"{stem}.provenance.json").write_text(json.dumps(statement, indent=1) + "\n", encoding="utf-8")
-    (directory / f"{stem}.cdx.json").write_text(
-        document.of_tree(ROOT, timestamp, archive.debian_packages(path)), encoding="utf-8"
-    )
+    bill = provenance.bill_of_materials(ROOT, archive.debian_packages(path))
+    (directory / f"{stem}.cdx.json").write_text(json.dumps(bill, indent=1) + "\n", encoding="utf-8")
     click.echo(f"{path} {image.digest}\nbuilt in {built_seconds:.0f} s\n\n{contents(image)}")
     with tempfile.TemporaryDirectory() as place:
         click.echo(starts(image, path, pathlib.Path(place)))

@@ -1,15 +1,20 @@
-"""A statement of what an image was built of, in the form of in-toto with SLSA's predicate; it is not signed.
+"""The bill of materials of an image, and a statement of what it was built of (in-toto with SLSA's predicate, unsigned).
 
-`__main__` writes it beside the image. A signature needs a key that a release has and a checkout does not.
+`__main__` writes both beside the image. A signature needs a key that a release has and a checkout does not.
 """
 
 import hashlib
+import json
 import pathlib
+import subprocess
+import sys
+from collections.abc import Iterable
 from typing import Any, Final
 
 from lab.image import archive
 
 BUILD_TYPE: Final = "urn:evenload:make-image:1"
+BILL_OF_PACKAGES: Final = ("cyclonedx_py", "requirements", "--output-reproducible", "--sv=1.6", "--pyproject")
 LOCKS: Final = ("Dockerfile", "requirements.txt", "requirements-build.txt")
 
 
@@ -39,6 +44,18 @@ def statement(image: archive.Image, name: str, tree: pathlib.Path, commit: str, 
             "runDetails": {"builder": {"id": "urn:evenload:lab.image"}},
         },
     }
+
+
+def bill_of_materials(tree: pathlib.Path, system: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Returns CycloneDX of the tree's pins, with their hashes, and of the Debian packages by name and version."""
+    command = (sys.executable, "-W", "ignore", "-m", *BILL_OF_PACKAGES, "pyproject.toml", "requirements.txt")
+    bill: dict[str, Any] = json.loads(subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, check=True).stdout)
+    for name, number in system:
+        purl = f"pkg:deb/debian/{name}@{number}"
+        component = {"bom-ref": purl, "name": name, "purl": purl, "type": "library", "version": number}
+        bill["components"].append(component)
+        bill["dependencies"].append({"ref": purl})
+    return bill
 
 
 def _digest(text: str) -> dict[str, str]:
