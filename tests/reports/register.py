@@ -6,6 +6,7 @@ test without its report, or a report without a source, fails there.
 
 import collections.abc
 import dataclasses
+import enum
 import importlib
 import pathlib
 import re
@@ -17,8 +18,18 @@ SOURCE = re.compile(r"[\w.-]+/[\w.-]+(#\d+(, #\d+)*)?")  # of GitHub: owner/repo
 HEAD = """# Reports
 
 Situations that people who run such systems reported in public, and the behaviour that Evenload has there. Inputs are of
-our own making. Each line is a test in `tests/reports`; `python -m tests.reports.register` writes this page.
+our own making. `before` is the behaviour of Evenload when the report was first tried: right, wrong, or another way by
+choice. Each line is a test in `tests/reports`, which `make test` runs. `python -m tests.reports.register` writes this
+page.
 """
+
+
+class Before(enum.Enum):
+    """The behaviour when a report was first tried."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    BY_CHOICE = "by choice"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +40,7 @@ class Report:
     sources: tuple[str, ...]  # owner/repository#number
     situation: str
     expected: str
+    before: Before
     test: str
 
 
@@ -36,7 +48,9 @@ REPORTS: list[Report] = []
 Test = typing.TypeVar("Test", bound=collections.abc.Callable[..., object])
 
 
-def reported(area: str, *sources: str, situation: str, expected: str) -> collections.abc.Callable[[Test], Test]:
+def reported(
+    area: str, *sources: str, situation: str, expected: str, before: Before
+) -> collections.abc.Callable[[Test], Test]:
     """Registers the test below it as the proof of a report.
 
     Raises:
@@ -46,7 +60,7 @@ def reported(area: str, *sources: str, situation: str, expected: str) -> collect
         raise ValueError(f"sources of a report are owner/repository#number, not {sources}")
 
     def register(test: Test) -> Test:
-        REPORTS.append(Report(area, sources, situation, expected, test.__name__))
+        REPORTS.append(Report(area, sources, situation, expected, before, test.__name__))
         return test
 
     return register
@@ -66,9 +80,11 @@ def page(reports: collections.abc.Iterable[Report]) -> str:
     text = [HEAD]
     rows = sorted(reports, key=lambda report: (report.area, report.sources, report.test))
     for area in dict.fromkeys(report.area for report in rows):
-        text.append(f"\n## {area.capitalize()}\n\n| reported in | situation | Evenload |\n| --- | --- | --- |\n")
+        text.append(
+            f"\n## {area.capitalize()}\n\n| reported in | situation | Evenload | before |\n| --- | --- | --- | --- |\n"
+        )
         text.extend(
-            f"| {', '.join(report.sources)} | {report.situation} | {report.expected} |\n"
+            f"| {', '.join(report.sources)} | {report.situation} | {report.expected} | {report.before.value} |\n"
             for report in rows
             if report.area == area
         )

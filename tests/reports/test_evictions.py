@@ -11,7 +11,7 @@ from descheduler.snapshot.workloads import Workload
 from kube import objects
 from runtime import clock
 from tests import builders
-from tests.reports.register import reported
+from tests.reports.register import Before, reported
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
 
@@ -83,6 +83,7 @@ def terminating(since_seconds: float, grace_seconds: int = 30) -> builders.Mutat
     "kubernetes/kubernetes#91141",
     situation="a pod has been Terminating for 10 h after a grace period of 30 s, and still uses 40 % of its node",
     expected="its load is load: the node is relieved of others; within its grace period it counts as gone",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("since_seconds", "expected"),
@@ -104,6 +105,7 @@ def test_the_load_of_a_pod_that_does_not_end_is_load(since_seconds: float, expec
     "kubernetes/kubernetes#91141",
     situation="a terminating pod has a grace period of two hours, of which one has passed",
     expected="it counts as gone: it is on its way out for as long as it was granted",
+    before=Before.RIGHT,
 )
 def test_a_long_grace_period_is_granted() -> None:
     made = scene().workload("web", on=["hot", "cool", "cool"], gib=10)
@@ -119,6 +121,7 @@ def test_a_long_grace_period_is_granted() -> None:
     "openkruise/kruise#2285",
     situation="a StatefulSet of apps.kruise.io is evicted from and never replaced; its scale was not read in this run",
     expected="the eviction counts in limits.unreplaced for an hour, as of every owner of another API group",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize("kind", ["StatefulSet", "Deployment", "Job", "CloneSet"])
 def test_a_kind_of_another_group_is_not_taken_for_kubernetes_own(kind: str) -> None:
@@ -139,6 +142,7 @@ def test_a_kind_of_another_group_is_not_taken_for_kubernetes_own(kind: str) -> N
     "kubernetes/enhancements#6326",
     situation="a pod is one of a group that starts and restarts as a whole: LeaderWorkerSet, JobSet, a gang",
     expected="it stays with the verdict `group`, whose detail names the reference; one of an unknown form stays too",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("fields", "reference"),
@@ -197,6 +201,7 @@ ROLLED = {"updatedReplicas": 4}
     "kubernetes-sigs/descheduler#618",
     situation="a Deployment of 4 has one pod of the new revision, or is paused with a new template",
     expected="its pods wait for the rollout: a test of a revision is not a time to move pods",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("fields", "expected"),
@@ -232,6 +237,7 @@ def test_pods_of_a_deployment_wait_for_its_rollout(fields: dict[str, Any], expec
     "kubernetes-sigs/descheduler#618",
     situation="a Deployment is rolled out, scaled up or paused without a new template",
     expected="its pod may leave",
+    before=Before.RIGHT,
 )
 @pytest.mark.parametrize(
     "fields",
@@ -250,6 +256,7 @@ def test_a_deployment_that_is_rolled_out_may_lose_a_pod(fields: dict[str, Any]) 
     "kubernetes/kubernetes#70442",
     situation="a StatefulSet of 3 has one pod of the new revision",
     expected="its pods wait for the rollout; with a partition only until the pods above it are updated",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("strategy", "expected"),
@@ -270,6 +277,7 @@ def test_pods_of_a_stateful_set_wait_for_its_rollout(strategy: dict[str, Any], e
     "kubernetes/kubernetes#106055",
     situation="a StatefulSet with OnDelete has a new revision that waits for a person to delete pods",
     expected="pods of the older revision stay: an eviction would roll the new one out; those of the new one may leave",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("revision", "strategy", "expected"),
@@ -296,6 +304,7 @@ def test_an_eviction_rolls_no_revision_out(revision: str, strategy: dict[str, An
     "openkruise/kruise#2285",
     situation="an owner of another kind (CloneSet, Rollout) has pods of two revisions; its status cannot be read",
     expected="its pods wait until they are of one revision",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("label", "other", "expected"),
@@ -319,6 +328,7 @@ def test_pods_of_another_kind_wait_until_they_are_of_a_single_revision(label: st
     "kubernetes-sigs/descheduler#618",
     situation="a Rollout (Argo) stands at a canary: each of its two ReplicaSets has pods",
     expected="its pods wait, though the Rollout itself is read by its scale only",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("canary", "expected"),
@@ -346,6 +356,7 @@ def test_pods_of_a_rollout_wait_for_its_canary(canary: str, expected: str) -> No
     "kubernetes/website#37768",
     situation="pods of a Deployment with minReadySeconds are Ready and not available yet",
     expected="they are not counted as there: minReadyRatio and limits.perWorkload are about available pods",
+    before=Before.WRONG,
 )
 def test_pods_that_are_on_trial_are_not_counted_as_ready() -> None:
     controller = workload("Deployment", 4, spec={"minReadySeconds": 600}, status={**ROLLED, "availableReplicas": 2})
@@ -370,6 +381,7 @@ def failure(of_disruptions: str, **rule: object) -> dict[str, object]:
     "kubernetes/autoscaler#7095",
     situation="the failed pods of a Job reach its backoffLimit with one more",
     expected="its pods stay: an eviction counts as a failed pod, and takes neither the Job's end nor its last retry",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("limit", "state", "left"),
@@ -394,6 +406,7 @@ def test_a_job_does_not_lose_its_last_retry(limit: int | None, state: dict[str, 
     "kelos-dev/kelos#1348",
     situation="a Job has retries left, or ignores disruptions by its podFailurePolicy",
     expected="its pod may leave: with Ignore on DisruptionTarget an eviction is free",
+    before=Before.RIGHT,
 )
 @pytest.mark.parametrize(
     ("limited", "state"),
@@ -413,6 +426,7 @@ def test_a_job_that_can_bear_it_may_lose_a_pod(limited: dict[str, Any], state: d
     "kelos-dev/kelos#1348",
     situation="pods of a Job are terminating, or its containers restarted in place (restartPolicy OnFailure)",
     expected="they count toward the backoffLimit before the Job's status says so",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("others", "policy", "stays"),
@@ -443,6 +457,7 @@ def test_failures_on_their_way_count(others: list[builders.Mutator], policy: str
     "kelos-dev/kelos#1348",
     situation="an indexed Job has backoffLimitPerIndex, and the pod's index has failed before",
     expected="the pod stays if one more failure takes its index's last retry, or if its count is not known",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("count", "expected"),
@@ -471,6 +486,7 @@ def test_an_index_does_not_lose_its_last_retry(count: str | None, expected: str)
     "kelos-dev/kelos#1348",
     situation="a rule of the podFailurePolicy before that about disruptions matches the exit code of SIGTERM",
     expected="the first rule that matches decides: the eviction is not free; an unknown action protects",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("rules", "failed"),
@@ -492,6 +508,7 @@ def test_a_rule_that_is_not_ignore_is_not_free(rules: dict[str, object], failed:
     "kubernetes/kubernetes#17242",
     situation="a Job has activeDeadlineSeconds, and its pod has run for longer than is left until then",
     expected="the pod stays: its work could not be done again in time",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("ran_seconds", "stays"), [pytest.param(3599, False, id="it can"), pytest.param(3601, True, id="it cannot")]
@@ -515,6 +532,7 @@ def test_a_job_does_not_miss_its_deadline(ran_seconds: float, stays: bool) -> No
     "kubernetes/autoscaler#3947",
     situation="pods of a mesh have scratch volumes that they declare safe to lose for the cluster autoscaler",
     expected="local storage does not keep them if all of it is declared; every other protection stays",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("annotations", "expected"),
@@ -542,6 +560,7 @@ def test_local_storage_that_is_declared_safe_may_leave(annotations: dict[str, st
     "kubernetes/autoscaler#3947",
     situation="a pod that is declared safe to evict is protected by something else than local storage",
     expected="it stays: the annotation lifts local storage only",
+    before=Before.RIGHT,
 )
 @pytest.mark.parametrize(
     ("fields", "expected"),
@@ -567,6 +586,7 @@ def test_safe_to_evict_lifts_nothing_else(fields: dict[str, Any], expected: str)
     "kubernetes/autoscaler#3947",
     situation="a pod has a volume of a kind, or is in a phase, that a later Kubernetes brought",
     expected="it stays with the verdict `unrecognised`, whatever the policy says about volumes",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("mutate", "expected"),
@@ -596,6 +616,7 @@ def test_a_pod_that_is_not_understood_stays(mutate: builders.Mutator, expected: 
     "kubernetes/autoscaler#3947",
     situation="a pod has a volume of each of the kinds that bring their data to any node",
     expected="it may leave",
+    before=Before.RIGHT,
 )
 @pytest.mark.parametrize(
     "source",
@@ -614,6 +635,7 @@ def test_volumes_that_are_not_local_keep_no_pod(source: str) -> None:
     "kubevirt/kubevirt#15423",
     situation="a virt-launcher pod is owned by a VirtualMachineInstance, which has no scale",
     expected="it stays with the verdict `unknown_owner`: nothing known would make it anew",
+    before=Before.RIGHT,
 )
 def test_a_pod_of_an_owner_without_a_scale_stays() -> None:
     made = scene().pod("virt-launcher-vm", "hot", owner=("VirtualMachineInstance", "vm"))

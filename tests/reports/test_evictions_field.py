@@ -15,7 +15,7 @@ from policy.contract import relief_hint
 from policy.schema import lint, problems
 from policy.schema.load_policy import LoadPolicy
 from tests import builders
-from tests.reports.register import reported
+from tests.reports.register import Before, reported
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
 from tests.unit.extender import worlds
@@ -43,6 +43,7 @@ def tainted(key: str, effect: str) -> builders.Mutator:
     "kubernetes-sigs/descheduler#335",
     situation="the only cool node has a replica that the pod must not stand beside",
     expected="another pod goes: this one would come back to the hot node",
+    before=Before.RIGHT,
 )
 def test_a_pod_that_could_only_come_back_stays() -> None:
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "alone"}}}
@@ -58,6 +59,7 @@ def test_a_pod_that_could_only_come_back_stays() -> None:
     "kubernetes-sigs/descheduler#1695",
     situation="a pod is so large that it overloads whichever node it is on",
     expected="it stays: no node is a destination",
+    before=Before.RIGHT,
 )
 def test_a_pod_that_overloads_every_node_is_not_passed_around() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool").node("free").workload("large", on=["hot", "cool"], gib=26.0)
@@ -69,6 +71,7 @@ def test_a_pod_that_overloads_every_node_is_not_passed_around() -> None:
     "koordinator-sh/koordinator#1721",
     situation="the agent of a node is gone, and its last reading was high",
     expected="an old reading evicts no pod",
+    before=Before.RIGHT,
 )
 def test_the_last_high_reading_of_a_silent_node_evicts_nothing() -> None:
     taken = scenes.hot_and_cool().snapshot()
@@ -87,6 +90,7 @@ def test_the_last_high_reading_of_a_silent_node_evicts_nothing() -> None:
     "kubevirt/community#258",
     situation="a virtual machine's eviction was accepted and goes on in the background, its load is still there",
     expected="its load counts as leaving: no other pod is evicted for it",
+    before=Before.WRONG,
 )
 def test_a_migration_that_goes_on_is_relief_already() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "hot", "cool"], gib=4.0)
@@ -103,6 +107,7 @@ def test_a_migration_that_goes_on_is_relief_already() -> None:
     "openshift/cluster-kube-descheduler-operator#614",
     situation='the owner writes `descheduler.alpha.kubernetes.io/evict: "false"` to keep a pod',
     expected="the value counts: it stays",
+    before=Before.RIGHT,
 )
 @pytest.mark.parametrize("key", [EVICT, "evenload.io/evictable"])
 def test_an_annotation_that_says_false_is_no_permission(key: str) -> None:
@@ -116,6 +121,7 @@ def test_an_annotation_that_says_false_is_no_permission(key: str) -> None:
     "kubernetes-sigs/karpenter#624",
     situation="a cool node is about to be consolidated away, and the pod tolerates every taint",
     expected="no destination, whatever the effect of the taint",
+    before=Before.RIGHT,
 )
 @pytest.mark.parametrize("effect", ["NoSchedule", "PreferNoSchedule", "NoExecute"])
 @pytest.mark.parametrize("key", ["karpenter.sh/disrupted", "karpenter.sh/disruption"])
@@ -130,6 +136,7 @@ def test_a_node_that_is_consolidated_is_no_destination(key: str, effect: str) ->
     "kubernetes-sigs/karpenter#1167",
     situation='a pod carries karpenter.sh/do-not-disrupt: "true", a duration of a decade or more, or another text',
     expected="it stays: what cannot be read protects",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize("value", ["true", "True", "100000h", "forever"])
 def test_a_pod_that_must_not_be_disrupted_stays(value: str) -> None:
@@ -142,6 +149,7 @@ def test_a_pod_that_must_not_be_disrupted_stays(value: str) -> None:
     "kubernetes-sigs/cluster-proportional-autoscaler#58",
     situation="a virtual kubelet offers thousands of cores and has no exporter",
     expected="no destination: it has no reading",
+    before=Before.RIGHT,
 )
 def test_a_virtual_node_without_a_reading_is_no_destination() -> None:
     scene = Scene().node("hot", memory=0.9)
@@ -156,6 +164,7 @@ def test_a_virtual_node_without_a_reading_is_no_destination() -> None:
     "kubernetes-sigs/descheduler#524",
     situation="pods are bound by selector to a group of nodes that are all full",
     expected="they stay, however idle the other groups are",
+    before=Before.RIGHT,
 )
 def test_an_idle_node_of_another_group_is_no_destination() -> None:
     scene = Scene().node("hot", memory=0.9, labels={"group": "a"}).node("full", memory=0.69, labels={"group": "a"})
@@ -169,6 +178,7 @@ def test_an_idle_node_of_another_group_is_no_destination() -> None:
     "kubernetes-sigs/descheduler#566",
     situation="a zone of tainted nodes counts as empty for topology spread, and a pod goes there and back for ever",
     expected="the plan counts domains as kube-scheduler does and leaves the pod",
+    before=Before.RIGHT,
 )
 def test_an_empty_tainted_zone_moves_no_pod() -> None:
     zone = "topology.kubernetes.io/zone"
@@ -190,6 +200,7 @@ def test_an_empty_tainted_zone_moves_no_pod() -> None:
     "koordinator-sh/koordinator#1327",
     situation="a node looks idle: large pods were bound to it seconds ago, and no window shows them yet",
     expected="their expected load counts: it is no destination",
+    before=Before.RIGHT,
 )
 def test_a_node_whose_load_is_still_to_come_is_no_destination() -> None:
     def just_bound(body: builders.Body) -> None:
@@ -208,6 +219,7 @@ def test_a_node_whose_load_is_still_to_come_is_no_destination() -> None:
     "koordinator-sh/koordinator#1975",
     situation="one pod is large enough to bring the node under its target, many small ones are beside it",
     expected="one goes, not several",
+    before=Before.RIGHT,
 )
 def test_one_pod_that_suffices_goes_alone() -> None:
     scene = Scene().node("hot", memory=0.85).node("cool").node("free")
@@ -221,6 +233,7 @@ def test_one_pod_that_suffices_goes_alone() -> None:
     "kubernetes-sigs/descheduler#616",
     situation="the scheduler fills nodes up to, or beyond, the line at which the descheduler evicts from them",
     expected="`policy validate` and the log name both lines; a filter that stops under it is not doubted",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(("limit_ratio", "doubted"), [(0.85, True), (0.8, True), (0.65, False)])
 def test_a_filter_that_stops_above_the_line_of_evictions_is_named(limit_ratio: float, doubted: bool) -> None:
@@ -240,6 +253,7 @@ def test_a_filter_that_stops_above_the_line_of_evictions_is_named(limit_ratio: f
     "koordinator-sh/koordinator#987",
     situation="the load of a node rises suddenly, drops back within two minutes, and a run falls into the rise",
     expected="nothing is evicted: it must last for `overloadedFor`, by readings without one under the line between",
+    before=Before.RIGHT,
 )
 def test_a_spike_that_is_over_evicts_nothing() -> None:
     policy = scenes.policy(
@@ -260,6 +274,7 @@ def test_a_spike_that_is_over_evicts_nothing() -> None:
     "kubernetes-sigs/descheduler#994",
     situation="the node that a pod was evicted from is the one with the best score for it, or all others are hotter",
     expected="it is refused to pods of that workload until the hint ends or it is cool; to others it is open",
+    before=Before.RIGHT,
 )
 def test_the_relieved_node_refuses_the_replacement_also_where_others_are_hotter() -> None:
     hint = relief_hint.encode(relief_hint.Relief({"uid-web": NOW + 600}))

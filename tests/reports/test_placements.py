@@ -12,7 +12,7 @@ from extender.state import cluster_view
 from extender.verbs import verbs
 from kube.pods import compact
 from tests import builders
-from tests.reports.register import reported
+from tests.reports.register import Before, reported
 from tests.unit.extender import worlds
 
 NOW = worlds.NOW
@@ -78,6 +78,7 @@ def nominated(body: builders.Body, node: str) -> builders.Body:
     "kubernetes/kubernetes#136334",
     situation="12 pods of a StatefulSet, a request every 0.7 s, each binding waits for its volume",
     expected="4, 4, 4 on three nodes, as when bound at once",
+    before=Before.WRONG,
 )
 def test_pods_whose_binding_takes_long_are_spread_as_if_bound_at_once() -> None:
     world, spread = world_of(NODES), collections.Counter[str]()
@@ -93,6 +94,7 @@ def test_pods_whose_binding_takes_long_are_spread_as_if_bound_at_once() -> None:
     "kubernetes/kubernetes#136334",
     situation="a gang waits with Permit for 10 minutes; its nominatedNodeName is not the best node of the answer",
     expected="each pod counts on its nominated node, in every replica of the extender, until it is bound",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize("answered", [True, False], ids=["the replica that answered", "another replica"])
 def test_a_gang_that_waits_counts_on_its_nominated_nodes(answered: bool) -> None:
@@ -117,6 +119,7 @@ def test_a_gang_that_waits_counts_on_its_nominated_nodes(answered: bool) -> None
     "kubernetes-sigs/scheduler-plugins#797",
     situation="a pod is deleted, or its cycle fails, while its binding waits",
     expected="it counts no longer",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize("end", ["deleted", "failed"])
 def test_a_pod_that_goes_nowhere_while_its_binding_waits_counts_no_longer(end: str) -> None:
@@ -173,6 +176,7 @@ def points_with(*pods: builders.Body) -> dict[str, int]:
     "koordinator-sh/koordinator#2531",
     situation="ten pods of a node have not started after 400 s: their image is pulled, or an init container runs",
     expected="their expected load counts in full: the node scores below one that is busier",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("state", "status"),
@@ -189,6 +193,7 @@ def test_pods_that_have_not_started_count_in_full(state: str, status: dict[str, 
     "koordinator-sh/koordinator#2531",
     situation="ten pods of a node wait for a reason of failure: image, configuration, crash loop",
     expected="they count no longer: nothing of them will run soon",
+    before=Before.RIGHT,
 )
 @pytest.mark.parametrize(
     ("state", "status"),
@@ -216,6 +221,7 @@ NOMINATED: dict[str, Any] = {"hot": 0.9, "cool": 0.1, "mid": 0.5}
     "kubernetes/kubernetes#93179",
     situation="kube-scheduler evaluates the nominated node first, by itself; it is hot, cooler nodes exist",
     expected="refused, so that kube-scheduler goes on to all nodes",
+    before=Before.WRONG,
 )
 def test_a_hot_nominated_node_is_refused_while_cooler_ones_exist() -> None:
     world, nominee = world_of(NOMINATED), nominated(builders.pod_body("nominee"), "hot")
@@ -229,6 +235,7 @@ def test_a_hot_nominated_node_is_refused_while_cooler_ones_exist() -> None:
     "kubernetes/kubernetes#93179",
     situation="a pod with nodeSelector can run on its nominated node only, which is hot",
     expected="refused once per cycle at most: the identical request that follows passes",
+    before=Before.BY_CHOICE,
 )
 def test_a_pod_that_can_run_on_its_hot_nominated_node_only_does_not_wait_for_ever() -> None:
     world, pinned = world_of(NOMINATED), nominated(builders.pod_body("pinned"), "hot")

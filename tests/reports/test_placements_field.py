@@ -11,7 +11,7 @@ from kube import objects
 from kube.pods import compact
 from kube_scheduler import pod_requests
 from tests import builders
-from tests.reports.register import reported
+from tests.reports.register import Before, reported
 from tests.unit.cli.placeholder.test_commands import Apiserver
 from tests.unit.descheduler import scenes
 
@@ -95,6 +95,7 @@ RESIZED = {
     "kubernetes-sigs/karpenter#3037",
     situation="a pod is resized in place: its spec, the amount that its kubelet granted and the one in force differ",
     expected="every reader counts the largest, as kube-scheduler does; without the spec if the resize is infeasible",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__module__)
 @pytest.mark.parametrize(("mutate", "millicores"), RESIZED.values(), ids=RESIZED)
@@ -113,6 +114,7 @@ def test_a_pod_that_is_resized_counts_by_the_largest(
     "kubernetes/kubernetes#129532",
     situation="a cool node is full of a pod that shrinks, and whose larger amount is still in force",
     expected="no destination: kube-scheduler would say Insufficient cpu, and the pod would come back",
+    before=Before.WRONG,
 )
 def test_the_room_that_a_shrinking_pod_still_has_is_no_destination() -> None:
     scene = scenes.hot_and_cool(cpu="3").workload("large", on=["cool"], mutate=SHRINKING)
@@ -132,6 +134,7 @@ def tainted(effect: str) -> builders.Mutator:
     "kubernetes-sigs/cluster-proportional-autoscaler#115",
     situation="placeholders follow the number of nodes, most of which their template does not tolerate or select",
     expected="only nodes that can take one count: 1 of 4",
+    before=Before.WRONG,
 )
 def test_nodes_that_placeholders_cannot_use_do_not_raise_their_number(tmp_path: pathlib.Path) -> None:
     nodes = [

@@ -11,7 +11,7 @@ from policy.schema import load_policy
 from promql.queries import pod_queries
 from runtime import clock
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
-from tests.reports.register import reported
+from tests.reports.register import Before, reported
 from tests.unit.cli.doctor import worlds
 
 
@@ -31,6 +31,7 @@ def text(finding: findings.Finding) -> str:
     "prometheus/prometheus#13060",
     situation="the scrape job of cAdvisor honours its times and does not track their staleness",
     expected="doctor counts the pods with dead containers and names both settings that end them",
+    before=Before.WRONG,
 )
 def test_doctor_names_the_setting_that_ends_dead_series() -> None:
     line = text(judged("pod series", pod_series=facts.PodSeries(60, dead=7)))
@@ -44,6 +45,7 @@ def test_doctor_names_the_setting_that_ends_dead_series() -> None:
     "kubernetes/kubernetes#111077",
     situation="doctor on a cluster with a runtime that cAdvisor does not know",
     expected="a failure with the targets; the next step is /metrics/resource, whose series have the label",
+    before=Before.WRONG,
 )
 def test_doctor_names_the_targets_without_containers() -> None:
     line = text(judged("pod series", pod_series=facts.PodSeries(0, without_containers=("10.0.0.1:10250",))))
@@ -56,6 +58,7 @@ def test_doctor_names_the_targets_without_containers() -> None:
     "google/cadvisor#3572",
     situation="an annotator over a cAdvisor without the label container: no pod has a value from its first sync on",
     expected="log and /readyz?verbose say so while pods have been Ready for the window; nothing is published",
+    before=Before.WRONG,
 )
 def test_the_annotator_says_that_no_pod_has_a_value() -> None:
     now = clocks.ManualClock(clock.from_rfc3339(builders.SCHEDULED) + 4000)

@@ -19,7 +19,7 @@ from promql import door, readings
 from promql.queries import identity
 from runtime import clock
 from tests import builders
-from tests.reports.register import reported
+from tests.reports.register import Before, reported
 from tests.unit.annotator import test_metrics_server
 from tests.unit.annotator.test_node_sync import EXPRESSIONS, POLICY, Bench
 from tests.unit.descheduler import scenes
@@ -55,6 +55,7 @@ class Extender:
     situation="an overloaded node misses one scrape",
     expected="its last reading stands, ages alone and is confirmed by the next scrape; one that stays away is missing "
     "before `staleAfter`",
+    before=Before.WRONG,
 )
 def test_a_hot_node_that_misses_scrapes_stays_hot_until_its_reading_is_old() -> None:
     bench = Bench()
@@ -87,6 +88,7 @@ def test_a_hot_node_that_misses_scrapes_stays_hot_until_its_reading_is_old() -> 
     "prometheus/node_exporter#1161",
     situation="one value of a hot node is NaN, out of range, or of two exporters, for a sync",
     expected="the last good value stands and ages; the annotator says the node, the metric and the reason",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("samples", "reason"),
@@ -119,6 +121,7 @@ def test_a_doubtful_value_does_not_replace_a_good_one(samples: list[float], reas
     "kubernetes-sigs/metrics-server#759",
     situation="metrics-server says 0 CPU and 0 bytes of a running node",
     expected="refused as a reading and counted (`zero`); the last good values stand, and doctor names the node",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize("resource", ["both", "cpu", "memory"])
 def test_a_running_node_that_uses_nothing_was_not_measured(resource: str) -> None:
@@ -140,6 +143,7 @@ def test_a_running_node_that_uses_nothing_was_not_measured(resource: str) -> Non
     "kubernetes-sigs/metrics-server#759",
     situation="metrics-server says 0 bytes of a running pod",
     expected="the pod has no usage, which the plan says; idle CPU is usage",
+    before=Before.WRONG,
 )
 def test_a_running_pod_without_memory_was_not_measured() -> None:
     pod, now_seconds = builders.pod("web-1"), 1000.0
@@ -168,6 +172,7 @@ def test_a_running_pod_without_memory_was_not_measured() -> None:
     "vexxhost/atmosphere#3934",
     situation="720 of 768 GiB are reserved as huge pages: the node's capacity has them, its allocatable memory has not",
     expected="load, shares of pods and predictions are of the 48 GiB without the pool",
+    before=Before.WRONG,
 )
 def test_shares_are_of_the_memory_without_the_pool_of_huge_pages() -> None:
     node = builders.node("node-1", memory="46Gi", mutate=_with_pool)
@@ -196,6 +201,7 @@ class _PoolBench(test_metrics_server.Bench):
     "giantswarm/prometheus-meta-operator#823",
     situation="a query of the policy's own, or a rule of an earlier version, keeps the label of the exporter's pod",
     expected="one reading while the series of both pods agree; else the last good one stands (`replicas_disagree`)",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(("second", "reason"), [(0.9, None), (0.2, "replicas_disagree")])
 def test_series_of_two_pods_of_one_exporter_are_one_target(second: float, reason: str | None) -> None:
@@ -214,6 +220,7 @@ def test_series_of_two_pods_of_one_exporter_are_one_target(second: float, reason
     "prometheus-operator/prometheus-operator#6548",
     situation="a dead Node object still holds the address that its successor got",
     expected="the living node has the reading, also after a restart; annotator and doctor name both",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize("known", [True, False], ids=["while running", "at the start"])
 def test_the_living_node_has_the_address_of_a_dead_one(known: bool) -> None:
@@ -232,6 +239,7 @@ def test_the_living_node_has_the_address_of_a_dead_one(known: bool) -> None:
     "prometheus-operator/prometheus-operator#6548",
     situation="the node that has an address is not Ready for a while, and another one claims the address",
     expected="it has the address again as soon as it is Ready: who claims falsely keeps nothing",
+    before=Before.RIGHT,
 )
 def test_a_node_that_was_away_has_its_address_again() -> None:
     other = builders.node("node-2", address="10.0.0.1", mutate=_of(created="2026-11-20T00:00:00Z", ready="True"))
@@ -267,6 +275,7 @@ NAMES: dict[str, list[tuple[str, str | None]]] = {
     "kubernetes-sigs/scheduler-plugins#702",
     situation="`instance` is a node with the name of a port, or a host's full name where the node has the short one",
     expected="matched; another domain, or the first part of an address, is not",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("node", "label", "expected"), [(node, *pair) for node, pairs in NAMES.items() for pair in pairs]
@@ -282,6 +291,7 @@ def test_a_label_names_its_node_in_other_words(node: str, label: str, expected: 
     "kubernetes-sigs/scheduler-plugins#702",
     situation="two nodes have one short name, or a machine of another domain has a node's short name",
     expected="no guess: neither has the reading; a series that names the node itself stands alone",
+    before=Before.RIGHT,
 )
 def test_an_ambiguous_short_name_is_no_nodes() -> None:
     twins = identity.build([identity.NodeAddress(f"worker-1.{zone}.example.org") for zone in "ab"])
@@ -295,6 +305,7 @@ def test_an_ambiguous_short_name_is_no_nodes() -> None:
     "kubernetes-sigs/scheduler-plugins#702",
     situation="an IPv6 address is written in another form than the node's",
     expected="matched",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize("label", ["[FD00:0:0:0::7]:9100", "fd00::7", "[fd00::0007]:metrics", "[::ffff:10.0.0.7]:9100"])
 def test_an_address_has_more_than_one_form(label: str) -> None:
@@ -307,6 +318,7 @@ def test_an_address_has_more_than_one_form(label: str) -> None:
     "prometheus/node_exporter#1161",
     situation="of the only cool node the hourly maximum, or the average, is missing in one run of the descheduler",
     expected="it is no destination; with the reading it is, if it was cool for the hour",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("absent", "hour", "evicted"),
@@ -328,6 +340,7 @@ def test_a_node_of_which_a_reading_is_missing_is_no_destination(absent: str, hou
     "2i2c-org/infrastructure#2646",
     situation="a node that is over a line for minutes misses a scrape in one run of the descheduler",
     expected="nothing is evicted in that run, and its minutes over the line are not forgotten",
+    before=Before.RIGHT,
 )
 def test_a_missed_scrape_neither_acts_nor_forgets() -> None:
     policies = NodePolicies(scenes.policy())

@@ -12,7 +12,7 @@ import pytest
 
 from extender.state import cluster_view
 from tests import builders
-from tests.reports.register import reported
+from tests.reports.register import Before, reported
 from tests.reports.test_placements import appears, filtered, scores
 from tests.unit.extender import worlds
 
@@ -70,6 +70,7 @@ def place(
     "kubernetes/kubernetes#129138",
     situation="a scale-up brings so many pods within a minute that hot spots cost every node all of its ten points",
     expected="what every candidate loses is taken off none: the busy node still scores below the idle ones",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize("spread", ["none", "stretch"])
 def test_a_burst_over_all_nodes_does_not_end_in_scores_of_0(spread: str) -> None:
@@ -89,6 +90,7 @@ PEAKS = {f"n-{at}": {**worlds.IDLE, "cpu_avg_5m": 0.2, "cpu_max_1h": 0.76 + 0.02
     "koordinator-sh/koordinator#2538",
     situation="a spike of all nodes is over, and its hourly maximum keeps each of them over a threshold",
     expected="those that are cool now take pods: not the node of the lowest peak alone, until it is hot",
+    before=Before.WRONG,
 )
 def test_after_a_spike_of_all_nodes_pods_go_where_it_is_cool_now() -> None:
     world = view_of(PEAKS, hotSpots=[])
@@ -114,6 +116,7 @@ def test_after_a_spike_of_all_nodes_pods_go_where_it_is_cool_now() -> None:
     "koordinator-sh/koordinator#2538",
     situation="after such a spike one node has no average, one is still hot, and one has a threshold of its own",
     expected="each is judged by its load now and its own line; a load that is not known now by the maximum",
+    before=Before.WRONG,
 )
 def test_what_is_not_known_now_is_judged_by_its_maximum() -> None:
     peak = {**worlds.IDLE, "cpu_max_1h": 0.9}
@@ -131,6 +134,7 @@ def test_what_is_not_known_now_is_judged_by_its_maximum() -> None:
     "k0sproject/k0s#2467",
     situation="a new node joins four nodes at 55 %, and a queue of 20 pods is placed within 20 s",
     expected="it takes more than any other, and is no hotter than they are when the pods run",
+    before=Before.RIGHT,
 )
 @pytest.mark.parametrize("spread", ["none", "stretch"])
 def test_a_new_node_is_not_flooded(spread: str) -> None:
@@ -147,6 +151,7 @@ def test_a_new_node_is_not_flooded(spread: str) -> None:
     "koordinator-sh/koordinator#2076",
     situation="the exporter of a node went away when the node was hot: its last reading is old, others have fresh ones",
     expected="the old reading closes it for no pod; it scores as the middle of the others, and gets no more than they",
+    before=Before.RIGHT,
 )
 @pytest.mark.parametrize("spread", ["none", "stretch"])
 def test_a_node_whose_reading_is_old_is_neither_closed_nor_flooded(spread: str) -> None:
@@ -162,6 +167,7 @@ def test_a_node_whose_reading_is_old_is_neither_closed_nor_flooded(spread: str) 
     "volcano-sh/volcano#2129",
     situation="a node is idle by CPU, which is all that a score counts, and nearly full by memory",
     expected="its score is that of its memory: the worse resource decides",
+    before=Before.RIGHT,
 )
 def test_a_node_full_of_memory_does_not_win_by_its_idle_cpu() -> None:
     full = {**dict.fromkeys(worlds.IDLE, 0.02), "memory_avg_5m": 0.64, "memory_max_1h": 0.64}
@@ -174,6 +180,7 @@ def test_a_node_full_of_memory_does_not_win_by_its_idle_cpu() -> None:
     "intel/platform-aware-scheduling#111",
     situation="an extender gives 10 points to the best node and 9 to the next, however far apart their loads are",
     expected="points are by load: a node 20 % fuller is 7 points behind, one 30 % fuller ten; as they are 2 and 3",
+    before=Before.RIGHT,
 )
 @pytest.mark.parametrize(
     ("load", "spread", "difference"),
@@ -196,6 +203,7 @@ def test_points_are_as_far_apart_as_loads(load: float, spread: str, difference: 
     "koordinator-sh/koordinator#490",
     situation="a rollout replaces every pod: windows still show those that ended, and the new ones count in full",
     expected="nodes seem up to twice as loaded for a window: no pod waits, and they share the new pods",
+    before=Before.BY_CHOICE,
 )
 def test_a_rollout_that_counts_twice_for_a_window_leaves_no_pod_waiting() -> None:
     nodes = {"a": 0.5, "b": 0.5, "c": 0.5}

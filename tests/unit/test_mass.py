@@ -28,7 +28,7 @@ MOST_LINES: Final = {
     "tests of the simulator": (("tests/unit/simulator",), 6_020),
 }
 APART: Final = ("lab/tests", "tests/unit/simulator")  # within `lab` and `tests`, with limits of their own
-MOST_WORDS: Final = 104_400
+MOST_WORDS: Final = 104_700
 MOST_COMMANDS: Final = 21
 MOST_METRICS: Final = 81
 MOST_POLICY_FIELDS: Final = 173

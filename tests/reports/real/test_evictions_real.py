@@ -25,7 +25,7 @@ from policy.schema.load_policy import LoadPolicy
 from runtime import clock
 from tests import patience
 from tests.e2e import waiting
-from tests.reports.register import reported
+from tests.reports.register import Before, reported
 
 pytestmark = pytest.mark.cluster
 SYSTEM = permissions.NAMESPACE
@@ -143,6 +143,7 @@ def conditions(admin: KubeDoor, namespace: str) -> set[str]:
     "kubernetes/autoscaler#7095",
     situation="a Job with backoffLimit 2 loses pods by evictions under the real Job controller",
     expected="one leaves, then all stay, and the Job runs on; evicted in spite of the verdict, it fails",
+    before=Before.WRONG,
 )
 def test_a_real_job_keeps_its_last_retry(admin: KubeDoor, namespace: str, judge: Judge) -> None:
     admin.create(kinds.JOBS, job(2), namespace=namespace)
@@ -163,6 +164,7 @@ def test_a_real_job_keeps_its_last_retry(admin: KubeDoor, namespace: str, judge:
     "kelos-dev/kelos#1348",
     situation="a real Job with backoffLimit 1 ignores DisruptionTarget by its podFailurePolicy",
     expected="its pods may leave: three evictions later nothing is counted, and it runs",
+    before=Before.RIGHT,
 )
 def test_an_eviction_that_a_real_job_ignores_is_free(admin: KubeDoor, namespace: str, judge: Judge) -> None:
     admin.create(kinds.JOBS, job(1, podFailurePolicy={"rules": [IGNORED]}), namespace=namespace)
@@ -180,6 +182,7 @@ def test_an_eviction_that_a_real_job_ignores_is_free(admin: KubeDoor, namespace:
     "kelos-dev/kelos#1348",
     situation="an indexed Job with backoffLimitPerIndex 2 loses the pod of an index, under the real Job controller",
     expected="the next pod of this index stays, those of the others may leave",
+    before=Before.WRONG,
 )
 def test_an_index_of_a_real_job_keeps_its_last_retry(admin: KubeDoor, namespace: str, judge: Judge) -> None:
     indexed = {"completionMode": "Indexed", "backoffLimitPerIndex": 2, "backoffLimit": 100}
@@ -201,6 +204,7 @@ def test_an_index_of_a_real_job_keeps_its_last_retry(admin: KubeDoor, namespace:
     "kubernetes/kubernetes#106055",
     situation="a StatefulSet with OnDelete gets a new template, under the real StatefulSet controller",
     expected="its pods stay; the one that a person deletes is of the new revision, and may leave",
+    before=Before.WRONG,
 )
 def test_a_real_revision_is_not_rolled_out_by_an_eviction(admin: KubeDoor, namespace: str, judge: Judge) -> None:
     strategy = {"updateStrategy": {"type": "OnDelete"}, "podManagementPolicy": "Parallel", "serviceName": "web"}
@@ -223,6 +227,7 @@ def test_a_real_revision_is_not_rolled_out_by_an_eviction(admin: KubeDoor, names
     "kubernetes-sigs/descheduler#618",
     situation="a paused Deployment gets a new template, and is resumed, under the real Deployment controller",
     expected="its pods wait while it is paused, and may leave when all are of the new revision",
+    before=Before.WRONG,
 )
 def test_pods_wait_for_a_real_rollout(admin: KubeDoor, namespace: str, judge: Judge) -> None:
     admin.create(kinds.DEPLOYMENTS, workload(), namespace=namespace)

@@ -12,7 +12,7 @@ import cli.__main__
 from lab import cluster
 from lab.cluster import binaries
 from tests.e2e import waiting
-from tests.reports.register import reported
+from tests.reports.register import Before, reported
 
 pytestmark = pytest.mark.cluster
 NAMESPACE = "default"
@@ -60,6 +60,7 @@ def kubectl(running: cluster.Cluster, *arguments: str) -> subprocess.CompletedPr
     "devantler-tech/platform#2086",
     situation="a release waits for a Deployment of placeholders of which some are Pending by design",
     expected="condition Available is True with none running; docs/how-to/hold-room.md says what each tool waits for",
+    before=Before.WRONG,
 )
 def test_placeholders_that_wait_leave_their_deployment_available(running: cluster.Cluster) -> None:
     everywhere = ("-n", NAMESPACE, "deployment/placeholder")
@@ -73,6 +74,7 @@ def test_placeholders_that_wait_leave_their_deployment_available(running: cluste
     "devantler-tech/platform#2086",
     situation="the template of placeholders changes while more than a quarter of them wait for room",
     expected="the old ones go and the new ones take their room; maxUnavailable of 25 % waits for room for ever",
+    before=Before.WRONG,
 )
 def test_a_rollout_of_placeholders_ends_although_some_wait(running: cluster.Cluster) -> None:
     change = {"spec": {"template": {"metadata": {"labels": {"colour": "blue"}}}}}

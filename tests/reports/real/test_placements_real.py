@@ -10,7 +10,7 @@ import pytest
 from kube import kinds, objects
 from tests.e2e import waiting
 from tests.e2e.extender_world import NODES, PENDING, POLICY, World
-from tests.reports.register import reported
+from tests.reports.register import Before, reported
 
 pytestmark = pytest.mark.cluster
 PODS = "api/v1/namespaces/default/pods"
@@ -61,6 +61,7 @@ def filters(world: World, name: str) -> list[tuple[int, int]]:
     "kubernetes/kubernetes#94418",
     situation="a pod that preempted waits for its victim; its nominated node gets hot meanwhile (real kube-scheduler)",
     expected="refused when asked about alone: the pod goes to the coolest node in the same cycle",
+    before=Before.WRONG,
 )
 def test_a_pod_that_preempted_does_not_go_to_its_node_when_that_is_hot(world: World, prefix: str) -> None:
     for name, value in {"low": 10, "high": 1000}.items():
@@ -87,6 +88,7 @@ def test_a_pod_that_preempted_does_not_go_to_its_node_when_that_is_hot(world: Wo
     "kubernetes/kubernetes#93179",
     situation="a pod with nodeSelector, whose nominated node is hot and its only one (real kube-scheduler)",
     expected="refused once, bound in the same cycle",
+    before=Before.BY_CHOICE,
 )
 def test_a_pinned_pod_gets_its_hot_nominated_node_in_the_same_cycle(world: World, prefix: str) -> None:
     world.load(node_0=0.9, node_1=0.1, node_2=0.1)
@@ -132,6 +134,7 @@ def never(world: World) -> Iterator[None]:
     "kubernetes/kubernetes#136334",
     situation="pods whose bindings wait for volumes that do not come (real kube-scheduler), the extender restarted",
     expected="they count on their nominated nodes in the new process, and nowhere once they are deleted",
+    before=Before.WRONG,
 )
 def test_pods_whose_bindings_wait_count_on_their_nominated_nodes(world: World, prefix: str) -> None:
     for at in range(REPLICAS):

@@ -16,7 +16,7 @@ from tests.contract import test_victoria_metrics
 from tests.e2e import waiting
 from tests.reports.real import kubelet_pages
 from tests.reports.real.kubelet_pages import MIB, Job, Life
-from tests.reports.register import reported
+from tests.reports.register import Before, reported
 
 pytestmark = pytest.mark.cluster
 WINDOW_SECONDS = 300.0
@@ -86,6 +86,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     situation="containers that crash, are killed for memory or end as init containers, and pods of a StatefulSet that "
     "come back, stay in Prometheus for 5 minutes: their samples have cAdvisor's time (scrapes of 10, 30 and 60 s)",
     expected="the pod uses what its living containers use; one without any has no value",
+    before=Before.WRONG,
 )
 def test_only_living_containers_count(story: Story, job: Job) -> None:
     assert story.memory(job) == pytest.approx(LIVING)
@@ -98,6 +99,7 @@ def test_only_living_containers_count(story: Story, job: Job) -> None:
     "prometheus-operator/kube-prometheus#695",
     situation="the query names a pod of a StatefulSet that was recreated on another node, and no other pod",
     expected="the root cgroup of its old node says that the old series are dead",
+    before=Before.WRONG,
 )
 def test_a_pod_asked_for_by_name_counts_as_among_all(story: Story, job: Job) -> None:
     assert story.memory(job, "db-0") == pytest.approx({"db-0": 100})
@@ -110,6 +112,7 @@ def test_a_pod_asked_for_by_name_counts_as_among_all(story: Story, job: Job) -> 
     "prometheus-operator/kube-prometheus#695",
     situation="containers that end, scraped with honor_timestamps: false",
     expected="series end with their containers; nothing is dead, and no living one is left out",
+    before=Before.RIGHT,
 )
 def test_series_that_end_are_no_finding(story: Story, job: Job) -> None:
     assert story.memory(job) == pytest.approx(LIVING)
@@ -122,6 +125,7 @@ def test_series_that_end_are_no_finding(story: Story, job: Job) -> None:
     "prometheus-community/helm-charts#5063",
     situation="cAdvisor looks at a living container every 20 or 60 s, at others every 10 s",
     expected="it counts at every moment; of a container that restarts one life at a time counts",
+    before=Before.WRONG,
 )
 def test_no_living_container_is_left_out_at_any_moment(story: Story, job: Job) -> None:
     text = pod_queries.memory_bytes(WINDOW_SECONDS, selector=f'job="{job.name}"')
@@ -139,6 +143,7 @@ def test_no_living_container_is_left_out_at_any_moment(story: Story, job: Job) -
     "prometheus/prometheus#13060",
     situation="the scrape job has track_timestamps_staleness: true",
     expected="a series ends with its container at the next scrape",
+    before=Before.RIGHT,
 )
 def test_a_series_with_a_stale_marker_is_not_dead(tmp_path: pathlib.Path) -> None:
     labels = 'namespace="shop",pod="web-1",container="app",instance="10.0.0.1:10250",job="kubelet"'
@@ -156,6 +161,7 @@ def test_a_series_with_a_stale_marker_is_not_dead(tmp_path: pathlib.Path) -> Non
     "google/cadvisor#3572",
     situation="cAdvisor does not know the container runtime: its series have pods and no label container",
     expected="the queries have no value, annotator and doctor say so, with the next step; the pod's cgroup is not read",
+    before=Before.WRONG,
 )
 def test_targets_whose_series_have_no_containers_are_found(tmp_path: pathlib.Path) -> None:
     def of(node: int, more: str) -> dict[str, str]:
@@ -191,6 +197,7 @@ def judged(directory: pathlib.Path, series: list[dict[str, str]], expected: dict
     "VictoriaMetrics/VictoriaMetrics#1526",
     situation="VictoriaMetrics has the samples of containers that ended, and no marker of their end",
     expected="it answers as Prometheus does",
+    before=Before.WRONG,
 )
 def test_victoria_metrics_says_the_same(tmp_path: pathlib.Path) -> None:
     (binary,) = binaries.find_or_build([tool for tool in binaries.TOOLS if tool.name == "victoria-metrics"]).values()

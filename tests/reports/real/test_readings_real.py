@@ -13,7 +13,7 @@ from lab.cluster import binaries
 from policy import metrics
 from promql.queries import node_queries, recording_rules
 from promql.queries.node_queries import Window
-from tests.reports.register import reported
+from tests.reports.register import Before, reported
 
 pytestmark = pytest.mark.cluster
 WINDOWS: Final = {
@@ -90,6 +90,7 @@ def replaced(old: dict[str, str], new: dict[str, str], ends: str = " stale") -> 
     "prometheus/node_exporter#1842",
     situation="the exporter's pod is replaced: series of two pods for one node, or labels of a new release",
     expected="one reading, weighed by the scrapes of both; maxima of an hour and a day go on, also in recording rules",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     ("old", "new", "ends"),
@@ -132,6 +133,7 @@ def test_another_pod_of_the_exporter_goes_on_with_the_reading(
     "prometheus/node_exporter#1842",
     situation="an exporter without the host's network gets another address, and a label of the target names the node",
     expected="one reading by that label, as above",
+    before=Before.WRONG,
 )
 def test_another_address_of_the_exporter_goes_on_where_a_label_names_the_node(
     promtool: str, tmp_path: pathlib.Path
@@ -147,6 +149,7 @@ def test_another_address_of_the_exporter_goes_on_where_a_label_names_the_node(
     "prometheus-operator/prometheus-operator#6548",
     situation="two jobs scrape the exporter of one node",
     expected="two series, refused as a double: no mean of targets that may be two machines",
+    before=Before.RIGHT,
 )
 def test_two_jobs_stay_two_series(promtool: str, tmp_path: pathlib.Path) -> None:
     series = cpus("0+3x200", "0+27x200") + cpus("0+24x200", "0+6x200", job="other")
@@ -163,6 +166,7 @@ def test_two_jobs_stay_two_series(promtool: str, tmp_path: pathlib.Path) -> None
     "prometheus/node_exporter#1161",
     situation="a machine is started anew: all counters begin at 0, and its exporter is away for two minutes",
     expected="the counters' reset is no load and no idle time; the maximum goes on",
+    before=Before.RIGHT,
 )
 def test_a_machine_that_starts_anew_is_neither_idle_nor_hot(promtool: str, tmp_path: pathlib.Path) -> None:
     series = cpus("90000+3x60 stale _x4 0.5+3x139", "90000+27x60 stale _x4 4.5+27x139")
@@ -197,6 +201,7 @@ FELL: Final = {
     "prometheus/node_exporter#1903",
     situation="a counter of one CPU falls by a second, as iowait and idle may",
     expected="a hot node stays hot, and an idle one is not hot, for five minutes or in its maximum for an hour",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize("case", FELL)
 def test_a_counter_that_falls_is_no_load_and_no_idle_time(promtool: str, tmp_path: pathlib.Path, case: str) -> None:
@@ -223,6 +228,7 @@ def meminfo(total_gib: int, available_gib: int, **others: float) -> list[Series]
     "vexxhost/atmosphere#3934",
     situation="720 of 768 GiB are reserved as huge pages and free; 30 of the other 48 GiB are in use",
     expected="0.625: memory without the pool, as allocatable is; the same while pods use the pages",
+    before=Before.WRONG,
 )
 @pytest.mark.parametrize(
     "pool",
@@ -252,6 +258,7 @@ def test_memory_is_without_the_pool_of_huge_pages(
     "vexxhost/atmosphere#3934",
     situation="a node without huge pages, or whose exporter says nothing of them",
     expected="its memory as ever",
+    before=Before.RIGHT,
 )
 @pytest.mark.parametrize("pool", [{}, {"HugePages_Total": 0, "Hugepagesize_bytes": 2 * 2**20, "Hugetlb_bytes": 0}])
 def test_memory_without_a_pool_is_what_it_was(promtool: str, tmp_path: pathlib.Path, pool: dict[str, float]) -> None:

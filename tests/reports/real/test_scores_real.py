@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.extender_world import POLICY, World
 from tests.reports.real.test_placements_real import create
-from tests.reports.register import reported
+from tests.reports.register import Before, reported
 
 pytestmark = pytest.mark.cluster
 IMAGE = "registry.example/large:1"
@@ -52,6 +52,7 @@ def weigh(world: World, spread: str, weight: int) -> None:
     "gocrane/crane#849",
     situation="the node of the best load has most requests, and the plugins that look at requests prefer a hot one",
     expected="load decides: 30 % more load is worth 200 points, and 60 without `stretch`",
+    before=Before.RIGHT,
 )
 @WEIGHED
 def test_load_outweighs_free_requests(world: World, prefix: str, spread: str, weight: int) -> None:
@@ -80,6 +81,7 @@ def pulled(world: World) -> Iterator[None]:
     "kubernetes-sigs/descheduler#994",
     situation="only a busy node has pulled a large image, which draws every replica and every replacement there",
     expected="load outweighs the image: all pods go to the idle nodes",
+    before=Before.RIGHT,
 )
 @WEIGHED
 def test_load_outweighs_an_image_that_is_there(world: World, prefix: str, spread: str, weight: int) -> None:
@@ -96,6 +98,7 @@ def test_load_outweighs_an_image_that_is_there(world: World, prefix: str, spread
     "kubernetes/kubernetes#88174",
     situation="a pod prefers one node by affinity, whose load is 1 % higher than that of the others",
     expected="the preference decides: one percent of load is worth no point, stretched or not",
+    before=Before.RIGHT,
 )
 @pytest.mark.parametrize("spread", ["stretch", "none"])
 def test_a_preferred_node_outweighs_a_little_load(world: World, prefix: str, spread: str) -> None:
