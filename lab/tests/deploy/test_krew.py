@@ -13,10 +13,10 @@ import pip
 import pytest
 import yaml
 
-from lab.krew import archive
+from lab import krew
 
 ROOT = pathlib.Path(__file__).parents[3]
-COMMAND = ROOT / "deploy" / "krew" / archive.COMMAND
+COMMAND = ROOT / "deploy" / "krew" / krew.COMMAND
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def run(
     unpacked: pathlib.Path, *arguments: str, **environment: str
 ) -> tuple[subprocess.CompletedProcess[str], list[str]]:
     """Runs the command by a link, as krew does; what it left in the cache comes with the answer."""
-    link, cache = unpacked.parent / archive.COMMAND, unpacked.parent / "cache"
-    link.symlink_to(unpacked / archive.COMMAND)
+    link, cache = unpacked.parent / krew.COMMAND, unpacked.parent / "cache"
+    link.symlink_to(unpacked / krew.COMMAND)
     answer = subprocess.run(
         [str(link), *arguments],
         env={"PATH": os.environ["PATH"], "HOME": str(unpacked.parent), "XDG_CACHE_HOME": str(cache), **environment},
@@ -48,18 +48,18 @@ def run(
 
 
 def test_the_same_files_give_the_same_archive_whatever_their_times(tmp_path: pathlib.Path) -> None:
-    command = tmp_path / archive.COMMAND
+    command = tmp_path / krew.COMMAND
     shutil.copy(COMMAND, command)
-    first = archive.packed([command, ROOT / "LICENSE"])
+    first = krew.packed([command, ROOT / "LICENSE"])
     os.utime(command, (1, 1))
-    assert archive.packed([ROOT / "LICENSE", command]) == first
+    assert krew.packed([ROOT / "LICENSE", command]) == first
     with tarfile.open(fileobj=io.BytesIO(first)) as tar:
         found = {entry.name: (entry.mode, entry.uid) for entry in tar}
-    assert found == {"LICENSE": (0o644, 0), archive.COMMAND: (0o755, 0)}
+    assert found == {"LICENSE": (0o644, 0), krew.COMMAND: (0o755, 0)}
 
 
 def test_the_manifest_names_archive_checksum_and_command() -> None:
-    document = yaml.safe_load(archive.manifest("0.2.0", b"archive", "https://example.test/plugin.tar.gz"))
+    document = yaml.safe_load(krew.manifest("0.2.0", b"archive", "https://example.test/plugin.tar.gz"))
     (platform,) = document["spec"]["platforms"]
     assert document["spec"]["version"] == "v0.2.0"
     assert platform["sha256"] == hashlib.sha256(b"archive").hexdigest()
