@@ -8,7 +8,7 @@ the wire can be read in the code that sends it.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -100,11 +100,29 @@ class KubeReader(Protocol):
         """One object; NotFound."""
 
 
+class WriteRequest(NamedTuple):
+    """A write of one object, by the method of KubeWriter that asks for it; `name` is in the body of a create."""
+
+    verb: Literal["create", "merge_patch", "replace"]
+    kind: Kind[Any]
+    name: str
+    body: Mapping[str, object]
+    namespace: str = ""
+    subresource: str = ""
+    dry_run: bool = False
+
+
 class KubeWriter(Protocol):
-    """Writes of single objects."""
+    """Writes of single objects: each is a `WriteRequest`, which the implementations `write`."""
+
+    def write(self, request: WriteRequest) -> None:
+        """Carry out a write as the method of its verb promises."""
 
     def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
-        """Create from a whole body; Conflict when it exists. Never repeated by itself."""
+        """Create from a whole body, apiVersion and kind are filled in; Conflict when it exists. Never repeated by
+        itself.
+        """
+        self.write(WriteRequest("create", kind, "", body, namespace, dry_run=dry_run))
 
     def merge_patch(
         self,
@@ -117,6 +135,7 @@ class KubeWriter(Protocol):
         dry_run: bool = False,
     ) -> None:
         """RFC 7396: the keys given are set, None removes; NotFound."""
+        self.write(WriteRequest("merge_patch", kind, name, body, namespace, subresource, dry_run))
 
     def replace(
         self,
@@ -128,7 +147,10 @@ class KubeWriter(Protocol):
         subresource: str = "",
         dry_run: bool = False,
     ) -> None:
-        """Put a whole body; Conflict when its metadata.resourceVersion is no longer the newest."""
+        """Put a whole body, apiVersion and kind are filled in; Conflict when its metadata.resourceVersion is no longer
+        the newest.
+        """
+        self.write(WriteRequest("replace", kind, name, body, namespace, subresource, dry_run))
 
 
 class KubeDoor(KubeReader, KubeWriter, Protocol):

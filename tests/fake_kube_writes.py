@@ -14,7 +14,7 @@ from kube import door, errors, kinds, objects
 T = TypeVar("T", bound=objects.IdentifiedObject)
 
 
-class FakeKubeWrites:
+class FakeKubeWrites(door.KubeWriter):
     """`patches`: (node, body) in order; `config_maps`: data by "namespace/name"; `lists`: what list() gives by kind."""
 
     def __init__(self) -> None:
@@ -45,49 +45,23 @@ class FakeKubeWrites:
             raise NotImplementedError(name)
         return msgspec.convert({"metadata": {"name": name}, "data": self._existing(namespace, name)}, kind.type)
 
-    def create(
-        self, kind: kinds.Kind[T], body: Mapping[str, Any], *, namespace: str = "", dry_run: bool = False
-    ) -> None:
-        """Keep a ConfigMap, or the reason of an Event."""
-        if kind is kinds.EVENTS:
+    def write(self, request: door.WriteRequest) -> None:
+        """Record an Event's reason or a node's patch; create, change or put a ConfigMap."""
+        body: Mapping[str, Any] = request.body
+        if request.kind is kinds.EVENTS:
             self.events.append(body["reason"])
             return
-        name = body["metadata"]["name"]
+        name = request.name or body["metadata"]["name"]
         self._check(name)
-        self.config_maps[f"{namespace}/{name}"] = dict(body["data"])
-
-    def merge_patch(
-        self,
-        kind: kinds.Kind[T],
-        name: str,
-        body: Mapping[str, Any],
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> None:
-        """Record a node's patch, or merge into a ConfigMap that exists."""
-        self._check(name)
-        if kind.plural == kinds.NODES.plural:
+        if request.kind.plural == kinds.NODES.plural:
             self.patches.append((name, body))
-            return
-        self._existing(namespace, name).update(body["data"])
-
-    def replace(
-        self,
-        kind: kinds.Kind[T],
-        name: str,
-        body: Mapping[str, Any],
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> None:
-        """Put a ConfigMap that exists."""
-        self._check(name)
-        data = self._existing(namespace, name)
-        data.clear()
-        data.update(body["data"])
+        elif request.verb == "create":
+            self.config_maps[f"{request.namespace}/{name}"] = dict(body["data"])
+        else:
+            data = self._existing(request.namespace, name)
+            if request.verb == "replace":
+                data.clear()
+            data.update(body["data"])
 
     def _existing(self, namespace: str, name: str) -> dict[str, str]:
         """The data of a ConfigMap; NotFound as the apiserver says it."""

@@ -11,19 +11,16 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import msgspec
 from prometheus_client import Counter
 
 from annotator.metrics import Telemetry
 from kube import errors
-from kube.door import KubeWriter
-from kube.kinds import Kind
-from kube.objects import IdentifiedObject
+from kube.door import KubeWriter, WriteRequest
 from runtime import clock as clocks
 
-T = TypeVar("T", bound=IdentifiedObject)
 WRITES_PER_SECOND: Final = 200.0  # 5,000 nodes in 25 s after a start; a quiet fleet needs 17 a second at the most
 ATTEMPTS: Final = 3
 LONGEST_HOLD_SECONDS: Final = 10.0  # a longer wish ends this sync's writes; the next sync is the retry
@@ -67,7 +64,7 @@ class Pace:
             self._next_seconds = max(self._next_seconds, self._clock.monotonic() + seconds)
 
 
-class Writer:
+class Writer(KubeWriter):
     """A KubeWriter for the cycle, see above. `leads` is asked before every write; `stop` ends waiting and writing."""
 
     def __init__(
@@ -89,60 +86,27 @@ class Writer:
         self.dry_run = dry_run
         self.done: list[Write] = []  # of a dry run only: a service would collect them for ever
 
-    def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
+    def write(self, request: WriteRequest) -> None:
         """See KubeWriter."""
-        metadata = body.get("metadata")
-        name = str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""
-        dry = dry_run or self.dry_run
-        self._write(kind, name, body, lambda: self._door.create(kind, body, namespace=namespace, dry_run=dry))
-
-    def merge_patch(
-        self,
-        kind: Kind[T],
-        name: str,
-        body: Mapping[str, object],
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> None:
-        """See KubeWriter."""
-        dry = dry_run or self.dry_run
-        where = {"namespace": namespace, "subresource": subresource}
-        self._write(kind, name, body, lambda: self._door.merge_patch(kind, name, body, **where, dry_run=dry))
-
-    def replace(
-        self,
-        kind: Kind[T],
-        name: str,
-        body: Mapping[str, object],
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> None:
-        """See KubeWriter."""
-        dry = dry_run or self.dry_run
-        where = {"namespace": namespace, "subresource": subresource}
-        self._write(kind, name, body, lambda: self._door.replace(kind, name, body, **where, dry_run=dry))
-
-    def _write(self, kind: Kind[T], name: str, body: Mapping[str, object], send: Callable[[], None]) -> None:
+        request = request._replace(dry_run=request.dry_run or self.dry_run)
+        metadata = request.body.get("metadata")
+        name = request.name or (str(metadata.get("name", "")) if isinstance(metadata, Mapping) else "")
         try:
-            self._send(kind, name, body, send)
+            self._send(request, name)
         except errors.KubeError as error:
-            self._note(Write(kind.name, name, body, error))
+            self._note(Write(request.kind.name, name, request.body, error))
             raise
-        self._note(Write(kind.name, name, body))
+        self._note(Write(request.kind.name, name, request.body))
 
-    def _send(self, kind: Kind[T], name: str, body: Mapping[str, object], send: Callable[[], None]) -> None:
-        size_bytes = len(msgspec.json.encode(body))
-        if kind.plural not in self._sent_bytes:
-            self._sent_bytes[kind.plural] = self._telemetry.sent_bytes.labels(kind.plural)
+    def _send(self, request: WriteRequest, name: str) -> None:
+        size_bytes, plural = len(msgspec.json.encode(request.body)), request.kind.plural
+        if plural not in self._sent_bytes:
+            self._sent_bytes[plural] = self._telemetry.sent_bytes.labels(plural)
         for left in range(ATTEMPTS - 1, -1, -1):
-            self._take_turn(f"{kind.name} {name}")
-            self._sent_bytes[kind.plural].inc(size_bytes)
+            self._take_turn(f"{request.kind.name} {name}")
+            self._sent_bytes[plural].inc(size_bytes)
             try:
-                send()
+                self._door.write(request)
             except errors.TooManyRequests as refusal:
                 if not left:
                     raise

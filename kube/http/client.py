@@ -13,7 +13,7 @@ from urllib import parse
 
 from kube import errors, kinds
 from kube.api.salvage import UndecodableObject
-from kube.door import EvictionAnswer, Listing
+from kube.door import EvictionAnswer, KubeWriter, Listing, WriteRequest
 from kube.http import decoding, watch_stream
 from kube.http.request import Request
 from kube.http.undecodable import Source, UndecodableObjects
@@ -49,7 +49,7 @@ class Place(NamedTuple):
         return f"{self.kind.name.lower()} {self.namespace}/{self.name}:{self.port}"
 
 
-class Client:
+class Client(KubeWriter):
     """See KubeDoor for what each method promises; `undecodable` tells which objects could not be decoded."""
 
     def __init__(
@@ -148,36 +148,14 @@ class Client:
         request = Request("GET", _joined([root, *api_version.split("/")]))
         return decoding.served(self._transport.name(request), self._transport.send(request))
 
-    def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
-        """Create from a whole body; apiVersion and kind are filled in."""
-        self._write("POST", _path(kind, namespace), _typed(kind, body), dry_run=dry_run)
-
-    def merge_patch(
-        self,
-        kind: Kind[T],
-        name: str,
-        body: Mapping[str, object],
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> None:
-        """RFC 7396 merge patch."""
-        path = _path(kind, namespace, name, subresource)
-        self._write("PATCH", path, body, dry_run=dry_run, content_type=MERGE_PATCH)
-
-    def replace(
-        self,
-        kind: Kind[T],
-        name: str,
-        body: Mapping[str, object],
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> None:
-        """Put a whole body; apiVersion and kind are filled in."""
-        self._write("PUT", _path(kind, namespace, name, subresource), _typed(kind, body), dry_run=dry_run)
+    def write(self, request: WriteRequest) -> None:
+        """POST, PATCH or PUT of one object."""
+        path = _path(request.kind, request.namespace, request.name, request.subresource)
+        if request.verb == "merge_patch":
+            self._write("PATCH", path, request.body, dry_run=request.dry_run, content_type=MERGE_PATCH)
+        else:
+            method = "POST" if request.verb == "create" else "PUT"
+            self._write(method, path, _typed(request.kind, request.body), dry_run=request.dry_run)
 
     def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
         """Delete, in the background for owned objects."""

@@ -4,11 +4,10 @@
 controllers. All take plain JSON, check it by `admission` and raise `kube.errors` as the real one does.
 """
 
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from kube import kinds
-from kube.door import EvictionAnswer
+from kube.door import EvictionAnswer, KubeWriter, WriteRequest
 from kube.errors import ApiError, Conflict, NotFound, TooManyRequests
 from kube.kinds import Kind
 from kube.objects import IdentifiedObject
@@ -21,57 +20,30 @@ T = TypeVar("T", bound=IdentifiedObject)
 OVER = ("Succeeded", "Failed")
 
 
-class Writer:
+class Writer(KubeWriter):
     """The writing half of a `kube.door.ScalesDoor`."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
-        """See KubeDoor."""
-        spec = b""
-        if kind.plural == kinds.PODS.plural:
-            spec = merge_patch.text(body.get("spec") or {})
-            body = {key: value for key, value in body.items() if key != "spec"}
-        self._create(kind, merge_patch.wire(body), spec, namespace, dry_run=dry_run)
+    def write(self, request: WriteRequest) -> None:
+        """See KubeWriter."""
+        if request.verb == "create":
+            self._create_from(request)
+            return
+        own = (merge_patch.patch if request.verb == "merge_patch" else merge_patch.wire)(request.body)
+        with self._state.lock:
+            shelf, old = self._existing(request.kind, request.name, request.namespace)
+            if request.verb == "merge_patch":
+                own = merge_patch.merged(old.body, own)
+            else:
+                _check_uid(_what(request.kind, old.key), own, old)
+                own["apiVersion"], own["kind"] = shelf.kind.api_version, shelf.kind.name
+            self._updated(shelf, old, own, subresource=request.subresource, dry_run=request.dry_run)
 
     def create_pod(self, metadata: Body, spec: bytes, *, namespace: str) -> None:
         """`create` for simulated controllers: they are trusted, give `metadata` away and have the spec's text."""
         self._create(kinds.PODS, {"metadata": metadata}, spec, namespace, dry_run=False)
-
-    def merge_patch(
-        self,
-        kind: Kind[T],
-        name: str,
-        body: Mapping[str, object],
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> None:
-        """See KubeDoor."""
-        change = merge_patch.patch(body)
-        with self._state.lock:
-            shelf, old = self._existing(kind, name, namespace)
-            self._updated(shelf, old, merge_patch.merged(old.body, change), subresource=subresource, dry_run=dry_run)
-
-    def replace(
-        self,
-        kind: Kind[T],
-        name: str,
-        body: Mapping[str, object],
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> None:
-        """See KubeDoor."""
-        own = merge_patch.wire(body)
-        with self._state.lock:
-            shelf, old = self._existing(kind, name, namespace)
-            _check_uid(_what(kind, old.key), own, old)
-            own["apiVersion"], own["kind"] = shelf.kind.api_version, shelf.kind.name
-            self._updated(shelf, old, own, subresource=subresource, dry_run=dry_run)
 
     def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
         """See KubeDoor. A namespace takes everything in it along, at once."""
@@ -129,6 +101,13 @@ class Writer:
         """Delete with no grace: how the kubelet ends a pod."""
         with self._state.lock:
             self._state.remove(*self._existing(kind, name, namespace))
+
+    def _create_from(self, request: WriteRequest) -> None:
+        spec, body = b"", request.body
+        if request.kind.plural == kinds.PODS.plural:
+            spec = merge_patch.text(body.get("spec") or {})
+            body = {key: value for key, value in body.items() if key != "spec"}
+        self._create(request.kind, merge_patch.wire(body), spec, request.namespace, dry_run=request.dry_run)
 
     def _create(self, kind: Kind[T], own: Body, spec: bytes, namespace: str, *, dry_run: bool) -> None:
         with self._state.lock:

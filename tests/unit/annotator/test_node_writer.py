@@ -1,18 +1,16 @@
 """The writer between cycle and door: the fence, the pace, what a 429 does, the bytes, the dry run."""
 
 import threading
-from collections.abc import Mapping
-from typing import Any, TypeVar
 
 import prometheus_client
 import pytest
 
 from annotator import metrics
 from annotator.publish import node_writer
-from kube import errors, kinds, objects
+from kube import errors, kinds
+from kube.door import WriteRequest
 from tests import clocks, fake_kube_writes
 
-T = TypeVar("T", bound=objects.IdentifiedObject)
 BODY = {"metadata": {"annotations": {"a": "b"}}}
 
 
@@ -31,17 +29,8 @@ class Door(fake_kube_writes.FakeKubeWrites):
         self.refusals: list[errors.KubeError] = []
         self.sent: list[tuple[str, float, bool]] = []
 
-    def merge_patch(
-        self,
-        kind: kinds.Kind[T],
-        name: str,
-        body: Mapping[str, Any],
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> None:
-        self.sent.append((name, self._clock.monotonic(), dry_run))
+    def write(self, request: WriteRequest) -> None:
+        self.sent.append((request.name, self._clock.monotonic(), request.dry_run))
         if self.refusals:
             raise self.refusals.pop(0)
 

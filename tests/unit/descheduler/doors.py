@@ -8,7 +8,7 @@ import collections.abc
 from typing import Any
 
 from kube import errors, kinds
-from kube.door import EvictionAnswer, Listing
+from kube.door import EvictionAnswer, KubeWriter, Listing, WriteRequest
 from kube.kinds import Kind
 from kube.objects import ApiResource, Pod, Scale
 
@@ -18,7 +18,7 @@ BLOCKED = EvictionAnswer(
 )
 
 
-class FakeDoor:
+class FakeDoor(KubeWriter):
     """Answers `evict` with the next of `answers` (an exception is raised), and remembers every write."""
 
     def __init__(
@@ -83,14 +83,11 @@ class FakeDoor:
                 return item
         raise errors.NotFound("GET", status=404, reason="NotFound", message=name)
 
-    def create(self, kind: Kind[Any], body: collections.abc.Mapping[str, object], **_: object) -> None:
-        self.created.append(body)
-
-    def merge_patch(self, kind: Kind[Any], name: str, body: collections.abc.Mapping[str, object], **_: object) -> None:
-        self.patches.append((name, body))
-
-    def replace(self, kind: Kind[Any], name: str, body: collections.abc.Mapping[str, object], **_: object) -> None:
-        raise NotImplementedError
+    def write(self, request: WriteRequest) -> None:
+        if request.verb == "create":
+            self.created.append(request.body)
+        else:
+            self.patches.append((request.name, request.body))
 
     def delete(self, kind: Kind[Any], name: str, **_: object) -> None:
         raise NotImplementedError

@@ -1,7 +1,7 @@
 """Everything that may happen between plan and call: the pod stays, and the ledger, the log and the report say why."""
 
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ import pytest
 
 from descheduler.ledger.rows import Query
 from kube import errors, kinds
+from kube.door import WriteRequest
 from kube.objects import Pod
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
@@ -26,13 +27,13 @@ def two_to_evict(tmp_path: pathlib.Path) -> World:
 
 def while_the_hint_is_written(here: World, happen: Callable[[], object]) -> None:
     """Has this happen between the plan and the first call."""
-    write = here.door.merge_patch
+    write = here.door.write
 
-    def written(kind: kinds.Kind[Any], name: str, body: Mapping[str, object], **options: object) -> None:
-        write(kind, name, body, **options)
+    def written(request: WriteRequest) -> None:
+        write(request)
         happen()
 
-    here.door.merge_patch = written  # type: ignore[method-assign]
+    here.door.write = written  # type: ignore[method-assign]
 
 
 def change(here: World, **fields: Any) -> None:
