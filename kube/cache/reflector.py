@@ -63,6 +63,46 @@ class _Selection(TypedDict):
     field_selector: str
 
 
+class _ChangeQueue(Generic[T]):
+    """Passes changes on to `on_change`: at once where it is `direct`, else by the dispatcher from a bounded queue."""
+
+    def __init__(self, kind: Kind[T], on_change: OnChange[T] | None, *, queued_batches: int, direct: bool) -> None:
+        self._handling = f"handle {kind.plural}"
+        self._on_change = on_change
+        self.direct = direct or on_change is None
+        self._batches: queue.Queue[Batch[T]] = queue.Queue(queued_batches)
+
+    def put(self, batch: Batch[T], stop: threading.Event) -> None:
+        """Queue for the dispatcher.
+
+        Waits while it is behind, so that a slow handler slows the watch, not the memory.
+        """
+        if self.direct:
+            self._deliver(batch)
+            return
+        while not stop.is_set():
+            with contextlib.suppress(queue.Full):
+                self._batches.put(batch, timeout=FULL_WAIT_SECONDS)
+                return
+
+    def dispatch(self, stop: threading.Event) -> None:
+        """Deliver until `stop` is set and `end` wakes the dispatcher."""
+        while (batch := self._batches.get()) is not None and not stop.is_set():
+            self._deliver(batch)
+
+    def end(self) -> None:
+        """Wake the dispatcher; a full queue keeps it awake anyway."""
+        with contextlib.suppress(queue.Full):
+            self._batches.put_nowait(None)
+
+    def _deliver(self, batch: Batch[T]) -> None:
+        if isinstance(batch, threading.Event):
+            batch.set()
+        elif batch is not None and self._on_change is not None:
+            for change in batch:
+                loop.attempt(self._handling, functools.partial(self._on_change, change.old, change.new))
+
+
 class Reflector(Generic[T]):
     """See the module. Constructing starts nothing; `start` or `run` does, once."""
 
@@ -83,15 +123,12 @@ class Reflector(Generic[T]):
     ) -> None:
         self._door = door
         self.kind = kind
-        self._handling = f"handle {kind.plural}"
+        self._changes = _ChangeQueue(kind, on_change, queued_batches=queued_batches, direct=direct)
         self._clock = clock
         self._rng = rng
         self._selection = _Selection(namespace=namespace, label_selector=label_selector, field_selector=field_selector)
-        self._on_change = on_change
-        self._direct = direct or on_change is None
         self._cached_start = cached_start
         self._store: store.Store[T] = store.Store()
-        self._batches: queue.Queue[Batch[T]] = queue.Queue(queued_batches)
         self._lock = threading.Lock()
         self._stopping = False
         self._watch: Watch[T] | None = None
@@ -112,15 +149,14 @@ class Reflector(Generic[T]):
         """Reflect until `stop` is set; returns within about a second of it."""
         reader = loop.start_thread(f"read-{self.kind.plural}", self._read, stop)
         dispatcher = None
-        if not self._direct:
-            dispatcher = loop.start_thread(f"dispatch-{self.kind.plural}", self._dispatch, stop)
+        if not self._changes.direct:
+            dispatcher = loop.start_thread(f"dispatch-{self.kind.plural}", self._changes.dispatch, stop)
         stop.wait()
         with self._lock:
             self._stopping = True
             if self._watch is not None:
                 self._watch.close()
-        with contextlib.suppress(queue.Full):
-            self._batches.put_nowait(None)  # wakes the dispatcher; a full queue keeps it awake anyway
+        self._changes.end()
         reader.join(JOIN_SECONDS)
         if dispatcher is not None:
             dispatcher.join(JOIN_SECONDS)
@@ -132,7 +168,7 @@ class Reflector(Generic[T]):
         all of it when this returns. A reflector is either run or caught up. What fails is logged and in `problem`;
         where that means to list again, as after Gone, it is done once.
         """
-        self._direct = True
+        self._changes.direct = True
         self._turn()
         if not self._version:
             self._turn()
@@ -207,9 +243,9 @@ class Reflector(Generic[T]):
         self._version = listing.resource_version
         self.lists += 1
         for begin in range(0, len(changes), BATCH_CHANGES):
-            self._put(changes[begin : begin + BATCH_CHANGES], stop)
+            self._changes.put(changes[begin : begin + BATCH_CHANGES], stop)
         if not self.synced.is_set():
-            self._put(self.synced, stop)
+            self._changes.put(self.synced, stop)
         log.debug("listed", kind=self.kind.plural, items=len(listing.items), changes=len(changes))
 
     def _follow(self, stop: threading.Event) -> None:
@@ -230,7 +266,7 @@ class Reflector(Generic[T]):
                 if store.is_newer(event.resource_version, self._version):
                     self._version = event.resource_version
                 if changes := self._store.apply(event):
-                    self._put(changes, stop)
+                    self._changes.put(changes, stop)
         finally:
             watch.close()
             with self._lock:
@@ -247,7 +283,7 @@ class Reflector(Generic[T]):
             self._failures, self._pause_seconds = 0, 0.0
             return
         self._failures += 1
-        self._pause_seconds = self._backoff_seconds()
+        self._pause_seconds = _backoff_seconds(self._rng, self._failures)
 
     def _failed(self, error: errors.KubeError) -> None:
         """After a broken connection or 429 watch on; after anything else, garbage too, list again."""
@@ -255,7 +291,7 @@ class Reflector(Generic[T]):
             self._failures = 0
         self._failures += 1
         wish_seconds = error.retry_after_seconds if isinstance(error, errors.ApiError) else None
-        self._pause_seconds = max(self._backoff_seconds(), wish_seconds or 0.0)
+        self._pause_seconds = max(_backoff_seconds(self._rng, self._failures), wish_seconds or 0.0)
         may_go_on = isinstance(error, errors.Unreachable | errors.TooManyRequests)
         if isinstance(error, errors.Undecodable) or not may_go_on:
             self._version = ""
@@ -268,31 +304,8 @@ class Reflector(Generic[T]):
         """After an exception of no door: what is known may be in pieces, so list again, and say so in /readyz."""
         self._version, self.problem = "", f"{type(error).__name__}: {error}"
 
-    def _backoff_seconds(self) -> float:
-        """Anywhere between 0.8 s and min(30 s, 0.8 s * 2^failures)."""
-        ceiling_seconds = min(BACKOFF_CAP_SECONDS, BACKOFF_FLOOR_SECONDS * 2.0 ** min(self._failures, 16))
-        return self._rng.uniform(BACKOFF_FLOOR_SECONDS, ceiling_seconds)
 
-    def _put(self, batch: Batch[T], stop: threading.Event) -> None:
-        """Queue for the dispatcher.
-
-        Waits while it is behind, so that a slow handler slows the watch, not the memory.
-        """
-        if self._direct:
-            self._deliver(batch)
-            return
-        while not stop.is_set():
-            with contextlib.suppress(queue.Full):
-                self._batches.put(batch, timeout=FULL_WAIT_SECONDS)
-                return
-
-    def _dispatch(self, stop: threading.Event) -> None:
-        while (batch := self._batches.get()) is not None and not stop.is_set():
-            self._deliver(batch)
-
-    def _deliver(self, batch: Batch[T]) -> None:
-        if isinstance(batch, threading.Event):
-            batch.set()
-        elif batch is not None and self._on_change is not None:
-            for change in batch:
-                loop.attempt(self._handling, functools.partial(self._on_change, change.old, change.new))
+def _backoff_seconds(rng: random.Random, failures: int) -> float:
+    """Anywhere between 0.8 s and min(30 s, 0.8 s * 2^failures)."""
+    ceiling_seconds = min(BACKOFF_CAP_SECONDS, BACKOFF_FLOOR_SECONDS * 2.0 ** min(failures, 16))
+    return rng.uniform(BACKOFF_FLOOR_SECONDS, ceiling_seconds)

@@ -42,7 +42,6 @@ LONG_CLASSES: Final = {
     "extender.http.fast_path.FastPath": 222,
     "extender.http.gunicorn_worker.Worker": 297,
     "extender.state.placements.PlacementTable": 319,
-    "kube.cache.reflector.Reflector": 233,
     "simulator.world.world.World": 270,
 }
 MOST_POSITIONAL: Final = 4
