@@ -60,14 +60,14 @@ def show(no_headers: bool, output_format: str, **where: Any) -> None:
     """List workloads with failed evictions: closed, open (until), trial (one is allowed), open until reset."""
     with exit_codes.reported(http_client.HttpError, errors.KubeError):
         service = services.first(services.DESCHEDULER, services.Where.taken(services.DESCHEDULER, where))
-        found = _breakers(service)
+        breakers = _breakers(service)
     if output_format in ("json", "yaml"):
-        output.data(output.structured(msgspec.to_builtins(Breakers(found)), output_format))
+        output.data(output.structured(msgspec.to_builtins(Breakers(breakers)), output_format))
     elif output_format == "name":
-        for one in found:
+        for one in breakers:
             output.data(f"{one.namespace}/{one.workload}")
-    elif found:
-        rows = [(one.namespace, one.workload, one.failures, one.last_at, one.state, one.until) for one in found]
+    elif breakers:
+        rows = [(one.namespace, one.workload, one.failures, one.last_at, one.state, one.until) for one in breakers]
         output.data(output.table(HEADERS, rows, names={"namespace", "workload"}, no_headers=no_headers))
     else:
         output.say("no evictions have failed")

@@ -92,13 +92,13 @@ def main(
             renew=renew,
             replace_ca=replace_ca,
         )
-        found = read(directory, wanted.leaves)
+        existing = read(directory, wanted.leaves)
         now_seconds = clock.WallClock().now()
-        plan = certs_plan.plan(found, wanted, now_seconds)
-        texts = {} if dry_run else certs_plan.carried_out(plan, found, wanted, now_seconds)
-        write(directory, {path: text for path, text in texts.items() if found.texts.get(path) != text})
+        plan = certs_plan.plan(existing, wanted, now_seconds)
+        texts = {} if dry_run else certs_plan.carried_out(plan, existing, wanted, now_seconds)
+        write(directory, {path: text for path, text in texts.items() if existing.texts.get(path) != text})
     if output_format == "table":
-        output.data(table(plan, texts or found.texts))
+        output.data(table(plan, texts or existing.texts))
     else:
         output.data(output.structured(secret_list(texts, wanted.leaves, namespace, client_secrets), output_format))
     raise SystemExit(int(_report(plan, directory, now_seconds, dry_run=dry_run)))

@@ -153,8 +153,8 @@ def _shadow_report(door: client.Client, span_seconds: float, selector: str, poin
 def _print_shadow(report: ShadowReport, output_format: str, *, no_headers: bool) -> None:
     values = report.figures._asdict()
     if output_format == "table":
-        said = shadow_figures.meanings(report.points)
-        rows = [(name, _formatted(name, value), said[name]) for name, value in values.items()]
+        meanings = shadow_figures.meanings(report.points)
+        rows = [(name, _formatted(name, value), meanings[name]) for name, value in values.items()]
         output.data(output.table(("figure", "value", "meaning"), rows, no_headers=no_headers))
         return
     began_seconds = report.began_seconds
@@ -185,8 +185,8 @@ def _shadow_remarks(report: ShadowReport) -> None:
             "docs/reference/extender.md, shadow mode"
         )
     elif not whole:
-        reach, asked = (seconds / durations.DAY_SECONDS for seconds in (covered_seconds, report.span_seconds))
-        output.say(f"shadow mode began {reach:.2f} days ago, within a span of {asked:.2f}")
+        reach, span = (seconds / durations.DAY_SECONDS for seconds in (covered_seconds, report.span_seconds))
+        output.say(f"shadow mode began {reach:.2f} days ago, within a span of {span:.2f}")
     if report.warnings or not whole:
         raise SystemExit(int(exit_codes.Exit.PARTIAL))
 
@@ -260,7 +260,7 @@ def _remarks(report: Report) -> None:
             "/metrics (port 8901)"
         )
     elif not whole:
-        reach, asked = (seconds / durations.DAY_SECONDS for seconds in (report.covered_seconds, report.span_seconds))
-        output.say(f"data reach back {reach:.2f} of {asked:.2f} days only")
+        reach, span = (seconds / durations.DAY_SECONDS for seconds in (report.covered_seconds, report.span_seconds))
+        output.say(f"data reach back {reach:.2f} of {span:.2f} days only")
     if report.warnings or not whole:
         raise SystemExit(int(exit_codes.Exit.PARTIAL))

@@ -23,12 +23,12 @@ def write(moments: Sequence[Moment], path: Path, title: str) -> None:
     figure.suptitle(title)
     upper, middle, lower = figure.subplots(3, 1, sharex=True)
     times = [datetime.datetime.fromtimestamp(moment.at_seconds, datetime.UTC) for moment in moments]
-    seen = [moment.figures for moment in moments]
-    _lines(upper, times, {"CPU": _percent(seen, "cpu_utilization_total_avg"), "memory": _percent(seen, _MEMORY)})
+    figures = [moment.figures for moment in moments]
+    _lines(upper, times, {"CPU": _percent(figures, "cpu_utilization_total_avg"), "memory": _percent(figures, _MEMORY)})
     upper.set_ylabel("5m use of chosen\nnodes, %")
-    _lines(middle, times, {"effective": _percent(seen, "effective_schedule_ratio")})
+    _lines(middle, times, {"effective": _percent(figures, "effective_schedule_ratio")})
     middle.set_ylabel("effective\nratio, %")
-    _lines(lower, times, {"judged": [one.total_schedule_count for one in seen], "left out": _left_out(seen)})
+    _lines(lower, times, {"judged": [one.total_schedule_count for one in figures], "left out": _left_out(figures)})
     lower.set_ylabel("scheduling results\nper step")
     lower.set_xlabel("UTC")
     figure.autofmt_xdate()

@@ -125,7 +125,7 @@ class Raw(msgspec.Struct, frozen=True):
 
 def cells(row: Row, now_seconds: float, *, wide: bool = False) -> list[str]:
     """The row under HEADERS, and under WIDE if asked."""
-    shown = [
+    texts = [
         age(now_seconds - row.at_seconds),
         f"{row.namespace}/{row.pod}",
         row.node,
@@ -136,7 +136,7 @@ def cells(row: Row, now_seconds: float, *, wide: bool = False) -> list[str]:
         percent(row.load_5m_ratio),
         percent(row.load_30m_ratio),
     ]
-    return [*shown, *_more(row)] if wide else shown
+    return [*texts, *_more(row)] if wide else texts
 
 
 def _load(row: Row, *, wide: bool) -> str:

@@ -102,7 +102,7 @@ def cells(group: Group) -> list[str]:
 
 def remarks(whole: Group) -> list[str]:
     """Names the evictions that the figures leave out, in a sentence for each moment."""
-    found = []
+    texts = []
     for after, judged in (("5m", whole.after_5m), ("30m", whole.after_30m)):
         counts = (
             (judged.unmeasured, "without a fresh reading of the node"),
@@ -111,8 +111,8 @@ def remarks(whole: Group) -> list[str]:
         )
         left_out = [f"{count} {words}" for count, words in counts if count]
         if left_out:
-            found.append(f"{after}: of {whole.evictions} evictions {', '.join(left_out)}")
-    return found
+            texts.append(f"{after}: of {whole.evictions} evictions {', '.join(left_out)}")
+    return texts
 
 
 def _group(name: str, rows: collections.abc.Sequence[Row], now_seconds: float) -> Group:

@@ -179,17 +179,17 @@ def follow(fetch: collections.abc.Callable[[], tuple[Json, ...]], wish: Wish, wa
 def _print_summary(service: services.Service, wish: Wish, by: str | None) -> None:
     raw = shown.pages(lambda query: _rows(service, wish, **query), {})
     rows = (msgspec.convert(row, shown.Row) for row in raw)
-    found = eviction_summary.groups(rows, GROUPS[by] if by else None, clock.WallClock().now())
+    groups = eviction_summary.groups(rows, GROUPS[by] if by else None, clock.WallClock().now())
     if wish.output_format == "table":
-        lines = [eviction_summary.cells(group) for group in found]
+        lines = [eviction_summary.cells(group) for group in groups]
         output.data(output.table(eviction_summary.HEADERS, lines, no_headers=wish.no_headers))
     else:
-        document = {"groups": [group.document() for group in found]}
+        document = {"groups": [group.document() for group in groups]}
         output.data(output.structured(document, wish.output_format))
-    if not found[0].evictions:
+    if not groups[0].evictions:
         next_step = f"{output.program()} plan says what would be evicted now, and why not more"
         output.say(f"no eviction that took place; next: {next_step}")
-    for remark in eviction_summary.remarks(found[0]):
+    for remark in eviction_summary.remarks(groups[0]):
         output.say(remark)
 
 
@@ -206,14 +206,14 @@ def _draw(service: services.Service, wish: Wish, path: Path) -> None:
 
 def _print_events(service: services.Service, wish: Wish) -> None:
     body = service.get("/events", since=wish.query["since"], name=wish.query["node"])
-    found, document = service.decode(body, shown.Events).events, service.decode(body, dict[str, Any])
+    events, document = service.decode(body, shown.Events).events, service.decode(body, dict[str, Any])
     if wish.output_format == "jsonl":
         _print_lines(document["events"])
     elif wish.output_format in ("json", "yaml"):
         output.data(output.structured({"events": document["events"]}, wish.output_format))
     else:
         now_seconds = clock.WallClock().now()
-        lines = [[_age(one, now_seconds), one.type, one.reason, one.about, one.note] for one in found]
+        lines = [[_age(one, now_seconds), one.type, one.reason, one.about, one.note] for one in events]
         output.data(output.wrapped_table(EVENT_HEADERS, lines, no_headers=wish.no_headers))
 
 

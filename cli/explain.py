@@ -78,10 +78,10 @@ def pod(
       evenload explain pod web-7 -n shop -o json | jq '.nodes[] | select(.allowed | not)'
     """
     place = services.Where.taken(services.EXTENDER, where)
-    asked = ExplainRequest(namespace, name, place.kubeconfig, place.context)
+    request = ExplainRequest(namespace, name, place.kubeconfig, place.context)
     with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
         replicas = services.every(services.EXTENDER, place)
-        story = (None if now else decided(replicas, asked)) or explained(replicas, asked)
+        story = (None if now else decided(replicas, request)) or explained(replicas, request)
     if output_format in ("json", "yaml"):
         share = scheduler_config.arithmetic(weight)[-1]
         output.data(output.structured(msgspec.to_builtins(story) | {"weight": weight, "share": share}, output_format))
@@ -92,7 +92,7 @@ def pod(
     else:
         text = explain_text.wide if output_format == "wide" else explain_text.table
         output.data(text(story, weight, no_headers=no_headers))
-    _remarks(story, asked)
+    _remarks(story, request)
 
 
 def decided(replicas: collections.abc.Sequence[services.Service], request: ExplainRequest) -> explain_text.Story | None:
@@ -103,19 +103,19 @@ def decided(replicas: collections.abc.Sequence[services.Service], request: Expla
         return service.decode(body, answers.Decisions).decisions
 
     answered = services.each(replicas, ask)
-    found = sorted((one for decisions in answered for one in decisions), key=lambda one: -one.at_seconds)
+    newest = sorted((one for decisions in answered for one in decisions), key=lambda one: -one.at_seconds)
     whose = f"{request.namespace}/{request.name}"
-    if not found:
+    if not newest:
         names = ", ".join(one.name for one in replicas)
         output.say(
             f"no decision about {whose} in the memory of {names} (the last hour; each replica knows its own): this is "
             "what would be decided now"
         )
         return None
-    story = merged([decision for decision in found if decision.uid == found[0].uid])
+    story = merged([decision for decision in newest if decision.uid == newest[0].uid])
     if story is None:
         output.say(
-            f"the decision about {whose} of {found[0].at} is no longer stored in full: this is the decision of now"
+            f"the decision about {whose} of {newest[0].at} is no longer stored in full: this is the decision of now"
         )
     return story
 
@@ -160,19 +160,19 @@ def merged(decisions: collections.abc.Sequence[answers.Decision]) -> explain_tex
 def explained(replicas: collections.abc.Sequence[services.Service], request: ExplainRequest) -> explain_text.Story:
     """Returns the decision of the first replica that answers, if it were asked now about the pod, over all nodes."""
     door = config.connect(request.kubeconfig, request.context)
-    found = door.get(kinds.PODS, request.name, namespace=request.namespace)
+    unplaced = door.get(kinds.PODS, request.name, namespace=request.namespace)
     names = [node.name for node in door.list(kinds.NODES).items]
-    asked = {"Pod": msgspec.to_builtins(found), "NodeNames": names}
-    answer = services.first_answer(replicas, lambda one: one.decode(one.post("/explain", asked), answers.ExplainAnswer))
+    body = {"Pod": msgspec.to_builtins(unplaced), "NodeNames": names}
+    answer = services.first_answer(replicas, lambda one: one.decode(one.post("/explain", body), answers.ExplainAnswer))
     return explain_text.Story(
-        pod=found.key,
+        pod=unplaced.key,
         at=answer.at,
         policy=answer.policy,
         source="now",
         nodes=explain_text.ranked(answer.nodes),
         exempt=answer.exempt,
         degraded=answer.degraded,
-        bound_to=found.node_name,
+        bound_to=unplaced.node_name,
         estimate=answer.estimate,
         means=answer.means,
         shadow=answer.shadow,

@@ -114,11 +114,11 @@ def _expected_of(estimate: answers.Estimate, story: Story) -> str:
 def _row(node: answers.Node, story: Story, *, alone: bool) -> list[str | output.Cell]:
     """With the terms below the verdict, but for scripts, which count on one line for a node."""
     score = answers.MISSING if node.score is None else str(node.score)
-    said = verdict(node, story.pod_class)
+    text = verdict(node, story.pod_class)
     sums = (_sum(node, mean) for mean in story.means or (tuple(node.terms),))
     packing = () if node.packing is None else (str(node.packing),)
     below = () if alone else (*filter(None, sums), *packing)
-    return [node.name, score, answers.base(node), f"{node.penalty:g}", said._replace(below=below)]
+    return [node.name, score, answers.base(node), f"{node.penalty:g}", text._replace(below=below)]
 
 
 def _sum(node: answers.Node, names: collections.abc.Iterable[str]) -> str:
@@ -142,11 +142,11 @@ def _metric_rows(node: answers.Node, pod_class: str | None) -> list[list[str]]:
     for name in node.terms:
         rule = rules.get(name)
         reading = answers.percent(node.values.get(name)) if name in node.values else node.unusable.get(name)
-        said = answers.MISSING if rule is None else "over" if rule.broken else "under" if rule.value is not None else ""
+        text = answers.MISSING if rule is None else "over" if rule.broken else "under" if rule.value is not None else ""
         added = [f"+{100 * part.get(name, 0.0):.1f}%" for part in (node.expected, node.incoming)]
         term, age = answers.points(node.terms[name]), answers.age(node.age_seconds)
         limit = _limit(node, name, rule, pod_class)
-        rows.append([node.name, name, reading or answers.MISSING, *added, limit, term, age, said or "not judged"])
+        rows.append([node.name, name, reading or answers.MISSING, *added, limit, term, age, text or "not judged"])
     return rows
 
 

@@ -58,9 +58,9 @@ def main(sort_by: str, selector: str, no_headers: bool, output_format: str, **wh
     with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
         service = services.first(services.EXTENDER, place)
         body = service.get("/nodes")
-        found, document = service.decode(body, answers.Nodes), service.decode(body, dict[str, Any])
-        chosen = _labelled(place, selector) if selector else {node.name for node in found.nodes}
-    nodes = sorted((node for node in found.nodes if node.name in chosen), key=ORDERS["name"])
+        answer, document = service.decode(body, answers.Nodes), service.decode(body, dict[str, Any])
+        chosen = _labelled(place, selector) if selector else {node.name for node in answer.nodes}
+    nodes = sorted((node for node in answer.nodes if node.name in chosen), key=ORDERS["name"])
     nodes.sort(key=ORDERS[sort_by])
     if output_format in ("json", "yaml"):
         output.data(output.structured(_ordered(document, nodes), output_format))
@@ -69,7 +69,7 @@ def main(sort_by: str, selector: str, no_headers: bool, output_format: str, **wh
     else:
         wide, as_csv = output_format in ("wide", "csv"), output_format == "csv"
         output.data(text(nodes, wide=wide, as_csv=as_csv, no_headers=no_headers))
-    _remarks(nodes, found.policy)
+    _remarks(nodes, answer.policy)
 
 
 def _labelled(place: services.Where, selector: str) -> set[str]:
@@ -190,9 +190,9 @@ def _remarks(nodes: collections.abc.Sequence[answers.Node], policy_hash: str) ->
     blind = [node for node in nodes if not node.usable]
     output.say(f"policy {policy_hash}; next: {output.program()} explain pod NAME -n NAMESPACE")
     if blind:
-        shown = ", ".join(f"{node.name} ({node.state})" for node in blind[:5])
+        names = ", ".join(f"{node.name} ({node.state})" for node in blind[:5])
         more = f" and {len(blind) - 5} more" if len(blind) > 5 else ""
         output.say(
-            f"warning: no usable reading of {len(blind)} of {len(nodes)} nodes: {shown}{more}; -o wide lists them"
+            f"warning: no usable reading of {len(blind)} of {len(nodes)} nodes: {names}{more}; -o wide lists them"
         )
         raise SystemExit(int(exit_codes.Exit.PARTIAL))

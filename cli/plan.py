@@ -151,15 +151,15 @@ def main(
     with exit_codes.reported(http_client.HttpError, errors.KubeError):
         service = services.first(services.DESCHEDULER, services.Where.taken(services.DESCHEDULER, where))
         body = service.get("/plan")
-        found, document = service.decode(body, Plan), service.decode(body, dict[str, Any])
-    _refuse_unknown(nodes, found)
-    shown = [_narrowed(node, namespaces, verdicts) for node in found.nodes if not nodes or node.node in nodes]
+        answer, document = service.decode(body, Plan), service.decode(body, dict[str, Any])
+    _refuse_unknown(nodes, answer)
+    overloaded = [_narrowed(node, namespaces, verdicts) for node in answer.nodes if not nodes or node.node in nodes]
     if output_format in ("json", "yaml"):
-        output.data(output.structured(_narrowed_document(document, shown), output_format))
+        output.data(output.structured(_narrowed_document(document, overloaded), output_format))
     else:
         wide, as_csv = output_format in ("wide", "csv"), output_format == "csv"
-        output.data(text(found, shown, wide=wide, as_csv=as_csv, no_headers=no_headers))
-    _remarks(found)
+        output.data(text(answer, overloaded, wide=wide, as_csv=as_csv, no_headers=no_headers))
+    _remarks(answer)
 
 
 def _refuse_unknown(names: collections.abc.Iterable[str], plan: Plan) -> None:
@@ -243,11 +243,11 @@ def _rooms(rooms: collections.abc.Sequence[Room]) -> str:
     """The coolest few with their distance to the nearest target line, and how many there are."""
     if not rooms:
         return "no node takes pods"
-    shown = (
+    rests = (
         f"{one.node} {answers.percent(min(one.headroom_ratio.values(), default=0.0))}" for one in rooms[:ROOMS_SHOWN]
     )
     more = f" and {len(rooms) - ROOMS_SHOWN} more" if len(rooms) > ROOMS_SHOWN else ""
-    return f"{', '.join(shown)} under the nearest evictUntil{more}"
+    return f"{', '.join(rests)} under the nearest evictUntil{more}"
 
 
 def _row(node: Node, candidate: Candidate, *, wide: bool) -> list[str]:
@@ -259,21 +259,21 @@ def _row(node: Node, candidate: Candidate, *, wide: bool) -> list[str]:
 
 
 def _narrowed(node: Node, namespaces: tuple[str, ...], verdicts: tuple[str, ...]) -> Node:
-    kept = tuple(
+    candidates = tuple(
         one
         for one in node.candidates
         if (not verdicts or one.verdict in verdicts) and (not namespaces or one.namespace in namespaces)
     )
-    return msgspec.structs.replace(node, candidates=kept)
+    return msgspec.structs.replace(node, candidates=candidates)
 
 
 def _narrowed_document(document: dict[str, Any], entries: collections.abc.Sequence[Node]) -> dict[str, object]:
     """The answer as it came, narrowed to the nodes and pods asked for."""
-    kept = {(node.node, one.namespace, one.pod) for node in entries for one in node.candidates}
+    keys = {(node.node, one.namespace, one.pod) for node in entries for one in node.candidates}
     names = {node.node for node in entries}
     nodes = [
         node
-        | {"candidates": [one for one in node["candidates"] if (node["node"], one["namespace"], one["pod"]) in kept]}
+        | {"candidates": [one for one in node["candidates"] if (node["node"], one["namespace"], one["pod"]) in keys]}
         for node in document.get("nodes", ())
         if node["node"] in names
     ]

@@ -53,11 +53,11 @@ def validate(file: str, output_format: str) -> None:
     if output_format != "text":
         _validate_for_programs(file, output_format)
     else:
-        found = policy_files.load(file)
-        output.data(f"{found.source} is valid (hash {found.content_hash})")
-        output.data("\n".join(f"{path}: {value}" for path, value in loader.in_force(found.policy).items()))
-        for warning in found.warnings:
-            output.say(f"warning: {warning.text(found.source)}")
+        policy = policy_files.load(file)
+        output.data(f"{policy.source} is valid (hash {policy.content_hash})")
+        output.data("\n".join(f"{path}: {value}" for path, value in loader.in_force(policy.policy).items()))
+        for warning in policy.warnings:
+            output.say(f"warning: {warning.text(policy.source)}")
 
 
 def _validate_for_programs(file: str, output_format: str) -> None:
@@ -111,12 +111,12 @@ def diff(before: str, after: str, output_format: str) -> None:
     if before == after == policy_files.STDIN:
         output.fail("only one of the two can be stdin: name a file for the other")
     left, right = policy_files.load(before), policy_files.load(after)
-    found = policy_diff.differences(left.policy, right.policy)
+    differences = policy_diff.differences(left.policy, right.policy)
     if output_format != "text":
-        output.data(output.structured([difference._asdict() for difference in found], output_format))
-    elif found:
+        output.data(output.structured([difference._asdict() for difference in differences], output_format))
+    elif differences:
         output.data(output.coloured(f"--- {left.source}", "red"))
         output.data(output.coloured(f"+++ {right.source}", "green"))
-        output.data("\n".join(policy_diff.line(difference) for difference in found))
-    if found:
+        output.data("\n".join(policy_diff.line(difference) for difference in differences))
+    if differences:
         raise SystemExit(int(exit_codes.Exit.FINDINGS))

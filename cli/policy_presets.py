@@ -59,9 +59,9 @@ def _recorded(policy: str) -> str:
 
 
 def _path(preset: str) -> pathlib.Path:
-    found = next((place for place in _PLACES if (place / f"{preset}.yaml").is_file()), None)
-    if found is None:
+    directory = next((place for place in _PLACES if (place / f"{preset}.yaml").is_file()), None)
+    if directory is None:
         output.fail(
             f"the preset {preset} is not in {_PLACES[0]} or {_PLACES[1]}: install Evenload with deploy/policies"
         )
-    return found / f"{preset}.yaml"
+    return directory / f"{preset}.yaml"

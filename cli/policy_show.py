@@ -77,19 +77,19 @@ def main(
         output.fail("--node and --labels exclude each other: the labels of a node are those it has in the cluster")
     if pod_name is not None and class_name is not None:
         output.fail("--pod and --class exclude each other: the class of a pod is that of its priority and namespace")
-    found = policy_files.load(file)
+    loaded = policy_files.load(file)
     with exit_codes.reported(errors.KubeError):
-        pod = _pod(found.policy, pod_name, class_name, kubeconfig, context=context)
+        pod = _pod(loaded.policy, pod_name, class_name, kubeconfig, context=context)
         node = _node(node_name, labels, kubeconfig, context)
-    for_pod = found.policy if pod is None else for_class(found.policy, pod.pod_class)
+    for_pod = loaded.policy if pod is None else for_class(loaded.policy, pod.pod_class)
     policy = for_pod if node is None else on_node(for_pod, node)
     if output_format != "text":
         output.data(output.structured(policy.as_file(), output_format))
         return
-    for section in _sections(found.policy, policy, node, pod):
+    for section in _sections(loaded.policy, policy, node, pod):
         output.data(output.coloured(f"{section.key}:", "cyan"))
         output.data("\n".join(f"  - {sentence}" for sentence in section.sentences))
-    output.say(f"{found.source}, hash {found.content_hash}")
+    output.say(f"{loaded.source}, hash {loaded.content_hash}")
 
 
 def _sections(whole: LoadPolicy, policy: LoadPolicy, node: OneNode | None, pod: OnePod | None) -> list[summary.Section]:
@@ -181,12 +181,12 @@ def _of_class(pod: OnePod) -> str:
 
 def _parsed(text: str) -> dict[str, str]:
     """The labels in `key=value,key=value`; "" for none."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for part in filter(None, text.split(",")):
         match = _LABEL.fullmatch(part)
         if match is None:
             output.fail(f"--labels {text}: {part!r} is no label; expected such as pool=spot,zone=a")
-        if match["key"] in found:
+        if match["key"] in labels:
             output.fail(f"--labels {text}: {match['key']} is given twice: a node has one value of each label")
-        found[match["key"]] = match["value"]
-    return found
+        labels[match["key"]] = match["value"]
+    return labels

@@ -47,11 +47,11 @@ def connect(
     """The door at the address given, or to what `look_for` finds; ConfigError where it finds nothing."""
     if prometheus:
         return connection.connect(prometheus)
-    found = look_for(config.connect(kubeconfig, context))
-    if found is None:
+    finding = look_for(config.connect(kubeconfig, context))
+    if finding is None:
         raise promql_errors.ConfigError(f"no Service is labelled {LABELS}: give --prometheus URL")
-    output.say(f"Prometheus at {found.url}, found by label {found.selector}")
-    return connection.connect(found.url, found.fetch)
+    output.say(f"Prometheus at {finding.url}, found by label {finding.selector}")
+    return connection.connect(finding.url, finding.fetch)
 
 
 def _port(service: Service) -> int | None:

@@ -107,13 +107,13 @@ def main(policy: str, url: str, weight: int, http_timeout: str, **tls: object) -
         --ca-file /etc/kubernetes/evenload/ca.crt \\
         --cert-file /etc/kubernetes/evenload/tls.crt --key-file /etc/kubernetes/evenload/tls.key
     """
-    given = Tls(**tls)  # type: ignore[arg-type]
-    wrong = refusals(url, given)
+    tls_options = Tls(**tls)  # type: ignore[arg-type]
+    wrong = refusals(url, tls_options)
     if wrong:
         output.fail("\nerror: ".join(wrong))
-    found = policy_files.load(policy)
-    output.data(text(url, weight, http_timeout, given))
-    for remark in (*arithmetic(weight), *remarks(found.policy, given)):
+    loaded_policy = policy_files.load(policy)
+    output.data(text(url, weight, http_timeout, tls_options))
+    for remark in (*arithmetic(weight), *remarks(loaded_policy.policy, tls_options)):
         output.say(remark)
 
 

@@ -66,7 +66,7 @@ def may_account(client: Client, access: Access, *, namespace: str, name: str) ->
 
 def _attributes(access: Access) -> dict[str, str]:
     resource, _, subresource = access.resource.partition("/")
-    given = {
+    attributes = {
         "verb": access.verb,
         "group": access.group,
         "resource": resource,
@@ -74,4 +74,4 @@ def _attributes(access: Access) -> dict[str, str]:
         "namespace": access.namespace,
         "name": access.name,
     }
-    return {key: value for key, value in given.items() if value}
+    return {key: value for key, value in attributes.items() if value}

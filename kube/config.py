@@ -88,10 +88,10 @@ def _files(kubeconfig: str | os.PathLike[str] | None, environment: Mapping[str, 
             _check_readable(name)
         return os.pathsep.join(named)
     listed = environment.get("KUBECONFIG") or DEFAULT_FILE
-    found = [path for part in listed.split(os.pathsep) if part and (path := Path(part).expanduser()).exists()]
-    for path in found:
+    files = [path for part in listed.split(os.pathsep) if part and (path := Path(part).expanduser()).exists()]
+    for path in files:
         _check_readable(str(path))
-    return os.pathsep.join(map(str, found))
+    return os.pathsep.join(map(str, files))
 
 
 def _check_readable(name: str) -> None:
@@ -143,8 +143,8 @@ def _plugin(merged: "Mapping[str, object]", context: str | None) -> str:
     nodes: Any = merged
     chosen = nodes["contexts"].get_with_name(context or nodes["current-context"])["context"]
     user = nodes["users"].get_with_name(chosen.safe_get("user") or "", safe=True)
-    found = user["user"] if user is not None and "user" in user else {}
-    return str(found["exec"]["command"]) if "exec" in found else ""
+    plugin = user["user"] if user is not None and "user" in user else {}
+    return str(plugin["exec"]["command"]) if "exec" in plugin else ""
 
 
 def _from_pod(context: str | None, environment: Mapping[str, str], service_account: Path) -> "Configuration":
@@ -179,12 +179,12 @@ def _renew(token: Path, settings: "Configuration") -> None:
 
 
 def _check_url(url: str, files: str) -> None:
-    shown = url.rpartition("@")[2]
+    place = url.rpartition("@")[2]
     if not url.startswith(("https://", "http://")):
-        raise errors.ConfigError(f"kubeconfig {files!r}: server {shown!r}: expected a URL as https://host:6443")
+        raise errors.ConfigError(f"kubeconfig {files!r}: server {place!r}: expected a URL as https://host:6443")
     if "@" in url:  # it would stand in every message, and urllib3 would not send it
         raise errors.ConfigError(
-            f"kubeconfig {files!r}: server {shown!r} comes with a user: give credentials as the user of the context"
+            f"kubeconfig {files!r}: server {place!r} comes with a user: give credentials as the user of the context"
         )
 
 

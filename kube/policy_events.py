@@ -78,8 +78,8 @@ def note(held: Reloading[Any]) -> str:
 
 def _first(problems: list[str], limit_bytes: int) -> str:
     """As many whole problems as fit, at least one, and how many more there are."""
-    shown = 1
-    while shown < len(problems) and len(SEPARATOR.join(problems[: shown + 1]).encode()) + MORE_BYTES <= limit_bytes:
-        shown += 1
-    more = len(problems) - shown
-    return SEPARATOR.join([*problems[:shown], f"and {more} more"] if more else problems[:shown])
+    count = 1
+    while count < len(problems) and len(SEPARATOR.join(problems[: count + 1]).encode()) + MORE_BYTES <= limit_bytes:
+        count += 1
+    more = len(problems) - count
+    return SEPARATOR.join([*problems[:count], f"and {more} more"] if more else problems[:count])

@@ -96,13 +96,13 @@ def by_node(
     known = [node for node in nodes if node is not None]
     if unmatched:
         ratios = [ratio for ratio, node in zip(ratios, nodes, strict=True) if node is not None]
-    several: dict[str, str] = {}
+    duplicates: dict[str, str] = {}
     if len(set(known)) < len(known):
         labels = [each for each, node in zip(answer.labels, nodes, strict=True) if node is not None]
         apart = _APART if label == identity.INSTANCE else _APART | {identity.INSTANCE}
-        known, ratios, several = _united(known, ratios, labels, of_replicas=of_replicas, apart=apart)
+        known, ratios, duplicates = _united(known, ratios, labels, of_replicas=of_replicas, apart=apart)
     values, refused = judged(known, ratios, judge)
-    return NodeValues(values, refused | several, tuple(sorted(unmatched)))
+    return NodeValues(values, refused | duplicates, tuple(sorted(unmatched)))
 
 
 def _united(

@@ -92,14 +92,14 @@ class Authority:
 
 def read(certificate: str) -> Facts:
     """Reads the first certificate of a PEM text; CertificateError when there is none."""
-    found = _certificate(certificate)
-    names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    certificate_of_file = _certificate(certificate)
+    names = certificate_of_file.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return Facts(
         common_name=str(names[-1].value) if names else "",
-        hosts=_hosts(found),
-        from_seconds=found.not_valid_before_utc.timestamp(),
-        until_seconds=found.not_valid_after_utc.timestamp(),
-        signs=_signs(found),
+        hosts=_hosts(certificate_of_file),
+        from_seconds=certificate_of_file.not_valid_before_utc.timestamp(),
+        until_seconds=certificate_of_file.not_valid_after_utc.timestamp(),
+        signs=_signs(certificate_of_file),
     )
 
 

@@ -71,10 +71,10 @@ class Body:
 
 def settings() -> Any:
     """gunicorn's configuration with LIMITS, for `answer`."""
-    made = config.Config()
+    configuration = config.Config()
     for name, value in LIMITS.items():
-        made.set(name, value)
-    return made
+        configuration.set(name, value)
+    return configuration
 
 
 def readable(application: wsgi.WSGIApplication) -> wsgi.WSGIApplication:

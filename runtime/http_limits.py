@@ -65,10 +65,10 @@ class LimitedSocket(socket.socket):
     def of(cls, taken: socket.socket, address: str) -> "LimitedSocket":
         """Returns the connection of a client with limits; `taken` is detached."""
         timeout_seconds = taken.gettimeout()
-        made = cls(taken.family, taken.type, taken.proto, fileno=taken.detach())
-        made.settimeout(timeout_seconds)
-        made.address = address
-        return made
+        connection = cls(taken.family, taken.type, taken.proto, fileno=taken.detach())
+        connection.settimeout(timeout_seconds)
+        connection.address = address
+        return connection
 
     def drop(self) -> None:
         """End the connection for the thread that reads or writes it."""

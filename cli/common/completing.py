@@ -28,10 +28,10 @@ def pods(context: click.Context, _parameter: click.Parameter, incomplete: str) -
 
 
 def _names(context: click.Context, kind: kinds.Kind[Any], incomplete: str, namespace: str = "") -> list[str]:
-    asked = context.params
+    options = context.params
     try:
-        kube = config.connect(asked.get("kubeconfig"), asked.get("context"))
-        found = [one.name for one in kube.list(kind, namespace=namespace).items]
+        kube = config.connect(options.get("kubeconfig"), options.get("context"))
+        names = [one.name for one in kube.list(kind, namespace=namespace).items]
     except errors.KubeError:
         return []
-    return sorted((name for name in found if name.startswith(incomplete)), key=api_types.natural)
+    return sorted((name for name in names if name.startswith(incomplete)), key=api_types.natural)

@@ -97,8 +97,8 @@ class Service:
 
     def get(self, path: str, **query: str) -> bytes:
         """The body that GET answers with 200."""
-        asked = urllib.parse.urlencode({key: value for key, value in query.items() if value})
-        return self._send(f"{path}?{asked}" if asked else path, None)
+        parameters = urllib.parse.urlencode({key: value for key, value in query.items() if value})
+        return self._send(f"{path}?{parameters}" if parameters else path, None)
 
     def post(self, path: str, body: collections.abc.Mapping[str, object]) -> bytes:
         """The body that POST of JSON answers with 200."""
@@ -145,12 +145,12 @@ class Service:
 
     def _refusal(self, url: str, error: urllib.error.HTTPError) -> HttpError:
         with error:
-            said = _message(error.read(_LIMIT_BYTES))
-        if error.code == http.client.TOO_MANY_REQUESTS and said:
-            return Unreachable(f"{url} answers 429: {said}")
-        if error.code >= http.client.INTERNAL_SERVER_ERROR or not said:
-            return Unreachable(f"{url} answers {error.code} {said or error.reason}; {self.names.next_step}")
-        return Refused(f"{url} answers {error.code}: {said}")
+            message = _message(error.read(_LIMIT_BYTES))
+        if error.code == http.client.TOO_MANY_REQUESTS and message:
+            return Unreachable(f"{url} answers 429: {message}")
+        if error.code >= http.client.INTERNAL_SERVER_ERROR or not message:
+            return Unreachable(f"{url} answers {error.code} {message or error.reason}; {self.names.next_step}")
+        return Refused(f"{url} answers {error.code}: {message}")
 
 
 def decoded(body: bytes, kind: type[T], url: str, names: Names = EXTENDER) -> T:

@@ -86,12 +86,12 @@ class ProxiedService:
         try:
             return self.kube.proxied(self.place, path, query=query, body=body)
         except errors.ApiError as error:
-            said = f"{self.name}{path} answers {error.status}: {error.message or error.reason}"
+            text = f"{self.name}{path} answers {error.status}: {error.message or error.reason}"
             if error.status in (400, 404, 422):
-                raise http_client.Refused(said) from error
+                raise http_client.Refused(text) from error
             if isinstance(error, errors.Forbidden):
-                said += f"; expected: the right to {_right(body)} pods/proxy in {self.place.namespace}, and no mTLS"
-            raise http_client.Unreachable(f"{said}; {self.names.next_step}") from error
+                text += f"; expected: the right to {_right(body)} pods/proxy in {self.place.namespace}, and no mTLS"
+            raise http_client.Unreachable(f"{text}; {self.names.next_step}") from error
         except errors.Unreachable as error:
             raise http_client.Unreachable(f"{self.name} gives no answer: {error}; {self.names.next_step}") from error
 
@@ -145,15 +145,15 @@ def every(names: Names, where: Where, *, quiet: bool = False) -> list[Service]:
         return [http_client.Service(url, where.ca_file, where.cert_file, where.key_file, names)]
     kube = config.connect(where.kubeconfig, where.context)
     cluster = f"{kube.url}{_context(where)}"
-    found = behind(kube, names, where.evenload_namespace)
-    if not found:
+    services = behind(kube, names, where.evenload_namespace)
+    if not services:
         raise http_client.Unreachable(
             f"no pod behind Service {where.evenload_namespace}/{names.in_cluster} of {cluster}: is it installed "
             f"there? Choose --context or --evenload-namespace, or give {names.option} URL"
         )
     if not quiet:
-        output.say(f"{names.service} of {cluster}: {', '.join(one.name for one in found)}")
-    return list(found)
+        output.say(f"{names.service} of {cluster}: {', '.join(one.name for one in services)}")
+    return list(services)
 
 
 def first(names: Names, where: Where) -> Service:
@@ -173,16 +173,16 @@ def each(replicas: collections.abc.Sequence[Service], ask: collections.abc.Calla
     """The answers of the replicas that give one, with a warning for each other. Raises the HttpError of the last where
     none does.
     """
-    found, failure = list[T](), None
+    results, failure = list[T](), None
     for one in replicas:
         try:
-            found.append(ask(one))
+            results.append(ask(one))
         except http_client.Unreachable as error:
             output.say(f"warning: {error}") if len(replicas) > 1 else None
             failure = error
-    if not found and failure is not None:
+    if not results and failure is not None:
         raise failure
-    return found
+    return results
 
 
 def first_answer(replicas: collections.abc.Sequence[Service], ask: collections.abc.Callable[[Service], T]) -> T:

@@ -20,15 +20,15 @@ def skew(facts: Facts) -> Finding:
     if isinstance(facts.apiserver_clock, Finding):
         return facts.apiserver_clock
     reference = facts.apiserver_clock
-    found = [_judged(ClockFacts("this machine", -reference.ahead_seconds, reference.within_seconds))]
+    notes = [_judged(ClockFacts("this machine", -reference.ahead_seconds, reference.within_seconds))]
     if isinstance(facts.prometheus_clock, ClockFacts):
-        seen = facts.prometheus_clock
-        within_seconds = seen.within_seconds + reference.within_seconds
-        found.append(_judged(ClockFacts(seen.whose, seen.ahead_seconds - reference.ahead_seconds, within_seconds)))
+        probe = facts.prometheus_clock
+        within_seconds = probe.within_seconds + reference.within_seconds
+        notes.append(_judged(ClockFacts(probe.whose, probe.ahead_seconds - reference.ahead_seconds, within_seconds)))
     if not isinstance(facts.heartbeat, Finding):
         ahead_seconds = facts.heartbeat.at_seconds - facts.now_seconds
         if ahead_seconds > 0:  # behind is what an old heartbeat looks like
-            found.append(_judged(ClockFacts("the annotator", ahead_seconds, reference.within_seconds)))
+            notes.append(_judged(ClockFacts("the annotator", ahead_seconds, reference.within_seconds)))
     nodes = (
         []
         if isinstance(facts.node_leases, Finding)
@@ -38,19 +38,19 @@ def skew(facts: Facts) -> Finding:
             if (judged := _node(name, age_seconds)) is not None
         ]
     )
-    return findings.worst([*found, *nodes] if len(nodes) <= findings.SHOWN else [*found, *_crowd(nodes)])
+    return findings.worst([*notes, *nodes] if len(nodes) <= findings.SHOWN else [*notes, *_crowd(nodes)])
 
 
 def _judged(facts: ClockFacts) -> Finding:
     """One clock against the apiserver's."""
     seconds = abs(facts.ahead_seconds)
-    told = f"{facts.whose} is {seconds:.1f} s {'ahead of' if facts.ahead_seconds > 0 else 'behind'} the apiserver"
+    text = f"{facts.whose} is {seconds:.1f} s {'ahead of' if facts.ahead_seconds > 0 else 'behind'} the apiserver"
     if seconds <= NOTABLE_SECONDS + facts.within_seconds:
         return findings.ok(f"{facts.whose} agrees with the apiserver to {max(seconds, facts.within_seconds):.1f} s")
     fix = f"run NTP or chrony where {facts.whose} runs"
     if seconds > freshness.MAX_AHEAD_SECONDS:
-        return findings.fail(f"{told}: readings of more than 1 min ahead are refused", fix)
-    return findings.warn(told, fix)
+        return findings.fail(f"{text}: readings of more than 1 min ahead are refused", fix)
+    return findings.warn(text, fix)
 
 
 def _node(name: str, age_seconds: float) -> Finding | None:
@@ -59,8 +59,8 @@ def _node(name: str, age_seconds: float) -> Finding | None:
     if age_seconds < -NOTABLE_SECONDS:
         return findings.warn(f"clock skew {name} {-age_seconds:.0f} s ahead", fix)
     if age_seconds > LATE_LEASE_SECONDS:
-        seen = f"{name} is Ready, but its Lease is {age_seconds:.0f} s old by its own clock"
-        return findings.warn(seen, f"{fix}, or look at its kubelet")
+        text = f"{name} is Ready, but its Lease is {age_seconds:.0f} s old by its own clock"
+        return findings.warn(text, f"{fix}, or look at its kubelet")
     return None
 
 

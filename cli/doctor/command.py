@@ -71,9 +71,9 @@ def main(no_headers: bool, output_format: str, **options: Any) -> None:
     with exit_codes.reported(errors.KubeError, promql_errors.ConfigError, http_client.BadUrl):
         kube = config.connect(options["kubeconfig"], options["context"])
         settings = _settings(kube, options)
-        found = checks.judge(gathering.gather(_means(kube, options), settings))
-    _print(found, output_format, no_headers=no_headers)
-    raise SystemExit(int(_say(found)))
+        results = checks.judge(gathering.gather(_means(kube, options), settings))
+    _print(results, output_format, no_headers=no_headers)
+    raise SystemExit(int(_say(results)))
 
 
 def _settings(kube: client.Client, fields: dict[str, Any]) -> facts.Settings:

@@ -64,9 +64,9 @@ def worst(findings: Iterable[Finding]) -> Finding:
     every = tuple(findings)
     gravest = max((one.verdict for one in every), key=_GRAVITY.index)
     loud = [one for one in every if one.verdict is not Verdict.OK] or list(every)
-    seen = "; ".join(one.seen for one in loud)
+    text = "; ".join(one.seen for one in loud)
     fixes = dict.fromkeys(one.fix for one in loud if one.fix)
-    return Finding(gravest, seen, "; ".join(fixes), any(one.unreachable for one in every))
+    return Finding(gravest, text, "; ".join(fixes), any(one.unreachable for one in every))
 
 
 _GRAVITY = (Verdict.OK, Verdict.UNKNOWN, Verdict.WARN, Verdict.FAIL)

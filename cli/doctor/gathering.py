@@ -58,8 +58,8 @@ def gather(means: Means, settings: Settings) -> Facts:
     nodes = vouched.nodes
     known = () if isinstance(nodes, Finding) else nodes
     settings = dataclasses.replace(settings, source=settings.source or metrics_server.source(known))
-    seen, listed = _load(means, settings, known)
-    asked = replicas.ask(means.extenders, namespace)
+    load, listed = _load(means, settings, known)
+    extenders = replicas.ask(means.extenders, namespace)
     pods = attempt(lambda: kube.list(kinds.PODS).items)
     return Facts(
         settings=settings,
@@ -75,15 +75,15 @@ def gather(means: Means, settings: Settings) -> Facts:
         account_rights=attempt(lambda: _accounts(kube, namespace)),
         guard=attempt(lambda: guard.look(kube, means.impersonate, namespace, pods, nodes=nodes)),
         apiserver_clock=apiserver_clock,
-        prometheus_clock=seen.clock,
+        prometheus_clock=load.clock,
         node_leases=_node_leases(means, nodes, ahead_seconds),
-        prometheus=seen.prometheus,
-        metrics=seen.metrics,
-        targets=seen.targets,
-        scrape_seconds=seen.scrape_seconds,
-        origins=seen.origins,
-        pod_series=seen.pod_series,
-        replicas=asked,
+        prometheus=load.prometheus,
+        metrics=load.metrics,
+        targets=load.targets,
+        scrape_seconds=load.scrape_seconds,
+        origins=load.origins,
+        pod_series=load.pod_series,
+        replicas=extenders,
         relief=relief.ask(kube, means.deschedulers, namespace),
         metrics_server=listed,
         undecodable=kube.undecodable.line() if kube.undecodable.present() else "",  # last: after all lists
@@ -139,13 +139,13 @@ def _heartbeat(beat: heartbeat.Heartbeat | Finding, namespace: str) -> heartbeat
 
 def _vouched(means: Means, namespace: str, now_seconds: float) -> _Confirmations:
     """Nodes and heartbeat of one moment: read again when they differ, since a sync may run between the two reads."""
-    seen = _read(means.kube, namespace, now_seconds)
+    reading = _read(means.kube, namespace, now_seconds)
     for _ in range(ROUNDS - 1):
-        if isinstance(seen.differing, Finding) or not seen.differing:
+        if isinstance(reading.differing, Finding) or not reading.differing:
             break
         means.pause(PAUSE_SECONDS)
-        seen = _read(means.kube, namespace, now_seconds)
-    return seen
+        reading = _read(means.kube, namespace, now_seconds)
+    return reading
 
 
 def _read(kube: Client, namespace: str, now_seconds: float) -> _Confirmations:

@@ -71,22 +71,22 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Measurem
     door = _connect(means)
     if isinstance(door, Finding):
         return blind(door)
-    asked = door.client
+    prometheus = door.client
     try:
-        clock = _clock(asked, means.clock)
+        clock = _clock(prometheus, means.clock)
     except errors.PromqlError as error:
         fix = "check --prometheus, its credentials and the network between" if means.url else _GIVE
         unreachable = isinstance(error, errors.Unreachable)
         return blind(Finding(findings.Verdict.FAIL, _message(door, error), fix, unreachable))
-    metrics = _metrics(means, asked, settings, nodes)
+    metrics = _metrics(means, prometheus, settings, nodes)
     label = settings.node_label
     return Measurements(
-        PrometheusFacts(asked.name, door.found),
+        PrometheusFacts(prometheus.name, door.found),
         metrics,
-        attempt(lambda: _targets(asked, label)),
-        attempt(lambda: _scrape_seconds(asked, label, means)),
-        attempt(lambda: _origins(asked, means.labels)),
-        attempt(lambda: _pod_series(asked, label, means.labels.pod_selector)),
+        attempt(lambda: _targets(prometheus, label)),
+        attempt(lambda: _scrape_seconds(prometheus, label, means)),
+        attempt(lambda: _origins(prometheus, means.labels)),
+        attempt(lambda: _pod_series(prometheus, label, means.labels.pod_selector)),
         clock,
     )
 
@@ -113,14 +113,14 @@ def _connect(means: Means) -> _Door | Finding:
     if means.url:
         return _Door(means.connection.connect(means.url), "")
     try:
-        found = prometheus_finding.look_for(means.kube)
+        finding = prometheus_finding.look_for(means.kube)
     except kube_errors.KubeError as error:
         return findings.fail(f"no --prometheus was given, and its Service cannot be looked for: {error}", _GIVE)
-    if found is None:
+    if finding is None:
         return findings.fail(
             f"no --prometheus was given, and no Service is labelled {prometheus_finding.LABELS}", _GIVE
         )
-    return _Door(means.connection.connect(found.url, found.fetch), f"found by label {found.selector}")
+    return _Door(means.connection.connect(finding.url, finding.fetch), f"found by label {finding.selector}")
 
 
 def _clock(door: client.Client, clock: clocks.Clock) -> ClockFacts:
@@ -173,14 +173,14 @@ def _targets(door: client.Client, label: str) -> tuple[Target, ...]:
 
 def _origins(door: client.Client, labels: identity.SeriesLabels) -> tuple[Origin, ...]:
     """Where the series come from that nodes and pods are judged by; one answer has at most a few series a target."""
-    found = []
+    origins = []
     for whose, option, series in (
         ("node-exporter", "--node-selector", f"node_memory_MemAvailable_bytes{{{labels.node_selector}}}"),
         ("cAdvisor", "--pod-selector", f"container_memory_working_set_bytes{{{labels.pod_selector}}}"),
     ):
         answer = door.query(f"count without ({_WITHIN_A_CLUSTER}) ({series})")
-        found.append(Origin(whose, option, tuple(sample.labels for sample in answer.samples)))
-    return tuple(found)
+        origins.append(Origin(whose, option, tuple(sample.labels for sample in answer.samples)))
+    return tuple(origins)
 
 
 def _pod_series(door: client.Client, label: str, selector: str) -> PodSeries:

@@ -66,20 +66,20 @@ def _denied(kube: Client, namespace: str) -> tuple[MissingRight, ...]:
 
 def answers(facts: Facts) -> Finding:
     """metrics-server answers, often enough, and the services may ask it."""
-    seen = facts.metrics_server
-    if isinstance(seen, Finding):
-        return seen
-    if seen.denied:
-        lacking = findings.few(f"the ServiceAccount {one.account} may not {one.access}" for one in seen.denied)
+    reading = facts.metrics_server
+    if isinstance(reading, Finding):
+        return reading
+    if reading.denied:
+        lacking = findings.few(f"the ServiceAccount {one.account} may not {one.access}" for one in reading.denied)
         return findings.fail(lacking, _COMPONENT)
-    if not seen.items:
+    if not reading.items:
         return findings.fail(f"{metrics_server.API} lists no node", metrics_server.NEXT_STEP)
-    ages = [facts.now_seconds - item.at_seconds for item in seen.items if item.at_seconds is not None]
-    windows = [seconds for item in seen.items if (seconds := sample_windows.window_seconds(item.window)) is not None]
-    told = f"{metrics_server.API} lists {len(seen.items)} nodes"
+    ages = [facts.now_seconds - item.at_seconds for item in reading.items if item.at_seconds is not None]
+    windows = [seconds for item in reading.items if (seconds := sample_windows.window_seconds(item.window)) is not None]
+    text = f"{metrics_server.API} lists {len(reading.items)} nodes"
     if not ages or not windows:
-        return findings.fail(f"{told} without a time or a window", metrics_server.NEXT_STEP)
-    every = f"{told}, {max(0.0, statistics.median(ages)):.0f} s old, each over {statistics.median(windows):.0f} s"
+        return findings.fail(f"{text} without a time or a window", metrics_server.NEXT_STEP)
+    every = f"{text}, {max(0.0, statistics.median(ages)):.0f} s old, each over {statistics.median(windows):.0f} s"
     if statistics.median(windows) > LONGEST_WINDOW_SECONDS:
         return findings.warn(
             f"{every}: load may change unseen for as long",
@@ -103,12 +103,12 @@ def metrics(facts: Facts) -> Finding:
 
 def nodes_matched(facts: Facts) -> Finding:
     """Every node has an item that can be used."""
-    seen = facts.metrics_server
-    if isinstance(seen, Finding):
-        return seen
+    reading = facts.metrics_server
+    if isinstance(reading, Finding):
+        return reading
     if isinstance(facts.nodes, Finding):
         return findings.unknown("the nodes could not be listed", facts.nodes.fix)
-    items = {item.name: item for item in seen.items}
+    items = {item.name: item for item in reading.items}
     lacking = [
         (node.name, why)
         for node in facts.nodes
@@ -118,9 +118,9 @@ def nodes_matched(facts: Facts) -> Finding:
     counted = f"{total - len(lacking)} of {total} nodes matched (by name)"
     if not lacking:
         return findings.ok(counted)
-    told = findings.few(f"{name} {why}" for name, why in lacking)
+    text = findings.few(f"{name} {why}" for name, why in lacking)
     return findings.fail(
-        f"{counted}; {told}",
+        f"{counted}; {text}",
         "look at metrics-server's log for that kubelet (certificate, address, port 10250), and at the node's clock; if "
         "zero: `kubectl get --raw /api/v1/nodes/NODE/proxy/stats/summary` says what the kubelet measures",
     )
@@ -145,8 +145,8 @@ def windows(facts: Facts) -> Finding:
             "wait: an average needs half of its window (2m30s); then the annotator's /readyz?verbose says why",
         )
     youngest = max(since)
-    told = f"{len(since)} of {len(facts.nodes)} nodes observed, the last one since {clock.to_rfc3339(youngest)}"
-    return findings.ok(f"{told}{_young(facts, youngest)}")
+    text = f"{len(since)} of {len(facts.nodes)} nodes observed, the last one since {clock.to_rfc3339(youngest)}"
+    return findings.ok(f"{text}{_young(facts, youngest)}")
 
 
 def _young(facts: Facts, since_seconds: float) -> str:

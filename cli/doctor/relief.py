@@ -38,11 +38,11 @@ class _Plan(msgspec.Struct, frozen=True):
 def ask(kube: Client, services: Sequence[Service], namespace: str) -> Relief | Finding:
     """Asks the descheduler for the relief it holds back at this moment; the Finding says why it could not be asked."""
     try:
-        found: Sequence[Service] = services or behind(kube, DESCHEDULER, namespace)
+        replicas: Sequence[Service] = services or behind(kube, DESCHEDULER, namespace)
     except errors.KubeError as error:
         return findings.unknown(f"the descheduler could not be looked for: {error}", "--descheduler URL")
     unanswered = ""
-    for one in found:
+    for one in replicas:
         try:
             plan = http_client.decoded(one.get("/plan"), _Plan, one.name, DESCHEDULER)
         except http_client.BadUrl:
@@ -69,13 +69,13 @@ def effective(facts: Facts) -> Finding:
         return facts.relief
     resting = [one for one in facts.relief.held_back if one.verdict == Cause.LOAD_NOT_FALLING]
     waiting = [one for one in facts.relief.held_back if one.verdict == Cause.UNREPLACED]
-    found = []
+    problems = []
     if resting:
-        told = findings.few(f"{one.node}: {one.detail}" for one in resting)
+        text = findings.few(f"{one.node}: {one.detail}" for one in resting)
         fix = f"what else runs on it? kubectl debug node/{resting[0].node}, steal time, the kernel; not its pods"
-        found.append(findings.warn(told, fix))
+        problems.append(findings.warn(text, fix))
     if waiting:
         fix = "why are they not Ready? evenload evictions --since 1d; docs/runbooks/EvenloadEvictionsUnreplaced.md"
-        found.append(findings.warn(f"nothing leaves {waiting[0].node}: {waiting[0].detail}", fix))
-    told = f"{facts.relief.name}: {facts.relief.summary}" if facts.relief.name else facts.relief.summary
-    return findings.worst(found or [findings.ok(told)])
+        problems.append(findings.warn(f"nothing leaves {waiting[0].node}: {waiting[0].detail}", fix))
+    text = f"{facts.relief.name}: {facts.relief.summary}" if facts.relief.name else facts.relief.summary
+    return findings.worst(problems or [findings.ok(text)])

@@ -61,12 +61,12 @@ class _Decisions(msgspec.Struct, frozen=True):
 
 def ask(means: Means, namespace: str) -> tuple[Replica | Finding, ...] | Finding:
     """Every replica's answer, or the Finding that tells why one, or all of them, could not be asked."""
-    found = means.given or _behind_service(means.kube, namespace)
-    if isinstance(found, Finding):
-        return found
+    extenders = means.given or _behind_service(means.kube, namespace)
+    if isinstance(extenders, Finding):
+        return extenders
     answers: tuple[Replica | Finding, ...] = ()
     for _ in range(ROUNDS):
-        answers = tuple(_facts(one) for one in found)
+        answers = tuple(_facts(one) for one in extenders)
         if _settled(answers):
             break
         means.pause(PAUSE_SECONDS)
@@ -96,27 +96,27 @@ def _facts(item: services.Service) -> Replica | Finding:
     except ValueError as error:
         return findings.fail(f"{item.name}/metrics is not an extender's: {error}", "check --extender and versions")
     last_seconds = max((decision.at_seconds for decision in decisions), default=None)
-    asked, since_seconds, ages, shadow = counted
-    seen = nodes.policy, nodes.heartbeat.matches, nodes.view.view
-    return Replica(item.name, *seen, asked, since_seconds, last_seconds, ages, shadow)
+    requests, since_seconds, ages, shadow = counted
+    view_facts = nodes.policy, nodes.heartbeat.matches, nodes.view.view
+    return Replica(item.name, *view_facts, requests, since_seconds, last_seconds, ages, shadow)
 
 
 def _counted(exposition: str) -> tuple[float, float, dict[str, float], bool]:
     """Requests of kube-scheduler answered, since when at least (Unix seconds: the policy's last load), the age of each
     watch, and whether it is in shadow mode.
     """
-    asked = since_seconds = shadow = 0.0
+    requests = since_seconds = shadow = 0.0
     ages: dict[str, float] = {}
     for family in parser.text_string_to_metric_families(exposition):
         for sample in family.samples:
-            asked += sample.value if sample.name == _REQUESTS else 0.0
+            requests += sample.value if sample.name == _REQUESTS else 0.0
             since_seconds = sample.value if sample.name == _SINCE else since_seconds
             shadow = sample.value if sample.name == _SHADOW_MODE else shadow
             if sample.name == _WATCH_AGE:
                 ages[sample.labels.get("watch", "")] = sample.value
-    return asked, since_seconds, ages, shadow == 1
+    return requests, since_seconds, ages, shadow == 1
 
 
 def _settled(answers: Sequence[Replica | Finding]) -> bool:
-    seen = [one for one in answers if isinstance(one, Replica)]
-    return len({one.view_digest for one in seen}) <= 1 and all(one.heartbeat_matches for one in seen)
+    replicas = [one for one in answers if isinstance(one, Replica)]
+    return len({one.view_digest for one in replicas}) <= 1 and all(one.heartbeat_matches for one in replicas)

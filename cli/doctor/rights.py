@@ -42,7 +42,7 @@ def services(facts: Facts) -> Finding:
         return facts.account_rights
     absent = [name for name, rights in facts.account_rights.items() if not any(one.allowed for one in rights)]
     beside = f"; {', '.join(absent)}: no rights at all, taken as not installed" if absent else ""
-    found = [
+    problems = [
         findings.fail(
             f"the ServiceAccount evenload-{name} may not {findings.few(denied)}",
             f"kubectl apply -f deploy/rbac/{name}.yaml",
@@ -56,7 +56,7 @@ def services(facts: Facts) -> Finding:
             "no ServiceAccount of Evenload has any rights in this namespace",
             "kubectl apply -k deploy/rbac, or name the namespace with -n",
         )
-    return findings.worst(found or [findings.ok(f"{', '.join(whole)} have the rights of deploy/rbac{beside}")])
+    return findings.worst(problems or [findings.ok(f"{', '.join(whole)} have the rights of deploy/rbac{beside}")])
 
 
 def needed(name: str, namespace: str) -> tuple[Access, ...]:

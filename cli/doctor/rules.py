@@ -17,15 +17,15 @@ Remarks = Iterator[Finding]
 def consistent(facts: Facts) -> Finding:
     """The rules of filter, score and descheduler fit together."""
     policy = facts.settings.policy
-    found = [remark for rule in _RULES for remark in rule(policy)]
-    found += _in_pools(policy, frozenset(found))
+    remarks = [remark for rule in _RULES for remark in rule(policy)]
+    remarks += _in_pools(policy, frozenset(remarks))
     if not isinstance(facts.nodes, Finding):
-        found += _cool_nodes(policy, len(facts.nodes))
+        remarks += _cool_nodes(policy, len(facts.nodes))
     filtered = sum(limit > 0 for limit in policy.filter.thresholds.values())
     sound = findings.ok(
         f"{facts.settings.policy_source}: {filtered} filter rules, descheduler {policy.descheduler.mode}"
     )
-    return findings.worst(found or [sound])
+    return findings.worst(remarks or [sound])
 
 
 def _in_pools(policy: LoadPolicy, known: frozenset[Finding]) -> Remarks:

@@ -32,22 +32,22 @@ def annotator(facts: Facts) -> Finding:
         return facts.heartbeat
     sync, beat = facts.settings.policy.sync, facts.heartbeat
     age_seconds = facts.now_seconds - beat.at_seconds
-    told = f"last heartbeat {max(0.0, age_seconds):.0f} s ago over {beat.nodes} nodes{_leader(facts.annotator_lease)}"
+    text = f"last heartbeat {max(0.0, age_seconds):.0f} s ago over {beat.nodes} nodes{_leader(facts.annotator_lease)}"
     logs = _LOGS.format(namespace=facts.settings.namespace, name="annotator")
     fix = f"{logs}; is it running, and does its /readyz?verbose name a query that fails?"
     if age_seconds >= sync.stale_after_seconds:
-        seen = f"{told}: older than staleAfter ({sync.stale_after_seconds:g} s), so every node is judged without load"
-        return findings.fail(seen, fix)
+        why = f"{text}: older than staleAfter ({sync.stale_after_seconds:g} s), so every node is judged without load"
+        return findings.fail(why, fix)
     if age_seconds > LATE_PERIODS * sync.period_seconds + SLACK_SECONDS:
-        return findings.warn(f"{told}: expected one every {sync.period_seconds:g} s", fix)
+        return findings.warn(f"{text}: expected one every {sync.period_seconds:g} s", fix)
     if not isinstance(facts.differing, Finding) and facts.differing:
         names = findings.few(facts.differing)
         return findings.warn(
-            f"{told}; it does not confirm what {names} carries, so those readings only age",
+            f"{text}; it does not confirm what {names} carries, so those readings only age",
             f"{logs}: is a patch refused, or a node's value not answered? "
             "Or does a second annotator (another -n) write evenload.io/load?",
         )
-    return findings.ok(told)
+    return findings.ok(text)
 
 
 def policy_in_force(facts: Facts) -> Finding:
@@ -58,15 +58,15 @@ def policy_in_force(facts: Facts) -> Finding:
         return findings.unknown("no service reported its policy", "see annotator and extenders")
     if ours is None:
         if len(set(hashes.values())) == 1:
-            seen = f"all obey policy {next(iter(hashes.values()))}; no --policy to compare with, defaults are judged by"
-            return findings.unknown(seen, "name the file you deployed: --policy FILE")
-        seen = "services obey different policies: " + findings.few(f"{name} {known}" for name, known in hashes.items())
-        return findings.fail(seen, "mount one ConfigMap evenload-policy into all of them")
+            why = f"all obey policy {next(iter(hashes.values()))}; no --policy to compare with, defaults are judged by"
+            return findings.unknown(why, "name the file you deployed: --policy FILE")
+        why = "services obey different policies: " + findings.few(f"{name} {known}" for name, known in hashes.items())
+        return findings.fail(why, "mount one ConfigMap evenload-policy into all of them")
     other = {name: known for name, known in hashes.items() if known != ours}
     if other:
-        told = findings.few(f"{name} obeys {known}" for name, known in other.items())
+        text = findings.few(f"{name} obeys {known}" for name, known in other.items())
         return findings.fail(
-            f"{told}; {facts.settings.policy_source} is {ours}",
+            f"{text}; {facts.settings.policy_source} is {ours}",
             "deploy the file (kubectl create configmap evenload-policy --from-file=policy.yaml=FILE --dry-run=client "
             "-o yaml | kubectl apply -f -); /readyz?verbose of a service says if it refuses the newer one",
         )
@@ -78,33 +78,33 @@ def extender_views(facts: Facts) -> Finding:
     if isinstance(facts.replicas, Finding):
         return facts.replicas
     silent = [one for one in facts.replicas if isinstance(one, Finding)]
-    seen = _answering(facts)
-    found = list(silent)
-    apart = [one.name for one in seen if not one.heartbeat_matches]
+    replicas = _answering(facts)
+    problems = list(silent)
+    apart = [one.name for one in replicas if not one.heartbeat_matches]
     logs = _LOGS.format(namespace=facts.settings.namespace, name="extender")
     if apart:
-        found.append(
+        problems.append(
             findings.warn(
                 f"{findings.few(apart)}: the view does not match the annotator's heartbeat, readings only age",
                 f"curl URL/nodes | jq .heartbeat.differing names the nodes; {logs}",
             )
         )
-    found.extend(_lost_watches(seen, logs))
-    digests = {one.view_digest for one in seen if one.view_digest is not None}
+    problems.extend(_lost_watches(replicas, logs))
+    digests = {one.view_digest for one in replicas if one.view_digest is not None}
     if len(digests) > 1:
-        told = findings.few(f"{one.name} {(one.view_digest or '-')[7:15]}" for one in seen)
-        found.append(
+        views = findings.few(f"{one.name} {(one.view_digest or '-')[7:15]}" for one in replicas)
+        problems.append(
             findings.fail(
-                f"replicas see different data: {told}: the same pod is judged differently by each",
+                f"replicas see different data: {views}: the same pod is judged differently by each",
                 f"a watch hangs: kubectl -n {facts.settings.namespace} delete pod of the one that differs from most",
             )
         )
-    if len(seen) == len(facts.replicas) and (unread := _unread(facts)):
-        text = f"{unread} of {unread + len(seen)} replicas were not read, and may see other data"
-        found.append(findings.unknown(text, EACH_REPLICA))
-    alike = f", all with the same view ({next(iter(digests))[7:15]})" if len(digests) == 1 and len(seen) > 1 else ""
-    answering = "1 replica answers" if len(seen) == 1 else f"{len(seen)} replicas answer"
-    return findings.worst(found or [findings.ok(f"{answering}{alike}")])
+    if len(replicas) == len(facts.replicas) and (unread := _unread(facts)):
+        text = f"{unread} of {unread + len(replicas)} replicas were not read, and may see other data"
+        problems.append(findings.unknown(text, EACH_REPLICA))
+    alike = f", all with the same view ({next(iter(digests))[7:15]})" if len(digests) == 1 and len(replicas) > 1 else ""
+    answering = "1 replica answers" if len(replicas) == 1 else f"{len(replicas)} replicas answer"
+    return findings.worst(problems or [findings.ok(f"{answering}{alike}")])
 
 
 def _lost_watches(replicas: Iterable[Replica], logs: str) -> Iterable[Finding]:
@@ -122,32 +122,32 @@ def extender_called(facts: Facts) -> Finding:
     """kube-scheduler really asks: an ignorable extender that is not asked fails silently."""
     if isinstance(facts.replicas, Finding):
         return findings.unknown("no extender was reached", facts.replicas.fix)
-    seen = _answering(facts)
-    if not seen:
+    replicas = _answering(facts)
+    if not replicas:
         return findings.unknown("no extender was reached", "see the extenders' views")
     if isinstance(facts.pods, Finding):
         return facts.pods
     bound_seconds = _last_bound_seconds(facts.pods)
-    asked = sum(one.asked for one in seen)
-    decided = [one.last_decision_seconds for one in seen if one.last_decision_seconds is not None]
-    since_seconds = max(decided) if decided else min(one.since_seconds for one in seen)
+    requests = sum(one.asked for one in replicas)
+    decided = [one.last_decision_seconds for one in replicas if one.last_decision_seconds is not None]
+    since_seconds = max(decided) if decided else min(one.since_seconds for one in replicas)
     fix = _STANZA.format(namespace=facts.settings.namespace)
     unasked = bound_seconds is not None and bound_seconds > since_seconds + GRACE_SECONDS
     if unasked and bound_seconds is not None:
         when = f"a pod was bound at {clock.to_rfc3339(bound_seconds)}"
         last = f"the extender was last asked at {clock.to_rfc3339(since_seconds)}" if decided else "it was never asked"
-        if not decided and asked:
+        if not decided and requests:
             last = "it was not asked for an hour"
         if unread := _unread(facts):
             return findings.unknown(f"{when}, {last}: but {unread} more replicas were not read", EACH_REPLICA)
         return findings.fail(f"kube-scheduler does not ask: {when}, {last}", f"{fix}; look for timeouts in its log")
-    if not asked:
+    if not requests:
         return findings.unknown(
             "the extender has not been asked yet, and no pod was scheduled since it started",
             f"create a pod and run doctor again; if it stays unasked, {fix}",
         )
     when = f", last at {clock.to_rfc3339(since_seconds)}" if decided else ""
-    return findings.ok(f"kube-scheduler asks: {asked:,.0f} requests{when}{_shadow(seen)}")
+    return findings.ok(f"kube-scheduler asks: {requests:,.0f} requests{when}{_shadow(replicas)}")
 
 
 def _unread(facts: Facts) -> int:

@@ -38,10 +38,10 @@ _USE_RULES = (
 
 def prometheus(facts: Facts) -> Finding:
     """There is a Prometheus and it answers."""
-    seen = facts.prometheus
-    if isinstance(seen, Finding):
-        return seen
-    return findings.ok(f"{seen.name} answers{f' ({seen.found})' if seen.found else ''}")
+    reading = facts.prometheus
+    if isinstance(reading, Finding):
+        return reading
+    return findings.ok(f"{reading.name} answers{f' ({reading.found})' if reading.found else ''}")
 
 
 def metrics(facts: Facts) -> Finding:
@@ -53,9 +53,9 @@ def metrics(facts: Facts) -> Finding:
     present = [one for one in facts.metrics if one.values is not None and one.values.values]
     sources = _sources(facts.metrics)
     resources = {one.metric.resource for one in present}
-    found = [_absent(one, scraped=one.metric.resource in resources) for one in facts.metrics if one not in present]
+    problems = [_absent(one, scraped=one.metric.resource in resources) for one in facts.metrics if one not in present]
     all_there = findings.ok(f"{len(present)} of {len(facts.metrics)} metrics have values; {sources}")
-    return findings.worst(found or [all_there])
+    return findings.worst(problems or [all_there])
 
 
 def cost(facts: Facts) -> Finding:
@@ -104,11 +104,11 @@ def nodes_matched(facts: Facts) -> Finding:
     if not lacking:
         return findings.ok(counted + beside)
     targets = () if isinstance(facts.targets, Finding) else facts.targets
-    told = [_why(node, lacking[node.name], targets) for node in facts.nodes if node.name in lacking]
+    reasons = [_why(node, lacking[node.name], targets) for node in facts.nodes if node.name in lacking]
     consequence = "no new pods go there (filter.onMissing: reject)" if _rejects(facts) else "judged without load"
     claimed = f"; {claims}" if claims else ""
-    seen = f"{counted}; {findings.few([one.seen for one in told])}: {consequence}{claimed}{beside}"
-    return findings.fail(seen, findings.few(dict.fromkeys(one.fix for one in told), 2))
+    text = f"{counted}; {findings.few([one.seen for one in reasons])}: {consequence}{claimed}{beside}"
+    return findings.fail(text, findings.few(dict.fromkeys(one.fix for one in reasons), 2))
 
 
 def one_cluster(facts: Facts) -> Finding:
@@ -119,10 +119,10 @@ def one_cluster(facts: Facts) -> Finding:
         return findings.unknown("the nodes could not be listed, so no series could be matched", facts.nodes.fix)
     directory = identity.of_nodes(facts.nodes)
     label = facts.settings.node_label
-    found = [
+    problems = [
         finding for origin in facts.origins if (finding := _several_clusters(origin, directory, label)) is not None
     ]
-    return findings.worst(found or [findings.ok("no label tells several clusters apart")])
+    return findings.worst(problems or [findings.ok("no label tells several clusters apart")])
 
 
 def _several_clusters(origin: Origin, directory: identity.Directory, label: str) -> Finding | None:
@@ -134,18 +134,18 @@ def _several_clusters(origin: Origin, directory: identity.Directory, label: str)
         (own if directory.resolve(labels.get(label, "")) is not None else others).append(labels)
     names = sorted({name for labels in origin.labels for name in labels if "cluster" in name.lower()})
     values = {name: sorted({labels.get(name, "") for labels in origin.labels}) for name in names}
-    told = [
+    texts = [
         f"{name} is {findings.few([repr(text) for text in values[name]])}" for name in names if len(values[name]) > 1
     ]
     strangers = sorted({labels.get(label, "") for labels in others}) if own and "cAdvisor" in origin.whose else []
     if strangers:
-        told.append(f"{len(strangers)} of its targets are on no node of this cluster ({findings.few(strangers)})")
-    if not told:
+        texts.append(f"{len(strangers)} of its targets are on no node of this cluster ({findings.few(strangers)})")
+    if not texts:
         return None
     ours = [(name, next(iter(kept))) for name in names if len(kept := {labels.get(name, "") for labels in own}) == 1]
     matcher = next((f'{name}="{text}"' for name, text in ours if text and len(values[name]) > 1), 'LABEL="VALUE"')
     return findings.fail(
-        f"{origin.whose}'s series come from several clusters: {'; '.join(told)}; nodes or pods of one name or address "
+        f"{origin.whose}'s series come from several clusters: {'; '.join(texts)}; nodes or pods of one name or address "
         "are taken for each other",
         f"select this cluster's for annotator, descheduler and doctor: {origin.option} '{matcher}'",
     )

@@ -35,11 +35,11 @@ def budgets(facts: Facts) -> Finding:
     waiting = f"; {findings.few(one.key for one in for_now)} allow none just now" if for_now else ""
     if not never:
         return findings.ok(f"{len(ours)} budgets, all of them can allow an eviction{waiting}")
-    told = findings.few(f"{one.key} ({_rule(one)} over {one.expected_pods} pods)" for one in never)
+    text = findings.few(f"{one.key} ({_rule(one)} over {one.expected_pods} pods)" for one in never)
     first = never[0]
     patch = f"kubectl -n {first.namespace} patch pdb {first.name} --type merge -p "
     return findings.warn(
-        f"allow no eviction ever: {told}: neither the descheduler nor a node drain can move their pods{waiting}",
+        f"allow no eviction ever: {text}: neither the descheduler nor a node drain can move their pods{waiting}",
         f"""{patch}'{{"spec":{{"minAvailable":null,"maxUnavailable":1}}}}', or more replicas than minAvailable""",
     )
 

@@ -64,15 +64,15 @@ class Choice:
 
 def refusals(choice: Choice) -> tuple[str, ...]:
     """Returns all conflicts of a choice at once; () when there are none."""
-    given, existing = choice.priority, choice.existing_priority_class
+    priority, existing = choice.priority, choice.existing_priority_class
     checks = (
         (
             existing and choice.priority_class is None,
             "--existing-priority-class needs --priority-class NAME: which class is there already?",
         ),
         (
-            existing and given is not None,
-            f"--priority {given} has no effect with --existing-priority-class: that class has its value, and no "
+            existing and priority is not None,
+            f"--priority {priority} has no effect with --existing-priority-class: that class has its value, and no "
             "class's value can be changed",
         ),
         (
@@ -87,42 +87,42 @@ def refusals(choice: Choice) -> tuple[str, ...]:
         for key, times in keys.items()
         if times > 1
     )
-    found = tuple(message for wrong, message in checks if wrong)
-    return found + doubled + _priority(choice) + sizes.refusals(choice.sizing)
+    messages = tuple(message for wrong, message in checks if wrong)
+    return messages + doubled + _priority(choice) + sizes.refusals(choice.sizing)
 
 
 def _priority(choice: Choice) -> tuple[str, ...]:
     """Why the priority is not that of the preset."""
-    given, cutoff = choice.priority, choice.expendable_below
+    priority, cutoff = choice.priority, choice.expendable_below
     if not _LOWEST < cutoff < 0:
         return (f"--expendable-below {cutoff}: a number under 0 expected, as cluster-autoscaler's own {CUTOFF}",)
     lowest, highest = (cutoff, -1) if choice.preset == "order" else (_LOWEST, cutoff - 1)
-    if given is None or lowest <= given <= highest:
+    if priority is None or lowest <= priority <= highest:
         return ()
     why = (
         f"from {cutoff} to -1: ordinary pods (0) preempt them, and cluster-autoscaler adds nodes for them"
         if choice.preset == "order"
         else f"from {_LOWEST} to {cutoff - 1}: cluster-autoscaler adds no node for pods under {cutoff}"
     )
-    other = "; for that use --preset order" if cutoff <= given < 0 else ""
-    other = "; for that use --preset soak" if _LOWEST <= given < cutoff else other
-    return (f"--priority {given} is outside the preset {choice.preset}, {why}{other}",)
+    other = "; for that use --preset order" if cutoff <= priority < 0 else ""
+    other = "; for that use --preset soak" if _LOWEST <= priority < cutoff else other
+    return (f"--priority {priority} is outside the preset {choice.preset}, {why}{other}",)
 
 
 def requests(text: str) -> dict[str, str]:
     """`cpu=1,memory=2Gi` and further resources; both of these are needed, or placeholders would hold no room."""
-    found: dict[str, str] = {}
+    amounts: dict[str, str] = {}
     for part in text.split(","):
         name, _, amount = part.strip().partition("=")
-        if not re.fullmatch(_LABEL_NAME, name) or name in found:
+        if not re.fullmatch(_LABEL_NAME, name) or name in amounts:
             raise ValueError(f"{part.strip()!r} in {text!r}: each resource once expected, as cpu=1,memory=2Gi")
         if _amount(amount, f"{name} in {text!r}") <= 0:
             raise ValueError(f"{name} in {text!r} is {amount}: more than 0 expected, or it holds no room")
-        found[name] = amount
-    missing = [name for name in ("cpu", "memory") if name not in found]
+        amounts[name] = amount
+    missing = [name for name in ("cpu", "memory") if name not in amounts]
     if missing:
         raise ValueError(f"{text!r} says nothing of {' and '.join(missing)}: both expected, as cpu=1,memory=2Gi")
-    return found
+    return amounts
 
 
 def _amount(text: str, where: str) -> float:
@@ -156,12 +156,12 @@ def toleration(text: str) -> Document:
 def affinity(path: str) -> Document:
     """The file of a pod's `affinity`, YAML or JSON; the apiserver judges what stands below its three keys."""
     try:
-        found = yaml.safe_load(files.read(pathlib.Path(path)).decode())
+        document = yaml.safe_load(files.read(pathlib.Path(path)).decode())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ValueError(f"{path} cannot be read as YAML: {error}") from error
-    if not isinstance(found, dict) or not found or not set(found) <= set(AFFINITIES):
+    if not isinstance(document, dict) or not document or not set(document) <= set(AFFINITIES):
         raise ValueError(f"{path} holds no affinity: a mapping with {', '.join(AFFINITIES)} at its top expected")
-    return found
+    return document
 
 
 def name(text: str) -> str:

@@ -147,24 +147,24 @@ def total(rooms: Iterable[Room]) -> Room:
 
 def per_node(sets: Iterable[Set]) -> dict[str, Room]:
     """The sum over sets, by node."""
-    found: dict[str, list[Room]] = collections.defaultdict(list)
+    rooms: dict[str, list[Room]] = collections.defaultdict(list)
     for one in sets:
         for node, room in one.nodes.items():
-            found[node].append(room)
-    return {node: total(found[node]) for node in sorted(found)}
+            rooms[node].append(room)
+    return {node: total(rooms[node]) for node in sorted(rooms)}
 
 
 def _preemptions(events: Iterable[Event], owners: Sequence[Owner], now_seconds: float) -> tuple[Preemption, ...]:
     """The Events about placeholders of known sets: a pod that has gone is known by its name alone, NAME-HASH-RANDOM."""
-    found = []
+    preemptions = []
     for event in events:
         at_seconds = _at_seconds(event)
         if event.reason != PREEMPTED or event.regarding.kind != "Pod" or at_seconds <= now_seconds - HOUR_SECONDS:
             continue
         owner = next((one for one in owners if _was_created(one, event)), None)
         if owner is not None:
-            found.append(Preemption(at_seconds, owner, event.regarding.name, _node(event), *_preemptor(event)))
-    return tuple(sorted(found, reverse=True))
+            preemptions.append(Preemption(at_seconds, owner, event.regarding.name, _node(event), *_preemptor(event)))
+    return tuple(sorted(preemptions, reverse=True))
 
 
 def _was_created(owner: Owner, event: Event) -> bool:

@@ -32,12 +32,12 @@ def _onto(objects: list[Document], kustomization: Document, folder: pathlib.Path
     unread = set(kustomization) - _READ
     if unread:
         raise ValueError(f"{folder / FILE}: {', '.join(sorted(unread))} cannot be read here, {sorted(_READ)} can")
-    found = [*objects, *(one for name in kustomization.get("resources", ()) for one in _resource(folder / name))]
+    resources = [*objects, *(one for name in kustomization.get("resources", ()) for one in _resource(folder / name))]
     for name in kustomization.get("components", ()):
-        found = _onto(found, _load(folder / name / FILE), folder / name)
+        resources = _onto(resources, _load(folder / name / FILE), folder / name)
     for patch in kustomization.get("patches", ()):
-        found = _patched_all(found, patch["target"], patch["patch"])
-    return found
+        resources = _patched_all(resources, patch["target"], patch["patch"])
+    return resources
 
 
 def _resource(path: pathlib.Path) -> list[Document]:
@@ -61,10 +61,10 @@ def _patched_all(objects: list[Document], target: Document, patch: str) -> list[
 
 def patched(document: Document, operations: list[Document]) -> Document:
     """A copy after the operations of a JSON patch; ValueError names the path that is not there or not so."""
-    found = copy.deepcopy(document)
+    result = copy.deepcopy(document)
     for operation in operations:
-        _apply(found, operation)
-    return found
+        _apply(result, operation)
+    return result
 
 
 def _apply(document: Document, operation: Document) -> None:

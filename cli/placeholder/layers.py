@@ -77,8 +77,8 @@ def _patches(choice: Choice) -> list[tuple[Document, Operations]]:
 def _priority_class(choice: Choice) -> Operations:
     if choice.existing_priority_class:
         return []
-    given = (("/metadata/name", choice.priority_class), ("/value", choice.priority))
-    return [_replace(path, value) for path, value in given if value is not None]
+    fields = (("/metadata/name", choice.priority_class), ("/value", choice.priority))
+    return [_replace(path, value) for path, value in fields if value is not None]
 
 
 def _replace(path: str, value: object) -> Document:
@@ -147,7 +147,7 @@ def _size(choice: Choice) -> dict[str, Operations]:
     named = [_replace("/metadata/name", own), *moved]
     subject = [_replace("/subjects/0/name", own), _replace("/subjects/0/namespace", choice.namespace)]
     bound = [*subject, _replace("/roleRef/name", own)]
-    found = {
+    changes = {
         "ServiceAccount": named,
         "Role": [
             *named,
@@ -156,7 +156,7 @@ def _size(choice: Choice) -> dict[str, Operations]:
         "RoleBinding": [*named, *bound],
         "CronJob": [*named, _replace(f"{_CRON_SPEC}/serviceAccountName", own), *_cron(choice)],
     }
-    return found | (_counting(f"evenload-{choice.namespace}-{own}", subject) if choice.sizing.proportional else {})
+    return changes | (_counting(f"evenload-{choice.namespace}-{own}", subject) if choice.sizing.proportional else {})
 
 
 def _counting(name: str, subject: Operations) -> dict[str, Operations]:

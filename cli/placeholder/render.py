@@ -148,10 +148,10 @@ def remarks(chosen: Choice, objects: list[Document], *, overlay: bool) -> list[s
     pod, name = deployment["spec"]["template"]["spec"], f"{chosen.namespace}/{deployment['metadata']['name']}"
     held = ", ".join(f"{key} {value}" for key, value in pod["containers"][0]["resources"]["requests"].items())
     number = deployment["spec"].get("replicas", "a changing number of")
-    said = [f"{name}: {number} placeholders of {held}, PriorityClass {pod['priorityClassName']}"]
+    rows = [f"{name}: {number} placeholders of {held}, PriorityClass {pod['priorityClassName']}"]
     if chosen.sizing.changes:
-        said.append("a CronJob sets the number every five minutes, for the first time within five; until then it is 1")
+        rows.append("a CronJob sets the number every five minutes, for the first time within five; until then it is 1")
     if chosen.namespace != choice.NAMESPACE:
-        said.append(f"the namespace {chosen.namespace} must exist; it may enforce the pod security standard restricted")
+        rows.append(f"the namespace {chosen.namespace} must exist; it may enforce the pod security standard restricted")
     target = "apply -k ." if overlay else "apply -f -"
-    return [*said, f"next: kubectl {target}, then evenload placeholder status -n {chosen.namespace}"]
+    return [*rows, f"next: kubectl {target}, then evenload placeholder status -n {chosen.namespace}"]

@@ -83,11 +83,11 @@ def main(
         nodes = NOT_COUNTED
         if size_options.proportional:
             nodes = counted(kube, node_selectors, kube.get(DEPLOYMENTS, deployment, namespace=namespace))
-        found = sizing.planned(size_options, nodes, clock.WallClock().now())
-        body = {"spec": {"replicas": found.replicas}}
+        plan = sizing.planned(size_options, nodes, clock.WallClock().now())
+        body = {"spec": {"replicas": plan.replicas}}
         kube.merge_patch(kinds.DEPLOYMENTS, deployment, body, namespace=namespace, subresource="scale", dry_run=dry_run)
-    said = "would be" if dry_run else "is"
-    output.data(f"{namespace}/{deployment}: the number {said} {found.replicas} ({found.why})")
+    verb = "would be" if dry_run else "is"
+    output.data(f"{namespace}/{deployment}: the number {verb} {plan.replicas} ({plan.why})")
 
 
 def refuse(options: sizing.Sizing) -> None:

@@ -59,7 +59,7 @@ class Sizing:
 
     def arguments(self) -> list[str]:
         """The options as `size` takes them, in the order of its help."""
-        given = (
+        pairs = (
             ("replicas", self.replicas),
             ("nodes-per-replica", self.nodes_per_replica),
             ("cores-per-replica", self.cores_per_replica),
@@ -68,7 +68,7 @@ class Sizing:
             ("time-zone", self.time_zone),
             *(("during", span.text) for span in self.during),
         )
-        return [f"--{name}={value}" for name, value in given if value is not None]
+        return [f"--{name}={value}" for name, value in pairs if value is not None]
 
 
 def refusals(sizing: Sizing) -> tuple[str, ...]:

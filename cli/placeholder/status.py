@@ -53,15 +53,15 @@ def main(
     where = "" if all_namespaces else namespace
     now_seconds = clock.WallClock().now()
     with exit_codes.reported(errors.KubeError, codes=output.REFUSAL_CODES):
-        found, refused = read(config.connect(kubeconfig, context), where, now_seconds)
+        status, refused = read(config.connect(kubeconfig, context), where, now_seconds)
     if output_format in ("json", "yaml"):
-        output.data(output.structured(document(found, now_seconds), output_format))
-    elif found.sets:
+        output.data(output.structured(document(status, now_seconds), output_format))
+    elif status.sets:
         wide = output_format == "wide"
-        output.data(output.table(*(_wide(found) if wide else _narrow(found)), no_headers=no_headers))
-    for remark in remarks(found, refused, where, now_seconds):
+        output.data(output.table(*(_wide(status) if wide else _narrow(status)), no_headers=no_headers))
+    for remark in remarks(status, refused, where, now_seconds):
         output.say(remark)
-    raise SystemExit(int(_code(found)))
+    raise SystemExit(int(_code(status)))
 
 
 def read(kube: door.KubeDoor, namespace: str, now_seconds: float) -> tuple[Holding, str]:
@@ -171,7 +171,7 @@ def remarks(held_room: Holding, refused: str, namespace: str, now_seconds: float
     if not held_room.sets:
         where = f"in {namespace} (-A looks everywhere)" if namespace else "in any namespace"
         return [f"no placeholders {where}; next: {output.program()} placeholder render | kubectl apply -f -"]
-    said = []
+    rows = []
     waiting, preemptors = (
         held_room.waiting_since_seconds,
         collections.Counter(one.preemptor for one in held_room.preemptions or () if one.preemptor),
@@ -179,10 +179,10 @@ def remarks(held_room: Holding, refused: str, namespace: str, now_seconds: float
     if preemptors:
         named = ", ".join(name for name, _ in preemptors.most_common(PREEMPTORS_NAMED))
         more = len(preemptors) - PREEMPTORS_NAMED
-        said.append(f"made way for {named}{f' and {more} more' if more > 0 else ''}")
+        rows.append(f"made way for {named}{f' and {more} more' if more > 0 else ''}")
     if refused:
-        said.append(f"how many made way is not known: {refused}; deploy/rbac/placeholder.yaml has the right to read it")
+        rows.append(f"how many made way is not known: {refused}; deploy/rbac/placeholder.yaml has the right to read it")
     if waiting:
         age = api_types.age(now_seconds - waiting[0])
-        said.append(f"{len(waiting)} wait, the longest for {age}; next: kubectl describe one to see what it waits for")
-    return said
+        rows.append(f"{len(waiting)} wait, the longest for {age}; next: kubectl describe one to see what it waits for")
+    return rows

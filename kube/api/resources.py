@@ -75,15 +75,15 @@ def resources(amounts: Amounts) -> Resources:
     """
     if not amounts:
         return NOTHING
-    given = tuple(amounts.items())
-    found = _remembered.get(given)
-    if found is None:
-        found = _resources(given)
-        if sum(len(name) + len(str(amount)) for name, amount in given) <= REMEMBERED_CHARACTERS:
+    key = tuple(amounts.items())
+    known = _remembered.get(key)
+    if known is None:
+        known = _resources(key)
+        if sum(len(name) + len(str(amount)) for name, amount in key) <= REMEMBERED_CHARACTERS:
             if len(_remembered) >= REMEMBERED_MAPS:
                 _remembered.clear()
-            _remembered[given] = found
-    return found
+            _remembered[key] = known
+    return known
 
 
 def _resources(amounts: tuple[tuple[str, Quantity], ...]) -> Resources:

@@ -123,10 +123,10 @@ def readable(check: Check, text: bytes, depth: int = DEPTH) -> bytes | None:
 def _readable_object(check: Check, text: bytes, depth: int) -> bytes | None:
     """Each field alone where that is accepted; in a struct with required fields, all without the one that is not."""
     fields = _objects.decode(text)
-    found = {name: readable(_within(check, _encode(name)), bytes(value), depth) for name, value in fields.items()}
-    kept = _encode({name: msgspec.Raw(value) for name, value in found.items() if value is not None})
-    if _accepts(check, kept):
-        return kept
+    parts = {name: readable(_within(check, _encode(name)), bytes(value), depth) for name, value in fields.items()}
+    rest = _encode({name: msgspec.Raw(value) for name, value in parts.items() if value is not None})
+    if _accepts(check, rest):
+        return rest
     if len(fields) > LEFT_OUT_IN_TURN:
         return None
     others = (_encode({other: fields[other] for other in fields if other != name}) for name in fields)
@@ -134,9 +134,9 @@ def _readable_object(check: Check, text: bytes, depth: int) -> bytes | None:
 
 
 def _readable_array(check: Check, text: bytes, depth: int) -> bytes | None:
-    found = (readable(lambda one: check(b"[%s]" % one), bytes(value), depth) for value in _arrays.decode(text))
-    kept = _encode([msgspec.Raw(value) for value in found if value is not None])
-    return kept if _accepts(check, kept) else None
+    parts = (readable(lambda one: check(b"[%s]" % one), bytes(value), depth) for value in _arrays.decode(text))
+    rest = _encode([msgspec.Raw(value) for value in parts if value is not None])
+    return rest if _accepts(check, rest) else None
 
 
 def _within(check: Check, name: bytes) -> Check:

@@ -121,7 +121,7 @@ def _compares(operator: str, value: str | None, values: tuple[str, ...]) -> bool
     if value is None or len(values) != 1:
         return False
     try:
-        found, bound = int(value), int(values[0])
+        number, bound = int(value), int(values[0])
     except ValueError:
         return False
-    return found > bound if operator == "Gt" else found < bound
+    return number > bound if operator == "Gt" else number < bound

@@ -128,14 +128,14 @@ class Client(KubeWriter):
     def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
         """One object."""
         request = Request("GET", _path(kind, namespace, name))
-        found, lost = decoding.decoded(self._transport.name(request), kind.type, self._transport.send(request))
+        item, lost = decoding.decoded(self._transport.name(request), kind.type, self._transport.send(request))
         if lost is not None:
             self.undecodable.read(kind.name, lost)
-        if found is None:
+        if item is None:
             raise errors.Undecodable(
                 f"{self._transport.name(request)}: {kind.name} {name}: {lost.error if lost else ''}"
             )
-        return found
+        return item
 
     def scale(self, kind: Kind[Scale], name: str, *, namespace: str) -> Scale:
         """The scale of one object."""

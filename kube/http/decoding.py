@@ -170,9 +170,9 @@ class _Parts(Generic[T]):
             whole = self._decoder.decode(self.text)
         except REFUSALS:
             text = bytes(self.text)
-            found = [decoded(self._request, self._kind, raw) for raw in _raw_items(text)]
-            self._items.extend([one.object for one in found if one.object is not None])
-            self._undecodable.extend([one.undecodable for one in found if one.undecodable is not None])
+            items = [decoded(self._request, self._kind, raw) for raw in _raw_items(text)]
+            self._items.extend([one.object for one in items if one.object is not None])
+            self._undecodable.extend([one.undecodable for one in items if one.undecodable is not None])
             return _raw_pages.decode(text).metadata
         self._items.extend(whole.items or ())
         return whole.metadata
@@ -254,17 +254,17 @@ def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) 
     """The error of an answer that is not 2xx; a body that is no Status is quoted instead."""
     wish = _retry_after_seconds(headers)
     try:
-        said = _statuses.decode(body)
+        reply = _statuses.decode(body)
     except REFUSALS:
         reason = errors.FLOW_CONTROL if status == errors.TOO_MANY_REQUESTS else ""
         return errors.class_for(status)(
             request, status=status, reason=reason, message=_excerpt(body), retry_after_seconds=wish
         )
-    if said.details is not None and wish is None:
-        wish = said.details.retry_after_seconds or None
-    budget = any(cause.reason == errors.BUDGET_CAUSE for cause in said.causes)
-    reason = errors.BUDGET_CAUSE if budget else said.reason
-    return errors.class_for(status)(request, status=status, reason=reason, message=said.text, retry_after_seconds=wish)
+    if reply.details is not None and wish is None:
+        wish = reply.details.retry_after_seconds or None
+    budget = any(cause.reason == errors.BUDGET_CAUSE for cause in reply.causes)
+    reason = errors.BUDGET_CAUSE if budget else reply.reason
+    return errors.class_for(status)(request, status=status, reason=reason, message=reply.text, retry_after_seconds=wish)
 
 
 def accepted_status(body: bytes) -> int:

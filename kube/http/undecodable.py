@@ -76,12 +76,12 @@ class UndecodableObjects:
 
     def line(self) -> str:
         """How many objects cannot be decoded now, and the first of them."""
-        found = sorted(self._left_out())
-        if not found:
+        entries = sorted(self._left_out())
+        if not entries:
             return "all decoded"
-        shown = [f"{kind} {one.key}{f' on {one.node}' if one.node else ''} ({one.reason})" for kind, one in found]
-        more = f" and {len(found) - SHOWN_MOST} more" if len(found) > SHOWN_MOST else ""
-        return f"{len(found)} cannot be decoded: {', '.join(shown[:SHOWN_MOST])}{more}"
+        texts = [f"{kind} {one.key}{f' on {one.node}' if one.node else ''} ({one.reason})" for kind, one in entries]
+        more = f" and {len(entries) - SHOWN_MOST} more" if len(entries) > SHOWN_MOST else ""
+        return f"{len(entries)} cannot be decoded: {', '.join(texts[:SHOWN_MOST])}{more}"
 
     def counts(self) -> Mapping[tuple[str, str], int]:
         """Objects that could not be decoded, each once, by kind and reason."""
@@ -95,8 +95,8 @@ class UndecodableObjects:
 
     def _left_out(self) -> list[tuple[str, UndecodableObject]]:
         with self._lock:
-            found = {(source.kind, key): one for source, here in self._now.items() for key, one in here.items()}
-        return [(kind, one) for (kind, _), one in found.items()]
+            entries = {(source.kind, key): one for source, here in self._now.items() for key, one in here.items()}
+        return [(kind, one) for (kind, _), one in entries.items()]
 
     def _name(self, kind: str, items: Sequence[UndecodableObject]) -> None:
         """Count those that are not remembered, and log the first of them, unless the kind had a line lately."""

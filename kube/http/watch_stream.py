@@ -80,9 +80,9 @@ class HttpWatch(Generic[T]):
         raise errors.Undecodable(f"{self._name}: expected an event ADDED, MODIFIED, DELETED …, got {frame.type!r}")
 
     def _changed(self, type_: EventType, frame: decoding.Frame) -> WatchEvent[T]:
-        found, lost = decoding.decoded(self._name, self._kind, frame.object)
-        if found is None and lost is not None:
-            type_, found = "DELETED", decoding.gone(self._name, self._kind, lost)
-        assert found is not None  # noqa: S101 - decoding names what it leaves out
-        self._undecodable.changed(self._source, found.key, None if frame.type == "DELETED" else lost)
-        return WatchEvent(type_, found, found.resource_version if lost is None else lost.resource_version)
+        item, lost = decoding.decoded(self._name, self._kind, frame.object)
+        if item is None and lost is not None:
+            type_, item = "DELETED", decoding.gone(self._name, self._kind, lost)
+        assert item is not None  # noqa: S101 - decoding names what it leaves out
+        self._undecodable.changed(self._source, item.key, None if frame.type == "DELETED" else lost)
+        return WatchEvent(type_, item, item.resource_version if lost is None else lost.resource_version)

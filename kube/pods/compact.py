@@ -305,10 +305,10 @@ class Pod(objects.IdentifiedObject, frozen=True, kw_only=True, gc=False):
         """Keeps of the owners the controlling one, if there can be such an object."""
         own = self.metadata
         written = objects.controller(own.owner_references)
-        kept = _owners(written) if written is not None and written.is_bounded else ()
-        put(own, "owner_references", kept)
-        if kept:
-            return kept[0]
+        owners = _owners(written) if written is not None and written.is_bounded else ()
+        put(own, "owner_references", owners)
+        if owners:
+            return owners[0]
         if written is not None:
             put(self, "left_out", OWNER)
         return None

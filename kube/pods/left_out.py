@@ -46,11 +46,11 @@ class PodsLeftOut(registry.Collector):
 
     def line(self) -> str:
         """How many pods are not kept whole, and the first of them."""
-        found = sorted(self._parts.copy().items())
-        if not found:
+        entries = sorted(self._parts.copy().items())
+        if not entries:
             return "none"
-        shown = ", ".join(f"{key} ({part})" for key, part in found[:SHOWN])
-        return f"{len(found)}: {shown}" + (" …" if len(found) > SHOWN else "")
+        texts = ", ".join(f"{key} ({part})" for key, part in entries[:SHOWN])
+        return f"{len(entries)}: {texts}" + (" …" if len(entries) > SHOWN else "")
 
     def collect(self) -> collections.abc.Iterator[core.Metric]:
         """How many there are now, by part."""

@@ -86,11 +86,11 @@ def written(ratios: Floats) -> Floats:
     valid = (ratios >= 0) & (ratios <= MAX_RATIO)  # as `invalid_reason` has it
     scaled = np.where(valid, ratios, 0.0) * _SCALE
     whole = np.rint(scaled)
-    found = whole / _SCALE
+    value = whole / _SCALE
     # The product is rounded, too: where it comes out halfway between two, the ratio itself decides.
     halfway = np.abs(np.abs(scaled - whole) - 0.5) < _HALFWAY
-    found[halfway] = [round(ratio, DECIMALS) for ratio in ratios[halfway].tolist()]
-    return np.where(valid, found + 0.0, np.nan)
+    value[halfway] = [round(ratio, DECIMALS) for ratio in ratios[halfway].tolist()]
+    return np.where(valid, value + 0.0, np.nan)
 
 
 def encode(reading: Reading) -> str:

@@ -62,10 +62,10 @@ def decode(text: str | None) -> Own | None:
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    thresholds = dict(pairs)
+    if len(thresholds) < len(pairs):
         raise ValueError("a metric is named twice")
-    return found
+    return thresholds
 
 
 def _judged(body: dict[str, object]) -> Own:

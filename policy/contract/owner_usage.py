@@ -82,8 +82,8 @@ def owner_key(namespace: str, kind: str, name: str) -> str:
     appended: the first pods of a new version are then estimated by the running ones of the old.
     """
     suffix = _SUFFIXES.get(kind)
-    found = None if suffix is None else suffix.search(name)
-    plain = name[: found.start()] if found is not None and found.start() else name
+    match = None if suffix is None else suffix.search(name)
+    plain = name[: match.start()] if match is not None and match.start() else name
     return f"{namespace}/{kind}/{plain}"
 
 
@@ -173,14 +173,14 @@ def fitting(means: Means, recent: collections.abc.Container[str], most_bytes: in
     if size_bytes(means) <= most_bytes:
         return means
     order = sorted(means, key=lambda key: (key not in recent, -means[key].replicas, key))
-    kept: dict[str, Mean] = {}
+    means_that_fit: dict[str, Mean] = {}
     left_bytes = most_bytes
     for key in order:
         line_bytes = len(_line(key, means[key]).encode()) + 1
         if line_bytes <= left_bytes:  # a long name costs its own owner the place, not those behind it
             left_bytes -= line_bytes
-            kept[key] = means[key]
-    return kept
+            means_that_fit[key] = means[key]
+    return means_that_fit
 
 
 def size_bytes(means: Means) -> int:

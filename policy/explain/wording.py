@@ -71,10 +71,10 @@ def long(seconds: float) -> str:
 
 def statistic(name: str) -> str:
     """`average`, `maximum`, `95th percentile`."""
-    found = _PERCENTILE.fullmatch(name)
-    if found is None:
+    match = _PERCENTILE.fullmatch(name)
+    if match is None:
         return _STATISTICS.get(name, name)
-    return f"{_ordinal(found[1] + (f'.{found[2]}' if found[2] else ''))} percentile"
+    return f"{_ordinal(match[1] + (f'.{match[2]}' if match[2] else ''))} percentile"
 
 
 def _ordinal(digits: str) -> str:

@@ -84,13 +84,13 @@ class Findings:
         """The mappings of a list with their paths; entries of other shapes are problems."""
         if value is not None and not isinstance(value, list):
             self.problem(path, "a list expected")
-        found: list[tuple[str, Mapping]] = []
+        mappings: list[tuple[str, Mapping]] = []
         for index, entry in enumerate(value if isinstance(value, list) else []):
             if isinstance(entry, dict):
-                found.append((f"{path}[{index}]", entry))
+                mappings.append((f"{path}[{index}]", entry))
             else:
                 self.problem(f"{path}[{index}]", f"a mapping with {expected} expected")
-        return found
+        return mappings
 
     def value(self, path: str, mapping: Mapping, key: str, read: Reads, *, absent: float | None) -> float | None:
         """The value of a key; `absent` where it is not given, None when it cannot be read."""

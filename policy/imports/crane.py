@@ -80,10 +80,10 @@ class _Reading(converting.Findings):
 
     def rows(self, spec: _Row, key: str) -> list[tuple[str, _Row]]:
         """The entries of one list with their paths."""
-        found = self.entries(spec.get(key), f"spec.{key}", " and ".join(_LISTS[key]))
-        for path, row in found:
+        entries = self.entries(spec.get(key), f"spec.{key}", " and ".join(_LISTS[key]))
+        for path, row in entries:
             self.unknown(row, f"{path}.", _LISTS[key])
-        return found
+        return entries
 
     def synced(self, rows: list[tuple[str, _Row]]) -> dict[str, float]:
         """By crane's metric name its period in seconds; of several entries the first counts, as in crane."""
@@ -145,14 +145,14 @@ class _Reading(converting.Findings):
     def _metric(self, path: str, row: _Row, synced: dict[str, float]) -> str | None:
         """Returns the metric's name in a LoadPolicy; None, with a remark, where there is no equal."""
         name = self._name(path, row)
-        found = _METRIC.fullmatch(name)
-        if found is None:
+        match = _METRIC.fullmatch(name)
+        if match is None:
             hint = "add it under metrics: with a PromQL query of your own, as a ratio of cpu or memory"
             self.remark(path, f"the metric {units.quoted(name)} has no equal and is left out; {hint}")
             return None
         if name not in synced:
             self.remark(path, f"crane has no syncPolicy for {name} and never applied this; here it is in force")
-        return self._known(path, found)
+        return self._known(path, match)
 
     def _known(self, path: str, match: re.Match[str]) -> str:
         resource = metrics.CPU if match[1] == "cpu" else metrics.MEMORY

@@ -119,14 +119,14 @@ class _EvictorReading(converting.Findings):
         """The protections of DefaultEvictor."""
         prefix = f"{path}."
         self.unknown(evictor, prefix, _EVICTOR)
-        asked = self._protections(path, evictor)
-        self.without_equal({**evictor, **dict.fromkeys(asked, True)}, prefix)
+        protections = self._protections(path, evictor)
+        self.without_equal({**evictor, **dict.fromkeys(protections, True)}, prefix)
         section = self._selectors(path, evictor) | self._floors(path, evictor)
-        if "evictLocalStoragePods" in asked:
+        if "evictLocalStoragePods" in protections:
             section["localStorage"] = "none"
-        if "ignorePodsWithoutPDB" in asked:
+        if "ignorePodsWithoutPDB" in protections:
             section["withoutBudget"] = True
-        if "ignorePvcPods" in asked and "storageClasses" not in section:
+        if "ignorePvcPods" in protections and "storageClasses" not in section:
             classes = self._storage_classes(path, evictor)
             section |= {"storageClasses": classes} if classes else {}
             if not classes:
@@ -139,16 +139,16 @@ class _EvictorReading(converting.Findings):
 
     def _protections(self, path: str, evictor: converting.Mapping) -> set[str]:
         """The keys of old that are set, by themselves or under `podProtections`."""
-        given = self.mapping(evictor.get("podProtections"), f"{path}.podProtections")
-        found = {key for key in _PROTECTIONS.values() if evictor.get(key)}
+        mapping = self.mapping(evictor.get("podProtections"), f"{path}.podProtections")
+        switches = {key for key in _PROTECTIONS.values() if evictor.get(key)}
         for key in ("defaultDisabled", "extraEnabled"):
-            names = given.get(key)
+            names = mapping.get(key)
             for name in names if isinstance(names, list) else ():
                 if name in _PROTECTIONS:
-                    found.add(_PROTECTIONS[str(name)])
+                    switches.add(_PROTECTIONS[str(name)])
                 else:
                     self.remark(f"{path}.podProtections.{key}", f"no equal: {units.quoted(name)}; it is left out")
-        return found
+        return switches
 
     def _storage_classes(self, path: str, evictor: converting.Mapping) -> list[str]:
         at = f"{path}.podProtections.config.PodsWithPVC"
@@ -197,20 +197,20 @@ class _Reading(_EvictorReading):
 
     def profile(self, whole: converting.Mapping) -> tuple[str, dict[str, tuple[str, converting.Mapping]]]:
         """The path of the profile that has the plugin, and the arguments of its plugins by name, with their paths."""
-        found: list[tuple[str, converting.Mapping]] = []
+        profiles: list[tuple[str, converting.Mapping]] = []
         for path, profile in self.entries(whole.get("profiles"), "profiles", "name, pluginConfig and plugins"):
             enabled = self._enabled(path, profile)
             others = sorted(enabled - {PLUGIN, EVICTOR})
             if others:
                 self.remark(f"{path}.plugins", f"no equal: {', '.join(others)}; keep descheduler for them")
             if PLUGIN in enabled:
-                found.append((path, profile))
-        if not found:
+                profiles.append((path, profile))
+        if not profiles:
             self.problem("profiles", f"no profile enables {PLUGIN}, the one plugin that can be imported")
             return "profiles", {}
-        for path, _ in found[1:]:
-            self.remark(path, f"a second {PLUGIN} has no equal: there is one policy, that of {found[0][0]}")
-        path, profile = found[0]
+        for path, _ in profiles[1:]:
+            self.remark(path, f"a second {PLUGIN} has no equal: there is one policy, that of {profiles[0][0]}")
+        path, profile = profiles[0]
         configs = self.entries(profile.get("pluginConfig"), f"{path}.pluginConfig", "name and args")
         return path, {str(one.get("name")): (f"{at}.args", self.mapping(one.get("args"), at)) for at, one in configs}
 
@@ -268,15 +268,15 @@ class _Reading(_EvictorReading):
         return {"thresholds": bands}
 
     def _percentages(self, path: str, arguments: converting.Mapping, key: str) -> dict[str, float]:
-        found: dict[str, float] = {}
+        ratios: dict[str, float] = {}
         lines = self.mapping(arguments.get(key), f"{path}.{key}")
         for name in lines:
             share = self.value(f"{path}.{key}", lines, name, _percentage, absent=None)
             if name not in _METRICS:
                 self.remark(f"{path}.{key}.{name}", "no equal: only cpu and memory have lines; it is left out")
             elif share is not None:
-                found[name] = share
-        return found
+                ratios[name] = share
+        return ratios
 
     def source(self, path: str, arguments: converting.Mapping) -> None:
         """Remark on where usage comes from."""
@@ -296,7 +296,7 @@ class _Reading(_EvictorReading):
     def limits(self, whole: converting.Mapping, path: str, arguments: converting.Mapping) -> _Section:
         """The caps; where the file has none, Evenload's defaults hold."""
         of_plugin = self.mapping(arguments.get("evictionLimits"), f"{path}.evictionLimits")
-        given = {
+        numbers = {
             "perNode": (
                 self._count("", whole, "maxNoOfPodsToEvictPerNode"),
                 self._count(f"{path}.evictionLimits", of_plugin, "node"),
@@ -304,7 +304,7 @@ class _Reading(_EvictorReading):
             "perNamespace": (self._count("", whole, "maxNoOfPodsToEvictPerNamespace"),),
             "perRun": (self._count("", whole, "maxNoOfPodsToEvictTotal"),),
         }
-        known = {key: [count for count in counts if count is not None] for key, counts in given.items()}
+        known = {key: [count for count in counts if count is not None] for key, counts in numbers.items()}
         return {key: min(counts) for key, counts in known.items() if counts}
 
     def _count(self, path: str, mapping: converting.Mapping, key: str) -> int | None:
@@ -315,10 +315,10 @@ class _Reading(_EvictorReading):
 
     def namespaces(self, path: str, arguments: converting.Mapping) -> _Section:
         """The namespaces whose pods stay, beside the default one."""
-        given = self.mapping(arguments.get("evictableNamespaces"), f"{path}.evictableNamespaces")
-        if given.get("include"):
+        selection = self.mapping(arguments.get("evictableNamespaces"), f"{path}.evictableNamespaces")
+        if selection.get("include"):
             self.remark(f"{path}.evictableNamespaces.include", "no equal: name those that stay in protect.namespaces")
-        excluded = given.get("exclude")
+        excluded = selection.get("exclude")
         names = [str(name) for name in excluded] if isinstance(excluded, list) else []
         return {"namespaces": list(dict.fromkeys(("kube-system", *names)))} if names else {}
 

@@ -40,8 +40,8 @@ def read(text: str, source: str) -> LoadedPolicy:
     policy, findings = _judge(document.tree)
     wrong = list(document.findings)
     for path, message, at_key in findings:
-        if (shown := problems.path_text(path)) not in unreadable:
-            wrong.append(problems.Problem(*document.position(path, at_key=at_key), shown, message))
+        if (place := problems.path_text(path)) not in unreadable:
+            wrong.append(problems.Problem(*document.position(path, at_key=at_key), place, message))
     if policy is None or wrong:
         raise problems.PolicyError(source, wrong)
     warnings = [

@@ -218,7 +218,7 @@ def _code(character: object) -> int:
 
 
 def _sentence(error: yaml.MarkedYAMLError) -> str:
-    found = str(error.problem or error.context or "unreadable")
-    if r"\t" in found:
+    problem = str(error.problem or error.context or "unreadable")
+    if r"\t" in problem:
         return "a tab cannot stand here: YAML is indented with spaces"
-    return f"no YAML: {found}" + (f" ({error.context})" if error.context and error.problem else "")
+    return f"no YAML: {problem}" + (f" ({error.context})" if error.context and error.problem else "")

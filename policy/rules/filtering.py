@@ -93,10 +93,10 @@ class Verdicts(NamedTuple):
     @property
     def reasons(self) -> tuple[str, ...]:
         """Per node the first rule it breaks, in words; "" for a node that is allowed."""
-        found = [""] * len(self.allowed)
+        texts_of_nodes = [""] * len(self.allowed)
         for node, reason in self.refusals():
-            found[node] = reason
-        return tuple(found)
+            texts_of_nodes[node] = reason
+        return tuple(texts_of_nodes)
 
     def refusals(self) -> list[tuple[int, str]]:
         """The nodes that are not allowed, by place, each with its reason."""
@@ -105,13 +105,13 @@ class Verdicts(NamedTuple):
             return []
         texts = _texts(self.rules)
         first = self.broken[rejected].argmax(axis=1)
-        found = [texts[at] for at in (2 * first + self.missing[rejected, first]).tolist()]
+        reasons = [texts[at] for at in (2 * first + self.missing[rejected, first]).tolist()]
         if self.own is not None:
             known = self.own[rejected, first] & ~self.missing[rejected, first]
             for own in np.flatnonzero(known).tolist():
                 limit_ratio = float(self.limits[rejected[own], first[own]])
-                found[own] = self.rules[first[own]].over_own(limit_ratio)
-        return list(zip(rejected.tolist(), found, strict=True))
+                reasons[own] = self.rules[first[own]].over_own(limit_ratio)
+        return list(zip(rejected.tolist(), reasons, strict=True))
 
 
 def rules(filter_: load_policy.Filter, in_force: collections.abc.Sequence[metrics.Metric]) -> Rules:

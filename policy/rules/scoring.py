@@ -160,10 +160,10 @@ def whole(values: Floats, compiled: Weighing, places: Places | None = None) -> M
     """Which nodes [nodes] have every metric of a weight over 0; `values` [nodes, metrics], NaN = unusable."""
     if places is None:
         return ~(np.isnan(values) @ (compiled.weights > 0))
-    found = np.ones(len(values), dtype=np.bool_)
+    mask = np.ones(len(values), dtype=np.bool_)
     for own, rows in compiled.parts(places):
-        found[rows] = whole(values[rows], own)
-    return found
+        mask[rows] = whole(values[rows], own)
+    return mask
 
 
 def bases(predicted: Floats, compiled: Weighing, places: Places | None = None) -> Floats:
@@ -180,16 +180,16 @@ def bases(predicted: Floats, compiled: Weighing, places: Places | None = None) -
 def _bases(predicted: Floats, compiled: Weighing, places: Places | None = None) -> tuple[Floats, bool]:
     """Returns the bases, and whether every node has every metric of a weight."""
     if places is not None:
-        found, all_whole = np.full(len(predicted), np.nan), True
+        whole_bases, all_whole = np.full(len(predicted), np.nan), True
         for own, rows in compiled.parts(places):
-            found[rows], complete = _bases(predicted[rows], own)
+            whole_bases[rows], complete = _bases(predicted[rows], own)
             all_whole = all_whole and complete
-        return found, all_whole
-    found = _whole_bases(predicted, compiled)
-    all_whole = not np.count_nonzero(np.isnan(found))
+        return whole_bases, all_whole
+    whole_bases = _whole_bases(predicted, compiled)
+    all_whole = not np.count_nonzero(np.isnan(whole_bases))
     if not all_whole:
         return _terms(predicted, compiled)[2], False
-    return packed(found, compiled.target_ratio), True
+    return packed(whole_bases, compiled.target_ratio), True
 
 
 def packed(spread_base: Floats, target_ratio: float | None) -> Floats:

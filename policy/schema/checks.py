@@ -68,12 +68,12 @@ def _sync(policy: load_policy.LoadPolicy) -> Findings:
 
 def _metrics(policy: load_policy.LoadPolicy) -> Findings:
     by_name = {metric.name: metric for metric in metrics.BUILT_IN}
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, entry in enumerate(policy.metrics):
         path: problems.Path = ("metrics", index)
-        if entry.name in seen:
+        if entry.name in names:
             yield Finding((*path, "name"), f"metric {entry.name} is listed twice")
-        seen.add(entry.name)
+        names.add(entry.name)
         overridden = by_name.get(entry.name)
         if overridden is not None and overridden.resource != entry.resource:
             message = f"{entry.name} is a metric of {overridden.resource}: give yours another name"
@@ -179,11 +179,11 @@ def _goals(policy: load_policy.LoadPolicy) -> Findings:
 
 
 def _hot_spots(policy: load_policy.LoadPolicy) -> Findings:
-    seen: dict[float, str] = {}
+    windows: dict[float, str] = {}
     for index, spot in enumerate(policy.hot_spots):
-        if spot.window_seconds in seen:
-            yield Finding(("hotSpots", index, "window"), f"the window {seen[spot.window_seconds]} is listed twice")
-        seen.setdefault(spot.window_seconds, spot.window)
+        if spot.window_seconds in windows:
+            yield Finding(("hotSpots", index, "window"), f"the window {windows[spot.window_seconds]} is listed twice")
+        windows.setdefault(spot.window_seconds, spot.window)
 
 
 def _bands(policy: load_policy.LoadPolicy) -> Findings:
@@ -291,12 +291,12 @@ def _parts(
 
 
 def _part_names(policy: load_policy.LoadPolicy) -> Findings:
-    seen: set[tuple[str | int, str]] = set()
+    keys: set[tuple[str | int, str]] = set()
     for path, part in _parts(policy):
-        if (path[0], part.name) in seen:
+        if (path[0], part.name) in keys:
             kind = "pool" if path[0] == "pools" else "class"
             yield Finding((*path, "name"), f"{kind} {part.name} is listed twice")
-        seen.add((path[0], part.name))
+        keys.add((path[0], part.name))
 
 
 def _pool_order(policy: load_policy.LoadPolicy) -> Findings:

@@ -25,8 +25,8 @@ def text() -> str:
     model["$id"] = ID
     _with_defaults(model)
     for section, key in (_BY_METRIC | _BY_METRIC_IN_PARTS).items():
-        given = model["$defs"][section]["properties"][key]
-        given["properties"] = dict.fromkeys(metrics.names(metrics.BUILT_IN), given["additionalProperties"])
+        field = model["$defs"][section]["properties"][key]
+        field["properties"] = dict.fromkeys(metrics.names(metrics.BUILT_IN), field["additionalProperties"])
     return json.dumps(model, indent=2, ensure_ascii=False) + "\n"
 
 

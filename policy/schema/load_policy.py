@@ -296,13 +296,13 @@ class LoadPolicy(sections.Section):
         return self if at == NO_CLASS else self.of_classes[at]
 
     def _of(self, pool: node_pools.Pool) -> "LoadPolicy":
-        own, given = self.descheduler, pool.descheduler
-        limits = own.limits.model_copy(update={"per_node": given.limits.per_node or own.limits.per_node})
-        relief: dict[str, object] = {"thresholds": {**own.thresholds, **given.thresholds}, "limits": limits}
+        own, theirs = self.descheduler, pool.descheduler
+        limits = own.limits.model_copy(update={"per_node": theirs.limits.per_node or own.limits.per_node})
+        relief: dict[str, object] = {"thresholds": {**own.thresholds, **theirs.thresholds}, "limits": limits}
         changed = {
             "pools": (),
             **self._changed(pool),
-            "descheduler": own.model_copy(update={**relief, "mode": given.mode or own.mode}),
+            "descheduler": own.model_copy(update={**relief, "mode": theirs.mode or own.mode}),
         }
         return self.model_copy(update=changed)
 

@@ -90,7 +90,7 @@ def did_you_mean(word: str, known: collections.abc.Iterable[str]) -> str:
 
 def explain(error: pydantic_core.ErrorDetails, known_keys: collections.abc.Iterable[str]) -> str:
     """Returns the sentence for one validation error; `known_keys` are those of the mapping with an unknown key."""
-    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
         key = str(error["loc"][-1])
         keys = sorted(known_keys)
@@ -98,10 +98,10 @@ def explain(error: pydantic_core.ErrorDetails, known_keys: collections.abc.Itera
     if kind == "missing":
         return "is required"
     if kind == "literal_error":
-        return _not_one_of(str(context["expected"]), given)
-    if given is None and kind != "policy":
+        return _not_one_of(str(context["expected"]), value)
+    if value is None and kind != "policy":
         return f"is empty: give {_EXPECTED.get(kind, 'a value')} or remove the key"
-    return _compared(kind, given, context) or _mistyped(kind, given, context) or error["msg"]
+    return _compared(kind, value, context) or _mistyped(kind, value, context) or error["msg"]
 
 
 def _not_one_of(expected: str, value: object) -> str:

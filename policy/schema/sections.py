@@ -29,12 +29,12 @@ class LabelExpression(Section):
 
     def matches(self, labels: collections.abc.Mapping[str, str]) -> bool:
         """Kubernetes' reading: NotIn and DoesNotExist hold for a label that is absent."""
-        found = labels.get(self.key)
+        value = labels.get(self.key)
         if self.operator == "In":
-            return found is not None and found in self.values
+            return value is not None and value in self.values
         if self.operator == "NotIn":
-            return found is None or found not in self.values
-        return (found is not None) == (self.operator == "Exists")
+            return value is None or value not in self.values
+        return (value is not None) == (self.operator == "Exists")
 
 
 class LabelSelector(Section):

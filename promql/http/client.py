@@ -181,14 +181,14 @@ class Client:
     def _bad_status(self, expression: str, problem: Exception) -> NoReturn:
         status = self._reply.status
         reason = json_decoding.server_error(self._reply.body or b"")
-        said = f"{self.name} answered {status} to {_short(expression)}: {reason}"
+        text = f"{self.name} answered {status} to {_short(expression)}: {reason}"
         if status in (401, 403):
-            raise errors.Refused(f"{said}; check the token or password file and what it may query") from problem
+            raise errors.Refused(f"{text}; check the token or password file and what it may query") from problem
         if status in _UNAVAILABLE or status >= 500:
-            raise errors.Unavailable(f"{said}; look at the server's own log and load") from problem
+            raise errors.Unavailable(f"{text}; look at the server's own log and load") from problem
         if status in (400, 404, 405, 422):
-            raise errors.BadQuery(f"{said}; check the metric's query in the policy and the path prefix") from problem
-        raise errors.Garbage(f"{said}; expected 200") from problem
+            raise errors.BadQuery(f"{text}; check the metric's query in the policy and the path prefix") from problem
+        raise errors.Garbage(f"{text}; expected 200") from problem
 
 
 def connect(
@@ -266,8 +266,8 @@ def _address(url: str) -> tuple[str, str, tuple[str, str] | None]:
             f"Prometheus address cannot be read; {_EXPECTED}; percent-encode signs such as : / # ? @ in a password"
         ) from None
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-        shown = f"{parts.scheme}://{host}{parts.path}" if host else url.rsplit("@", 1)[-1]
-        raise errors.ConfigError(f"Prometheus address {shown!r} is not usable; {_EXPECTED}")
+        text = f"{parts.scheme}://{host}{parts.path}" if host else url.rsplit("@", 1)[-1]
+        raise errors.ConfigError(f"Prometheus address {text!r} is not usable; {_EXPECTED}")
     netloc = (f"[{host}]" if ":" in host else host) + (f":{port}" if port else "")
     bare = urllib.parse.urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", ""))
     login = None

@@ -144,8 +144,8 @@ def _rows(body: bytes, expected: str, row: type[T]) -> tuple[list[T], tuple[str,
 
 def _of_missing_data(envelope: _Envelope | _InstantEnvelope) -> tuple[str, ...]:
     """The server's words that its answer is not whole, or this module's for them."""
-    said = tuple([text for text in envelope.warnings or () if not text.startswith(_ANNOTATIONS)])
-    return (_IS_PARTIAL, *said) if envelope.is_partial else said
+    warnings = tuple([text for text in envelope.warnings or () if not text.startswith(_ANNOTATIONS)])
+    return (_IS_PARTIAL, *warnings) if envelope.is_partial else warnings
 
 
 def _beginning(body: bytes) -> str:

@@ -45,8 +45,8 @@ def naming(names: Collection[str]) -> str:
 
 def named(expression: str) -> NamedPods:
     """Reads an expression whose selector ends with what `naming` made; for what stands in for Prometheus."""
-    found = _NAMES.search(expression)
-    names = None if found is None else frozenset(found[1].replace("[.]", ".").split("|"))
+    match = _NAMES.search(expression)
+    names = None if match is None else frozenset(match[1].replace("[.]", ".").split("|"))
     return NamedPods(_NAMES.sub("", expression), names)
 
 

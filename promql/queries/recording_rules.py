@@ -53,8 +53,8 @@ def groups(windows: Mapping[str, Window], *, selector: str = "") -> tuple[Group,
     """
     by_interval: dict[float, list[Rule]] = {}
     for name, window in windows.items():
-        made = Rule(record(name), _expression(window, windows, selector))
-        by_interval.setdefault(_interval_seconds(window), []).append(made)
+        rule = Rule(record(name), _expression(window, windows, selector))
+        by_interval.setdefault(_interval_seconds(window), []).append(rule)
     return tuple(
         Group(f"evenload-{node_queries.duration(seconds)}", seconds, tuple(by_interval[seconds]))
         for seconds in sorted(by_interval)
