@@ -139,6 +139,14 @@ class PreemptionArgs(msgspec.Struct, frozen=True):
     pod: objects.Pod
     victims: dict[str, Victims]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The candidate nodes."""
+        return tuple(self.victims)
+
+
+AnyArgs = Args | PreemptionArgs
+
 
 class HostPriority(msgspec.Struct, frozen=True):
     """One element of the prioritize reply; the score is an integer of 0..10."""
@@ -213,6 +221,11 @@ def pod_before_names(head: bytes) -> objects.Pod | None:
         return None
 
 
+def decode(verb: str, body: bytes) -> AnyArgs:
+    """The request in the body of a verb; ProtocolError otherwise."""
+    return decode_preemption(body) if verb == "preempt" else decode_args(body)
+
+
 def decode_preemption(body: bytes) -> PreemptionArgs:
     """The request in an ExtenderPreemptionArgs body; ProtocolError otherwise."""
     wire = _decode(_PREEMPTION_ARGS, body)
@@ -250,6 +263,15 @@ def encode_preemption(victims: collections.abc.Mapping[str, Victims]) -> bytes:
             }
         )
     )
+
+
+def encode_neutral(verb: str, args: AnyArgs, score: int) -> bytes:
+    """The reply that prefers and rejects no node: all pass, score the same, or stay in the map of victims."""
+    if isinstance(args, PreemptionArgs):
+        return encode_preemption(args.victims)
+    if verb == "filter":
+        return encode_filter(args, args.names, {})
+    return encode_scores(args.names, [score] * len(args.names))
 
 
 def refusal(quoted_name: bytes, reason: str) -> bytes:

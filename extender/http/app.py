@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import math
 import threading
-from typing import Final, TypeVar
+from typing import Final
 
 import flask
 from werkzeug import exceptions
@@ -31,12 +31,9 @@ EXPLAINED_MOST = 10_000  # a row takes 6.5 KB and 0.3 ms, a name in a request so
 ROWS_PER_SECOND: Final = 400.0  # of nodes, for people: an eighth of a core
 ROWS_AT_ONCE: Final = 20_000.0  # after a quiet minute: a 5,000-node cluster four times over
 ROWS_OF_A_REQUEST: Final = 10.0  # what a request without any row is counted as
-TIMED: Final = ("/filter", "/prioritize", "/preempt")  # what kube-scheduler waits for
+TIMED: Final = tuple(f"/{verb}" for verb in metrics.VERBS)  # what kube-scheduler waits for
 
 Shown = tuple[bytes, int]  # an answer for people, and how many rows it took to make
-
-A = TypeVar("A", protocol.Args, protocol.PreemptionArgs)
-Answer = collections.abc.Callable[[bytes, float], verbs.Outcome]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,14 +92,8 @@ def create_app(parts: Parts, ops: flask.Blueprint) -> flask.Flask:
     app.config["MAX_CONTENT_LENGTH"] = protocol.BODY_LIMIT_BYTES
     app.before_request(functools.partial(hosts.check, TIMED))
     app.register_blueprint(ops)
-    answers = {
-        "filter": functools.partial(_filter, parts.view),
-        "prioritize": functools.partial(_prioritize, parts.view),
-        "preempt": functools.partial(_preempt, parts.view),
-    }
-    for verb, answer in answers.items():
-        respond = functools.partial(_respond, parts, verb, answer)
-        app.add_url_rule(f"/{verb}", verb, respond, methods=["POST"])
+    for verb in metrics.VERBS:
+        app.add_url_rule(f"/{verb}", verb, functools.partial(_respond, parts, verb), methods=["POST"])
     share = Share(parts.clock)
     app.add_url_rule("/explain", "explain", functools.partial(_explain, parts, share), methods=["POST"])
     app.add_url_rule("/decisions", "decisions", functools.partial(_decisions, parts, share), methods=["GET"])
@@ -110,57 +101,36 @@ def create_app(parts: Parts, ops: flask.Blueprint) -> flask.Flask:
     return app
 
 
-def _filter(view: cluster_view.ClusterView, body: bytes, now_seconds: float) -> verbs.Outcome:
-    args = protocol.decode_args(body)
-    return _in_time(view, args, now_seconds, decide=verbs.filter_nodes, otherwise=neutral_answers.filter_nodes)
-
-
-def _prioritize(view: cluster_view.ClusterView, body: bytes, now_seconds: float) -> verbs.Outcome:
-    args = protocol.decode_args(body)
-    return _in_time(view, args, now_seconds, decide=verbs.prioritize, otherwise=neutral_answers.prioritize)
-
-
-def _preempt(view: cluster_view.ClusterView, body: bytes, now_seconds: float) -> verbs.Outcome:
-    args = protocol.decode_preemption(body)
-    return _in_time(view, args, now_seconds, decide=verbs.preempt, otherwise=neutral_answers.preempt)
-
-
-def _in_time(
-    view: cluster_view.ClusterView,
-    args: A,
-    now_seconds: float,
-    *,
-    decide: collections.abc.Callable[[cluster_view.ClusterView, A, float], verbs.Outcome],
-    otherwise: collections.abc.Callable[[A, str, float], verbs.Outcome],
-) -> verbs.Outcome:
-    """The decision, or the neutral answer when the request has waited too long already or would have to."""
-    try:
-        deadline.check()
-        return decide(view, args, now_seconds)
-    except deadline.Overrun:
-        return otherwise(args, view.in_force.content_hash, now_seconds)
-
-
-def _respond(parts: Parts, verb: str, answer: Answer) -> flask.Response:
+def _respond(parts: Parts, verb: str) -> flask.Response:
     started_seconds = parts.clock.monotonic()
     result = "refused"
     try:
-        outcome = answer(_body(), parts.clock.now())
+        outcome = _in_time(parts, verb, protocol.decode(verb, _body()))
         result = "degraded" if outcome.decision.degraded else "ok"
     except protocol.ProtocolError as error:
         raise _refusal(error) from error
     finally:
         took_seconds = parts.clock.monotonic() - started_seconds
         parts.metrics.duration_seconds.labels(verb, result).observe(took_seconds)
-    note(parts, outcome.decision)
-    if outcome.shadow is not None:
-        parts.shadow.remember(outcome.shadow)
+    note(parts, outcome.decision, outcome.shadow)
     return _json(outcome.body)
 
 
-def note(parts: Parts, decision: decision_log.Decision) -> None:
-    """Remember a decision and count what it rejected and lacked."""
+def _in_time(parts: Parts, verb: str, args: protocol.AnyArgs) -> verbs.Outcome:
+    """The answer, or the neutral one when the request has waited too long already or would have to."""
+    now_seconds = parts.clock.now()
+    try:
+        deadline.check()
+        return verbs.answer(verb, parts.view, args, now_seconds)
+    except deadline.Overrun:
+        return neutral_answers.answer(verb, args, parts.view.in_force.content_hash, now_seconds)
+
+
+def note(parts: Parts, decision: decision_log.Decision, verdicts: shadow_log.PodVerdicts | None = None) -> None:
+    """Remember a decision and count what it rejected and lacked; remember the verdicts of shadow mode."""
     parts.decisions.add(decision)
+    if verdicts is not None:
+        parts.shadow.remember(verdicts)
     if decision.verb == "filter":
         parts.metrics.nodes_passed.inc(decision.passed)
         parts.metrics.nodes_rejected.inc(decision.candidates - decision.passed)

@@ -24,7 +24,7 @@ from kube import objects
 from kube.pods import pod_view
 from kube.pods.pod_view import PodView
 from policy.contract import freshness, owner_usage
-from policy.rules import expected_load, filtering, hotspots
+from policy.rules import expected_load, filtering, hotspots, scoring
 from policy.schema import load_policy, node_pools
 
 Mask = npt.NDArray[np.bool_]
@@ -48,6 +48,15 @@ class Candidates(NamedTuple):
     expected: node_cache.Floats
     counts: npt.NDArray[np.int64]
     stale_watches: tuple[str, ...] = ()
+
+    @property
+    def every(self) -> "Candidates":
+        """This one, as `CandidateRows.every`."""
+        return self
+
+    def name(self, at: int) -> str:
+        """Returns the name of a candidate."""
+        return self.names[at]
 
     def only(self, keep: Mask) -> "Candidates":
         """Returns the table with only the marked nodes."""
@@ -93,9 +102,23 @@ class Candidates(NamedTuple):
         """Hot-spot points [nodes] on the 0..10 scale."""
         return hotspots.penalty(self.counts, self.in_force.pricing)
 
-    def incoming(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> node_cache.Floats | None:
+    def score(self, pod: objects.Pod | None, mean: owner_usage.Mean | None = None) -> scoring.Breakdown:
+        """Returns every factor of the scores for a pod, or as any pod would find them (None); `mean` is what the
+        replicas of its owner are known to use.
+        """
+        return scoring.scores(*self._scored, incoming=self.incoming(pod, mean), places=self.score_places)
+
+    def ranking(self, pod: objects.Pod, mean: owner_usage.Mean | None = None) -> scoring.Ranking:
+        """Returns the ranking of `score` without the factors behind it."""
+        return scoring.ranking(*self._scored, incoming=self.incoming(pod, mean), places=self.score_places)
+
+    @property
+    def _scored(self) -> tuple[node_cache.Floats, node_cache.Floats, node_cache.Floats, scoring.Weighing]:
+        return self.values, self.expected, self.penalty, self.in_force.weighing
+
+    def incoming(self, pod: objects.Pod | None, mean: owner_usage.Mean | None) -> node_cache.Floats | None:
         """The pod's own expected load [nodes, metrics], if the policy adds it to the score; `mean` is its owner's."""
-        if not self.in_force.weighing.incoming_pod:
+        if pod is None or not self.in_force.weighing.incoming_pod:
             return None
         per_allocatable = self.loads.per_allocatable.take(self.rows, axis=0)
         return self.in_force.incoming(self.estimate(pod, mean).load, per_allocatable)
@@ -149,13 +172,17 @@ class CandidateRows(NamedTuple):
     node on which its pod counts already stands without it: `own`, one row whose number is its place among these.
     """
 
-    standing: Candidates
+    every: Candidates
     rows: node_cache.Rows
     own: Candidates | None = None
 
+    def name(self, at: int) -> str:
+        """Returns the name of a candidate."""
+        return self.every.loads.names[int(self.rows[at])]
+
     def verdicts(self) -> filtering.Verdicts:
         """Returns the filter's verdicts, as `Candidates.verdicts`."""
-        every, rows = self.standing, self.rows
+        every, rows = self.every, self.rows
         limits, expected = _limits(every.in_force, every.loads, rows), every.expected[rows]
         if self.own is not None:
             expected[self.own.rows] = self.own.expected
@@ -163,11 +190,14 @@ class CandidateRows(NamedTuple):
 
     def candidates(self) -> Candidates:
         """Returns the candidates with arrays and names of their own."""
-        every, rows = self.standing, self.rows
+        every, rows = self.every, self.rows
         names = tuple(map(every.loads.names.__getitem__, rows.tolist()))
         arrays = every.fresh[rows], every.values[rows], every.expected[rows], every.counts[rows]
         seen = Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *arrays, every.stale_watches)
         return seen if self.own is None else seen.repaired(self.own)
+
+
+AnyCandidates = Candidates | CandidateRows
 
 
 class ClusterView:
@@ -271,19 +301,19 @@ class ClusterView:
         """Returns the mean use of the replicas of the pod's owner, if it is known at this moment."""
         return self.placements.estimates.mean(usage_estimates.owner_of(pod), moment(now_seconds))
 
-    def candidates(self, names: tuple[str, ...], now_seconds: float, *, besides: str = "") -> Candidates:
+    def candidates(self, names: tuple[str, ...], now_seconds: float, pod: objects.Pod | None = None) -> Candidates:
         """The nodes asked for as they stand now, with unknown names as nodes without a reading.
 
-        `besides` is the uid of the pod that is asked about: what is assumed or known of its own placement does not
-        count.
+        For a pod under the policy of its class, and what is assumed or known of its own placement does not count.
         """
-        at_seconds = moment(now_seconds)
+        at_seconds, besides = moment(now_seconds), "" if pod is None else pod.uid
         with self._lock:
             in_force, loads = self._in_force, self.nodes.loads()
             rows = loads.rows(names)
             crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides=besides)
         joined = _joined(in_force, at_seconds, names, loads, rows=rows, crowded=crowded)
-        return joined._replace(stale_watches=self.stale_watches())
+        in_force = in_force if pod is None else in_force.for_pod(pod)
+        return joined._replace(in_force=in_force, stale_watches=self.stale_watches())
 
     def standing(
         self, before: Candidates | None, now_seconds: float, requested_rows: node_cache.Rows | None = None

@@ -23,6 +23,7 @@ from extender import deadline, protocol
 from extender.state import cluster_view, node_cache, node_labels
 from extender.state.compiled_policy import CompiledPolicy
 from extender.state.node_labels import Bytes, NodeLabels
+from kube import objects
 from policy.rules import expected_load, filtering, scoring
 from policy.schema import pod_classes
 
@@ -240,12 +241,13 @@ class ScoreCache:
                     if in_force.class_name == name:
                         self._table(standing, in_force)
 
-    def without(self, table: ScoreTable, rows: node_cache.Rows, uid: str) -> CandidateScores | None:
-        """Some rows as if a pod counted on no node; None if the nodes or the policy changed since the table was made.
+    def candidates(self, now_seconds: float, rows: node_cache.Rows, pod: objects.Pod) -> CandidateScores | None:
+        """Some rows for a pod, as if it counted on no node; None if the nodes or the policy changed meanwhile.
 
         One row differs, if the pod's node is asked about at all, and the columns of all nodes would be slow to copy.
         """
-        row = self._view.row_of(uid)
+        table, uid = self.current(now_seconds, rows, pod), pod.uid
+        row = self._view.row_of(uid) if self._view.placements.knows(uid) else None
         places = [] if row is None else (rows == row).nonzero()[0].tolist()
         if not places:
             return CandidateScores(table, rows)

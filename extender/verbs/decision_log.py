@@ -59,9 +59,7 @@ class Inputs:
     condensed; `mean` is what the pod's owner was known to use.
     """
 
-    seen: cluster_view.Candidates | cluster_view.CandidateRows = dataclasses.field(
-        compare=False
-    )  # arrays have no single truth value
+    seen: cluster_view.AnyCandidates = dataclasses.field(compare=False)  # arrays have no single truth value
     pod: objects.Pod
     rejected: collections.abc.Mapping[str, str]
     omitted: int = 0
@@ -70,7 +68,7 @@ class Inputs:
     @classmethod
     def of(
         cls,
-        rows: cluster_view.Candidates | cluster_view.CandidateRows,
+        rows: cluster_view.AnyCandidates,
         pod: objects.Pod,
         rejected: collections.abc.Mapping[str, str],
         mean: owner_usage.Mean | None = None,
@@ -86,14 +84,14 @@ class Inputs:
     @property
     def loads(self) -> node_cache.NodeLoads:
         """The readings of all nodes."""
-        return self.seen.loads if isinstance(self.seen, cluster_view.Candidates) else self.seen.standing.loads
+        return self.seen.every.loads
 
     def condensed(self, best: collections.abc.Iterable[str]) -> "Inputs":
         """Returns the decision with the best nodes and the first REJECTED_KEPT of the rejected, in new arrays."""
         seen, rejected = self.seen, dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
         marked = self._marked({*best, *rejected})
         if isinstance(seen, cluster_view.CandidateRows):
-            kept = _apart(seen.standing, seen.rows[marked])
+            kept = _apart(seen.every, seen.rows[marked])
             if seen.own is not None and marked[seen.own.rows].all():
                 place = np.count_nonzero(marked[: seen.own.rows[0]])
                 kept = kept.repaired(seen.own._replace(rows=np.array([place], dtype=np.intp)))
@@ -120,7 +118,7 @@ class Inputs:
         arrays += sum(column.nbytes for column in (loads.own_limits, loads.pools) if column is not None)
         parts: list[tuple[object, int]] = [(loads, arrays + 8 * len(loads.names))]
         if isinstance(self.seen, cluster_view.CandidateRows):
-            every = self.seen.standing  # of each class of pods another one, over the same arrays
+            every = self.seen.every  # of each class of pods another one, over the same arrays
             parts.append((every.expected, every.values.nbytes + every.expected.nbytes + every.counts.nbytes))
         return parts
 

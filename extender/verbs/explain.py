@@ -21,10 +21,10 @@ def explain(view: cluster_view.ClusterView, pod: objects.Pod, names: tuple[str, 
     """Per node the verdict with metric, value, limit and age, and every factor of the score, as filter and prioritize
     see them.
     """
-    candidates = verbs.candidates_for(view, pod, names, now_seconds)
+    candidates = view.candidates(names, now_seconds, pod)
     _, judged = verbs.judge(candidates, pod)
     mean = view.mean(pod, now_seconds)
-    breakdown = verbs.score(candidates, pod, mean)
+    breakdown = candidates.score(pod, mean)
     return {
         "pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
         "policy": candidates.in_force.content_hash,
@@ -62,7 +62,7 @@ def _decided_nodes(decision: decision_log.Decision) -> Json:
     inputs = decision.inputs
     if inputs is None:
         return {"nodes": [], "omitted": decision.candidates}
-    breakdown = verbs.score(inputs.candidates, inputs.pod, inputs.mean)
+    breakdown = inputs.candidates.score(inputs.pod, inputs.mean)
     made = explain_rows.of(inputs.candidates, breakdown, None, inputs.rejected)
     best = {ranked.node: ranked for ranked in decision.best}
     for at, row in enumerate(made):
@@ -101,7 +101,7 @@ def all_nodes(view: cluster_view.ClusterView, now_seconds: float) -> Json:
     """
     beat = _heartbeat(view, now_seconds)  # before the rows: where it matches, it has renewed them
     candidates = view.all_nodes(now_seconds)
-    breakdown = verbs.score(candidates, None)
+    breakdown = candidates.score(None)
     reasons = candidates.verdicts().reasons
     rejected = {name: reason for name, reason in zip(candidates.names, reasons, strict=True) if reason}
     return {

@@ -1,16 +1,15 @@
 """The three verbs of kube-scheduler: protocol in, the policy's formulas, protocol out.
 
-`app` decodes the request and sends the `Outcome`; the decision in it goes to the ring and the metrics. `verbs.explain`
-shows the same judgement with all its factors. Nothing here reads a clock or waits for anything.
+`app` decodes the request and sends the `Outcome` of `answer`; the decision in it goes to the ring and the metrics.
+`verbs.explain` shows the same judgement with all its factors. Nothing here reads a clock or waits for anything.
 """
 
-import collections.abc
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from extender import protocol
-from extender.state import cluster_view, node_cache
+from extender.state import cluster_view
 from extender.verbs import decision_log, shadow_log
 from kube import objects
 from policy.contract import filter_opt_out, owner_usage, relief_hint
@@ -39,69 +38,61 @@ class Judgement(NamedTuple):
     degraded: tuple[str, ...]
 
 
-def filter_nodes(view: cluster_view.ClusterView, args: protocol.Args, now_seconds: float) -> Outcome:
-    """POST /filter. A single node that passes is the winner: the scheduler ranks no single node."""
-    candidates = candidates_for(view, args.pod, args.names, now_seconds)
-    mean = view.mean(args.pod, now_seconds)
+def answer(verb: str, view: cluster_view.ClusterView, args: protocol.AnyArgs, now_seconds: float) -> Outcome:
+    """Answer filter, prioritize or preempt. In shadow mode the reply prefers and rejects no node, and none is assumed;
+    the decision is the one that enforcing would make, which asks prioritize about what filter passed.
+    """
+    candidates, mean = view.candidates(args.names, now_seconds, args.pod), view.mean(args.pod, now_seconds)
     if candidates.in_force.shadow:
-        left, judged = judge(candidates, args.pod)
-        body = protocol.encode_filter(args, args.names, {})
-        verdicts = shadow_verdicts(candidates, args.pod, left.rows) if len(args.names) == 1 else None
-        return Outcome(body, decision("filter", candidates, args.pod, judged, mean=mean), verdicts)
+        passed, judged = judge(candidates, args.pod)
+        ranking = None
+        if verb == "prioritize":
+            judged, ranking = Judgement({}, None, candidates.degradations()), passed.ranking(args.pod, mean)
+        record = in_shadow(verb, args.pod, mean, candidates, passed=passed, judged=judged, ranking=ranking)
+        return Outcome(protocol.encode_neutral(verb, args, SHADOW_SCORE), *record)
+    if isinstance(args, protocol.PreemptionArgs):
+        return _preempt(args, candidates, mean)
+    return (_filter if verb == "filter" else _prioritize)(view, args, candidates, mean)
+
+
+def _filter(
+    view: cluster_view.ClusterView,
+    args: protocol.Args,
+    candidates: cluster_view.Candidates,
+    mean: owner_usage.Mean | None,
+) -> Outcome:
+    """A single node that passes is the winner: the scheduler ranks no single node."""
     left, judged = judge_nominated(view, candidates, args.pod)
     winner = left.names[0] if len(left.names) == 1 else ""
-    view.assume(args.pod, winner, now_seconds)
+    view.assume(args.pod, winner, candidates.now_seconds)
     body = protocol.encode_filter(args, left.names, judged.rejected)
     return Outcome(body, decision("filter", candidates, args.pod, judged, assumed=winner, mean=mean))
 
 
-def prioritize(view: cluster_view.ClusterView, args: protocol.Args, now_seconds: float) -> Outcome:
-    """POST /prioritize. The best node is assumed to win, so that the next pod of a burst sees it there: by the integers
-    that kube-scheduler gets, the first where they are equal.
+def _prioritize(
+    view: cluster_view.ClusterView,
+    args: protocol.Args,
+    candidates: cluster_view.Candidates,
+    mean: owner_usage.Mean | None,
+) -> Outcome:
+    """The best node is assumed to win, so that the next pod of a burst sees it there: by the integers that
+    kube-scheduler gets, the first where they are equal.
     """
-    candidates = candidates_for(view, args.pod, args.names, now_seconds)
-    mean = view.mean(args.pod, now_seconds)
-    if candidates.in_force.shadow:
-        return _shadow_prioritize(candidates, args, mean)
-    ranking = rank(candidates, args.pod, mean)
-    best = ranked(candidates.names.__getitem__, ranking)
+    ranking = candidates.ranking(args.pod, mean)
     winner = "" if ranking.neutral.all() else candidates.names[int(ranking.scores.argmax())]
-    view.assume(args.pod, winner, now_seconds)
-    judged = Judgement({}, None, candidates.degradations())
+    view.assume(args.pod, winner, candidates.now_seconds)
     body = protocol.encode_scores(args.names, ranking.scores.tolist())
+    judged, best = Judgement({}, None, candidates.degradations()), ranked(candidates, ranking)
     return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
 
 
-def _shadow_prioritize(
-    candidates: cluster_view.Candidates, args: protocol.Args, mean: owner_usage.Mean | None
+def _preempt(
+    args: protocol.PreemptionArgs, candidates: cluster_view.Candidates, mean: owner_usage.Mean | None
 ) -> Outcome:
-    """In shadow mode the nodes that the filter rejected are asked about, too: they are left out before ranking."""
-    left, _ = judge(candidates, args.pod)
-    ranking = rank(left, args.pod, mean)
-    best = ranked(left.names.__getitem__, ranking)
-    body = protocol.encode_scores(args.names, [SHADOW_SCORE] * len(args.names))
-    found = decision("prioritize", left, args.pod, Judgement({}, None, candidates.degradations()), best=best, mean=mean)
-    return Outcome(body, found, shadow_verdicts(candidates, args.pod, left.rows, ranking))
-
-
-def preempt(view: cluster_view.ClusterView, args: protocol.PreemptionArgs, now_seconds: float) -> Outcome:
-    """POST /preempt: nodes that filter would reject leave the map, because a dead victim does not cool a 5-minute
-    average.
-    """
-    candidates = candidates_for(view, args.pod, tuple(args.victims), now_seconds)
+    """Nodes that filter would reject leave the map, because a dead victim does not cool a 5-minute average."""
     left, judged = judge(candidates, args.pod)
-    passed = candidates.names if candidates.in_force.shadow else left.names
-    body = protocol.encode_preemption({node: args.victims[node] for node in passed})
-    return Outcome(body, decision("preempt", candidates, args.pod, judged, mean=view.mean(args.pod, now_seconds)))
-
-
-def candidates_for(
-    view: cluster_view.ClusterView, pod: objects.Pod, names: tuple[str, ...], now_seconds: float
-) -> cluster_view.Candidates:
-    """The nodes as they stand now without the pod, under the policy of its class."""
-    every = view.candidates(names, now_seconds, besides=pod.uid)
-    in_force = every.in_force.for_pod(pod)
-    return every if in_force is every.in_force else every._replace(in_force=in_force)
+    body = protocol.encode_preemption({node: args.victims[node] for node in left.names})
+    return Outcome(body, decision("preempt", candidates, args.pod, judged, mean=mean))
 
 
 def judge(candidates: cluster_view.Candidates, pod: objects.Pod) -> tuple[cluster_view.Candidates, Judgement]:
@@ -132,7 +123,7 @@ def judge_nominated(
     """
     left, judged = judge(candidates, pod)
     if candidates.names == (pod.nominated_node,) and ALL_REJECTED in judged.degraded:
-        every = candidates_for(view, pod, tuple(view.nodes.loads().index), candidates.now_seconds)
+        every = view.candidates(tuple(view.nodes.loads().index), candidates.now_seconds, pod)
         passing = every.only(every.verdicts().allowed).names
         if pod.nominated_node not in passing and view.nominated.refuse(pod.uid):
             verdicts = candidates.verdicts(each_alone=True)
@@ -183,41 +174,7 @@ def usable_values(candidates: cluster_view.Candidates, at: int) -> dict[str, flo
     return {name: value for name, value in values if value == value}
 
 
-def score(
-    candidates: cluster_view.Candidates, pod: objects.Pod | None, mean: owner_usage.Mean | None = None
-) -> scoring.Breakdown:
-    """Every factor of the candidates' scores for a pod; without one, as any pod would find them.
-
-    `mean` is what the replicas of its owner are known to use.
-    """
-    incoming = None if pod is None else candidates.incoming(pod, mean)
-    return scoring.scores(
-        candidates.values,
-        candidates.expected,
-        candidates.penalty,
-        candidates.in_force.weighing,
-        incoming=incoming,
-        places=candidates.score_places,
-    )
-
-
-def rank(
-    candidates: cluster_view.Candidates, pod: objects.Pod, mean: owner_usage.Mean | None = None
-) -> scoring.Ranking:
-    """The ranking of `score` without the factors behind it."""
-    return scoring.ranking(
-        candidates.values,
-        candidates.expected,
-        candidates.penalty,
-        candidates.in_force.weighing,
-        incoming=candidates.incoming(pod, mean),
-        places=candidates.score_places,
-    )
-
-
-def ranked(
-    name_of: collections.abc.Callable[[int], str], ranking: scoring.Ranking
-) -> tuple[decision_log.RankedNode, ...]:
+def ranked(candidates: cluster_view.AnyCandidates, ranking: scoring.Ranking) -> tuple[decision_log.RankedNode, ...]:
     """The best candidates, first by their score before rounding, then in the order asked."""
     raw = ranking.raw
     best = np.arange(len(raw))
@@ -226,26 +183,39 @@ def ranked(
     order = best[np.argsort(-raw[best], kind="stable")][: decision_log.BEST_KEPT].tolist()
     return tuple(
         decision_log.RankedNode(
-            name_of(at), int(ranking.scores[at]), float(ranking.base[at]), float(ranking.penalty[at])
+            candidates.name(at), int(ranking.scores[at]), float(ranking.base[at]), float(ranking.penalty[at])
         )
         for at in order
     )
 
 
-def shadow_verdicts(
-    rows: cluster_view.Candidates | cluster_view.CandidateRows,
+def in_shadow(
+    verb: str,
     pod: objects.Pod,
-    passed: node_cache.Rows,
-    ranking: scoring.Ranking | None = None,
-) -> shadow_log.PodVerdicts:
-    """Returns the verdicts on all candidates, of which the rows `passed` were not rejected."""
-    every = rows if isinstance(rows, cluster_view.Candidates) else rows.standing
-    return shadow_log.PodVerdicts.of(pod.uid, every.now_seconds, every.loads, rows.rows, passed=passed, ranking=ranking)
+    mean: owner_usage.Mean | None,
+    candidates: cluster_view.AnyCandidates,
+    *,
+    passed: cluster_view.AnyCandidates,
+    judged: Judgement,
+    ranking: scoring.Ranking | None,
+) -> tuple[decision_log.Decision, shadow_log.PodVerdicts | None]:
+    """Returns the decision of shadow mode, and the verdicts on all candidates if this is the last question about the
+    pod: about `ranking`, or about one node. The nodes that are ranked are those that `passed`.
+    """
+    about, best = (candidates, ()) if ranking is None else (passed, ranked(passed, ranking))
+    noted = decision(verb, about, pod, judged, best=best, mean=mean)
+    if ranking is None and (verb != "filter" or len(candidates.rows) != 1):
+        return noted, None
+    every, rows = candidates.every, candidates.rows
+    verdicts = shadow_log.PodVerdicts.of(
+        pod.uid, every.now_seconds, every.loads, rows, passed=passed.rows, ranking=ranking
+    )
+    return noted, verdicts
 
 
 def decision(
     verb: str,
-    rows: cluster_view.Candidates | cluster_view.CandidateRows,
+    rows: cluster_view.AnyCandidates,
     pod: objects.Pod,
     judged: Judgement,
     *,
@@ -254,7 +224,7 @@ def decision(
     mean: owner_usage.Mean | None = None,
 ) -> decision_log.Decision:
     """Returns the stored part of an answer."""
-    every = rows if isinstance(rows, cluster_view.Candidates) else rows.standing
+    every = rows.every
     return decision_log.Decision(
         verb=verb,
         at_seconds=every.now_seconds,

@@ -75,7 +75,7 @@ class DirectExtender:
         last, self._filtered = self._filtered, None
         same = last is not None and last.pod is pod and last.passed is names
         candidates = last.left if same and last is not None else self._candidates(pod, names)
-        return verbs.rank(candidates, pod, self._seen.mean(pod, self._clock.now())).scores
+        return candidates.ranking(pod, self._seen.mean(pod, self._clock.now())).scores
 
     def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The nodes on which victims may be made."""
@@ -89,7 +89,7 @@ class DirectExtender:
         return found
 
     def _candidates(self, pod: Pod, names: Sequence[str]) -> Candidates:
-        return verbs.candidates_for(self._seen, pod, tuple(names), self._clock.now())
+        return self._seen.candidates(tuple(names), self._clock.now(), pod)
 
 
 def _living(pod: Pod | None) -> Pod | None:

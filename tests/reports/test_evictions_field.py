@@ -283,7 +283,7 @@ def test_the_relieved_node_refuses_the_replacement_also_where_others_are_hotter(
 
     def passing(owner: str) -> list[str]:
         args = worlds.args(["relieved", "hotter"], owner=("ReplicaSet", owner))
-        names: list[str] = json.loads(verbs.filter_nodes(world, args, NOW).body)["NodeNames"]
+        names: list[str] = json.loads(verbs.answer("filter", world, args, NOW).body)["NodeNames"]
         return names
 
     assert passing("web") == ["hotter"]

@@ -42,12 +42,12 @@ def args(names: Sequence[str], pod: builders.Body) -> protocol.Args:
 
 def filtered(world: cluster_view.ClusterView, names: Sequence[str], pod: builders.Body, now: float = NOW) -> list[str]:
     """The nodes that pass."""
-    passed: list[str] = json.loads(verbs.filter_nodes(world, args(names, pod), now).body)["NodeNames"]
+    passed: list[str] = json.loads(verbs.answer("filter", world, args(names, pod), now).body)["NodeNames"]
     return passed
 
 
 def scores(world: cluster_view.ClusterView, names: Sequence[str], pod: builders.Body, now: float) -> dict[str, int]:
-    reply = json.loads(verbs.prioritize(world, args(names, pod), now).body)
+    reply = json.loads(verbs.answer("prioritize", world, args(names, pod), now).body)
     return {row["Host"]: row["Score"] for row in reply}
 
 

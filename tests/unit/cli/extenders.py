@@ -58,7 +58,7 @@ class Extender:
         self, decision: decision_log.Decision, names: Sequence[str], pod: str, *, condensed: bool, **fields: Any
     ) -> None:
         args = worlds.args(names, pod, **fields)
-        candidates = self.view.candidates(args.names, decision.at_seconds, besides=args.pod.uid)
+        candidates = self.view.candidates(args.names, decision.at_seconds, args.pod)
         rejected = verbs.judge(candidates, args.pod)[1].rejected if decision.verb == "filter" else {}
         inputs = decision_log.Inputs.of(candidates, args.pod, rejected)
         if condensed:

@@ -62,6 +62,6 @@ def test_a_destination_is_one_that_the_extender_would_let_the_pod_pass_to(
     valid = {one.name: load for one, (load, _, _) in zip(every, nodes, strict=True)}
     load_filter = LoadFilter(every, np.zeros((len(every), len(METRICS))), valid, policy)
     for pod in PODS:
-        _, judged = verbs.judge(verbs.candidates_for(world, pod, tuple(valid), worlds.NOW), pod)
+        _, judged = verbs.judge(world.candidates(tuple(valid), worlds.NOW, pod), pod)
         reasons = {name: load_filter.why_not(name, pod).removeprefix("filter: ") for name in valid}
         assert {name: reason for name, reason in reasons.items() if reason} == judged.rejected

@@ -90,14 +90,14 @@ def world(
 
 def scores(view: cluster_view.ClusterView, names: tuple[str, ...] = NAMES) -> dict[str, int]:
     """The reply to /prioritize, as kube-scheduler reads it."""
-    reply = json.loads(verbs.prioritize(view, worlds.args(names), NOW).body)
+    reply = json.loads(verbs.answer("prioritize", view, worlds.args(names), NOW).body)
     assert [row["Host"] for row in reply] == list(names)
     return {row["Host"]: row["Score"] for row in reply}
 
 
 def passed(view: cluster_view.ClusterView, names: tuple[str, ...] = NAMES) -> list[str]:
     """The nodes that /filter lets pass; every other one has its reason."""
-    reply = json.loads(verbs.filter_nodes(view, worlds.args(names), NOW).body)
+    reply = json.loads(verbs.answer("filter", view, worlds.args(names), NOW).body)
     assert sorted([*reply["NodeNames"], *reply["FailedAndUnresolvableNodes"]]) == sorted(names)
     kept: list[str] = reply["NodeNames"]
     return kept
@@ -208,7 +208,7 @@ def test_the_filter_answers_for_the_names_asked_and_no_other(
     cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, names: list[str]
 ) -> None:
     seen = world(cluster, in_force)
-    reply = json.loads(verbs.filter_nodes(seen, worlds.args(names), NOW).body)
+    reply = json.loads(verbs.answer("filter", seen, worlds.args(names), NOW).body)
     assert sorted([*reply["NodeNames"], *reply["FailedAndUnresolvableNodes"]]) == sorted(set(names))
     if names and in_force.filter.when_all_rejected == "coolest":
         assert reply["NodeNames"]

@@ -149,7 +149,7 @@ def hostile(at: int, part: str) -> bytes:
 @pytest.mark.parametrize("part", ["annotations", "labels", "containers", "name", "namespace", "names"])
 def test_whatever_requests_carry_the_memory_holds_about_what_it_counts(part: str, in_time: bool) -> None:
     def answered(args: protocol.Args) -> verbs.Outcome:
-        return verbs.filter_nodes(world, args, NOW) if in_time else neutral_answers.filter_nodes(args, "h", NOW)
+        return verbs.answer("filter", world, args, NOW) if in_time else neutral_answers.answer("filter", args, "h", NOW)
 
     world, ring = nodes(2), decision_log.DecisionLog(limit_bytes=2**20, whole_bytes=2**19)
     bodies = [hostile(at, part) for at in range(60)]  # before each allocation costs time

@@ -28,7 +28,7 @@ def test_explain_gives_the_scores_and_verdicts_that_the_scheduler_gets() -> None
     worlds.bind(world, "cool", "p1", "p2")
     names = ("hot", "cool", "blind", "unknown")
     shown = explained(world, *names)
-    scores = json.loads(verbs.prioritize(world, worlds.args(names), NOW).body)
+    scores = json.loads(verbs.answer("prioritize", world, worlds.args(names), NOW).body)
     assert {row["name"]: row["score"] for row in shown["nodes"]} == {row["Host"]: row["Score"] for row in scores}
     assert [row["name"] for row in shown["nodes"] if not row["allowed"]] == ["hot"]
     assert shown["nodes"][0]["rejected"] == "cpu_avg_5m over 0.65"
@@ -104,8 +104,8 @@ def decision(world: cluster_view.ClusterView, verb: str, *names: str, condensed:
     """A decision of the verb over the names, as it is shown half an hour and a changed node later."""
     args = worlds.args(names)
     candidates = world.candidates(args.names, NOW)
-    ranking = verbs.score(candidates, args.pod).ranking
-    best = verbs.ranked(names.__getitem__, ranking) if verb == "prioritize" else ()
+    ranking = candidates.score(args.pod).ranking
+    best = verbs.ranked(candidates, ranking) if verb == "prioritize" else ()
     rejected = verbs.judge(candidates, args.pod)[1].rejected if verb == "filter" else {}
     inputs = decision_log.Inputs.of(candidates, args.pod, rejected)
     if condensed:

@@ -394,6 +394,30 @@ def test_the_pods_own_load_is_added_without_flask(pair: Pair, combine: str) -> N
     pair.compare()
 
 
+@pytest.mark.parametrize("mode", ["Enforce", "Shadow"])
+def test_both_paths_note_the_same_in_both_modes(pair: Pair, mode: str) -> None:
+    pair.policy(worlds.policy(extender={"mode": mode}))
+    pods: tuple[dict[str, Any], ...] = (
+        {},
+        {"annotations": OPTED_OUT},
+        {"namespace": "kube-system"},
+        {"mutate": lambda body: body["status"].update(nominatedNodeName="node-4")},
+    )
+    for hint in (None, RELIEF):
+        pair.node("node-1", worlds.IDLE, relief=hint)
+        for at, fields in enumerate(pods):
+            for names in (list(NAMES), ["node-4"], ["node-1"], ["node-4", "node-8"]):
+                pair.wait(f"p{at}", owner=OWNERS[0], **fields)
+                for verb in ("filter", "prioritize"):
+                    pair.ask(verb, go_body(names, f"p{at}", owner=OWNERS[0], **fields))
+                pair.bind(f"p{at}", names[-1], 0)
+                pair.pod_gone(f"p{at}")
+    assert 0 < pair.fast.declined < pair.asked / 2
+    counted = {name: count for (name, *_), count in pair.fast.counters().items() if name.endswith("placements_total")}
+    assert any(counted.values()) == (mode == "Shadow")
+    pair.compare()
+
+
 def scores(pair: Pair, at: int) -> dict[str, int]:
     """What prioritize says of all nodes about the pod of a size and an owner."""
     body = go_body(list(NAMES), f"s{at}", owner=OWNERS[at % len(OWNERS)], **SIZES[at % len(SIZES)])

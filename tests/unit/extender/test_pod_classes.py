@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from extender.state import cluster_view, score_cache
-from extender.verbs import explain, verbs
+from extender.verbs import explain
 from kube import objects
 from policy.schema import load_policy
 from tests import builders
@@ -217,7 +217,7 @@ def test_a_metric_that_only_a_class_looks_at_is_missed_for_its_pods_alone() -> N
     world = worlds.view_of({"n": worlds.IDLE}, policy())
     for fields, causes in (({"mutate": prod}, ("missing_metric",)), ({}, ())):
         pod = builders.pod("p", **fields)
-        assert verbs.candidates_for(world, pod, ("n",), worlds.NOW).degradations() == causes
+        assert world.candidates(("n",), worlds.NOW, pod).degradations() == causes
 
 
 @pytest.mark.parametrize("with_lean", [True, False], ids=["fast path", "slow path"])

@@ -38,8 +38,7 @@ class World:
 
     def ask(self, verb: str, names: list[str], pod: str = "p", at_seconds: float = NOW, **fields: Any) -> Any:
         """The decoded reply; what it leaves in the log stays."""
-        answer = verbs.filter_nodes if verb == "filter" else verbs.prioritize
-        outcome = answer(self.view, worlds.args(names, pod, **fields), at_seconds)
+        outcome = verbs.answer(verb, self.view, worlds.args(names, pod, **fields), at_seconds)
         assert outcome.decision.shadow
         if outcome.shadow is not None:
             self.log.remember(outcome.shadow)
@@ -87,18 +86,18 @@ def test_every_node_passes_and_scores_the_same(world: World) -> None:
 def test_every_node_stays_in_the_victims_map(world: World) -> None:
     victims = {name: {"Pods": [{"UID": "victim"}], "NumPDBViolations": 0} for name in ("hot", "idle")}
     body = json.dumps({"Pod": builders.pod_body("p"), "NodeNameToMetaVictims": victims}).encode()
-    outcome = verbs.preempt(world.view, protocol.decode_preemption(body), NOW)
+    outcome = verbs.answer("preempt", world.view, protocol.decode_preemption(body), NOW)
     assert json.loads(outcome.body) == {"NodeNameToMetaVictims": victims}
     assert (outcome.decision.shadow, outcome.decision.passed) == (True, 1)
 
 
 def test_the_decision_is_the_one_that_enforcing_would_record(world: World) -> None:
     enforcing = worlds.view_of(LOADS)
-    shadow = verbs.filter_nodes(world.view, worlds.args(["hot", "warm", "idle"]), NOW).decision
-    enforced = verbs.filter_nodes(enforcing, worlds.args(["hot", "warm", "idle"]), NOW).decision
+    shadow = verbs.answer("filter", world.view, worlds.args(["hot", "warm", "idle"]), NOW).decision
+    enforced = verbs.answer("filter", enforcing, worlds.args(["hot", "warm", "idle"]), NOW).decision
     assert (shadow.passed, shadow.rejected) == (enforced.passed, enforced.rejected) == (2, {"cpu_avg_5m over 0.65": 1})
-    shadow = verbs.prioritize(world.view, worlds.args(["hot", "warm", "idle"]), NOW).decision
-    enforced = verbs.prioritize(enforcing, worlds.args(["warm", "idle"]), NOW).decision
+    shadow = verbs.answer("prioritize", world.view, worlds.args(["hot", "warm", "idle"]), NOW).decision
+    enforced = verbs.answer("prioritize", enforcing, worlds.args(["warm", "idle"]), NOW).decision
     assert shadow.best == enforced.best
     assert (shadow.candidates, shadow.passed) == (2, 2)
     first, second = (explain.decided([one], with_nodes=True)[0] for one in (shadow, enforced))
@@ -222,7 +221,7 @@ def test_a_pod_of_the_same_name_is_another_one(world: World) -> None:
 
 
 def test_a_late_answer_says_nothing(world: World) -> None:
-    outcome = neutral_answers.prioritize(worlds.args(["hot", "idle"]), "h", NOW)
+    outcome = neutral_answers.answer("prioritize", worlds.args(["hot", "idle"]), "h", NOW)
     assert (outcome.shadow, outcome.decision.shadow) == (None, False)
 
 
@@ -272,7 +271,7 @@ def test_a_verdict_takes_no_more_memory_than_it_is_counted_as() -> None:
 def test_a_policy_that_enforces_ends_it_and_pods_of_before_still_count(world: World) -> None:
     world.schedule(["hot", "idle"])
     world.view.use_policy(load_policy.defaults(), "new", list, NOW)
-    outcome = verbs.filter_nodes(world.view, worlds.args(["hot", "idle"], "q"), NOW)
+    outcome = verbs.answer("filter", world.view, worlds.args(["hot", "idle"], "q"), NOW)
     assert json.loads(outcome.body)["NodeNames"] == ["idle"]
     assert (outcome.shadow, outcome.decision.shadow) == (None, False)
     world.bind("hot")

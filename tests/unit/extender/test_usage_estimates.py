@@ -66,7 +66,9 @@ def test_an_owner_that_scales_from_idle_does_not_herd() -> None:
     landed = dict.fromkeys(loads, 0)
     for at in range(50):
         worlds.wait(world, f"p{at}", cpu="1", memory="64Mi")
-        made = verbs.prioritize(world, worlds.args(list(loads), f"p{at}", cpu="1", memory="64Mi"), NOW).decision
+        made = verbs.answer(
+            "prioritize", world, worlds.args(list(loads), f"p{at}", cpu="1", memory="64Mi"), NOW
+        ).decision
         landed[made.assumed] += 1
     assert landed["n"] < 50, "each took 2 millicores of 64 cores for what its like would use"
     assert landed["n"] > 35, "and the idle node has room for more than the others"
@@ -134,7 +136,7 @@ def test_a_mean_that_moved_or_went_re_estimates_what_counts() -> None:
 def test_an_assumed_winner_is_re_estimated_and_stays_assumed() -> None:
     world = worlds.view_of({"n": worlds.IDLE, "m": worlds.HOT})
     worlds.wait(world, "new", cpu="100m")
-    verbs.filter_nodes(world, worlds.args(["n", "m"], cpu="100m"), NOW)
+    verbs.answer("filter", world, worlds.args(["n", "m"], cpu="100m"), NOW)
     assert expected(world) == pytest.approx(70 / 8000)
     usage_of(world)
     assert expected(world) == pytest.approx(0.25)
@@ -151,13 +153,13 @@ def test_means_survive_a_change_of_policy() -> None:
 def test_the_incoming_pods_own_load_is_its_owners_mean() -> None:
     in_force = worlds.policy(score={"incomingPod": True, "spread": "none", "weights": {"cpu_avg_5m": 1}})
     world = usage_of(worlds.view_of({"n": worlds.IDLE}, in_force))
-    (score,) = json.loads(verbs.prioritize(world, worlds.args(["n"], cpu="100m"), NOW).body)
+    (score,) = json.loads(verbs.answer("prioritize", world, worlds.args(["n"], cpu="100m"), NOW).body)
     assert score["Score"] == 7  # 10 * (1 - 0.1 - 2000 / 8000) = 6.5, half up
 
 
 def test_a_remembered_decision_keeps_the_estimate_it_was_made_with() -> None:
     world, ring = usage_of(worlds.view_of({"n": worlds.IDLE})), decision_log.DecisionLog()
-    ring.add(verbs.prioritize(world, worlds.args(["n"]), NOW).decision)
+    ring.add(verbs.answer("prioritize", world, worlds.args(["n"]), NOW).decision)
     usage_of(world, {WEB: Mean(1.0, None, 1)})
     (shown,) = explain.decided(ring.find("", "", 1, now_seconds=NOW), with_nodes=True)
     assert shown["estimate"] == {

@@ -20,14 +20,14 @@ IDLE, HOT = worlds.IDLE, worlds.HOT
 def filtered(
     world: cluster_view.ClusterView, names: Sequence[str], now: float = NOW, **pod: Any
 ) -> tuple[list[str], dict[str, str]]:
-    reply = json.loads(verbs.filter_nodes(world, worlds.args(names, **pod), now).body)
+    reply = json.loads(verbs.answer("filter", world, worlds.args(names, **pod), now).body)
     assert reply["FailedNodes"] == {}
     assert reply["Error"] == ""
     return reply["NodeNames"], reply["FailedAndUnresolvableNodes"]
 
 
 def scored(world: cluster_view.ClusterView, names: Sequence[str], now: float = NOW, **pod: Any) -> dict[str, int]:
-    reply = json.loads(verbs.prioritize(world, worlds.args(names, **pod), now).body)
+    reply = json.loads(verbs.answer("prioritize", world, worlds.args(names, **pod), now).body)
     assert all(type(row["Score"]) is int for row in reply)
     return {row["Host"]: row["Score"] for row in reply}
 
@@ -125,7 +125,7 @@ def test_a_pod_may_opt_out_where_the_policy_lets_it(
     in_force = worlds.policy(filter={"exempt": {"optOut": opt_out}, "whenAllRejected": "pending"})
     world = worlds.view_of({"hot": HOT}, in_force)
     assert filtered(world, ["hot"], annotations=annotations)[0] == (["hot"] if passes else [])
-    decision = verbs.filter_nodes(world, worlds.args(["hot"], annotations=annotations), NOW).decision
+    decision = verbs.answer("filter", world, worlds.args(["hot"], annotations=annotations), NOW).decision
     assert decision.exempt == ("annotation evenload.io/filter: off" if passes else None)
 
 
@@ -141,7 +141,7 @@ def test_a_node_just_relieved_of_its_workload_refuses_a_pod_that_opted_out() -> 
 
 def test_an_all_hot_sample_keeps_its_coolest_nodes() -> None:
     world = worlds.view_of({"a": {**IDLE, "cpu_avg_5m": 0.9}, "b": {**IDLE, "cpu_avg_5m": 0.8}})
-    outcome = verbs.filter_nodes(world, worlds.args(["a", "b"]), NOW)
+    outcome = verbs.answer("filter", world, worlds.args(["a", "b"]), NOW)
     assert json.loads(outcome.body)["NodeNames"] == ["b"]
     assert outcome.decision.degraded == ("all_rejected",)
 
@@ -277,7 +277,9 @@ def test_a_burst_asked_one_by_one_spreads_before_the_watch_says_where_it_went(be
         worlds.wait(world, *(f"p{at - behind}",) if at >= behind else (), now_seconds=NOW + at / 100)
         scores = scored(world, [f"n{node}" for node in range(5)], NOW + at / 100, pod=f"p{at}")
         assert max(scores.values()) - min(scores.values()) <= 2 + behind
-        decision = verbs.prioritize(world, worlds.args([f"n{node}" for node in range(5)], f"p{at}"), NOW + at / 100)
+        decision = verbs.answer(
+            "prioritize", world, worlds.args([f"n{node}" for node in range(5)], f"p{at}"), NOW + at / 100
+        )
         winners.append(decision.decision.assumed)
     assert max(winners.count(f"n{at}") for at in range(5)) <= 6 + behind
 
@@ -285,16 +287,16 @@ def test_a_burst_asked_one_by_one_spreads_before_the_watch_says_where_it_went(be
 def test_the_same_pod_asked_again_gets_the_same_answer() -> None:
     world = worlds.view_of({"a": IDLE, "b": dict.fromkeys(IDLE, 0.12)})
     worlds.wait(world, "p", "q", cpu="8")
-    first = verbs.prioritize(world, worlds.args(["a", "b"], "p", cpu="8"), NOW)
-    assert verbs.prioritize(world, worlds.args(["a", "b"], "p", cpu="8"), NOW) == first
-    other = verbs.prioritize(world, worlds.args(["a", "b"], "q", cpu="8"), NOW)
+    first = verbs.answer("prioritize", world, worlds.args(["a", "b"], "p", cpu="8"), NOW)
+    assert verbs.answer("prioritize", world, worlds.args(["a", "b"], "p", cpu="8"), NOW) == first
+    other = verbs.answer("prioritize", world, worlds.args(["a", "b"], "q", cpu="8"), NOW)
     assert (first.decision.assumed, other.decision.assumed) == ("a", "b")
 
 
 def test_the_only_node_that_passes_the_filter_is_assumed_because_nobody_will_rank_it() -> None:
     world = worlds.view_of({"hot": HOT, "cool": IDLE})
     worlds.wait(world, "new")
-    assert verbs.filter_nodes(world, worlds.args(["hot", "cool"]), NOW).decision.assumed == "cool"
+    assert verbs.answer("filter", world, worlds.args(["hot", "cool"]), NOW).decision.assumed == "cool"
     assert world.placements.assumed(NOW) == 1
 
 
@@ -349,7 +351,7 @@ def test_a_node_that_is_asked_about_alone_passes_otherwise(loads: dict[str, Any]
 def preempted(world: cluster_view.ClusterView, *names: str) -> dict[str, Any]:
     victims = {name: {"Pods": [{"UID": f"victim-{name}"}], "NumPDBViolations": 0} for name in names}
     request = json.dumps({"Pod": builders.pod_body("p"), "NodeNameToMetaVictims": victims}).encode()
-    reply = json.loads(verbs.preempt(world, protocol.decode_preemption(request), NOW).body)
+    reply = json.loads(verbs.answer("preempt", world, protocol.decode_preemption(request), NOW).body)
     found: dict[str, Any] = reply["NodeNameToMetaVictims"]
     return found
 
@@ -384,14 +386,14 @@ def test_preemption_on_hot_nodes_only_is_left_the_coolest() -> None:
 )
 def test_a_decision_on_less_than_whole_data_says_why(load: Any, cause: str) -> None:
     world = worlds.view_of({"n": load, "whole": IDLE})
-    assert verbs.filter_nodes(world, worlds.args(["n", "whole"]), NOW).decision.degraded == (cause,)
-    assert verbs.prioritize(world, worlds.args(["n", "whole"]), NOW).decision.degraded == (cause,)
-    assert verbs.prioritize(world, worlds.args(["whole"]), NOW).decision.degraded == ()
+    assert verbs.answer("filter", world, worlds.args(["n", "whole"]), NOW).decision.degraded == (cause,)
+    assert verbs.answer("prioritize", world, worlds.args(["n", "whole"]), NOW).decision.degraded == (cause,)
+    assert verbs.answer("prioritize", world, worlds.args(["whole"]), NOW).decision.degraded == ()
 
 
 def test_an_unknown_node_degrades_the_decision() -> None:
     world = worlds.view_of({"n": IDLE})
-    assert verbs.filter_nodes(world, worlds.args(["n", "new"]), NOW).decision.degraded == ("unknown_node",)
+    assert verbs.answer("filter", world, worlds.args(["n", "new"]), NOW).decision.degraded == ("unknown_node",)
 
 
 def test_a_new_policy_is_in_force_with_the_next_request() -> None:
@@ -400,7 +402,7 @@ def test_a_new_policy_is_in_force_with_the_next_request() -> None:
     stricter = worlds.policy(filter={"thresholds": {"cpu_avg_5m": 0.4}, "whenAllRejected": "pending"})
     world.use_policy(stricter, "fedcba", list, NOW)
     assert filtered(world, ["n"])[1] == {"n": "cpu_avg_5m over 0.4"}
-    assert verbs.prioritize(world, worlds.args(["n"]), NOW).decision.policy_hash == "fedcba"
+    assert verbs.answer("prioritize", world, worlds.args(["n"]), NOW).decision.policy_hash == "fedcba"
 
 
 def test_extra_metrics_filter_and_score() -> None:
