@@ -22,7 +22,8 @@ import numpy as np
 from extender import deadline, metrics, protocol
 from extender.http import app, deferred, nonblocking_sockets
 from extender.http.request_reader import Declined, ParsedRequest, RequestReader
-from extender.state import cluster_view, node_cache, score_cache
+from extender.state import node_cache, score_cache
+from extender.state.candidates import Mask
 from extender.verbs import verbs
 from policy.rules import scoring
 from runtime import loop
@@ -44,7 +45,7 @@ class _Verdict(NamedTuple):
     reply and the reasons; and why it is degraded.
     """
 
-    allowed: cluster_view.Mask
+    allowed: Mask
     parts: list[bytes]
     reasons: list[str]
     causes: tuple[str, ...]
@@ -249,7 +250,7 @@ def _asks_nominated(request: ParsedRequest) -> bool:
     return len(rows) == 1 and request.every.loads.names[rows[0]] == request.pod.nominated_node
 
 
-def _allowed(request: ParsedRequest) -> cluster_view.Mask:
+def _allowed(request: ParsedRequest) -> Mask:
     """The filter's verdict on the candidates of a prioritize request, as `verbs.judge` gives it."""
     try:
         _check_judged_by_load(request)

@@ -11,6 +11,7 @@ import numpy as np
 
 from extender import metrics, protocol
 from extender.state import cluster_view, name_table, node_cache, node_labels, score_cache
+from extender.state.candidates import Candidates
 from kube import objects
 from policy.contract import owner_usage
 from policy.rules import scoring
@@ -39,7 +40,7 @@ class ParsedRequest(NamedTuple):
     mean: owner_usage.Mean | None
 
     @property
-    def every(self) -> cluster_view.Candidates:
+    def every(self) -> Candidates:
         """All nodes at that moment."""
         return self.candidates.table.standing
 

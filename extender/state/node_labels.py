@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from extender import protocol
-from extender.state import cluster_view, name_table
+from extender.state import name_table
+from extender.state.candidates import Mask
 
 Bytes = npt.NDArray[np.object_]
 
@@ -30,7 +31,7 @@ class NodeLabels:
     directory: name_table.NameTable
     rows: dict[bytes, int]
     longest_bytes: int
-    named: cluster_view.Mask
+    named: Mask
 
 
 def of(names: tuple[str, ...], before: NodeLabels | None) -> NodeLabels:

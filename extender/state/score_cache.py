@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from extender import deadline, protocol
 from extender.state import cluster_view, node_cache, node_labels
+from extender.state.candidates import CandidateRows, Candidates, Mask
 from extender.state.compiled_policy import CompiledPolicy
 from extender.state.node_labels import Bytes, NodeLabels
 from kube import objects
@@ -51,21 +52,21 @@ class ScoreTable:
     and no pod's load is added.
     """
 
-    standing: cluster_view.Candidates
+    standing: Candidates
     labels: NodeLabels
-    allowed: cluster_view.Mask
+    allowed: Mask
     reasons: npt.NDArray[np.object_]
     refusals: Bytes
     lacking: npt.NDArray[np.uint8]
     sound: bool
-    whole: cluster_view.Mask
+    whole: Mask
     base: node_cache.Floats
     penalty: node_cache.Floats
     raw: node_cache.Floats
     scores: npt.NDArray[np.int64]
 
     def causes(self, rows: node_cache.Rows) -> tuple[str, ...]:
-        """Returns the data that some of the rows lack, as `cluster_view.Candidates.degradations`."""
+        """Returns the data that some of the rows lack, as `Candidates.degradations`."""
         stale_watches = self.standing.stale_watches
         if self.sound:
             return stale_watches
@@ -80,7 +81,7 @@ class OwnNode:
     """
 
     place: int
-    without: cluster_view.Candidates
+    without: Candidates
 
     @functools.cached_property
     def verdicts(self) -> filtering.Verdicts:
@@ -100,14 +101,14 @@ class CandidateScores(NamedTuple):
     rows: node_cache.Rows
     own: OwnNode | None = None
 
-    def allowed(self) -> cluster_view.Mask:
+    def allowed(self) -> Mask:
         """Returns the filter's verdict on each candidate, each judged alone."""
         allowed = self.table.allowed[self.rows]
         if self.own is not None:
             allowed[self.own.place] = self.own.verdicts.allowed[0]
         return allowed
 
-    def refused(self, allowed: cluster_view.Mask) -> tuple[list[bytes], list[str]]:
+    def refused(self, allowed: Mask) -> tuple[list[bytes], list[str]]:
         """Returns the parts of a reply, and the reasons, of the candidates that are not allowed."""
         hot = self.rows[~allowed]
         parts, reasons = self.table.refusals[hot].tolist(), self.table.reasons[hot].tolist()
@@ -135,7 +136,7 @@ class CandidateScores(NamedTuple):
             scores[self.own.place] = self.own.numbers.scores[0]
         return scoring.Ranking(base, none, none, penalty, self._column(table.raw, "raw"), scores)
 
-    def only(self, keep: cluster_view.Mask) -> "CandidateScores":
+    def only(self, keep: Mask) -> "CandidateScores":
         """Returns the marked candidates."""
         own = self.own
         if own is not None:
@@ -143,9 +144,9 @@ class CandidateScores(NamedTuple):
             own = OwnNode(place, own.without) if keep[own.place] else None
         return CandidateScores(self.table, self.rows[keep], own)
 
-    def as_candidates(self) -> cluster_view.CandidateRows:
+    def as_candidates(self) -> CandidateRows:
         """Returns the candidates as they stood."""
-        seen = cluster_view.CandidateRows(self.table.standing, self.rows)
+        seen = CandidateRows(self.table.standing, self.rows)
         if self.own is None:
             return seen
         return seen._replace(own=self.own.without._replace(rows=np.array([self.own.place], dtype=np.intp)))
@@ -174,10 +175,10 @@ class _StoredTable:
     """The score table of one class of pods, and the rows that changed since it was made, oldest first; None: all."""
 
     table: ScoreTable | None = None
-    changes: list[cluster_view.Candidates] | None = None
+    changes: list[Candidates] | None = None
     requested: bool = False  # since `ScoreCache.ahead` was last called
 
-    def mark(self, changed: cluster_view.Candidates | None) -> None:
+    def mark(self, changed: Candidates | None) -> None:
         """Note rows that changed (None: all); from some number on all are made again, which takes as long."""
         if changed is None or self.changes is None or len(self.changes) == CHANGES_MOST:
             self.changes = None
@@ -195,7 +196,7 @@ class ScoreCache:
     def __init__(self, view: cluster_view.ClusterView) -> None:
         self._view = view
         self._lock = deadline.Lock()
-        self._standing: cluster_view.Candidates | None = None
+        self._standing: Candidates | None = None
         self._labels: NodeLabels | None = None
         self._tables: dict[str | None, _StoredTable] = {}  # by the class, None for pods that no class matches
 
@@ -256,7 +257,7 @@ class ScoreCache:
             return None
         return CandidateScores(table, rows, OwnNode(places[0], changed))
 
-    def _advance(self, now_seconds: float, rows: node_cache.Rows | None) -> cluster_view.Candidates:
+    def _advance(self, now_seconds: float, rows: node_cache.Rows | None) -> Candidates:
         """Brings the standing view to this moment and marks in every table what changed."""
         before, self._standing = self._standing, None  # a failure half-way has cleared the dirty flags: all rows again
         found = self._view.standing(before, now_seconds, rows)
@@ -269,7 +270,7 @@ class ScoreCache:
         self._standing = found
         return found
 
-    def _table(self, standing: cluster_view.Candidates, in_force: CompiledPolicy) -> ScoreTable:
+    def _table(self, standing: Candidates, in_force: CompiledPolicy) -> ScoreTable:
         """The table of a class, repaired where rows changed since it was made."""
         stored = self._tables.setdefault(in_force.class_name, _StoredTable())
         before, changes = stored.table, stored.changes
@@ -285,15 +286,15 @@ class ScoreCache:
         return table
 
 
-def _changed_rows(every: cluster_view.Candidates, changes: list[cluster_view.Candidates]) -> cluster_view.Candidates:
+def _changed_rows(every: Candidates, changes: list[Candidates]) -> Candidates:
     """The rows that differ, as they stand now."""
     if len(changes) == 1:
         return changes[0]._replace(in_force=every.in_force)
     rows = np.unique(np.concatenate([changed.rows for changed in changes]))
-    return cluster_view.CandidateRows(every, rows).candidates()
+    return CandidateRows(every, rows).candidates()
 
 
-def _build(standing: cluster_view.Candidates, before: ScoreTable | None, labels: NodeLabels) -> ScoreTable:
+def _build(standing: Candidates, before: ScoreTable | None, labels: NodeLabels) -> ScoreTable:
     """A table of all rows; texts of nodes that are as before are taken over."""
     kept = before if before is not None and before.labels is labels else None
     size, lacking = len(labels.names), _bits(list(standing.lacking().values()))
@@ -315,7 +316,7 @@ def _build(standing: cluster_view.Candidates, before: ScoreTable | None, labels:
     return blank
 
 
-def _repaired(before: ScoreTable, standing: cluster_view.Candidates, changed: cluster_view.Candidates) -> ScoreTable:
+def _repaired(before: ScoreTable, standing: Candidates, changed: Candidates) -> ScoreTable:
     """The next table, where only the placements of some rows changed; `standing` is all rows as they are now."""
     verdicts = changed.verdicts(each_alone=True)
     texts = (before.reasons, before.refusals)
@@ -338,7 +339,7 @@ def _repaired(before: ScoreTable, standing: cluster_view.Candidates, changed: cl
     return board
 
 
-def _numbers(changed: cluster_view.Candidates) -> _Numbers:
+def _numbers(changed: Candidates) -> _Numbers:
     """Score some rows. Without a base there is no raw score, and the score 0 is not read."""
     base = scoring.bases(changed.values + changed.expected, changed.in_force.weighing, changed.score_places)
     penalty = changed.penalty
@@ -350,7 +351,7 @@ def _numbers(changed: cluster_view.Candidates) -> _Numbers:
     return _Numbers(base, penalty, raw, scores)
 
 
-def _write(board: ScoreTable, changed: cluster_view.Candidates, verdicts: filtering.Verdicts) -> None:
+def _write(board: ScoreTable, changed: Candidates, verdicts: filtering.Verdicts) -> None:
     """Judge and score the changed rows into the columns of a table that no other thread has yet."""
     rows, numbers = changed.rows, _numbers(changed)
     board.allowed[rows] = verdicts.allowed
@@ -368,6 +369,6 @@ def _write_refusals(board: ScoreTable, rows: node_cache.Rows, verdicts: filterin
             board.refusals[row] = protocol.refusal(board.labels.quoted[row], reason)
 
 
-def _bits(masks: list[cluster_view.Mask]) -> npt.NDArray[np.uint8]:
+def _bits(masks: list[Mask]) -> npt.NDArray[np.uint8]:
     packed: npt.NDArray[np.uint8] = np.packbits(np.array(masks), axis=0, bitorder="little")[0]
     return packed

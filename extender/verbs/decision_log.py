@@ -17,7 +17,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from extender.state import cluster_view, node_cache
+from extender.state import node_cache
+from extender.state.candidates import AnyCandidates, CandidateRows, Candidates
 from extender.verbs import decided_pod
 from kube import objects
 from policy.contract import owner_usage
@@ -59,7 +60,7 @@ class Inputs:
     condensed; `mean` is what the pod's owner was known to use.
     """
 
-    seen: cluster_view.AnyCandidates = dataclasses.field(compare=False)  # arrays have no single truth value
+    seen: AnyCandidates = dataclasses.field(compare=False)  # arrays have no single truth value
     pod: objects.Pod
     rejected: collections.abc.Mapping[str, str]
     omitted: int = 0
@@ -68,7 +69,7 @@ class Inputs:
     @classmethod
     def of(
         cls,
-        rows: cluster_view.AnyCandidates,
+        rows: AnyCandidates,
         pod: objects.Pod,
         rejected: collections.abc.Mapping[str, str],
         mean: owner_usage.Mean | None = None,
@@ -77,9 +78,9 @@ class Inputs:
         return cls(rows, decided_pod.slim(pod), rejected, mean=mean)
 
     @property
-    def candidates(self) -> cluster_view.Candidates:
+    def candidates(self) -> Candidates:
         """The nodes with their arrays; made now if the request only marked their rows."""
-        return self.seen if isinstance(self.seen, cluster_view.Candidates) else self.seen.candidates()
+        return self.seen if isinstance(self.seen, Candidates) else self.seen.candidates()
 
     @property
     def loads(self) -> node_cache.NodeLoads:
@@ -90,7 +91,7 @@ class Inputs:
         """Returns the decision with the best nodes and the first REJECTED_KEPT of the rejected, in new arrays."""
         seen, rejected = self.seen, dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
         marked = self._marked({*best, *rejected})
-        if isinstance(seen, cluster_view.CandidateRows):
+        if isinstance(seen, CandidateRows):
             kept = _apart(seen.every, seen.rows[marked])
             if seen.own is not None and marked[seen.own.rows].all():
                 place = np.count_nonzero(marked[: seen.own.rows[0]])
@@ -104,7 +105,7 @@ class Inputs:
         """About how much memory it holds, without what it shares with its neighbours (`shared`)."""
         seen = self.seen
         own = _OBJECTS_BYTES + decided_pod.size_bytes(self.pod) + _REASON_BYTES * len(self.rejected) + seen.rows.nbytes
-        if isinstance(seen, cluster_view.CandidateRows):
+        if isinstance(seen, CandidateRows):
             return own
         arrays = (seen.fresh, seen.values, seen.expected, seen.counts)
         return own + decided_pod.texts_bytes(seen.names) + sum(array.nbytes for array in arrays)
@@ -117,7 +118,7 @@ class Inputs:
         arrays = loads.values.nbytes + loads.effective_seconds.nbytes + loads.per_allocatable.nbytes
         arrays += sum(column.nbytes for column in (loads.own_limits, loads.pools) if column is not None)
         parts: list[tuple[object, int]] = [(loads, arrays + 8 * len(loads.names))]
-        if isinstance(self.seen, cluster_view.CandidateRows):
+        if isinstance(self.seen, CandidateRows):
             every = self.seen.every  # of each class of pods another one, over the same arrays
             parts.append((every.expected, every.values.nbytes + every.expected.nbytes + every.counts.nbytes))
         return parts
@@ -125,7 +126,7 @@ class Inputs:
     def _marked(self, wanted: set[str]) -> npt.NDArray[np.bool_]:
         """The wanted nodes among the candidates, by their rows; by name only if one of them has no row."""
         loads, seen = self.loads, self.seen
-        if isinstance(seen, cluster_view.Candidates) and not all(name in loads.index for name in wanted):
+        if isinstance(seen, Candidates) and not all(name in loads.index for name in wanted):
             return np.fromiter((name in wanted for name in seen.names), np.bool_, len(seen.names))
         marked = np.zeros(len(loads.names), dtype=np.bool_)
         marked[[loads.index[name] for name in wanted]] = True
@@ -262,7 +263,7 @@ def histogram(reasons: collections.abc.Iterable[str]) -> dict[str, int]:
     return dict(collections.Counter(reasons).most_common(REASONS_KEPT))
 
 
-def _apart(every: cluster_view.Candidates, at: node_cache.Rows) -> cluster_view.Candidates:
+def _apart(every: Candidates, at: node_cache.Rows) -> Candidates:
     """Some of the candidates with readings of these nodes only, so that those of all others can be freed."""
     loads, rows = every.loads, every.rows.take(at)
     known = rows != node_cache.UNKNOWN
@@ -280,7 +281,7 @@ def _apart(every: cluster_view.Candidates, at: node_cache.Rows) -> cluster_view.
         None if loads.own_limits is None else loads.own_limits.take(taken, axis=0),
         None if loads.pools is None else loads.pools.take(taken),
     )
-    return cluster_view.Candidates(
+    return Candidates(
         every.in_force,
         every.now_seconds,
         tuple(map(every.names.__getitem__, at.tolist())),

@@ -10,6 +10,7 @@ import collections.abc
 import msgspec
 
 from extender.state import cluster_view, compiled_policy, digests
+from extender.state.candidates import Candidates
 from extender.verbs import decision_log, explain_rows, verbs
 from extender.verbs.explain_rows import Json
 from kube import objects
@@ -116,7 +117,7 @@ def all_nodes(view: cluster_view.ClusterView, now_seconds: float) -> Json:
 
 
 def _ranked(
-    candidates: cluster_view.Candidates,
+    candidates: Candidates,
     breakdown: scoring.Breakdown,
     view: cluster_view.ClusterView,
     rejected: collections.abc.Mapping[str, str],

@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from extender.state import cluster_view, node_cache
+from extender.state import node_cache
+from extender.state.candidates import Candidates
 from extender.verbs import decision_log
 from policy.contract import freshness
 from policy.rules import filtering, scoring
@@ -27,7 +28,7 @@ UNRANKED: Final[Json] = {"base": None, "median_base": None, "capped_base": None,
 
 
 def of(
-    candidates: cluster_view.Candidates,
+    candidates: Candidates,
     breakdown: scoring.Breakdown,
     facts: Facts | None,
     rejected: collections.abc.Mapping[str, str],
@@ -57,7 +58,7 @@ def ranked(breakdown: scoring.Breakdown, at: int) -> Json:
 
 
 def remembered(
-    candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, at: int, ranked_nodes: decision_log.RankedNode
+    candidates: Candidates, breakdown: scoring.Breakdown, at: int, ranked_nodes: decision_log.RankedNode
 ) -> Json:
     """Returns the result of a stored decision that has left out nodes. Median, cap and stretch need them all: their
     values are stored, and a base under the node's own was capped, unless it was stretched.
@@ -73,7 +74,7 @@ def remembered(
     }
 
 
-def state(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> str:
+def state(candidates: Candidates, facts: Facts | None, at: int) -> str:
     """`usable`, or why the reading is not; without `facts` as far as the arrays tell."""
     row = int(candidates.rows[at])
     known = facts.get(candidates.names[at]) if facts is not None else None
@@ -87,7 +88,7 @@ def state(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> 
     return NOTHING_MEASURED if found == "usable" and np.isnan(candidates.values[at]).all() else found
 
 
-def _row(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> Json:
+def _row(candidates: Candidates, facts: Facts | None, at: int) -> Json:
     """The readings of one node: values that are used, and for each that is not the reason."""
     found = state(candidates, facts, at)
     hint = candidates.loads.reliefs.get(int(candidates.rows[at]))
@@ -107,28 +108,28 @@ def _row(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> J
     }
 
 
-def _pool(candidates: cluster_view.Candidates, at: int) -> str | None:
+def _pool(candidates: Candidates, at: int) -> str | None:
     """Returns the name of the node's pool, None without one."""
     place = candidates.place(at)
     return None if place == node_pools.NO_POOL else candidates.in_force.policy.pools[place].name
 
 
-def _ignored(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> str:
+def _ignored(candidates: Candidates, facts: Facts | None, at: int) -> str:
     """Returns the node's own thresholds that are not in force and why; "" when all are or it is no longer known."""
     known = None if facts is None else facts.get(candidates.names[at])
     return "" if known is None or known.own is None else known.own.ignored(candidates.in_force.metric_names)
 
 
-def _age_seconds(candidates: cluster_view.Candidates, at: int) -> float | None:
+def _age_seconds(candidates: Candidates, at: int) -> float | None:
     effective = float(candidates.loads.effective_seconds[candidates.rows[at]])
     return None if math.isnan(effective) else round(candidates.now_seconds - effective, 3)
 
 
-def _hot_spots(candidates: cluster_view.Candidates) -> tuple[load_policy.HotSpot, ...]:
+def _hot_spots(candidates: Candidates) -> tuple[load_policy.HotSpot, ...]:
     return candidates.in_force.policy.hot_spots
 
 
-def _readings(candidates: cluster_view.Candidates, facts: Facts | None, at: int, text: str) -> tuple[Json, Json]:
+def _readings(candidates: Candidates, facts: Facts | None, at: int, text: str) -> tuple[Json, Json]:
     values: Json = {}
     unusable: Json = {}
     known = facts.get(candidates.names[at]) if facts is not None else None
@@ -141,7 +142,7 @@ def _readings(candidates: cluster_view.Candidates, facts: Facts | None, at: int,
     return values, unusable
 
 
-def _factors(candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, at: int) -> Json:
+def _factors(candidates: Candidates, breakdown: scoring.Breakdown, at: int) -> Json:
     """Returns the factors of the node's own numbers: expected load, the pod's own, the terms and their sum, the
     penalty.
     """
@@ -157,7 +158,7 @@ def _factors(candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, 
     }
 
 
-def _packing(candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, at: int) -> Json | None:
+def _packing(candidates: Candidates, breakdown: scoring.Breakdown, at: int) -> Json | None:
     """Returns the target that the node is filled up to, the load that its terms make, and the base of both; None where
     nodes are spread.
     """
@@ -170,7 +171,7 @@ def _packing(candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, 
     return {"target_ratio": own.target_ratio, "load_ratio": load_ratio, "base": float(breakdown.own_base[at])}
 
 
-def _rules(candidates: cluster_view.Candidates, verdicts: filtering.Verdicts, at: int) -> list[Json]:
+def _rules(candidates: Candidates, verdicts: filtering.Verdicts, at: int) -> list[Json]:
     """Every filter rule as it stands for one node: its limit, what was compared with it, how old that is, the outcome.
 
     `value` is the reading and the expected load together, `own` marks a threshold of the node's own, `pool` one of its
@@ -202,19 +203,19 @@ def _differs(verdicts: filtering.Verdicts, at: int, place: int) -> bool:
     return verdicts.own is not None and bool(verdicts.own[at, place])
 
 
-def _is_own(candidates: cluster_view.Candidates, at: int, rule: filtering.Rule) -> bool:
+def _is_own(candidates: Candidates, at: int, rule: filtering.Rule) -> bool:
     """Whether the node's annotation has a threshold of the rule's metric."""
     own = candidates.loads.own_limits
     return own is not None and not math.isnan(own[candidates.rows[at], rule.column])
 
 
-def _is_class(candidates: cluster_view.Candidates, rule: filtering.Rule) -> bool:
+def _is_class(candidates: Candidates, rule: filtering.Rule) -> bool:
     """True if the class of the pod has a threshold of the rule's metric."""
     pod_class = candidates.in_force.pod_class
     return pod_class is not None and rule.metric in pod_class.filter.thresholds
 
 
-def _rules_off(candidates: cluster_view.Candidates, verdicts: filtering.Verdicts, at: int) -> Json:
+def _rules_off(candidates: Candidates, verdicts: filtering.Verdicts, at: int) -> Json:
     """The metrics with a threshold in the policy that the node's own annotation sets to 0, and those that its pool
     does.
     """

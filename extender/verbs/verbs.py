@@ -10,6 +10,7 @@ import numpy as np
 
 from extender import protocol
 from extender.state import cluster_view
+from extender.state.candidates import AnyCandidates, Candidates
 from extender.verbs import decision_log, shadow_log
 from kube import objects
 from policy.contract import filter_opt_out, owner_usage, relief_hint
@@ -58,7 +59,7 @@ def answer(verb: str, view: cluster_view.ClusterView, args: protocol.AnyArgs, no
 def _filter(
     view: cluster_view.ClusterView,
     args: protocol.Args,
-    candidates: cluster_view.Candidates,
+    candidates: Candidates,
     mean: owner_usage.Mean | None,
 ) -> Outcome:
     """A single node that passes is the winner: the scheduler ranks no single node."""
@@ -72,7 +73,7 @@ def _filter(
 def _prioritize(
     view: cluster_view.ClusterView,
     args: protocol.Args,
-    candidates: cluster_view.Candidates,
+    candidates: Candidates,
     mean: owner_usage.Mean | None,
 ) -> Outcome:
     """The best node is assumed to win, so that the next pod of a burst sees it there: by the integers that
@@ -86,16 +87,14 @@ def _prioritize(
     return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
 
 
-def _preempt(
-    args: protocol.PreemptionArgs, candidates: cluster_view.Candidates, mean: owner_usage.Mean | None
-) -> Outcome:
+def _preempt(args: protocol.PreemptionArgs, candidates: Candidates, mean: owner_usage.Mean | None) -> Outcome:
     """Nodes that filter would reject leave the map, because a dead victim does not cool a 5-minute average."""
     left, judged = judge(candidates, args.pod)
     body = protocol.encode_preemption({node: args.victims[node] for node in left.names})
     return Outcome(body, decision("preempt", candidates, args.pod, judged, mean=mean))
 
 
-def judge(candidates: cluster_view.Candidates, pod: objects.Pod) -> tuple[cluster_view.Candidates, Judgement]:
+def judge(candidates: Candidates, pod: objects.Pod) -> tuple[Candidates, Judgement]:
     """The candidates that a pod may go to, in the order asked, and why not to the others: exempt pods pass everywhere,
     relieved nodes refuse what left them, pods that opted out pass everywhere else, then the rules.
     """
@@ -116,8 +115,8 @@ def judge(candidates: cluster_view.Candidates, pod: objects.Pod) -> tuple[cluste
 
 
 def judge_nominated(
-    view: cluster_view.ClusterView, candidates: cluster_view.Candidates, pod: objects.Pod
-) -> tuple[cluster_view.Candidates, Judgement]:
+    view: cluster_view.ClusterView, candidates: Candidates, pod: objects.Pod
+) -> tuple[Candidates, Judgement]:
     """`judge` for filter: a hot nominated node, which kube-scheduler asks about alone before all others, is refused
     once, unless it is among those that `coolest` would keep of all nodes.
     """
@@ -134,18 +133,18 @@ def judge_nominated(
     return left, judged
 
 
-def exemption(candidates: cluster_view.Candidates, pod: objects.Pod) -> str | None:
+def exemption(candidates: Candidates, pod: objects.Pod) -> str | None:
     """Why the policy lets this pod pass everywhere, or None."""
     rule = candidates.in_force.policy.filter.exempt
     return filtering.exempt(rule, is_daemon_set=pod.is_daemonset, namespace=pod.namespace, priority=pod.priority)
 
 
-def opted_out(candidates: cluster_view.Candidates, pod: objects.Pod) -> str | None:
+def opted_out(candidates: Candidates, pod: objects.Pod) -> str | None:
     """Why the policy leaves the thresholds out for this pod, which asks for it; or None."""
     return filter_opt_out.exempt(candidates.in_force.policy.filter.exempt.opt_out, pod.annotations, pod.namespace)
 
 
-def relieved(candidates: cluster_view.Candidates, pod: objects.Pod) -> frozenset[str]:
+def relieved(candidates: Candidates, pod: objects.Pod) -> frozenset[str]:
     """The candidates that were relieved of this pod's workload a moment ago and are not yet cool."""
     owner, reliefs = pod.owner, candidates.loads.reliefs
     if owner is None or not reliefs:
@@ -155,12 +154,12 @@ def relieved(candidates: cluster_view.Candidates, pod: objects.Pod) -> frozenset
     return frozenset(candidates.names[at] for at in places if not is_cool(candidates, at))
 
 
-def holds(hint: relief_hint.Relief, owner_uid: str, candidates: cluster_view.Candidates) -> bool:
+def holds(hint: relief_hint.Relief, owner_uid: str, candidates: Candidates) -> bool:
     """Whether a hint is about the workload and not over; hints stay on nodes when they are."""
     return relief_hint.rejects(hint, owner_uid, candidates.now_seconds, relieved=False)
 
 
-def is_cool(candidates: cluster_view.Candidates, at: int) -> bool:
+def is_cool(candidates: Candidates, at: int) -> bool:
     """Whether one candidate is at or under every target line of its own."""
     policy, place = candidates.in_force.policy, candidates.place(at)
     policy = policy if place == node_pools.NO_POOL else policy.of_pools[place]
@@ -168,13 +167,13 @@ def is_cool(candidates: cluster_view.Candidates, at: int) -> bool:
     return relief_hint.is_relieved(usable_values(candidates, at), section.thresholds)
 
 
-def usable_values(candidates: cluster_view.Candidates, at: int) -> dict[str, float]:
+def usable_values(candidates: Candidates, at: int) -> dict[str, float]:
     """The usable readings of one candidate by metric name."""
     values = zip(candidates.in_force.metric_names, candidates.values[at].tolist(), strict=True)
     return {name: value for name, value in values if value == value}
 
 
-def ranked(candidates: cluster_view.AnyCandidates, ranking: scoring.Ranking) -> tuple[decision_log.RankedNode, ...]:
+def ranked(candidates: AnyCandidates, ranking: scoring.Ranking) -> tuple[decision_log.RankedNode, ...]:
     """The best candidates, first by their score before rounding, then in the order asked."""
     raw = ranking.raw
     best = np.arange(len(raw))
@@ -193,9 +192,9 @@ def in_shadow(
     verb: str,
     pod: objects.Pod,
     mean: owner_usage.Mean | None,
-    candidates: cluster_view.AnyCandidates,
+    candidates: AnyCandidates,
     *,
-    passed: cluster_view.AnyCandidates,
+    passed: AnyCandidates,
     judged: Judgement,
     ranking: scoring.Ranking | None,
 ) -> tuple[decision_log.Decision, shadow_log.PodVerdicts | None]:
@@ -215,7 +214,7 @@ def in_shadow(
 
 def decision(
     verb: str,
-    rows: cluster_view.AnyCandidates,
+    rows: AnyCandidates,
     pod: objects.Pod,
     judged: Judgement,
     *,

@@ -14,7 +14,7 @@ import msgspec
 
 from extender import protocol
 from extender.service import Service
-from extender.state.cluster_view import Candidates
+from extender.state.candidates import Candidates
 from extender.verbs import explain, verbs
 from kube.objects import Pod
 from kube.pods import pod_view

@@ -11,6 +11,7 @@ import pytest
 
 from extender import protocol
 from extender.state import cluster_view
+from extender.state.candidates import CandidateRows, Candidates
 from extender.verbs import decision_log, neutral_answers, verbs
 from tests import builders
 from tests.unit.extender import worlds
@@ -171,9 +172,9 @@ def test_the_histogram_of_reasons_is_bounded() -> None:
     assert next(iter(found)) == "most"
 
 
-def decision_of(standing: cluster_view.Candidates, pod: str) -> decision_log.Decision:
+def decision_of(standing: Candidates, pod: str) -> decision_log.Decision:
     """A decision of the lean path over every node: rows of what stood for all."""
-    seen = cluster_view.CandidateRows(standing, standing.rows[1:])
+    seen = CandidateRows(standing, standing.rows[1:])
     inputs = decision_log.Inputs.of(seen, worlds.args([]).pod, {})
     best = (decision_log.RankedNode("node-00002", 9, 9.0, 0.0),)
     return decision_log.Decision("prioritize", NOW, "default", pod, "u", 500, 500, "h", best=best, inputs=inputs)
@@ -224,10 +225,10 @@ def test_the_node_of_a_pod_asked_again_stands_without_the_pod_when_a_decision_is
     standing = nodes(500).standing(None, NOW)
     rows = standing.rows[1:]
     place = [standing.names[row] for row in rows.tolist()].index("node-00002")
-    here = cluster_view.CandidateRows(standing, rows[place : place + 1]).candidates()
+    here = CandidateRows(standing, rows[place : place + 1]).candidates()
     without = here._replace(expected=here.expected + 0.25)
     own = without._replace(rows=np.array([place], dtype=np.intp))
-    seen = cluster_view.CandidateRows(standing, rows, own)
+    seen = CandidateRows(standing, rows, own)
     inputs = decision_log.Inputs.of(seen, worlds.args([]).pod, {"node-00004": "hot"})
     whole, small = inputs.candidates, inputs.condensed([best]).candidates
     assert whole.expected[place].tolist() == [0.25] * 6

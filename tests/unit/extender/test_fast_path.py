@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from extender import deadline, metrics
 from extender.http import app, fast_path
 from extender.state import cluster_view, expected_load_table, node_cache, score_cache
+from extender.state.candidates import Candidates
 from extender.verbs import decision_log, explain, shadow_log
 from kube import objects
 from policy.contract import owner_usage
@@ -603,8 +604,8 @@ class Interrupted(cluster_view.ClusterView):
     impatient = False
 
     def standing(
-        self, before: cluster_view.Candidates | None, now_seconds: float, rows: node_cache.Rows | None = None
-    ) -> cluster_view.Candidates:
+        self, before: Candidates | None, now_seconds: float, rows: node_cache.Rows | None = None
+    ) -> Candidates:
         """As asked, or Overrun."""
         found = super().standing(before, now_seconds, rows)
         if self.impatient:
