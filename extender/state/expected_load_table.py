@@ -34,9 +34,14 @@ class Placement(NamedTuple):
 
     binding: hotspots.Binding
     load: expected_load.Load
-    asked: usage_estimates.EstimateKey
+    key: usage_estimates.EstimateKey
     began_at_seconds: float
     until_seconds: float = math.inf
+
+    @property
+    def is_assumption(self) -> bool:
+        """Whether the watch has not confirmed it."""
+        return self.until_seconds < math.inf
 
 
 class Group(NamedTuple):

@@ -40,7 +40,6 @@ LONG_CLASSES: Final = {
     "descheduler.metrics.Telemetry": 218,
     "descheduler.service.Service": 298,
     "extender.http.gunicorn_worker.Worker": 297,
-    "extender.state.placements.PlacementTable": 319,
     "simulator.world.world.World": 270,
 }
 MOST_POSITIONAL: Final = 4

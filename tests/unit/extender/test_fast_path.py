@@ -207,7 +207,9 @@ class Pair:
         assert self.fast.state_of() == self.slow.state_of()
         assert self.fast.counters() == self.slow.counters()
         assert len(self.fast.shadow) == len(self.slow.shadow)
-        assert self.fast.view.placements.bindings(self.now()) == self.slow.view.placements.bindings(self.now())
+        assert worlds.bindings(self.fast.view.placements, self.now()) == worlds.bindings(
+            self.slow.view.placements, self.now()
+        )
 
 
 RATIOS = st.floats(0.0, 1.2).map(lambda value: round(value, 4))
@@ -656,9 +658,9 @@ def test_what_follows_an_answer_is_done_when_the_reply_is_closed(pair: Pair) -> 
     body = go_body(list(NAMES), "p")
     environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/prioritize", "CONTENT_LENGTH": str(len(body))}
     reply: Any = side.application({**environ, "wsgi.input": io.BytesIO(body)}, lambda *_: None)  # type: ignore[arg-type]
-    assert side.view.placements.bindings(side.clock.now()) == ()
+    assert worlds.bindings(side.view.placements, side.clock.now()) == ()
     reply.close()
-    (assumed,) = side.view.placements.bindings(side.clock.now())
+    (assumed,) = worlds.bindings(side.view.placements, side.clock.now())
     assert assumed.uid == builders.pod("p").uid
     assert dataclasses.is_dataclass(side.ring.find("", "", 1, now_seconds=side.clock.now())[0].inputs)
 

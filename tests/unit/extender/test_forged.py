@@ -52,7 +52,7 @@ def test_a_pod_that_waits_is_assumed_with_what_the_watch_says_that_it_requests(w
     world.post("filter", worlds.body(["a"], "p", cpu=HUGE))
     assert assumed(world) == {builders.pod("p").uid: "a"}
     (placement,) = world.view.placements.assumptions(world.clock.now())
-    assert placement.asked.request.cpu_millicores == 1000
+    assert placement.key.request.cpu_millicores == 1000
 
 
 @pytest.mark.parametrize("field", ["name", "namespace"])

@@ -47,7 +47,7 @@ def test_a_bound_pod_counts_in_each_window_until_it_is_older() -> None:
     assert counts(placed, "a", NOW + 60) == [0, 1, 1]
     assert counts(placed, "a", NOW + 300) == [0, 0, 1]
     assert counts(placed, "a", NOW + 1800) == [0, 0, 0]
-    assert placed.bindings(NOW + 1800) == ()
+    assert worlds.bindings(placed, NOW + 1800) == ()
 
 
 def test_its_expected_load_decays_to_nothing_over_the_averaging_window() -> None:
@@ -87,7 +87,7 @@ def test_a_pods_load_decays_from_its_start(late_seconds: int) -> None:
     placed.pod_changed(waits, runs, began + 1)
     assert amount(placed, "a", began + 150, CPU_5M) == pytest.approx(350)
     assert amount(placed, "a", began + 300, CPU_5M) == 0
-    assert placed.bindings(max(NOW + 1800, began + 300)) == ()
+    assert worlds.bindings(placed, max(NOW + 1800, began + 300)) == ()
 
 
 def test_a_start_by_a_nodes_clock_that_is_wrong_is_left_out() -> None:
@@ -271,7 +271,7 @@ def test_a_clock_set_back_a_little_leaves_bindings_where_they_were() -> None:
     assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(700)
     assert amount(placed, "a", NOW + 20, CPU_5M) == pytest.approx(700)
     assert amount(placed, "a", NOW + 170, CPU_5M) == pytest.approx(350)
-    assert placed.bindings(NOW + 170)[0].at_seconds == NOW + 20
+    assert worlds.bindings(placed, NOW + 170)[0].at_seconds == NOW + 20
 
 
 def test_a_clock_set_back_brings_back_windows_and_their_ends() -> None:
@@ -357,7 +357,7 @@ def test_assumptions_that_end_in_one_second_leave_what_is_confirmed() -> None:
     assert counts(placed, "a", end_seconds) == [0, 0, 0]
     assert counts(placed, "b", end_seconds) == [0, 0, 1]
     assert amount(placed, "a", end_seconds, CPU_5M) == 0
-    assert [binding.uid for binding in placed.bindings(end_seconds)] == [worlds.bound("p", "b").uid]
+    assert [binding.uid for binding in worlds.bindings(placed, end_seconds)] == [worlds.bound("p", "b").uid]
 
 
 def test_a_node_that_leaves_takes_its_counts_along_and_others_keep_theirs() -> None:
@@ -382,7 +382,7 @@ def test_without_hot_spots_and_recent_pods_nothing_is_kept() -> None:
     placed = placements.PlacementTable(worlds.policy(recentPods={"enabled": False}, hotSpots=[]), NOW)
     see(placed, worlds.bound("p", "a"))
     placed.assume(builders.pod("q"), "a", NOW, per_allocatable=worlds.ROOM)
-    assert placed.bindings(NOW) == ()
+    assert worlds.bindings(placed, NOW) == ()
     assert counts(placed, "a", NOW) == []
 
 
@@ -484,7 +484,7 @@ def test_a_placement_holds_no_owner_that_kubernetes_could_not_have(owner: tuple[
     placed = table()
     placed.assume(builders.pod("p", owner=owner), "a", NOW, per_allocatable=worlds.ROOM)
     (assumed,) = placed.assumptions(NOW)
-    assert assumed.asked.owner == "", "as a pod without an owner, which is estimated by its request"
+    assert assumed.key.owner == "", "as a pod without an owner, which is estimated by its request"
 
 
 def test_what_nobody_asks_about_is_forgotten_all_the_same() -> None:
@@ -502,7 +502,7 @@ MIRROR = {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "fi
 def test_static_pods_do_not_count_as_no_scheduler_placed_them() -> None:
     world = worlds.view_of({"a": worlds.IDLE})
     worlds.bind(world, "a", "static", owner=("Node", "a"), annotations=MIRROR)
-    assert world.placements.bindings(NOW) == ()
+    assert worlds.bindings(world.placements, NOW) == ()
 
 
 @pytest.mark.parametrize(
@@ -526,4 +526,4 @@ def test_static_pods_do_not_count_as_no_scheduler_placed_them() -> None:
 def test_what_anyone_may_write_hides_no_pod_from_the_count(fields: dict[str, Any]) -> None:
     world = worlds.view_of({"a": worlds.IDLE})
     worlds.bind(world, "a", "web", **fields)
-    assert len(world.placements.bindings(NOW)) == 1
+    assert len(worlds.bindings(world.placements, NOW)) == 1

@@ -140,7 +140,7 @@ def test_a_clock_that_was_wrong_and_is_set_loses_no_placement(world: World, seco
     world.service.catch_up(others=False)
     world.clock.jump(-seconds)
     world.service.poll_files()
-    (binding,) = world.service.view.placements.bindings(worlds.NOW)
+    (binding,) = worlds.bindings(world.service.view.placements, worlds.NOW)
     assert (binding.uid, binding.at_seconds) == ("uid-p", worlds.NOW - 10)
 
 
@@ -299,7 +299,7 @@ def test_reading_once_fills_a_view_from_one_list_of_each_kind() -> None:
     service.read_once(cast(door.KubeDoor, kube), seen, namespace="ns", now_seconds=worlds.NOW)
     loads = seen.nodes.loads()
     assert loads.effective_seconds[loads.index["n"]] == worlds.NOW
-    assert len(seen.placements.bindings(worlds.NOW)) == 1
+    assert len(worlds.bindings(seen.placements, worlds.NOW)) == 1
     assert kube.asked == [("nodes", ""), ("pods", "status.phase!=Succeeded,status.phase!=Failed")]
 
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from extender import protocol
-from extender.state import cluster_view, usage_estimates
+from extender.state import cluster_view, placements, usage_estimates
 from kube import objects
 from kube.pods import compact
 from policy.contract import heartbeat, load_annotation
-from policy.rules import expected_load
+from policy.rules import expected_load, hotspots
 from policy.schema import load_policy
 from runtime import clock
 from tests import builders, clocks
@@ -72,6 +72,11 @@ def bind(world: cluster_view.ClusterView, node_name: str, *names: str, at_second
     """The Pod watch says that pods are bound to a node."""
     for name in names:
         world.placements.pod_changed(None, bound(name, node_name, at_seconds, **fields), at_seconds)
+
+
+def bindings(table: placements.PlacementTable, now_seconds: float) -> tuple[hotspots.Binding, ...]:
+    """The bindings that count, assumed ones included."""
+    return tuple(placement.binding for placement in table.current(now_seconds))
 
 
 def bound(name: str, node_name: str, at_seconds: float = NOW, **fields: Any) -> objects.Pod:
