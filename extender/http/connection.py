@@ -6,6 +6,8 @@ ended. Each step but the answer is made by `http.gunicorn_worker` in its poller,
 within a time.
 """
 
+import collections.abc
+import selectors
 import socket
 import ssl
 from typing import Any, Final
@@ -32,6 +34,16 @@ class Connection:
         self.ending = False  # its last answer is sent
         self.closed = False
         self._left_bytes = DISCARDED_BYTES
+
+    def watch(self, poller: selectors.BaseSelector, events: int, step: collections.abc.Callable[[Any], None]) -> None:
+        """Register it in the poller for these events, or for none; `step` is what the poller calls."""
+        if events == self.events:
+            return
+        if self.events:
+            poller.unregister(self.sock)
+        if events:
+            poller.register(self.sock, events, step)
+        self.events = events
 
     @property
     def address(self) -> str:

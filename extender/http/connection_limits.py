@@ -1,19 +1,24 @@
 """Memory of connections and order of requests, so that no client's address keeps the others from the port.
 
 `http.gunicorn_worker` asks `Open` after every new connection (`runtime.connection_limits`) and every byte that it
-holds, and `Turns` for the next request that a thread is to answer. Both are fair by address: who has most must give
-way.
+holds, `Handshakes` for the next handshake, and `Turns` for the next request that a thread is to answer. All are fair by
+address: who has most must give way.
 """
 
 import collections
+import math
 from typing import Final
 
 from extender.http import connection
-from runtime import connection_limits
+from runtime import connection_limits, logs
 
 OPEN_LIMIT: Final = 640  # gunicorn would stop accepting at 1,000, and many systems allow 1,024 files
 OPEN_LIMIT_OF_ADDRESS: Final = OPEN_LIMIT // 2
 HELD_LIMIT_BYTES: Final = 2 * (2**24 + 2**16)  # two of the largest requests, or 200 of 5,000 nodes
+
+DROP_LOGGED_SECONDS: Final = 60.0
+
+log = logs.get(__name__)
 
 Connections = dict[connection.Connection, None]  # in order
 
@@ -99,3 +104,48 @@ class Turns:
 
     def _first(self, ours: Connections) -> connection.Connection | None:
         return next((one for one in ours if not (one.large and self._large)), None)
+
+
+class Handshakes:
+    """Connections whose handshake can go on. The address that waits for longest is next, so that another's hundreds do
+    not come before a scheduler's one.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: Connections = {}
+        self._turns: dict[str, int] = {}  # by address, when it last had one
+        self._turn = 0
+
+    def wait(self, client: connection.Connection) -> None:
+        """Bytes of a handshake came."""
+        self._waiting[client] = None
+
+    def forget(self, client: connection.Connection) -> None:
+        """It waits no longer."""
+        self._waiting.pop(client, None)
+
+    def take(self) -> connection.Connection | None:
+        """The next; the poller names the others again."""
+        self._turn += 1
+        client = min(self._waiting, key=lambda one: self._turns.get(one.address, 0), default=None)
+        self._waiting.clear()
+        if client is None:
+            self._turns.clear()
+        else:
+            self._turns[client.address] = self._turn
+        return client
+
+
+class DropLog:
+    """Logs one dropped connection a minute for people: who is in the way is worth a line, and not a line each time."""
+
+    def __init__(self) -> None:
+        self._next_seconds = -math.inf
+
+    def add(self, address: str, reason: str, now_seconds: float) -> None:
+        """A connection was dropped."""
+        if now_seconds >= self._next_seconds:
+            self._next_seconds = now_seconds + DROP_LOGGED_SECONDS
+            log.warning("connection dropped, others too if the metric rises", client=address, reason=reason)
+        else:
+            log.debug("connection dropped", client=address, reason=reason)

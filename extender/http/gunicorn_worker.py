@@ -43,13 +43,92 @@ SWITCH_SECONDS: Final = 0.0005
 OBJECTS_BEFORE_COLLECTING: Final = 20_000
 ACCEPTED_PER_TURN: Final = 16
 SWEEP_SECONDS: Final = 0.5
-DROP_LOGGED_SECONDS: Final = 60.0
 
 Connection = connection.Connection
 
 
+class Exchanges:
+    """The part of a worker that its threads run: requests and replies of the connections that they get."""
+
+    def __init__(self, worker: "Worker", turns: connection_limits.Turns) -> None:
+        self._worker, self._turns = worker, turns
+        self._stays = threading.BoundedSemaphore(STAYING)
+
+    def answer(self, client: Connection) -> bool:
+        """Answer a request, and the next ones of the connection as long as they follow within STAY_SECONDS; True when
+        the connection stays.
+
+        Otherwise each request of a kept connection wakes the main thread, which hands it to a pool's thread, which
+        hands the connection back. A scheduler asks prioritize right after filter and the next pod's filter soon after.
+        At most STAYING threads wait like this, blocked in poll and without the GIL, and none while a request waits
+        for a thread, so that no other connection finds the pool occupied by idle ones. For the rest of a request that
+        has begun they wait for LOOK_SECONDS. A stopping worker ends it as soon and drains as always.
+        """
+        with deferred.keeping():
+            stays = self._answer_one(client)
+            while stays and self._follows(client):
+                stays = self._answer_one(client)
+        return stays
+
+    def _answer_one(self, client: Connection) -> bool:
+        """Answer one request; True when the connection is at the next one."""
+        now_seconds = self._worker.ticking.monotonic()
+        deadline.waited(now_seconds - (client.incoming.begun_seconds or now_seconds))
+        stays: list[bool] = []
+        work = functools.partial(self._exchange, client, stays)
+        loop.attempt(
+            "an answer", work, lambda error: self._worker.handle_error(None, client.sock, client.client, error)
+        )
+        return any(stays) and client.incoming.proceed(self._worker.ticking.monotonic())
+
+    def _exchange(self, client: Connection, stays: list[bool]) -> None:
+        """Let the application answer, and note whether the connection may stay."""
+        try:
+            if self._worker.alive and raw_requests.answer(client, self._worker.wsgi, self._worker.ticking.now()):
+                stays.append(True)
+            else:
+                stays.append(self._worker.handle_request(client.incoming.request(), client))
+        except (errors.NoMoreData, StopIteration, ConnectionError, ssl.SSLError) as error:
+            log.debug("client gone", client=client.address, error=repr(error))
+        except errors.ParseException as error:
+            client.sock.sendall(http_exchange.refusal(client.client, error) or b"")
+
+    def _follows(self, client: Connection) -> bool:
+        """Whether the next request comes in time; False gives the connection back to the main thread."""
+        if not self._worker.alive or len(self._turns) or client.sock.unsent or client.incoming.buffer:
+            return False
+        if not self._stays.acquire(blocking=False):
+            return False
+        try:
+            until_seconds = self._worker.ticking.monotonic() + STAY_SECONDS
+            waiting = select.poll()
+            waiting.register(client.sock, select.POLLIN)
+            while self._comes(waiting, until_seconds):
+                ready = client.receive(self._worker.ticking.monotonic())
+                if ready or client.large:
+                    return bool(ready and self._worker.alive and not client.gone and not client.large)
+                until_seconds = min(until_seconds, self._worker.ticking.monotonic() + LOOK_SECONDS)
+            return False
+        finally:
+            self._stays.release()
+
+    def _comes(self, waiting: "select.poll", until_seconds: float) -> bool:
+        """Whether something comes before that; what was put off is done meanwhile."""
+        while deferred.pending():
+            if waiting.poll(0):
+                return bool(self._worker.alive)
+            deferred.some()
+        while self._worker.alive and not len(self._turns):
+            left_seconds = until_seconds - self._worker.ticking.monotonic()
+            if left_seconds <= 0:
+                return False
+            if waiting.poll(1000 * min(left_seconds, LOOK_SECONDS)):
+                return bool(self._worker.alive)
+        return False
+
+
 class Worker(gthread.ThreadWorker):  # type: ignore[misc]
-    """gunicorn's worker with these steps. Its methods run in the main thread but for `handle` and what that calls."""
+    """gunicorn's worker with these steps, which run in the main thread but for `handle`."""
 
     ticking: clock.Clock = clock.WallClock()
     dropped: collections.abc.Callable[[str], None] = staticmethod(lambda _reason: None)  # counts what was ended early
@@ -59,12 +138,10 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
         super().__init__(*arguments, **named)
         self._open = connection_limits.Open()
         self._turns = connection_limits.Turns(self.cfg.threads)
-        self._stayed = threading.BoundedSemaphore(STAYING)
-        self._shaking: dict[Connection, None] = {}
-        self._shaken_turns: dict[str, int] = {}  # by address, when it last had one
-        self._turn = 0
+        self._exchanges = Exchanges(self, self._turns)
+        self._handshakes = connection_limits.Handshakes()
         self._sweep_seconds = 0.0
-        self._drop_logged_seconds = -math.inf
+        self._drop_log = connection_limits.DropLog()
         self._accepts_until = 0.0  # 0 unless stopping
         self._idle_until = math.inf  # of connections on which nothing is asked
         self._silent_until = math.inf  # the same of those on which nothing ever came
@@ -98,14 +175,7 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
                 self._watch(new, selectors.EVENT_READ)
 
     def _watch(self, client: Connection, events: int) -> None:
-        """Register it in the poller for these events, or for none."""
-        if events == client.events:
-            return
-        if client.events:
-            self.poller.unregister(client.sock)
-        if events:
-            self.poller.register(client.sock, events, functools.partial(self._step, client))
-        client.events = events
+        client.watch(self.poller, events, functools.partial(self._step, client))
 
     def _drop(self, client: Connection, reason: str = "") -> None:
         """Close it now; with a reason, it is counted."""
@@ -113,46 +183,42 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
             return
         if reason:
             self.dropped(reason)
-            self._log_drop(client.address, reason)
+            self._drop_log.add(client.address, reason, self.ticking.monotonic())
         self._watch(client, 0)
         self._turns.forget(client)
-        self._shaking.pop(client, None)
+        self._handshakes.forget(client)
         self._open.remove(client)
         self.nr_conns -= 1
         client.close()
-
-    def _log_drop(self, address: str, reason: str) -> None:
-        """Log one of them a minute for people: who is in the way is worth a line, and not a line each time."""
-        now_seconds = self.ticking.monotonic()
-        if now_seconds >= self._drop_logged_seconds + DROP_LOGGED_SECONDS:
-            self._drop_logged_seconds = now_seconds
-            log.warning("connection dropped, others too if the metric rises", client=address, reason=reason)
-        else:
-            log.debug("connection dropped", client=address, reason=reason)
 
     # One step of a connection for which the poller has something
 
     def _step(self, client: Connection, _file: object) -> None:
         """Make the next step. An error ends this connection and no other."""
         if client.events:  # else it was dropped in this very turn
-            work = functools.partial(self._go_on, client)
-            loop.attempt("a connection's next step", work, lambda _error: self._drop(client))
+            self._attempt(client, self._go_on)
+
+    def _attempt(self, client: Connection, step: collections.abc.Callable[[Connection], None]) -> None:
+        def work() -> None:
+            try:
+                step(client)
+            except OSError:
+                self._drop(client)
+
+        loop.attempt("a connection's next step", work, lambda _error: self._drop(client))
 
     def _go_on(self, client: Connection) -> None:
-        try:
-            if client.events & selectors.EVENT_WRITE:
-                if client.sock.flush():
-                    self._replied(client)
-                self._hold(client)
-            elif client.ending:
-                if client.discard():
-                    self._drop(client)
-            elif self.cfg.is_ssl and not client.shaken:
-                self._shaking[client] = None
-            else:
-                self._read(client)
-        except OSError:
-            self._drop(client)
+        if client.events & selectors.EVENT_WRITE:
+            if client.sock.flush():
+                self._replied(client)
+            self._hold(client)
+        elif client.ending:
+            if client.discard():
+                self._drop(client)
+        elif self.cfg.is_ssl and not client.shaken:
+            self._handshakes.wait(client)
+        else:
+            self._read(client)
 
     def _read(self, client: Connection) -> None:
         """Read what came of a request, and let it wait for a thread when it is whole."""
@@ -160,44 +226,31 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
         ready = client.receive(now_seconds)
         if client.gone:
             self._drop(client)
-        elif ready:
+            return
+        if ready:
             client.answered = True
             self._open.renew(client)
-            self._watch(client, 0)
             self._turns.wait(client)
-            self._hold(client)
+        elif was_idle and not client.idle:
+            client.until_seconds = now_seconds + http_limits.REQUEST_SECONDS
+        self._watch(client, 0 if ready else selectors.EVENT_READ)
+        self._hold(client)
+        if ready:
             self._dispatch()
-        else:
-            if was_idle and not client.idle:
-                client.until_seconds = now_seconds + http_limits.REQUEST_SECONDS
-            self._watch(client, selectors.EVENT_READ)
-            self._hold(client)
 
     def _hold(self, client: Connection) -> None:
         """Count what it holds, and drop who holds too much for that."""
         while not client.closed and (surplus := self._open.hold(client)) is not None:
             self._drop(surplus, "bytes")
 
-    def _shake(self) -> None:
-        """Go on with one handshake: it takes a millisecond of the processor. The address that waits for longest is
-        next, so that another's hundreds do not come before a scheduler's one.
-        """
-        self._turn += 1
-        one = min(self._shaking, key=lambda one: self._shaken_turns.get(one.address, 0), default=None)
-        self._shaking.clear()  # the poller names the others again
-        if one is None:
-            self._shaken_turns.clear()
-            return
-        self._shaken_turns[one.address] = self._turn
+    def _shake(self, client: Connection) -> None:
+        """Go on with a handshake: it takes a millisecond of the processor, so that there is one in a turn."""
         now_seconds = self.ticking.monotonic()
-        if one.idle:
-            one.until_seconds = now_seconds + http_limits.REQUEST_SECONDS
-        try:
-            if one.shake(self.cfg.ssl_context(self.cfg, None), now_seconds, self.refusal):
-                one.until_seconds = min(now_seconds + self.cfg.keepalive, self._silent_until)
-                self._read(one)
-        except OSError:
-            self._drop(one)
+        if client.idle:
+            client.until_seconds = now_seconds + http_limits.REQUEST_SECONDS
+        if client.shake(self.cfg.ssl_context(self.cfg, None), now_seconds, self.refusal):
+            client.until_seconds = min(now_seconds + self.cfg.keepalive, self._silent_until)
+            self._read(client)
 
     # From the poller to a thread and back
 
@@ -211,108 +264,36 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
         self._turns.done(client)
         client.answering = False
         client.ending = fs.cancelled() or fs.exception() is not None or not fs.result()
-        work = functools.partial(self._replied, client)
-        loop.attempt("a connection's next step", work, lambda _error: self._drop(client))
+        self._attempt(client, self._replied)
         self._hold(client)
         self._dispatch()
 
     def _replied(self, client: Connection) -> None:
         """Send the rest of the reply, then end the connection or wait for its next request."""
         now_seconds = self.ticking.monotonic()
-        try:
-            if client.sock.unsent:
-                client.until_seconds = now_seconds + http_limits.REPLY_SECONDS
-                self._watch(client, selectors.EVENT_WRITE)
-            elif client.ending:
-                client.end()
-                client.until_seconds = now_seconds + http_exchange.LINGER_SECONDS
-                self._watch(client, selectors.EVENT_READ)
-            else:
-                limit_seconds = self.cfg.keepalive if client.idle else http_limits.REQUEST_SECONDS
-                client.until_seconds = min(now_seconds + limit_seconds, self._idle_until)
-                self._watch(client, selectors.EVENT_READ)
-                self._read(client)
-        except OSError:
-            self._drop(client)
+        if client.sock.unsent:
+            client.until_seconds = now_seconds + http_limits.REPLY_SECONDS
+            self._watch(client, selectors.EVENT_WRITE)
+        elif client.ending:
+            client.end()
+            client.until_seconds = now_seconds + http_exchange.LINGER_SECONDS
+            self._watch(client, selectors.EVENT_READ)
+        else:
+            limit_seconds = self.cfg.keepalive if client.idle else http_limits.REQUEST_SECONDS
+            client.until_seconds = min(now_seconds + limit_seconds, self._idle_until)
+            self._watch(client, selectors.EVENT_READ)
+            self._read(client)
 
     def handle(self, client: Connection) -> bool:
-        """Answer a request, and the next ones of the connection as long as they follow within STAY_SECONDS; True when
-        the connection stays. On a thread.
-
-        Otherwise each request of a kept connection wakes the main thread, which hands it to a pool's thread, which
-        hands the connection back. A scheduler asks prioritize right after filter and the next pod's filter soon after.
-        At most STAYING threads wait like this, blocked in poll and without the GIL, and none while a request waits
-        for a thread, so that no other connection finds the pool occupied by idle ones. For the rest of a request that
-        has begun they wait for LOOK_SECONDS. A stopping worker ends it as soon and drains as always.
-        """
-        with deferred.keeping():
-            stays = self._answer(client)
-            while stays and self._follows(client):
-                stays = self._answer(client)
-        return stays
-
-    def _answer(self, client: Connection) -> bool:
-        """Answer one request; True when the connection is at the next one."""
-        now_seconds = self.ticking.monotonic()
-        deadline.waited(now_seconds - (client.incoming.begun_seconds or now_seconds))
-        stays: list[bool] = []
-        work = functools.partial(self._exchange, client, stays)
-        loop.attempt("an answer", work, lambda error: self.handle_error(None, client.sock, client.client, error))
-        return any(stays) and client.incoming.proceed(self.ticking.monotonic())
-
-    def _exchange(self, client: Connection, stays: list[bool]) -> None:
-        """Let the application answer, and note whether the connection may stay."""
-        try:
-            if self.alive and raw_requests.answer(client, self.wsgi, self.ticking.now()):
-                stays.append(True)
-            else:
-                stays.append(self.handle_request(client.incoming.request(), client))
-        except (errors.NoMoreData, StopIteration, ConnectionError, ssl.SSLError) as error:
-            log.debug("client gone", client=client.address, error=repr(error))
-        except errors.ParseException as error:
-            client.sock.sendall(http_exchange.refusal(client.client, error) or b"")
-
-    def _follows(self, client: Connection) -> bool:
-        """Whether the next request comes in time; False gives the connection back to the main thread."""
-        if not self.alive or len(self._turns) or client.sock.unsent or client.incoming.buffer:
-            return False
-        if not self._stayed.acquire(blocking=False):
-            return False
-        try:
-            until_seconds = self.ticking.monotonic() + STAY_SECONDS
-            waiting = select.poll()
-            waiting.register(client.sock, select.POLLIN)
-            while self._comes(waiting, until_seconds):
-                ready = client.receive(self.ticking.monotonic())
-                if ready or client.large:
-                    return bool(ready and self.alive and not client.gone and not client.large)
-                until_seconds = min(until_seconds, self.ticking.monotonic() + LOOK_SECONDS)
-            return False
-        finally:
-            self._stayed.release()
-
-    def _comes(self, waiting: "select.poll", until_seconds: float) -> bool:
-        """Whether something comes before that; what was put off is done meanwhile."""
-        while deferred.pending():
-            if waiting.poll(0):
-                return bool(self.alive)
-            deferred.some()
-        while self.alive and not len(self._turns):
-            left_seconds = until_seconds - self.ticking.monotonic()
-            if left_seconds <= 0:
-                return False
-            if waiting.poll(1000 * min(left_seconds, LOOK_SECONDS)):
-                return bool(self.alive)
-        return False
-
-    # Time
+        """Answer requests of a connection, on a thread; True when the connection stays."""
+        return self._exchanges.answer(client)
 
     def murder_pending(self) -> None:
-        """Do what is due in each turn of gunicorn's loop: a handshake, and the ends of what took too long. When it
-        stops, the first turn after the linger closes the port: however many connections keep coming, the exit does not
-        wait for them.
+        """Do what is due in each turn of gunicorn's loop: a handshake, and the ends of what took too long. The first
+        turn after the linger of a stop closes the port, so that new connections do not put off the exit.
         """
-        self._shake()
+        if (shaking := self._handshakes.take()) is not None:
+            self._attempt(shaking, self._shake)
         now_seconds = self.ticking.monotonic()
         if now_seconds >= self._sweep_seconds:
             self._sweep_seconds = now_seconds + SWEEP_SECONDS

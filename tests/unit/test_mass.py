@@ -39,7 +39,6 @@ LONG_CLASSES: Final = {
     "lab.cluster.control_plane.Cluster": 275,
     "descheduler.metrics.Telemetry": 218,
     "descheduler.service.Service": 298,
-    "extender.http.gunicorn_worker.Worker": 297,
     "simulator.world.world.World": 270,
 }
 MOST_POSITIONAL: Final = 4
