@@ -50,21 +50,21 @@ class Access:
 
     def check(self) -> response.Response | None:
         """Refuse the request at hand, send its browser to the sign-in page, or let it pass (None)."""
-        asked = flask.request
-        if self._local and not self._token and not hosts.is_ours(asked.host):
+        request = flask.request
+        if self._local and not self._token and not hosts.is_ours(request.host):
             raise exceptions.Forbidden(
-                f"the console was asked as {asked.host!r}; expected localhost or an address: it has no token, and a "
+                f"the console was asked as {request.host!r}; expected localhost or an address: it has no token, and a "
                 "web page could reach it by a name of its own. Start it with --token-file to use other names"
             )
-        origin, site = asked.headers.get("Origin"), asked.headers.get("Sec-Fetch-Site")
-        if origin is not None and parse.urlsplit(origin).netloc != asked.host:
+        origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")
+        if origin is not None and parse.urlsplit(origin).netloc != request.host:
             raise exceptions.Forbidden(f"a page of {origin} may not ask this console")
-        if asked.path not in LINKED and site in FOREIGN:
+        if request.path not in LINKED and site in FOREIGN:
             raise exceptions.Forbidden(f"a page of another site may not ask this console (Sec-Fetch-Site: {site})")
-        if not self._token or asked.path in OPEN or asked.path.startswith(OPEN_FOLDER) or self._known():
+        if not self._token or request.path in OPEN or request.path.startswith(OPEN_FOLDER) or self._known():
             return None
-        if asked.method == "GET" and asked.path == "/":
-            return flask.redirect(f"{asked.root_path}/sign-in")
+        if request.method == "GET" and request.path == "/":
+            return flask.redirect(f"{request.root_path}/sign-in")
         raise exceptions.Unauthorized("sign in first, or send Authorization: Bearer with the console's token")
 
     def own(self) -> bool:
@@ -77,12 +77,12 @@ class Access:
         """The page with a cookie for who has the token; 401 for others."""
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             raise exceptions.Unauthorized("this is not the console's token; it is in the file named by --token-file")
-        found = flask.redirect(f"{flask.request.root_path}/")
-        found.set_cookie(
+        reply = flask.redirect(f"{flask.request.root_path}/")
+        reply.set_cookie(
             COOKIE, self._session, httponly=True, samesite="Strict", path=f"{flask.request.root_path}/",
             secure=flask.request.is_secure,
         )  # fmt: skip
-        return found
+        return reply
 
     def _known(self) -> bool:
         kind, _, token = flask.request.headers.get("Authorization", "").partition(" ")

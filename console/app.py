@@ -81,22 +81,22 @@ def _stream(parts: Parts) -> flask.Response:
     except stream.TooMany as error:
         message = f"{stream.STREAMS} browsers look already; close one, or start another console"
         raise exceptions.ServiceUnavailable(message) from error
-    found = flask.Response(opened, mimetype="text/event-stream")
-    found.headers["X-Accel-Buffering"] = "no"  # nginx would hold events back
-    found.call_on_close(opened.close)
-    return found
+    reply = flask.Response(opened, mimetype="text/event-stream")
+    reply.headers["X-Accel-Buffering"] = "no"  # nginx would hold events back
+    reply.call_on_close(opened.close)
+    return reply
 
 
 def _decision(doors: Doors) -> flask.Response:
     """The newest decisions about a pod, with every node: of the first replica that has one."""
     pod, namespace = _name("pod"), _name("namespace")
-    found: list[Any] = []
+    newest: list[Any] = []
     for replica in doors.extenders():
         body = replica.get("/decisions", namespace=namespace, pod=pod, limit="10")
         decisions = msgspec.json.decode(body, type=dict[str, list[Any]]).get("decisions", [])
-        found += decisions
-    found.sort(key=lambda one: -one["at_seconds"])
-    return _json({"decisions": found})
+        newest += decisions
+    newest.sort(key=lambda one: -one["at_seconds"])
+    return _json({"decisions": newest})
 
 
 def _pods(ask: collections.abc.Callable[[str], collections.abc.Sequence[Any]]) -> flask.Response:
@@ -110,8 +110,8 @@ def _check(judge: collections.abc.Callable[[str, Json], Json], topics: board.Boa
 def _in_force(topics: board.Board) -> Json:
     """The policy that the descheduler goes by; {} while it is not known."""
     newest = topics.newest("policy")
-    found: Json = {} if newest is None else msgspec.json.decode(newest, type=dict[str, Any]).get("policy", {})
-    return found
+    policy: Json = {} if newest is None else msgspec.json.decode(newest, type=dict[str, Any]).get("policy", {})
+    return policy
 
 
 def _what_if(tries: playground.Playground, topics: board.Board) -> flask.Response:
@@ -142,10 +142,10 @@ def _json(document: object) -> flask.Response:
 
 
 def _unanswered(error: SourceError) -> flask.Response:
-    found = ops_server.json_response({"code": 503, "error": "Service Unavailable", "message": str(error)}, 503)
+    reply = ops_server.json_response({"code": 503, "error": "Service Unavailable", "message": str(error)}, 503)
     if error.after_seconds is not None:
-        found.headers["Retry-After"] = str(round(error.after_seconds))
-    return found
+        reply.headers["Retry-After"] = str(round(error.after_seconds))
+    return reply
 
 
 def _nothing_here(_environ: object, start_response: Any) -> collections.abc.Iterable[bytes]:

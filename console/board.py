@@ -48,8 +48,8 @@ class Board:
             self._changed.wait_for(lambda: self._closed or self._revision > revision, timeout_seconds)
             if self._closed:
                 return None
-            found = [topic for topic in self._topics.values() if topic.revision > revision]
-        return sorted(found, key=lambda topic: topic.revision)
+            topics = [topic for topic in self._topics.values() if topic.revision > revision]
+        return sorted(topics, key=lambda topic: topic.revision)
 
     def close(self) -> None:
         """End every wait, now and later."""

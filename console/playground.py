@@ -43,11 +43,11 @@ class Playground:
     def _replay(self, text: str, in_force: Json) -> None:
         assert self._doors.what_if is not None  # noqa: S101 - without it `app` has no route
         try:
-            found = self._doors.what_if(text, in_force, self._report)
+            result = self._doors.what_if(text, in_force, self._report)
         except SourceError as error:
             self._fail(str(error))
         else:
-            self._publish({"state": "done", "result": found})
+            self._publish({"state": "done", "result": result})
 
     def _report(self, share: float) -> None:
         if share >= self._share + STEP:

@@ -65,7 +65,7 @@ class Poller:
 
     def tasks(self) -> collections.abc.Sequence[Task]:
         """Everything that is asked for here."""
-        found = [
+        tasks = [
             self._task("nodes", self._nodes, NODES_SECONDS)._replace(period_seconds=self._nodes_seconds),
             self._task("decisions", self._decisions, 2.0),
             self._task("plan", lambda: self._descheduler("plan", "/plan"), 10.0),
@@ -74,10 +74,10 @@ class Poller:
             self._task("policy", lambda: self._descheduler("policy", "/configz"), 15.0),
         ]
         if self._doors.pools is not None:
-            found.insert(0, self._task("pools", self._find_pools, 60.0))
+            tasks.insert(0, self._task("pools", self._find_pools, 60.0))
         if self._doors.effectiveness is not None:
-            found.append(self._task("effectiveness", self._effectiveness, 60.0))
-        return found
+            tasks.append(self._task("effectiveness", self._effectiveness, 60.0))
+        return tasks
 
     def _task(self, name: str, ask: collections.abc.Callable[[], tuple[str, ...]], period_seconds: float) -> Task:
         def work() -> None:
@@ -112,14 +112,14 @@ class Poller:
 
     def _nodes(self) -> tuple[str, ...]:
         replica, body = first_answer(self._extenders.replicas(), "/nodes")
-        found = node_columns.decoded(body)
-        self._node_count = len(found.nodes)
-        self._publish("nodes", node_columns.columns(found, self._pools))
+        answer = node_columns.decoded(body)
+        self._node_count = len(answer.nodes)
+        self._publish("nodes", node_columns.columns(answer, self._pools))
         return (replica.name,)
 
     def _decisions(self) -> tuple[str, ...]:
         """The newest of all replicas: each knows its own."""
-        found: list[Json] = []
+        decisions: list[Json] = []
         names, failure = [], None
         for replica in self._extenders.replicas():
             try:
@@ -128,11 +128,11 @@ class Poller:
                 failure = error
                 continue
             names.append(replica.name)
-            found += (one | {"replica": replica.name} for one in _rows(document, "decisions"))
+            decisions += (one | {"replica": replica.name} for one in _rows(document, "decisions"))
         if not names and failure is not None:
             raise failure
-        found.sort(key=lambda one: -float(str(one.get("at_seconds", 0.0))))
-        self._publish("decisions", found[:DECISIONS])
+        decisions.sort(key=lambda one: -float(str(one.get("at_seconds", 0.0))))
+        self._publish("decisions", decisions[:DECISIONS])
         return tuple(names)
 
     # the descheduler

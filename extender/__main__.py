@@ -113,10 +113,10 @@ def _security(files: tls.Files | None, client_names: tuple[str, ...]) -> tls.Sec
 
 def _once(kube: door.KubeDoor, policy_file: service.PolicyFile, namespace: str, now_seconds: float) -> exit_codes.Exit:
     """Print what GET /nodes would answer; partial when some node has no usable reading."""
-    seen = cluster_view.ClusterView(policy_file.current, policy_file.content_hash, now_seconds)
-    service.read_once(kube, seen, namespace=namespace, now_seconds=now_seconds)
-    click.echo(json.dumps(explain.all_nodes(seen, now_seconds), indent=2))
-    counted = explain.states(seen, now_seconds)
+    view = cluster_view.ClusterView(policy_file.current, policy_file.content_hash, now_seconds)
+    service.read_once(kube, view, namespace=namespace, now_seconds=now_seconds)
+    click.echo(json.dumps(explain.all_nodes(view, now_seconds), indent=2))
+    counted = explain.states(view, now_seconds)
     whole = counted["usable"] > 0 and counted["usable"] == sum(counted.values())
     return exit_codes.Exit.OK if whole else exit_codes.Exit.PARTIAL
 

@@ -83,10 +83,10 @@ def _counter(
     into: prometheus_client.CollectorRegistry, name: str, text: str, label: str = "", *, values: Iterable[str] = ()
 ) -> prometheus_client.Counter:
     """A counter, by one label or by none; the values that are known are there from the start, at 0."""
-    made = prometheus_client.Counter(f"evenload_extender_{name}", text, [label] if label else [], registry=into)
+    counter = prometheus_client.Counter(f"evenload_extender_{name}", text, [label] if label else [], registry=into)
     for value in values:
-        made.labels(value)
-    return made
+        counter.labels(value)
+    return counter
 
 
 class ReplicaState(NamedTuple):

@@ -230,7 +230,7 @@ def decode_preemption(body: bytes) -> PreemptionArgs:
     """The request in an ExtenderPreemptionArgs body; ProtocolError otherwise."""
     wire = _decode(_PREEMPTION_ARGS, body)
     pod = _pod(wire.pod_upper, wire.pod_lower)
-    return PreemptionArgs(pod, {node: _victims(found) for node, found in _few(wire.victims).items()})
+    return PreemptionArgs(pod, {node: _victims(victims) for node, victims in _few(wire.victims).items()})
 
 
 def encode_filter(
@@ -258,8 +258,8 @@ def encode_preemption(victims: collections.abc.Mapping[str, Victims]) -> bytes:
     return _ENCODER.encode(
         _PreemptionReply(
             {
-                node: _VictimsReply([_MetaPodReply(uid) for uid in found.uids], found.violations)
-                for node, found in victims.items()
+                node: _VictimsReply([_MetaPodReply(uid) for uid in one.uids], one.violations)
+                for node, one in victims.items()
             }
         )
     )

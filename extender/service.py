@@ -86,7 +86,7 @@ class Service:
         self._registry.register(client_metrics.DoorCollector(self._left_out, self.watches))
         self._settled = False
         self._clocks_apart_seconds = ticking.now() - ticking.monotonic()
-        self._quick: fast_path.FastPath | None = None
+        self._fast_path: fast_path.FastPath | None = None
         self._beat = health.Heartbeat()
         self._polling = loop.Loop(
             "policy",
@@ -110,9 +110,9 @@ class Service:
         )
         parts = app.Parts(self.view, self._clock, self._metrics, decision_log.DecisionLog(), self._shadow)
         application = app.create_app(parts, plain_routes)
-        self._quick = fast_path.FastPath(parts, application.wsgi_app)
+        self._fast_path = fast_path.FastPath(parts, application.wsgi_app)
         application.wsgi_app = deadline.DeadlineApplication(  # type: ignore[method-assign]
-            self._quick, app.TIMED, limit_seconds=self._deadline_seconds, ticking=self._clock
+            self._fast_path, app.TIMED, limit_seconds=self._deadline_seconds, ticking=self._clock
         )
         return application
 
@@ -122,19 +122,21 @@ class Service:
         for watch in (self.nodes, self.pods, self._heartbeats, self._usage):
             watch.start(stop)
         loop.start_thread("policy", self._polling.run, stop)
-        loop.start_thread("board", self.look_ahead, stop)
+        loop.start_thread("score-table", self.look_ahead, stop)
 
     def dropped(self, reason: str) -> None:
         """Count a connection that was ended before its answer."""
         self._metrics.dropped.labels(reason).inc()
 
     def look_ahead(self, stop: threading.Event) -> None:
-        """Make the board of each second when it begins: everything that ages or ends with the second before does so
-        then, and nobody who asks first has to wait for it. Who asks in that very moment makes it himself, or waits.
+        """Make the score table of each second when it begins, so that no request waits for it; one in that very moment
+        makes it, or waits.
         """
         while not self._clock.wait(stop, 1.0 - self._clock.now() % 1.0):
-            if self._quick is not None and self._listed:
-                loop.attempt("board ahead", self._quick.ahead, lambda _error: self._metrics.loop_failures.inc())
+            if self._fast_path is not None and self._listed:
+                loop.attempt(
+                    "score table ahead", self._fast_path.ahead, lambda _error: self._metrics.loop_failures.inc()
+                )
 
     def catch_up(self, *, pods: bool = True, others: bool = True) -> None:
         """One turn of every watch on the caller's thread instead of `start`, for a door whose watches end; without

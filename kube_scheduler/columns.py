@@ -43,8 +43,8 @@ class Topology(NamedTuple):
         """Amounts of rows added up by domain, of the rows of `where` only; the last number, which -1 reads, is 0."""
         codes = self.codes
         if where is not None or not self.whole:
-            kept = self.labelled if where is None else self.labelled & where
-            codes, per_row = codes[kept], per_row[kept]
+            mask = self.labelled if where is None else self.labelled & where
+            codes, per_row = codes[mask], per_row[mask]
         return np.bincount(codes, weights=per_row, minlength=len(self.numbers) + 1).astype(np.int64)
 
     def domains(self, codes: Ints) -> int:
@@ -61,9 +61,10 @@ class TaintedNodes(NamedTuple):
 
 
 class Columns:
-    """Nodes by row. `given` and `requested` have a line for each resource of BASE, in millicores, bytes and pods; of
-    the SCORED among them `scored` is what LeastAllocated counts, `divisors` what is given, at least 1; `kinds` is how
-    many of them a node has, at least 1, `whole` whether it has all, and `all_whole` whether every node has.
+    """Nodes by row. `base_allocatable` and `requested` have a line for each resource of BASE, in millicores, bytes and
+    pods; of the SCORED among them `scored` is what LeastAllocated counts, `divisors` the allocatable, at least 1;
+    `kinds` is how many of them a node has, at least 1, `whole` whether it has all, and `all_whole` whether every node
+    has.
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
@@ -72,15 +73,15 @@ class Columns:
         self.rows = {name: row for row, name in enumerate(self.names)}
         self.all_rows = np.arange(len(nodes))
         self._closed = np.array([row for row, node in enumerate(nodes) if node.taints or node.unschedulable], np.int64)
-        self.given, self.requested = np.zeros((2, len(BASE), len(nodes)), np.int64)
+        self.base_allocatable, self.requested = np.zeros((2, len(BASE), len(nodes)), np.int64)
         self.scored = np.zeros((len(SCORED), len(nodes)), np.int64)
-        self._given = dict(zip(BASE, self.given, strict=True))
+        self._allocatable = dict(zip(BASE, self.base_allocatable, strict=True))
         self._requested = dict(zip(BASE, self.requested, strict=True))
         for row, node in enumerate(nodes):
             for resource, amount in pod_requests.of_node(node).items():
-                self._array(self._given, resource)[row] = amount
-        offered = self.given[: len(SCORED)] > 0
-        self.divisors = np.maximum(self.given[: len(SCORED)], 1)
+                self._array(self._allocatable, resource)[row] = amount
+        offered = self.base_allocatable[: len(SCORED)] > 0
+        self.divisors = np.maximum(self.base_allocatable[: len(SCORED)], 1)
         self.whole, self.kinds = offered.all(axis=0), np.maximum(offered.sum(axis=0), 1)
         self.all_whole = bool(self.whole.all())
         self.ports: dict[int, collections.Counter[Port]] = {}
@@ -95,7 +96,7 @@ class Columns:
 
     def allocatable(self, resource: str) -> Ints:
         """Returns the allocatable amount of a resource, by row."""
-        return self._array(self._given, resource)
+        return self._array(self._allocatable, resource)
 
     def room_on(self, resource: str, row: int) -> int:
         """Returns the free amount of a resource on one row."""
@@ -114,16 +115,16 @@ class Columns:
 
     def topology(self, key: str) -> Topology:
         """The domains of a topology key."""
-        found = self._topologies.get(key)
-        if found is None:
+        topology = self._topologies.get(key)
+        if topology is None:
             numbers: dict[str, int] = {}
             for node in self.nodes:
                 if key in node.labels:
                     numbers.setdefault(node.labels[key], len(numbers))
             codes = self._each(lambda node: numbers[node.labels[key]] if key in node.labels else -1)
             labelled = codes >= 0
-            found = self._topologies[key] = Topology(codes, numbers, labelled, bool(labelled.all()))
-        return found
+            topology = self._topologies[key] = Topology(codes, numbers, labelled, bool(labelled.all()))
+        return topology
 
     def named(self, rows: Ints) -> tuple[str, ...]:
         """The names of rows, in their order."""
@@ -147,8 +148,8 @@ class Columns:
     def barred(self, pod: Pod) -> TaintedNodes:
         """NodeUnschedulable, TaintToleration, NodeAffinity with the node selector: rows the pod may not use at all."""
         key = pod.tolerations, frozenset(pod.node_selector.items()), _required(pod)
-        found = self._barred.get(key)
-        if found is None:
+        barred = self._barred.get(key)
+        if barred is None:
             open_to_it = _tolerated(CORDON, pod.tolerations)
             cordoned = self._rows_where(lambda node: node.unschedulable and not open_to_it, self._closed)
             tainted = self._rows_where(
@@ -156,10 +157,10 @@ class Columns:
             )
             if len(self._barred) >= REMEMBERED:
                 self._barred.clear()
-            found = self._barred[key] = TaintedNodes(
+            barred = self._barred[key] = TaintedNodes(
                 *(one if one.any() else None for one in (cordoned, tainted, ~self._selected(pod)))
             )
-        return found
+        return barred
 
     def none(self) -> Bools:
         """No row."""
@@ -180,61 +181,61 @@ class Columns:
 
     def preferred(self, terms: tuple[PreferredNode, ...]) -> Ints:
         """The weights of the terms that each row's node meets, added up."""
-        found = self._preferred.get(terms)
-        if found is None:
-            found = np.zeros(len(self.names), np.int64)
+        weights = self._preferred.get(terms)
+        if weights is None:
+            weights = np.zeros(len(self.names), np.int64)
             for one in terms:
-                found += one.weight * self._meeting(one.preference)
-            self._preferred[terms] = found
-        return found
+                weights += one.weight * self._meeting(one.preference)
+            self._preferred[terms] = weights
+        return weights
 
     def _selected(self, pod: Pod) -> Bools:
         """Rows that the pod's node selector and required node affinity accept."""
-        found = ~self.none()
+        rows = ~self.none()
         for key, value in pod.node_selector.items():
             topology = self.topology(key)
-            found &= topology.codes == topology.numbers.get(value, NOWHERE)
+            rows &= topology.codes == topology.numbers.get(value, NOWHERE)
         required = _required(pod)
         if required is None:
-            return found
+            return rows
         accepted = self.none()
         for term in required.terms:
             accepted |= self._meeting(term)
-        return found & accepted
+        return rows & accepted
 
     def _meeting(self, term: NodeSelectorTerm) -> Bools:
         """Rows that meet a term; an empty one is met by none."""
-        found = ~self.none() if term.match_expressions or term.match_fields else self.none()
+        rows = ~self.none() if term.match_expressions or term.match_fields else self.none()
         for requirement in term.match_expressions:
             topology = self.topology(requirement.key)
             values = [requirement.matches({requirement.key: value}) for value in topology.numbers]
-            found &= np.array([*values, requirement.matches({})], np.bool_)[topology.codes]
+            rows &= np.array([*values, requirement.matches({})], np.bool_)[topology.codes]
         for requirement in term.match_fields:
-            found &= self._with_field(requirement)
-        return found
+            rows &= self._with_field(requirement)
+        return rows
 
     def _with_field(self, requirement: Requirement) -> Bools:
         """Rows whose name meets the requirement: metadata.name is a node's only field."""
         if (requirement.key, requirement.operator) != ("metadata.name", "In"):
             return self._rows_where(lambda node: requirement.matches({"metadata.name": node.name}), self.all_rows)
-        found = self.none()
-        found[[self.rows[name] for name in requirement.values if name in self.rows]] = True
-        return found
+        rows = self.none()
+        rows[[self.rows[name] for name in requirement.values if name in self.rows]] = True
+        return rows
 
     def _each(self, value: Callable[[Node], int]) -> Ints:
         return np.array([value(node) for node in self.nodes], np.int64)
 
     def _rows_where(self, holds: Callable[[Node], bool], rows: Ints) -> Bools:
         """Of some rows those for whose node it holds."""
-        found = self.none()
-        found[[row for row in rows.tolist() if holds(self.nodes[row])]] = True
-        return found
+        mask = self.none()
+        mask[[row for row in rows.tolist() if holds(self.nodes[row])]] = True
+        return mask
 
     def _array(self, table: dict[str, Ints], resource: str) -> Ints:
-        found = table.get(resource)
-        if found is None:
-            found = table[resource] = np.zeros(len(self.names), np.int64)
-        return found
+        amounts = table.get(resource)
+        if amounts is None:
+            amounts = table[resource] = np.zeros(len(self.names), np.int64)
+        return amounts
 
 
 def _required(pod: Pod) -> NodeSelector | None:

@@ -96,23 +96,23 @@ def _normalised(raw: Ints) -> Ints:
 
 def _weighed(columns: Columns, term: Term, there: Ints) -> Ints:
     topology = columns.topology(term.term.topology_key)
-    found: Ints = topology.sums(there)[topology.codes] * (term.sign * term.weight)
-    return found
+    weights: Ints = topology.sums(there)[topology.codes] * (term.sign * term.weight)
+    return weights
 
 
 def _near(columns: Columns, term: Term, there: Ints) -> Bools:
     """Rows in whose domain of the term any of the pods stands."""
     topology = columns.topology(term.term.topology_key)
-    found: Bools = (topology.sums(there) > 0)[topology.codes]
-    return found
+    near: Bools = (topology.sums(there) > 0)[topology.codes]
+    return near
 
 
 def _places(cluster: ClusterState, pod: Pod, terms: list[Term]) -> Ints:
     """Pods that meet all these terms of the pod, by row."""
-    found = np.zeros(len(cluster.columns.names), np.int64)
+    places = np.zeros(len(cluster.columns.names), np.int64)
     for group in _meant(cluster, pod, terms):
-        cluster.columns.placed(group.places, found)
-    return found
+        cluster.columns.placed(group.places, places)
+    return places
 
 
 def _meant(cluster: ClusterState, pod: Pod, terms: list[Term]) -> list[PodGroup]:

@@ -57,7 +57,7 @@ class NodeRoom:
 
 def _lacking(columns: Columns, demand: Demand) -> Iterator[Refusal]:
     """NodeResourcesFit; final where an empty node is too small."""
-    short = columns.given - columns.requested < demand.base
+    short = columns.base_allocatable - columns.requested < demand.base
     if demand.is_base and not np.count_nonzero(short):
         return
     looked_at = dict(zip(BASE, short, strict=True))

@@ -103,15 +103,15 @@ class Terms:
         if pod.affinity is None or not pod.affinity.pods_matter:
             return
         key = pod.namespace, msgspec.msgpack.encode(pod.affinity)
-        held = self._holders.get(key) or of_pod(pod)
-        if not held:
+        terms = self._holders.get(key) or of_pod(pod)
+        if not terms:
             return
         if key not in self._holders:
-            self._holders[key] = held
-            for term in held:
+            self._holders[key] = terms
+            for term in terms:
                 self._about.setdefault(_subject(term), {})[id(term)] = term
-        count(held[0].places, node, number)
-        if not held[0].places:
+        count(terms[0].places, node, number)
+        if not terms[0].places:
             self._forget(key)
 
     def about(self, pod: Pod, namespaces: Namespaces) -> list[Term]:
@@ -119,8 +119,8 @@ class Terms:
         if not self._about:
             return []
         subjects = (None, *pod.labels.items())
-        found = (term for subject in subjects for term in self._about.get(subject, {}).values())
-        return [term for term in found if means(term.term, term.namespace, pod, namespaces)]
+        terms = (term for subject in subjects for term in self._about.get(subject, {}).values())
+        return [term for term in terms if means(term.term, term.namespace, pod, namespaces)]
 
     def _forget(self, key: tuple[str, bytes]) -> None:
         for term in self._holders.pop(key):

@@ -62,13 +62,13 @@ def _of_asking(text: bytes) -> Demand:
     containers, init_containers, level, overhead = _decoder.decode(text)
     spec = PodSpec(containers=containers, init_containers=init_containers, level=level, overhead=overhead)
     pod = Pod(spec=spec)
-    asked = pod.requests
-    scored = asked if _names_everything(spec) else _with_defaults(spec)
-    amounts = _whole(asked)
+    requests = pod.requests
+    scored = requests if _names_everything(spec) else _with_defaults(spec)
+    amounts = _whole(requests)
     named = dict(amounts)
     base = np.array([[named.get(CPU, 0)], [named.get(MEMORY, 0)], [1]], np.int64)
-    counted = np.array([[math.ceil(scored.cpu_millicores)], [math.ceil(scored.memory_bytes)]], np.int64)
-    return Demand(amounts, base, counted, named.keys() <= UNNAMED.keys(), pod.host_ports)
+    base_scored = np.array([[math.ceil(scored.cpu_millicores)], [math.ceil(scored.memory_bytes)]], np.int64)
+    return Demand(amounts, base, base_scored, named.keys() <= UNNAMED.keys(), pod.host_ports)
 
 
 def _whole(amounts: Resources) -> tuple[tuple[str, int], ...]:
@@ -79,8 +79,8 @@ def _whole(amounts: Resources) -> tuple[tuple[str, int], ...]:
 def _names_everything(spec: PodSpec) -> bool:
     return all(
         CPU in one.resources.requests and MEMORY in one.resources.requests
-        for several in (spec.containers, spec.init_containers)
-        for one in several
+        for containers in (spec.containers, spec.init_containers)
+        for one in containers
     )
 
 

@@ -73,8 +73,8 @@ def _skewed(cluster: ClusterState, pod: Pod, rule: Rule, topology: Topology, *, 
     domains = np.unique(topology.codes[counted])
     least = int(matching[domains].min()) if len(domains) >= (rule.rule.min_domains or 1) else 0
     skew = matching[topology.codes] + int(rule.itself(pod)) - least
-    found: Bools = skew > rule.rule.max_skew
-    return found
+    over: Bools = skew > rule.rule.max_skew
+    return over
 
 
 def scores(cluster: ClusterState, pod: Pod, rows: Ints, owner: LabelSelector | None) -> Ints | None:
@@ -92,7 +92,7 @@ def scores(cluster: ClusterState, pod: Pod, rows: Ints, owner: LabelSelector | N
         return None
     labelled = _labelled(cluster.columns, rules)
     eligible = labelled[rows]
-    found = np.zeros(len(rows), np.int64)
+    spread = np.zeros(len(rows), np.int64)
     if eligible.any():
         scored = rows[eligible]
         raw = sum(
@@ -106,8 +106,8 @@ def scores(cluster: ClusterState, pod: Pod, rows: Ints, owner: LabelSelector | N
             )
             for rule in rules
         )
-        found[eligible] = _normalised(_rounded(np.asarray(raw)))
-    return found
+        spread[eligible] = _normalised(_rounded(np.asarray(raw)))
+    return spread
 
 
 def _by_default(cluster: ClusterState, pod: Pod, rows: Ints, owner: LabelSelector) -> Ints:
@@ -125,12 +125,12 @@ def _raw(
     if not topology.numbers:
         return np.zeros(len(scored))
     if rule.topology_key == HOSTNAME:
-        domains, found = len(scored), columns.at(matching, scored)
+        domains, pods = len(scored), columns.at(matching, scored)
     else:
         codes = columns.at(topology.codes, scored)
         domains = topology.domains(codes)
-        found = topology.sums(matching, _counted(columns, pod, rule, eligible))[codes]
-    weighted: Floats = found * np.float64(math.log(domains + 2)) + (rule.max_skew - 1)
+        pods = topology.sums(matching, _counted(columns, pod, rule, eligible))[codes]
+    weighted: Floats = pods * np.float64(math.log(domains + 2)) + (rule.max_skew - 1)
     return weighted if topology.whole else np.where(topology.labelled[scored], weighted, 0.0)
 
 
@@ -147,11 +147,11 @@ def _rounded(amounts: Floats) -> Ints:
 
 def _matching(cluster: ClusterState, pod: Pod, selector: LabelSelector | None) -> Ints:
     """Pods of its namespace that are selected, by row; an empty selector counts none."""
-    found = np.zeros(len(cluster.columns.names), np.int64)
+    counts = np.zeros(len(cluster.columns.names), np.int64)
     if selector is not None and (selector.match_labels or selector.match_expressions):
         for group in cluster.groups.meant(pod.namespace, (selector,)):
-            cluster.columns.placed(group.staying, found)
-    return found
+            cluster.columns.placed(group.staying, counts)
+    return counts
 
 
 def _counted(columns: Columns, pod: Pod, rule: TopologySpread, eligible: Bools | None) -> Bools | None:
@@ -168,10 +168,10 @@ def _counted(columns: Columns, pod: Pod, rule: TopologySpread, eligible: Bools |
 
 def _labelled(columns: Columns, rules: list[Rule]) -> Bools:
     """Rows that have the labels of all rules."""
-    found = np.ones(len(columns.names), np.bool_)
+    labelled = np.ones(len(columns.names), np.bool_)
     for rule in rules:
-        found &= columns.topology(rule.rule.topology_key).labelled
-    return found
+        labelled &= columns.topology(rule.rule.topology_key).labelled
+    return labelled
 
 
 def _own(rule: TopologySpread, pod: Pod) -> Rule:
@@ -183,5 +183,5 @@ def _joined(selector: LabelSelector, labels: Mapping[str, str]) -> LabelSelector
     """The selector, and the labels as well (what the selector already says of them stays a condition)."""
     if not labels:
         return selector
-    said = tuple(selectors.Requirement(key, "In", (value,)) for key, value in selector.match_labels.items())
-    return LabelSelector(dict(labels), (*said, *selector.match_expressions))
+    own = tuple(selectors.Requirement(key, "In", (value,)) for key, value in selector.match_labels.items())
+    return LabelSelector(dict(labels), (*own, *selector.match_expressions))

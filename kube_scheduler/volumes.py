@@ -54,8 +54,8 @@ class Attachments:
         limits = self._limits.get(node, {})
         attached = self._attached[node] if limits else set()
         added = {source for source in self._volumes(pod) if source.driver in limits} - attached
-        held = collections.Counter(source.driver for source in attached | added)
-        return all(held[source.driver] <= limits[source.driver] for source in added)
+        counts = collections.Counter(source.driver for source in attached | added)
+        return all(counts[source.driver] <= limits[source.driver] for source in added)
 
     def _volumes(self, pod: Pod) -> Iterator[CsiSource]:
         for volume in pod.volumes:
@@ -66,5 +66,5 @@ class Attachments:
 
 def _within(volume: PersistentVolume, node: Node, keys: tuple[str, ...]) -> bool:
     wanted = next((volume.labels[key] for key in keys if key in volume.labels), None)
-    found = next((node.labels[key] for key in keys if key in node.labels), None)
-    return wanted is None or found in wanted.split("__")
+    value = next((node.labels[key] for key in keys if key in node.labels), None)
+    return wanted is None or value in wanted.split("__")

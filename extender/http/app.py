@@ -1,4 +1,4 @@
-"""The extender's HTTP side: a Flask application over a `view.View`; it opens no socket and starts no thread.
+"""The extender's HTTP side: a Flask application over a `ClusterView`; it opens no socket and starts no thread.
 
 `http.gunicorn_server` runs it under gunicorn, tests call it directly. The three verbs share one path: read the body,
 decode it, ask `verbs`, count and remember. Replies are whole, with their Content-Length: Go's JSON decoder leaves the
@@ -166,20 +166,20 @@ def _explained(parts: Parts, body: bytes) -> Shown:
 
 
 def _decisions(parts: Parts, share: Share) -> flask.Response:
-    asked = flask.request.args
-    limit = asked.get("limit", str(DECISIONS_SHOWN))
+    query = flask.request.args
+    limit = query.get("limit", str(DECISIONS_SHOWN))
     if not (limit.isascii() and limit.isdigit() and len(limit) < 7):
         raise exceptions.BadRequest(f"limit={limit!r}: expected a whole number")
-    namespace, pod = asked.get("namespace", ""), asked.get("pod", "")
+    namespace, pod = query.get("namespace", ""), query.get("pod", "")
     return _json(share.answer(functools.partial(_decided, parts, namespace, pod, int(limit))))
 
 
 def _decided(parts: Parts, namespace: str, pod: str, limit: int) -> Shown:
-    found = parts.decisions.find(namespace, pod, limit, now_seconds=parts.clock.now())
-    shown = explain.decided(found, with_nodes=bool(pod))
-    largest = max((one.candidates for one in found), default=0) if pod else 0
-    rows = len(shown) + len(TIMED) * largest  # the newest of each verb has its nodes
-    return protocol.encode_by_parts({"decisions": shown}), rows
+    decisions = parts.decisions.find(namespace, pod, limit, now_seconds=parts.clock.now())
+    documents = explain.decided(decisions, with_nodes=bool(pod))
+    largest = max((one.candidates for one in decisions), default=0) if pod else 0
+    rows = len(documents) + len(TIMED) * largest  # the newest of each verb has its nodes
+    return protocol.encode_by_parts({"decisions": documents}), rows
 
 
 def _nodes(parts: Parts, share: Share) -> flask.Response:

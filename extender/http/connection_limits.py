@@ -28,30 +28,30 @@ class Open(connection_limits.Open[connection.Connection]):
 
     def __init__(self) -> None:
         super().__init__(OPEN_LIMIT)
-        self._held: dict[connection.Connection, int] = {}
+        self._sizes: dict[connection.Connection, int] = {}
         self._held_bytes = 0
 
     def remove(self, old: connection.Connection) -> None:
         """A connection was closed."""
         super().remove(old)
-        self._held_bytes -= self._held.pop(old, 0)
+        self._held_bytes -= self._sizes.pop(old, 0)
 
     def hold(self, client: connection.Connection) -> connection.Connection | None:
         """Count the bytes that it holds now; the connection that must go, if they are too many in all."""
         held_bytes = client.held_bytes
-        self._held_bytes += held_bytes - self._held.get(client, 0)
-        self._held[client] = held_bytes
+        self._held_bytes += held_bytes - self._sizes.get(client, 0)
+        self._sizes[client] = held_bytes
         if not held_bytes:
-            del self._held[client]
+            del self._sizes[client]
         return self._largest() if self._held_bytes > HELD_LIMIT_BYTES else None
 
     def _largest(self) -> connection.Connection | None:
         """Of the address that holds most, the connection that holds most and that no thread has."""
         of_address: collections.Counter[str] = collections.Counter()
-        for one, held_bytes in self._held.items():
+        for one, held_bytes in self._sizes.items():
             of_address[one.address] += held_bytes
-        free = (one for one in self._held if not one.answering)
-        return max(free, key=lambda one: (of_address[one.address], self._held[one]), default=None)
+        free = (one for one in self._sizes if not one.answering)
+        return max(free, key=lambda one: (of_address[one.address], self._sizes[one]), default=None)
 
 
 class Turns:
@@ -76,7 +76,7 @@ class Turns:
         """The next for a thread; None while there is none of either."""
         if not self._free or not self._waiting:
             return None
-        ready = [found for ours in self._waiting.values() if (found := self._first(ours))]
+        ready = [one for ours in self._waiting.values() if (one := self._first(ours))]
         if not ready:
             return None
         chosen = min(ready, key=lambda one: self._in_progress[one.address])

@@ -13,7 +13,7 @@ from typing import Final
 
 from runtime import loop
 
-LIMIT: Final = 16  # each holds a board of its moment, half a MiB at 5,000 nodes
+LIMIT: Final = 16  # each holds a score table of its moment, half a MiB at 5,000 nodes
 
 Work = collections.abc.Callable[[], None]
 
@@ -62,4 +62,4 @@ def keeping() -> collections.abc.Iterator[None]:
 
 
 def _attempt(work: Work) -> None:
-    loop.attempt("what follows an answer", work)
+    loop.attempt("note an answer", work)

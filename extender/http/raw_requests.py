@@ -73,15 +73,15 @@ def _reply(
     sock: socket.socket, application: wsgi.WSGIApplication, environ: wsgi.WSGIEnvironment, now_seconds: float
 ) -> None:
     """Send what the application answers, then close it: no request waits for what it does then."""
-    said: list[tuple[str, list[tuple[str, str]]]] = []
+    heads: list[tuple[str, list[tuple[str, str]]]] = []
 
     def start_response(status: str, headers: list[tuple[str, str]], _error: object = None) -> Any:
-        said.append((status, headers))
+        heads.append((status, headers))
 
     result = application(environ, start_response)
     try:
         body = b"".join(result)
-        status, headers = said[-1]
+        status, headers = heads[-1]
         sock.sendall(_head(status, headers, len(body), now_seconds) + body)
     finally:
         close: collections.abc.Callable[[], None] | None = getattr(result, "close", None)

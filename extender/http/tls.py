@@ -144,12 +144,12 @@ class Security:
             agree = self._readings.agree(found_hash) or at_start
             if found_hash == self._seen_hash or not agree:
                 return False
-            made = context(self.files)
+            fresh = context(self.files)
         except OSError as error:  # gone or unreadable for now, whatever its content
             return self._refuse(str(error), "")
         except TlsError as error:
             return self._refuse(str(error), found_hash)
-        self.context, self._seen_hash = made, found_hash
+        self.context, self._seen_hash = fresh, found_hash
         self.content_hash, self.error = found_hash, None
         log.info("certificate reloaded", path=str(self.files.certificate), hash=found_hash)
         return True
@@ -191,22 +191,22 @@ def context(files: Files) -> ssl.SSLContext:
     A new one for each change: a live context could take another certificate, but not forget a CA, and tickets of the
     old one must not resume under the new.
     """
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
-    made.sslsocket_class = Socket
+    fresh = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    fresh.minimum_version = ssl.TLSVersion.TLSv1_2
+    fresh.sslsocket_class = Socket
     try:
-        made.load_cert_chain(files.certificate, files.key, password=_no_password)
+        fresh.load_cert_chain(files.certificate, files.key, password=_no_password)
     except ssl.SSLError as error:
         what = f"{files.certificate} and {files.key}: expected a PEM certificate and its unencrypted key"
         raise TlsError(f"{what}: {error.reason or error}") from error
     if files.client_ca is not None:
         try:
-            made.load_verify_locations(files.client_ca)
+            fresh.load_verify_locations(files.client_ca)
         except ssl.SSLError as error:
             raise TlsError(f"{files.client_ca}: expected PEM certificates of a CA: {error.reason or error}") from error
-        made.verify_mode = ssl.CERT_OPTIONAL
-        made.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN  # an intermediate CA may stand alone, as in Go
-    return made
+        fresh.verify_mode = ssl.CERT_OPTIONAL
+        fresh.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN  # an intermediate CA may stand alone, as in Go
+    return fresh
 
 
 def _no_password() -> str:
@@ -243,8 +243,8 @@ def guarded(application: wsgi.WSGIApplication, client_names: frozenset[str]) -> 
 
 def _client_name(environ: wsgi.WSGIEnvironment) -> str | None:
     if CLIENT_NAME in environ:
-        found: str | None = environ[CLIENT_NAME]
-        return found
+        name: str | None = environ[CLIENT_NAME]
+        return name
     return getattr(environ.get("gunicorn.socket"), "client_name", None)
 
 

@@ -64,8 +64,8 @@ class Candidates(NamedTuple):
         """
         expected, counts = self.expected.copy(), self.counts.copy()
         expected[changed.rows], counts[changed.rows] = changed.expected, changed.counts
-        kept = self.names, self.loads, self.rows, self.fresh, self.values
-        return Candidates(self.in_force, changed.now_seconds, *kept, expected, counts, changed.stale_watches)
+        read = self.names, self.loads, self.rows, self.fresh, self.values
+        return Candidates(self.in_force, changed.now_seconds, *read, expected, counts, changed.stale_watches)
 
     @property
     def limits(self) -> node_cache.Floats | None:
@@ -183,8 +183,8 @@ class CandidateRows(NamedTuple):
         every, rows = self.every, self.rows
         names = tuple(map(every.loads.names.__getitem__, rows.tolist()))
         arrays = every.fresh[rows], every.values[rows], every.expected[rows], every.counts[rows]
-        seen = Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *arrays, every.stale_watches)
-        return seen if self.own is None else seen.repaired(self.own)
+        table = Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *arrays, every.stale_watches)
+        return table if self.own is None else table.repaired(self.own)
 
 
 AnyCandidates = Candidates | CandidateRows

@@ -81,8 +81,8 @@ class ClusterView:
         """A change from the Pod watch."""
         at_seconds = moment(now_seconds)
         with self._lock:
-            told, winner = self._tables(), self._unbound.changed(old, new, at_seconds)
-        for table in told:
+            tables, winner = self._tables(), self._unbound.changed(old, new, at_seconds)
+        for table in tables:
             table.pod_changed(old, new, at_seconds)
         if new is not None and winner is not None:
             self.assume(new, winner.node, winner.at_seconds)
@@ -118,8 +118,8 @@ class ClusterView:
         """The means of owners, as they were read."""
         published, self.usage_problem = read
         with self._lock:  # a table that is made aside from now on begins with it
-            self._usage, told = published, self._tables()
-        for table in told:
+            self._usage, tables = published, self._tables()
+        for table in tables:
             table.use_published(published, moment(now_seconds))
 
     def mean(self, pod: objects.Pod, now_seconds: float) -> owner_usage.Mean | None:

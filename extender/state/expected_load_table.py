@@ -168,9 +168,9 @@ class ExpectedLoadTable:
             number = np.count_nonzero(self._touched)
             if not number or (rows is not None and number < PUT_OFF and not self._touched[rows].any()):
                 return _NO_ROWS
-        (found,) = (self._touched | self._aging if aging else self._touched).nonzero()
-        self._touched[found] = False
-        return found
+        (changes,) = (self._touched | self._aging if aging else self._touched).nonzero()
+        self._touched[changes] = False
+        return changes
 
     def _line(self, group: Group, here: collections.abc.Iterable[Placement], now_seconds: float) -> tuple[float, float]:
         """A + B / W and A / W of the module's formula, in the resource's unit and that per second."""

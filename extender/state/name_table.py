@@ -96,8 +96,8 @@ def written(names: collections.abc.Iterable[bytes]) -> bytes:
 
 def of(names: collections.abc.Sequence[bytes]) -> NameTable:
     """The directory of these names by row; b"" is no node. Names are as they stand in JSON between the quotes."""
-    held = np.empty(len(names), dtype=np.object_)
-    held[:] = [name or _NO_NAME for name in names]
+    texts = np.empty(len(names), dtype=np.object_)
+    texts[:] = [name or _NO_NAME for name in names]
     lengths = np.array([len(name) for name in names], dtype=np.intp)
     starts = np.cumsum(lengths + 3) - lengths - 1  # in the list of all: [" before the first, "," between two
     padded, rows = written(names) + bytes(_WINDOW), np.flatnonzero(lengths)
@@ -106,7 +106,7 @@ def of(names: collections.abc.Sequence[bytes]) -> NameTable:
     table = np.zeros(2**_TABLE_BITS, dtype=np.intp)
     table[keys[rows] >> _SHIFT] = rows
     others = rows[table[keys[rows] >> _SHIFT] != rows]
-    return NameTable(held, windows, keys, table, dict(zip(keys[others].tolist(), others.tolist(), strict=True)))
+    return NameTable(texts, windows, keys, table, dict(zip(keys[others].tolist(), others.tolist(), strict=True)))
 
 
 def _windows(text: bytes, starts: Rows, lengths: Rows) -> Windows:

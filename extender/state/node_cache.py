@@ -70,8 +70,8 @@ class NodeLoads:
 
     def rows(self, names: collections.abc.Sequence[str]) -> Rows:
         """The row of each name, in the order given."""
-        found = map(self.index.get, names, itertools.repeat(UNKNOWN))
-        return np.fromiter(found, dtype=np.intp, count=len(names))
+        places = map(self.index.get, names, itertools.repeat(UNKNOWN))
+        return np.fromiter(places, dtype=np.intp, count=len(names))
 
 
 class Layout(NamedTuple):
@@ -148,9 +148,9 @@ class NodeTable:
             facts, rows, size = dict(self._facts), dict(self._index), len(self._values)
         values, own_limits = np.full((2, size, len(columns)), math.nan)
         places = np.full(size, node_pools.NO_POOL)
-        written, said = [rows[name] for name in facts], list(facts.values())
-        _write(written, said, columns, values=values, own_limits=own_limits)
-        places[written] = _places(said, pools)
+        written, contents = [rows[name] for name in facts], list(facts.values())
+        _write(written, contents, columns, values=values, own_limits=own_limits)
+        places[written] = _places(contents, pools)
         return Layout(columns, pools, values, own_limits, places, facts)
 
     def use(self, layout: Layout) -> None:

@@ -48,6 +48,6 @@ def of(names: tuple[str, ...], before: NodeLabels | None) -> NodeLabels:
 
 
 def _column(texts: list[bytes]) -> Bytes:
-    held = np.empty(len(texts), dtype=np.object_)
-    held[:] = texts
-    return held
+    column = np.empty(len(texts), dtype=np.object_)
+    column[:] = texts
+    return column

@@ -146,10 +146,10 @@ class CandidateScores(NamedTuple):
 
     def as_candidates(self) -> CandidateRows:
         """Returns the candidates as they stood."""
-        seen = CandidateRows(self.table.standing, self.rows)
+        candidates = CandidateRows(self.table.standing, self.rows)
         if self.own is None:
-            return seen
-        return seen._replace(own=self.own.without._replace(rows=np.array([self.own.place], dtype=np.intp)))
+            return candidates
+        return candidates._replace(own=self.own.without._replace(rows=np.array([self.own.place], dtype=np.intp)))
 
     def _column(self, column: node_cache.Floats, name: str) -> node_cache.Floats:
         picked = column[self.rows]
@@ -260,15 +260,15 @@ class ScoreCache:
     def _advance(self, now_seconds: float, rows: node_cache.Rows | None) -> Candidates:
         """Brings the standing view to this moment and marks in every table what changed."""
         before, self._standing = self._standing, None  # a failure half-way has cleared the dirty flags: all rows again
-        found = self._view.standing(before, now_seconds, rows)
-        if found is not before:
-            partly = before is not None and len(found.rows) < len(found.loads.names)
+        standing = self._view.standing(before, now_seconds, rows)
+        if standing is not before:
+            partly = before is not None and len(standing.rows) < len(standing.loads.names)
             for stored in self._tables.values():
-                stored.mark(found if partly else None)
+                stored.mark(standing if partly else None)
             if before is not None and partly:
-                found = before.repaired(found)
-        self._standing = found
-        return found
+                standing = before.repaired(standing)
+        self._standing = standing
+        return standing
 
     def _table(self, standing: Candidates, in_force: CompiledPolicy) -> ScoreTable:
         """The table of a class, repaired where rows changed since it was made."""
@@ -296,14 +296,14 @@ def _changed_rows(every: Candidates, changes: list[Candidates]) -> Candidates:
 
 def _build(standing: Candidates, before: ScoreTable | None, labels: NodeLabels) -> ScoreTable:
     """A table of all rows; texts of nodes that are as before are taken over."""
-    kept = before if before is not None and before.labels is labels else None
+    same = before if before is not None and before.labels is labels else None
     size, lacking = len(labels.names), _bits(list(standing.lacking().values()))
     blank = ScoreTable(
         standing,
         labels,
         allowed=np.ones(size, dtype=np.bool_),
-        reasons=np.full(size, "", dtype=np.object_) if kept is None else kept.reasons.copy(),
-        refusals=np.full(size, b"", dtype=np.object_) if kept is None else kept.refusals.copy(),
+        reasons=np.full(size, "", dtype=np.object_) if same is None else same.reasons.copy(),
+        refusals=np.full(size, b"", dtype=np.object_) if same is None else same.refusals.copy(),
         lacking=lacking,
         sound=not lacking[labels.named].any(),
         whole=scoring.whole(standing.values, standing.in_force.weighing, standing.score_places),
@@ -322,7 +322,7 @@ def _repaired(before: ScoreTable, standing: Candidates, changed: Candidates) -> 
     texts = (before.reasons, before.refusals)
     if not verdicts.allowed.all():  # slow to copy
         texts = (before.reasons.copy(), before.refusals.copy())
-    board = ScoreTable(
+    table = ScoreTable(
         standing,
         before.labels,
         before.allowed.copy(),
@@ -335,8 +335,8 @@ def _repaired(before: ScoreTable, standing: Candidates, changed: Candidates) -> 
         before.raw.copy(),
         before.scores.copy(),
     )
-    _write(board, changed, verdicts)
-    return board
+    _write(table, changed, verdicts)
+    return table
 
 
 def _numbers(changed: Candidates) -> _Numbers:
@@ -351,22 +351,22 @@ def _numbers(changed: Candidates) -> _Numbers:
     return _Numbers(base, penalty, raw, scores)
 
 
-def _write(board: ScoreTable, changed: Candidates, verdicts: filtering.Verdicts) -> None:
+def _write(table: ScoreTable, changed: Candidates, verdicts: filtering.Verdicts) -> None:
     """Judge and score the changed rows into the columns of a table that no other thread has yet."""
     rows, numbers = changed.rows, _numbers(changed)
-    board.allowed[rows] = verdicts.allowed
+    table.allowed[rows] = verdicts.allowed
     if not verdicts.allowed.all():
-        _write_refusals(board, rows, verdicts)
-    board.base[rows], board.penalty[rows] = numbers.base, numbers.penalty
-    board.raw[rows], board.scores[rows] = numbers.raw, numbers.scores
+        _write_refusals(table, rows, verdicts)
+    table.base[rows], table.penalty[rows] = numbers.base, numbers.penalty
+    table.raw[rows], table.scores[rows] = numbers.raw, numbers.scores
 
 
-def _write_refusals(board: ScoreTable, rows: node_cache.Rows, verdicts: filtering.Verdicts) -> None:
+def _write_refusals(table: ScoreTable, rows: node_cache.Rows, verdicts: filtering.Verdicts) -> None:
     for at, reason in verdicts.refusals():
         row = rows[at]
-        if board.reasons[row] != reason:
-            board.reasons[row] = reason
-            board.refusals[row] = protocol.refusal(board.labels.quoted[row], reason)
+        if table.reasons[row] != reason:
+            table.reasons[row] = reason
+            table.refusals[row] = protocol.refusal(table.labels.quoted[row], reason)
 
 
 def _bits(masks: list[Mask]) -> npt.NDArray[np.uint8]:

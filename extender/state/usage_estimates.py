@@ -78,8 +78,8 @@ class Estimates:
 
     def mean(self, owner: str, now_seconds: float) -> owner_usage.Mean | None:
         """The mean of an owner, while the means may be used and the policy wants them."""
-        found = self.published.means.get(owner) if self.recent_pods.owner_usage else None
-        return found if found is not None and owner_usage.usable(self.published, now_seconds, self.sync) else None
+        mean = self.published.means.get(owner) if self.recent_pods.owner_usage else None
+        return mean if mean is not None and owner_usage.usable(self.published, now_seconds, self.sync) else None
 
     def of(self, key: EstimateKey, now_seconds: float) -> expected_load.Estimate:
         """The estimate of a pod."""

@@ -21,24 +21,24 @@ _REFERENCE_BYTES: Final = 24  # a text's place in a tuple, and a share of the re
 def slim(pod: objects.Pod) -> objects.Pod:
     """A pod with the identity, controlling owner, priority and CPU and memory requests of this one, and nothing else.
 
-    Without a controlling owner there is none. Requests that cannot be read are none, as in `estimates`. The same one
-    each time: filter and prioritize are remembered with it.
+    Without a controlling owner there is none. Requests that cannot be read are none, as in `state.usage_estimates`. It
+    is the same each time: filter and prioritize are remembered with it.
     """
-    kept: objects.Pod | None = vars(pod).get(_SLIM)
-    if kept is None:
-        kept = vars(pod)[_SLIM] = _made_slim(pod)
-    return kept
+    small: objects.Pod | None = vars(pod).get(_SLIM)
+    if small is None:
+        small = vars(pod)[_SLIM] = _made_slim(pod)
+    return small
 
 
 def _made_slim(pod: objects.Pod) -> objects.Pod:
     owners = () if pod.owner is None else (pod.owner,)
     metadata = objects.Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid, owner_references=owners)
     spec = msgspec.structs.replace(objects.Pod().spec, priority=pod.priority)
-    made = objects.Pod(metadata=metadata, spec=spec)
-    vars(made)["requests"] = objects.Resources(
+    small = objects.Pod(metadata=metadata, spec=spec)
+    vars(small)["requests"] = objects.Resources(
         *usage_estimates.estimate_key(pod).request
     )  # the cached property's own place
-    return made
+    return small
 
 
 def size_bytes(pod: objects.Pod) -> int:

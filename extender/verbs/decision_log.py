@@ -29,7 +29,7 @@ WHOLE_BYTES: Final = 8 * 2**20  # of these, for decisions with all their nodes: 
 BEST_KEPT: Final = 5
 REASONS_KEPT: Final = 16
 REJECTED_KEPT: Final = 16
-# Condensed for each decision that comes: with the first one of a board all of an older board's would be due at once,
+# Condensed for each decision that comes: with the first one of a table all of an older table's would be due at once,
 # six times the work, which the next request may wait for.
 CONDENSED_AT_ONCE: Final = 2
 
@@ -56,11 +56,11 @@ class Inputs:
     """The inputs of a decision: the nodes at that moment, the pod, and the reason of each rejected node.
 
     Everything is shared with the request that made it, which may only have marked rows of what stood for all nodes
-    (`view.Asked`), except the pod, which is a `decided_pod.slim` one (`of`). `omitted` nodes were left out when it was
-    condensed; `mean` is what the pod's owner was known to use.
+    (`CandidateRows`), except the pod, which is a `decided_pod.slim` one (`of`). `omitted` nodes were left out when it
+    was condensed; `mean` is what the pod's owner was known to use.
     """
 
-    seen: AnyCandidates = dataclasses.field(compare=False)  # arrays have no single truth value
+    selection: AnyCandidates = dataclasses.field(compare=False)  # arrays have no single truth value
     pod: objects.Pod
     rejected: collections.abc.Mapping[str, str]
     omitted: int = 0
@@ -80,35 +80,40 @@ class Inputs:
     @property
     def candidates(self) -> Candidates:
         """The nodes with their arrays; made now if the request only marked their rows."""
-        return self.seen if isinstance(self.seen, Candidates) else self.seen.candidates()
+        return self.selection if isinstance(self.selection, Candidates) else self.selection.candidates()
 
     @property
     def loads(self) -> node_cache.NodeLoads:
         """The readings of all nodes."""
-        return self.seen.every.loads
+        return self.selection.every.loads
 
     def condensed(self, best: collections.abc.Iterable[str]) -> "Inputs":
         """Returns the decision with the best nodes and the first REJECTED_KEPT of the rejected, in new arrays."""
-        seen, rejected = self.seen, dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
+        selection, rejected = self.selection, dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
         marked = self._marked({*best, *rejected})
-        if isinstance(seen, CandidateRows):
-            kept = _apart(seen.every, seen.rows[marked])
-            if seen.own is not None and marked[seen.own.rows].all():
-                place = np.count_nonzero(marked[: seen.own.rows[0]])
-                kept = kept.repaired(seen.own._replace(rows=np.array([place], dtype=np.intp)))
+        if isinstance(selection, CandidateRows):
+            small = _apart(selection.every, selection.rows[marked])
+            if selection.own is not None and marked[selection.own.rows].all():
+                place = np.count_nonzero(marked[: selection.own.rows[0]])
+                small = small.repaired(selection.own._replace(rows=np.array([place], dtype=np.intp)))
         else:
-            kept = _apart(seen, np.flatnonzero(marked))
-        omitted = self.omitted + len(seen.rows) - len(kept.names)
-        return Inputs(kept, self.pod, rejected, omitted, self.mean)
+            small = _apart(selection, np.flatnonzero(marked))
+        omitted = self.omitted + len(selection.rows) - len(small.names)
+        return Inputs(small, self.pod, rejected, omitted, self.mean)
 
     def size_bytes(self) -> int:
         """About how much memory it holds, without what it shares with its neighbours (`shared`)."""
-        seen = self.seen
-        own = _OBJECTS_BYTES + decided_pod.size_bytes(self.pod) + _REASON_BYTES * len(self.rejected) + seen.rows.nbytes
-        if isinstance(seen, CandidateRows):
+        selection = self.selection
+        own = (
+            _OBJECTS_BYTES
+            + decided_pod.size_bytes(self.pod)
+            + _REASON_BYTES * len(self.rejected)
+            + selection.rows.nbytes
+        )
+        if isinstance(selection, CandidateRows):
             return own
-        arrays = (seen.fresh, seen.values, seen.expected, seen.counts)
-        return own + decided_pod.texts_bytes(seen.names) + sum(array.nbytes for array in arrays)
+        arrays = (selection.fresh, selection.values, selection.expected, selection.counts)
+        return own + decided_pod.texts_bytes(selection.names) + sum(array.nbytes for array in arrays)
 
     def shared(self) -> list[tuple[object, int]]:
         """Returns the objects shared with the decisions before and after it, each with its size: the readings of all
@@ -118,19 +123,19 @@ class Inputs:
         arrays = loads.values.nbytes + loads.effective_seconds.nbytes + loads.per_allocatable.nbytes
         arrays += sum(column.nbytes for column in (loads.own_limits, loads.pools) if column is not None)
         parts: list[tuple[object, int]] = [(loads, arrays + 8 * len(loads.names))]
-        if isinstance(self.seen, CandidateRows):
-            every = self.seen.every  # of each class of pods another one, over the same arrays
+        if isinstance(self.selection, CandidateRows):
+            every = self.selection.every  # of each class of pods another one, over the same arrays
             parts.append((every.expected, every.values.nbytes + every.expected.nbytes + every.counts.nbytes))
         return parts
 
     def _marked(self, wanted: set[str]) -> npt.NDArray[np.bool_]:
         """The wanted nodes among the candidates, by their rows; by name only if one of them has no row."""
-        loads, seen = self.loads, self.seen
-        if isinstance(seen, Candidates) and not all(name in loads.index for name in wanted):
-            return np.fromiter((name in wanted for name in seen.names), np.bool_, len(seen.names))
+        loads, selection = self.loads, self.selection
+        if isinstance(selection, Candidates) and not all(name in loads.index for name in wanted):
+            return np.fromiter((name in wanted for name in selection.names), np.bool_, len(selection.names))
         marked = np.zeros(len(loads.names), dtype=np.bool_)
         marked[[loads.index[name] for name in wanted]] = True
-        return marked[seen.rows]
+        return marked[selection.rows]
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -185,7 +190,7 @@ class DecisionLog:
     def __init__(self, *, limit_bytes: int = LIMIT_BYTES, whole_bytes: int = WHOLE_BYTES) -> None:
         self._lock = threading.Lock()
         self._limit_bytes, self._whole_limit_bytes = limit_bytes, whole_bytes
-        self._kept: collections.deque[_StoredDecision] = collections.deque()
+        self._entries: collections.deque[_StoredDecision] = collections.deque()
         self._whole: collections.deque[_StoredDecision] = collections.deque()
         self._bytes = self._whole_bytes = 0
         self._last_shared: list[object] = []
@@ -199,13 +204,13 @@ class DecisionLog:
     def add(self, decision: Decision) -> None:
         """Note a decision, and make room for it."""
         with self._lock:
-            kept = _StoredDecision(decision, decision.size_bytes())
-            if decision.inputs is not None and not decision.inputs.omitted:  # `lean` condenses from the start
-                kept.shared_bytes = self._shared_bytes(decision.inputs)
-                self._whole.append(kept)
-                self._whole_bytes += kept.size_bytes
-            self._kept.append(kept)
-            self._bytes += kept.size_bytes
+            entry = _StoredDecision(decision, decision.size_bytes())
+            if decision.inputs is not None and not decision.inputs.omitted:
+                entry.shared_bytes = self._shared_bytes(decision.inputs)
+                self._whole.append(entry)
+                self._whole_bytes += entry.size_bytes
+            self._entries.append(entry)
+            self._bytes += entry.size_bytes
             for _ in range(CONDENSED_AT_ONCE):
                 if self._whole_bytes > self._whole_limit_bytes:
                     self._condense_oldest()
@@ -217,11 +222,11 @@ class DecisionLog:
         """The newest first, of one namespace and pod where they are given, at most `limit`."""
         with self._lock:
             self._forget(now_seconds)
-            newest_first = [kept.decision for kept in reversed(self._kept)]
-        found = (
+            newest_first = [entry.decision for entry in reversed(self._entries)]
+        matches = (
             decision for decision in newest_first if namespace in ("", decision.namespace) and pod in ("", decision.pod)
         )
-        return [decision for decision, _ in zip(found, range(limit), strict=False)]
+        return [decision for decision, _ in zip(matches, range(limit), strict=False)]
 
     def _shared_bytes(self, inputs: Inputs) -> int:
         """Returns the bytes that decisions share; between two changes they count with the first decision.
@@ -234,25 +239,25 @@ class DecisionLog:
         return new
 
     def _condense_oldest(self) -> None:
-        kept = self._whole.popleft()
-        self._whole_bytes -= kept.size_bytes
-        self._bytes -= kept.size_bytes
-        decision = kept.decision
+        entry = self._whole.popleft()
+        self._whole_bytes -= entry.size_bytes
+        self._bytes -= entry.size_bytes
+        decision = entry.decision
         if decision.inputs is not None:
             small = decision.inputs.condensed(ranked.node for ranked in decision.best)
-            kept.decision = msgspec.structs.replace(decision, inputs=small)
-        kept.own_bytes, kept.shared_bytes = kept.decision.size_bytes(), 0
-        self._bytes += kept.size_bytes
+            entry.decision = msgspec.structs.replace(decision, inputs=small)
+        entry.own_bytes, entry.shared_bytes = entry.decision.size_bytes(), 0
+        self._bytes += entry.size_bytes
 
     def _drop_oldest(self) -> None:
-        kept = self._kept.popleft()
-        self._bytes -= kept.size_bytes
-        if self._whole and self._whole[0] is kept:
+        entry = self._entries.popleft()
+        self._bytes -= entry.size_bytes
+        if self._whole and self._whole[0] is entry:
             self._whole.popleft()
-            self._whole_bytes -= kept.size_bytes
+            self._whole_bytes -= entry.size_bytes
 
     def _forget(self, now_seconds: float) -> None:
-        while self._kept and self._kept[0].decision.at_seconds <= now_seconds - KEPT_SECONDS:
+        while self._entries and self._entries[0].decision.at_seconds <= now_seconds - KEPT_SECONDS:
             self._drop_oldest()
         if not self._whole:
             self._last_shared = []  # or they would stay until the next decision

@@ -44,12 +44,12 @@ def decided(decisions: collections.abc.Iterable[decision_log.Decision], *, with_
     """Decisions as they were made; on request the newest of each verb carries its nodes, with their factors computed
     from what it was made from.
     """
-    shown, verbs_seen = [], set[str]()
+    documents, verbs_seen = [], set[str]()
     for decision in decisions:
         whole = with_nodes and decision.verb not in verbs_seen
         verbs_seen.add(decision.verb)
-        shown.append(_decided(decision) | (_decided_nodes(decision) if whole else {}))
-    return shown
+        documents.append(_decided(decision) | (_decided_nodes(decision) if whole else {}))
+    return documents
 
 
 def _decided(decision: decision_log.Decision) -> Json:
@@ -64,18 +64,18 @@ def _decided_nodes(decision: decision_log.Decision) -> Json:
     if inputs is None:
         return {"nodes": [], "omitted": decision.candidates}
     breakdown = inputs.candidates.score(inputs.pod, inputs.mean)
-    made = explain_rows.of(inputs.candidates, breakdown, None, inputs.rejected)
+    rows = explain_rows.of(inputs.candidates, breakdown, None, inputs.rejected)
     best = {ranked.node: ranked for ranked in decision.best}
-    for at, row in enumerate(made):
-        kept = best.get(inputs.candidates.names[at])
+    for at, row in enumerate(rows):
+        remembered = best.get(inputs.candidates.names[at])
         if decision.verb == "prioritize" and not inputs.omitted:
             row |= explain_rows.ranked(breakdown, at)
-        elif decision.verb == "prioritize" and kept is not None:
-            row |= explain_rows.remembered(inputs.candidates, breakdown, at, kept)
+        elif decision.verb == "prioritize" and remembered is not None:
+            row |= explain_rows.remembered(inputs.candidates, breakdown, at, remembered)
         else:
             row |= explain_rows.UNRANKED
     estimate = _estimate(inputs.candidates.estimate(inputs.pod, inputs.mean))
-    return {"nodes": made, "omitted": inputs.omitted, "estimate": estimate, "means": _means(inputs.candidates.in_force)}
+    return {"nodes": rows, "omitted": inputs.omitted, "estimate": estimate, "means": _means(inputs.candidates.in_force)}
 
 
 def _estimate(estimate: expected_load.Estimate) -> Json:
@@ -123,8 +123,8 @@ def _ranked(
     rejected: collections.abc.Mapping[str, str],
 ) -> list[Json]:
     """The rows of nodes as they stand now, with their places among each other."""
-    made = explain_rows.of(candidates, breakdown, view.nodes.facts(), rejected)
-    return [row | explain_rows.ranked(breakdown, at) for at, row in enumerate(made)]
+    rows = explain_rows.of(candidates, breakdown, view.nodes.facts(), rejected)
+    return [row | explain_rows.ranked(breakdown, at) for at, row in enumerate(rows)]
 
 
 def states(view: cluster_view.ClusterView, now_seconds: float) -> dict[str, int]:
@@ -141,9 +141,9 @@ def states(view: cluster_view.ClusterView, now_seconds: float) -> dict[str, int]
 def thresholds(view: cluster_view.ClusterView) -> dict[str, int]:
     """How many nodes have thresholds of their own (`own`), and on how many some are not in force (`ignored`)."""
     in_force = view.in_force.metric_names
-    given = [facts.own for facts in view.nodes.facts().values() if facts.own is not None]
-    effective = sum(len(own.limits) > len(own.unknown(in_force)) for own in given)
-    return {"own": effective, "ignored": sum(bool(own.ignored(in_force)) for own in given)}
+    annotations = [facts.own for facts in view.nodes.facts().values() if facts.own is not None]
+    effective = sum(len(own.limits) > len(own.unknown(in_force)) for own in annotations)
+    return {"own": effective, "ignored": sum(bool(own.ignored(in_force)) for own in annotations)}
 
 
 def _heartbeat(view: cluster_view.ClusterView, now_seconds: float) -> Json:

@@ -35,12 +35,12 @@ def of(
 ) -> list[Json]:
     """Per node everything that does not depend on the other nodes; without `facts` as far as the arrays tell."""
     verdicts = candidates.verdicts()
-    made = []
+    rows = []
     for at, name in enumerate(candidates.names):
         row = _row(candidates, facts, at) | _factors(candidates, breakdown, at)
         row |= {"allowed": name not in rejected, "rejected": rejected.get(name)}
-        made.append(row | {"rules": _rules(candidates, verdicts, at)} | _rules_off(candidates, verdicts, at))
-    return made
+        rows.append(row | {"rules": _rules(candidates, verdicts, at)} | _rules_off(candidates, verdicts, at))
+    return rows
 
 
 def ranked(breakdown: scoring.Breakdown, at: int) -> Json:
@@ -82,23 +82,23 @@ def state(candidates: Candidates, facts: Facts | None, at: int) -> str:
         return "unknown node"
     effective = float(candidates.loads.effective_seconds[row])
     now_seconds, stale_after_seconds = candidates.now_seconds, candidates.in_force.policy.sync.stale_after_seconds
-    found: str = freshness.usable(effective, now_seconds, stale_after_seconds)
+    word: str = freshness.usable(effective, now_seconds, stale_after_seconds)
     if known is not None:
-        found = node_cache.state_of(known, effective, now_seconds, stale_after_seconds)
-    return NOTHING_MEASURED if found == "usable" and np.isnan(candidates.values[at]).all() else found
+        word = node_cache.state_of(known, effective, now_seconds, stale_after_seconds)
+    return NOTHING_MEASURED if word == "usable" and np.isnan(candidates.values[at]).all() else word
 
 
 def _row(candidates: Candidates, facts: Facts | None, at: int) -> Json:
     """The readings of one node: values that are used, and for each that is not the reason."""
-    found = state(candidates, facts, at)
+    word = state(candidates, facts, at)
     hint = candidates.loads.reliefs.get(int(candidates.rows[at]))
-    values, unusable = _readings(candidates, facts, at, found)
+    values, unusable = _readings(candidates, facts, at, word)
     return {
         "name": candidates.names[at],
         "pool": _pool(candidates, at),
-        "usable": found == "usable",
-        "state": found,
-        "reason": None if found == "usable" else found,
+        "usable": word == "usable",
+        "state": word,
+        "reason": None if word == "usable" else word,
         "age_seconds": _age_seconds(candidates, at),
         "values": values,
         "unusable": unusable,

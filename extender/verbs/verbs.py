@@ -102,9 +102,11 @@ def judge(candidates: Candidates, pod: objects.Pod) -> tuple[Candidates, Judgeme
     if exempt is not None:
         return candidates, Judgement({}, exempt, ())
     asks_out = opted_out(candidates, pod)
-    held = relieved(candidates, pod)
-    rejected = dict.fromkeys(held, relief_hint.REASON)
-    free = candidates.only(np.array([name not in held for name in candidates.names])) if held else candidates
+    off_limits = relieved(candidates, pod)
+    rejected = dict.fromkeys(off_limits, relief_hint.REASON)
+    free = (
+        candidates.only(np.array([name not in off_limits for name in candidates.names])) if off_limits else candidates
+    )
     if asks_out is not None:
         return free, Judgement(rejected, asks_out, ())
     verdicts = free.verdicts()

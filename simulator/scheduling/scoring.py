@@ -77,7 +77,7 @@ def _least_allocated(columns: Columns, demand: Demand, rows: Ints) -> Ints:
     """Mean over CPU and memory of (allocatable - requested) x 100 // allocatable with the pod there, 0 where it would
     be more than there is; a resource that the node has none of is left out.
     """
-    left = np.maximum(columns.given[:SCORED] - columns.scored - demand.scored, 0)
+    left = np.maximum(columns.base_allocatable[:SCORED] - columns.scored - demand.scored, 0)
     points = left * BEST // columns.divisors
     return columns.at((points[0] + points[1]) // columns.kinds, rows)
 

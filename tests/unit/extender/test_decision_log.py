@@ -173,7 +173,7 @@ def test_the_histogram_of_reasons_is_bounded() -> None:
 
 
 def decision_of(standing: Candidates, pod: str) -> decision_log.Decision:
-    """A decision of the lean path over every node: rows of what stood for all."""
+    """A decision of the fast path over every node: rows of what stood for all."""
     seen = CandidateRows(standing, standing.rows[1:])
     inputs = decision_log.Inputs.of(seen, worlds.args([]).pod, {})
     best = (decision_log.RankedNode("node-00002", 9, 9.0, 0.0),)

@@ -1,4 +1,4 @@
-"""The lean path and the slow one give equal replies, decisions, counters and placements, whatever the cluster."""
+"""The fast path and the slow one give equal replies, decisions, counters and placements, whatever the cluster."""
 
 import dataclasses
 import io
@@ -38,9 +38,9 @@ PRIORITIES: tuple[builders.Mutator | None, ...] = (
 
 
 class Side:
-    """An extender over a view of its own: with the lean path in front, or without."""
+    """An extender over a view of its own: with the fast path in front, or without."""
 
-    def __init__(self, *, with_lean: bool) -> None:
+    def __init__(self, *, with_fast_path: bool) -> None:
         self.clock = clocks.ManualClock()
         self.registry = prometheus_client.CollectorRegistry()
         self.view = cluster_view.ClusterView(worlds.policy(), "0", worlds.NOW)
@@ -56,7 +56,7 @@ class Side:
             self.declined += 1
             return slow(environ, start_response)
 
-        self.application = fast_path.FastPath(parts, passed_on) if with_lean else slow
+        self.application = fast_path.FastPath(parts, passed_on) if with_fast_path else slow
 
     def post(self, verb: str, body: bytes, content_type: str = "application/json") -> tuple[str, bytes]:
         """Status and body, after the server closed the reply."""
@@ -130,7 +130,7 @@ class Pair:
     """Two extenders that are told the same."""
 
     def __init__(self) -> None:
-        self.fast, self.slow = self.both = Side(with_lean=True), Side(with_lean=False)
+        self.fast, self.slow = self.both = Side(with_fast_path=True), Side(with_fast_path=False)
         self.nodes: dict[str, objects.Node] = {}
         self.pods: dict[str, objects.Pod] = {}
         self.asked = 0
@@ -336,7 +336,7 @@ def test_both_paths_say_and_remember_the_same(
             getattr(pair, kind)(*values)
     ask_as_the_scheduler_does(pair, NAMES, len(NAMES), 6, known_only=True, opts_out=opts_out)
     ask_as_the_scheduler_does(pair, NAMES, len(NAMES), 9, known_only=True)
-    pair.usage(means, 0)  # after a board of the same second
+    pair.usage(means, 0)  # after a score table of the same second
     ask_as_the_scheduler_does(pair, NAMES, len(NAMES), 10, known_only=True)
     for at, node in enumerate(NAMES):
         pair.bind(f"p{at}", node, 0)
@@ -591,7 +591,7 @@ def test_a_node_is_held_to_its_own_thresholds_without_flask(pair: Pair) -> None:
     pair.compare()
 
 
-def test_owners_means_reach_the_board_in_the_second_they_come(pair: Pair) -> None:
+def test_owners_means_reach_the_score_table_in_the_second_they_come(pair: Pair) -> None:
     pair.bind("b0", "node-1", 0)
     assert "node-1" in pair.ask("filter", go_body(list(NAMES), "p"))["NodeNames"]
     pair.usage({"default/ReplicaSet/web": owner_usage.Mean(7000.0, None, 3)}, 0)
@@ -615,30 +615,30 @@ class Interrupted(cluster_view.ClusterView):
         return found
 
 
-def test_a_board_whose_making_took_too_long_loses_no_change() -> None:
+def test_a_score_table_whose_making_took_too_long_loses_no_change() -> None:
     seen = Interrupted(worlds.policy(), "0", worlds.NOW)
     seen.nodes.node_changed(None, worlds.node("n", worlds.IDLE))
-    boards = score_cache.ScoreCache(seen)
-    (before,) = boards.current(worlds.NOW).base[1:2]
+    tables = score_cache.ScoreCache(seen)
+    (before,) = tables.current(worlds.NOW).base[1:2]
     seen.pod_changed(None, worlds.watch_sees("p", "n", cpu="8"), worlds.NOW)
     seen.impatient = True
     with pytest.raises(deadline.Overrun):
-        boards.current(worlds.NOW)
+        tables.current(worlds.NOW)
     seen.impatient = False
-    assert boards.current(worlds.NOW).base[1] < before
+    assert tables.current(worlds.NOW).base[1] < before
 
 
 def test_rows_that_nobody_asks_for_wait_until_somebody_does() -> None:
     seen = worlds.view_of(dict.fromkeys(NAMES, worlds.IDLE))
-    boards = score_cache.ScoreCache(seen)
-    before, (first, second) = boards.current(worlds.NOW), seen.nodes.loads().rows(NAMES[:2])
+    tables = score_cache.ScoreCache(seen)
+    before, (first, second) = tables.current(worlds.NOW), seen.nodes.loads().rows(NAMES[:2])
     worlds.bind(seen, NAMES[0], "p1", cpu="8")
-    assert boards.current(worlds.NOW, np.array([second])) is before
-    repaired = boards.current(worlds.NOW, np.array([second, first]))
+    assert tables.current(worlds.NOW, np.array([second])) is before
+    repaired = tables.current(worlds.NOW, np.array([second, first]))
     assert repaired.base[first] < before.base[first]
     for at in range(expected_load_table.PUT_OFF):
         worlds.bind(seen, NAMES[2 + at], f"q{at}", cpu="8")
-    assert boards.current(worlds.NOW, np.array([second])) is not repaired, "too many to wait for"
+    assert tables.current(worlds.NOW, np.array([second])) is not repaired, "too many to wait for"
 
 
 def test_the_head_of_a_reply_waits_for_its_body_and_nothing_waits_afterwards(pair: Pair) -> None:
@@ -725,14 +725,14 @@ def begun(side: Side, verb: str, body: bytes) -> Any:
 
 
 @pytest.mark.parametrize("later_seconds", [1, 59, 60, 299, 300, 301, 3600], ids=lambda seconds: f"{seconds} s later")
-def test_a_board_that_only_grew_older_is_the_one_that_would_be_made_anew(later_seconds: int) -> None:
+def test_a_score_table_that_only_grew_older_is_the_one_that_would_be_made_anew(later_seconds: int) -> None:
     seen = worlds.view_of({"busy": worlds.IDLE, "quiet": worlds.IDLE, "hot": worlds.HOT, "unread": None})
     worlds.bind(seen, "busy", "first", "second")
     worlds.bind(seen, "hot", "third", at_seconds=worlds.NOW - 30)
-    boards = score_cache.ScoreCache(seen)
-    before = boards.current(worlds.NOW)
+    tables = score_cache.ScoreCache(seen)
+    before = tables.current(worlds.NOW)
     older, anew = (
-        boards.current(worlds.NOW + later_seconds),
+        tables.current(worlds.NOW + later_seconds),
         score_cache.ScoreCache(seen).current(worlds.NOW + later_seconds),
     )
     assert older is not before

@@ -220,12 +220,12 @@ def test_a_metric_that_only_a_class_looks_at_is_missed_for_its_pods_alone() -> N
         assert world.candidates(("n",), worlds.NOW, pod).degradations() == causes
 
 
-@pytest.mark.parametrize("with_lean", [True, False], ids=["fast path", "slow path"])
-def test_without_classes_and_with_one_that_matches_no_pod_answers_are_equal_byte_for_byte(with_lean: bool) -> None:
+@pytest.mark.parametrize("with_fast_path", [True, False], ids=["fast path", "slow path"])
+def test_without_classes_and_with_one_that_matches_no_pod_answers_are_equal_byte_for_byte(with_fast_path: bool) -> None:
     nobody = {**PRODUCTION, "match": {"namespaces": ["nobody"]}}
     answers = []
     for classes in ([], [nobody]):
-        side = test_fast_path.Side(with_lean=with_lean)
+        side = test_fast_path.Side(with_fast_path=with_fast_path)
         side.view.use_policy(policy(classes), "0", lambda: (), worlds.NOW)
         for at, name in enumerate(test_fast_path.NAMES):
             load = {**worlds.IDLE, "cpu_avg_5m": at / 12, "production_cpu": 0.5}
@@ -324,7 +324,7 @@ def test_tables_are_made_ahead_for_the_classes_that_were_asked_about_since() -> 
 def test_decisions_about_pods_of_several_classes_share_what_stood_for_all_nodes() -> None:
     kept_bytes = []
     for kinds in (("plain", "plain"), ("plain", "production")):
-        side = test_fast_path.Side(with_lean=True)
+        side = test_fast_path.Side(with_fast_path=True)
         side.view.use_policy(policy(), "0", lambda: (), worlds.NOW)
         for at in range(200):
             side.view.nodes.node_changed(None, worlds.node(f"node-{at}", worlds.IDLE))

@@ -192,15 +192,15 @@ def test_replicas_that_see_other_labels_differ_in_their_digests_where_the_policy
     assert view_digest(worlds.PENDING, SPOT) == view_digest(worlds.PENDING, {})
 
 
-@pytest.mark.parametrize("with_lean", [True, False], ids=["fast path", "slow path"])
-def test_without_pools_and_with_pools_that_match_no_node_answers_are_equal_byte_for_byte(with_lean: bool) -> None:
+@pytest.mark.parametrize("with_fast_path", [True, False], ids=["fast path", "slow path"])
+def test_without_pools_and_with_pools_that_match_no_node_answers_are_equal_byte_for_byte(with_fast_path: bool) -> None:
     sections: dict[str, object] = {"filter": {"whenAllRejected": "pending"}}
     answers = []
     nowhere = pool("nowhere", {"none": "such"}, cpu_avg_5m=0.1, memory_avg_5m=0) | {
         "score": {"weights": {"cpu_max_1d": 9}}
     }
     for pools in ([], [nowhere]):
-        side = test_fast_path.Side(with_lean=with_lean)
+        side = test_fast_path.Side(with_fast_path=with_fast_path)
         side.view.use_policy(worlds.policy(**sections, pools=pools), "0", lambda: (), worlds.NOW)
         for at, name in enumerate(test_fast_path.NAMES):
             own = '{"cpu_avg_5m": 0.333}' if at % 5 == 0 else None

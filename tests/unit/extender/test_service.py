@@ -219,7 +219,7 @@ def test_the_board_of_a_second_is_made_when_it_begins(world: World, listed: bool
     assert world.clock.waits == [0.75, 1.0, 1.0]
     loads = seen.nodes.loads()
     told = seen.placements.touched(loads.index, len(loads.names), world.clock.now(), aging=False)
-    assert told.tolist() == left, "what was written is told once, to the board"
+    assert told.tolist() == left, "what was written is told once, to the score cache"
 
 
 def contact(world: World, *, pods_seconds: float, nodes_seconds: float) -> None:
@@ -263,7 +263,7 @@ def test_decisions_by_a_watch_that_heard_nothing_for_long_are_degraded_and_it_st
 
 
 def test_a_watch_that_comes_back_ends_it_with_the_next_second(world: World) -> None:
-    """The board of this second may be of the moment before."""
+    """The score table of this second may be of the moment before."""
     world.service.view.nodes.node_changed(None, worlds.node("n", worlds.IDLE))
     contact(world, pods_seconds=91, nodes_seconds=0)
     world.client.post("/prioritize", data=worlds.body(["n"]))
@@ -320,6 +320,6 @@ def test_a_thread_that_dies_is_begun_again(tmp_path: pathlib.Path) -> None:
     stop = threading.Event()
     running.start(stop)
     try:
-        assert clock.threads_again(6) == {"read-nodes", "read-pods", "read-configmaps", "policy", "board"}
+        assert clock.threads_again(6) == {"read-nodes", "read-pods", "read-configmaps", "policy", "score-table"}
     finally:
         stop.set()
