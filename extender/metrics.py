@@ -89,8 +89,24 @@ def _counter(
     return counter
 
 
+GAUGES: Final = {  # read when /metrics is scraped, in the order of the fields of `ReplicaState`
+    "assumed_placements": "Winners not yet confirmed by the Pod watch; a lasting rise means that the watch lags.",
+    "awaited_pods": "Pods asked about in the last 5 s that the Pod watch has not brought, so that they are assumed "
+    "nowhere; a lasting rise means that the watch lags or that questions are made up.",
+    "nodes": "Nodes by the state of their reading; anything but usable is scored blindly.",
+    "node_thresholds": "Nodes with filter thresholds of their own; ignored: an annotation that is not in force as it "
+    "was written.",
+    "owner_means": "Owners whose pods are estimated by what their replicas use; 0 means that all are estimated by "
+    "request.",
+    "heartbeat_matches": "1 while the view of the annotations is the annotator's; 0 for long means that readings only "
+    "age.",
+    "shadow_mode": "1 while the policy's extender.mode is Shadow: decisions are recorded, and no node is rejected or "
+    "preferred.",
+}
+
+
 class ReplicaState(NamedTuple):
-    """State of the replica at the moment of a scrape."""
+    """State of the replica at the moment of a scrape, in the order of GAUGES."""
 
     assumed_placements: int
     awaited_pods: int
@@ -109,58 +125,15 @@ class ReplicaStateCollector(registry.Collector):
 
     def describe(self) -> Iterable[core.Metric]:
         """The families without samples, so that registering reads nothing."""
-        return [family() for family in (_assumed, _awaited, _nodes, _thresholds, _owners, _heartbeat, _shadow)]
+        return [core.GaugeMetricFamily(f"evenload_extender_{name}", text) for name, text in GAUGES.items()]
 
     def collect(self) -> Iterable[core.Metric]:
         """One reading of everything."""
-        now = self._read()
-        assumed, nodes, thresholds, heartbeat = _assumed(), _nodes(), _thresholds(), _heartbeat()
-        owners, awaited, shadow = _owners(), _awaited(), _shadow()
-        owners.add_metric([], now.owners_estimated)
-        awaited.add_metric([], now.awaited_pods)
-        assumed.add_metric([], now.assumed_placements)
-        for state, count in now.nodes_by_state.items():
-            nodes.add_metric([state], count)
-        for state, count in now.nodes_by_thresholds.items():
-            thresholds.add_metric([state], count)
-        heartbeat.add_metric([], now.heartbeat_matches)
-        shadow.add_metric([], now.shadow)
-        return [assumed, awaited, nodes, thresholds, owners, heartbeat, shadow]
-
-
-def _assumed() -> core.GaugeMetricFamily:
-    text = "Winners not yet confirmed by the Pod watch; a lasting rise means that the watch lags."
-    return core.GaugeMetricFamily("evenload_extender_assumed_placements", text, labels=[])
-
-
-def _awaited() -> core.GaugeMetricFamily:
-    text = (
-        "Pods asked about in the last 5 s that the Pod watch has not brought, so that they are assumed nowhere; "
-        "a lasting rise means that the watch lags or that questions are made up."
-    )
-    return core.GaugeMetricFamily("evenload_extender_awaited_pods", text, labels=[])
-
-
-def _nodes() -> core.GaugeMetricFamily:
-    text = "Nodes by the state of their reading; anything but usable is scored blindly."
-    return core.GaugeMetricFamily("evenload_extender_nodes", text, labels=["state"])
-
-
-def _thresholds() -> core.GaugeMetricFamily:
-    text = "Nodes with filter thresholds of their own; ignored: an annotation that is not in force as it was written."
-    return core.GaugeMetricFamily("evenload_extender_node_thresholds", text, labels=["state"])
-
-
-def _owners() -> core.GaugeMetricFamily:
-    text = "Owners whose pods are estimated by what their replicas use; 0 means that all are estimated by request."
-    return core.GaugeMetricFamily("evenload_extender_owner_means", text, labels=[])
-
-
-def _heartbeat() -> core.GaugeMetricFamily:
-    text = "1 while the view of the annotations is the annotator's; 0 for long means that readings only age."
-    return core.GaugeMetricFamily("evenload_extender_heartbeat_matches", text, labels=[])
-
-
-def _shadow() -> core.GaugeMetricFamily:
-    text = "1 while the policy's extender.mode is Shadow: decisions are recorded, and no node is rejected or preferred."
-    return core.GaugeMetricFamily("evenload_extender_shadow_mode", text, labels=[])
+        values: tuple[int | dict[str, int], ...] = self._read()
+        for family, value in zip(self.describe(), values, strict=True):
+            if isinstance(value, dict):
+                for state, number in value.items():
+                    family.add_sample(family.name, {"state": state}, number)
+            else:
+                family.add_sample(family.name, {}, value)
+            yield family

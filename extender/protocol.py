@@ -155,31 +155,6 @@ class HostPriority(msgspec.Struct, frozen=True):
     score: int = msgspec.field(name="Score")
 
 
-class _MetaPodReply(msgspec.Struct, frozen=True):
-    uid: str = msgspec.field(name="UID")
-
-
-class _VictimsReply(msgspec.Struct, frozen=True):
-    pods: list[_MetaPodReply] = msgspec.field(name="Pods")
-    violations: int = msgspec.field(name="NumPDBViolations")
-
-
-class _PreemptionReply(msgspec.Struct, frozen=True):
-    victims: dict[str, _VictimsReply] = msgspec.field(name="NodeNameToMetaVictims")
-
-
-class _NodeListReply(msgspec.Struct, frozen=True):
-    items: list[msgspec.Raw]
-
-
-class _FilterReply(msgspec.Struct, frozen=True):
-    names: list[str] | None = msgspec.field(name="NodeNames")
-    nodes: _NodeListReply | None = msgspec.field(name="Nodes")
-    failed: dict[str, str] = msgspec.field(name="FailedNodes")
-    failed_and_unresolvable: dict[str, str] = msgspec.field(name="FailedAndUnresolvableNodes")
-    error: str = msgspec.field(name="Error")
-
-
 _ARGS: Final = msgspec.json.Decoder(_Args)
 _PREEMPTION_ARGS: Final = msgspec.json.Decoder(_PreemptionArgs)
 _PODS: Final = msgspec.json.Decoder(objects.Pod)
@@ -199,7 +174,8 @@ def decode_args(body: bytes) -> Args:
     wire = _decode(_ARGS, body)
     pod = _pod(wire.pod_upper, wire.pod_lower)
     node_list = wire.nodes_upper or wire.nodes_lower
-    nodes = None if node_list is None else _by_name(_few(node_list.items or ()))
+    items = None if node_list is None else _few(node_list.items or ())
+    nodes = None if items is None else {_decode(_NAMED_NODE, bytes(one)).metadata.name: one for one in items}
     names = wire.names_upper or wire.names_camel or wire.names_lower or nodes or ()
     return Args(pod, tuple(dict.fromkeys(_few(names))), nodes)
 
@@ -242,10 +218,12 @@ def encode_filter(
     stays hot all the same (kubernetes/kubernetes#92866). A null NodeNames would mean that no node fits, so it is a
     list or the request came with whole nodes.
     """
-    if args.nodes is None:
-        return _ENCODER.encode(_FilterReply(list(passed), None, {}, dict(rejected), ""))
-    items = [args.nodes[name] for name in passed if name in args.nodes]
-    return _ENCODER.encode(_FilterReply(None, _NodeListReply(items), {}, dict(rejected), ""))
+    nodes = None
+    if args.nodes is not None:
+        nodes = {"items": [args.nodes[name] for name in passed if name in args.nodes]}
+    names = list(passed) if nodes is None else None
+    failed = {"FailedNodes": {}, "FailedAndUnresolvableNodes": rejected}
+    return _ENCODER.encode({"NodeNames": names, "Nodes": nodes, **failed, "Error": ""})
 
 
 def encode_scores(names: collections.abc.Sequence[str], scores: collections.abc.Sequence[int]) -> bytes:
@@ -255,14 +233,11 @@ def encode_scores(names: collections.abc.Sequence[str], scores: collections.abc.
 
 def encode_preemption(victims: collections.abc.Mapping[str, Victims]) -> bytes:
     """The preempt reply: the nodes that may be preempted on. It is the map of uids, whichever map the request held."""
-    return _ENCODER.encode(
-        _PreemptionReply(
-            {
-                node: _VictimsReply([_MetaPodReply(uid) for uid in one.uids], one.violations)
-                for node, one in victims.items()
-            }
-        )
-    )
+    nodes = {
+        node: {"Pods": [{"UID": uid} for uid in one.uids], "NumPDBViolations": one.violations}
+        for node, one in victims.items()
+    }
+    return _ENCODER.encode({"NodeNameToMetaVictims": nodes})
 
 
 def encode_neutral(verb: str, args: AnyArgs, score: int) -> bytes:
@@ -350,10 +325,6 @@ def _pod(upper: objects.Pod | None, lower: objects.Pod | None) -> objects.Pod:
     if pod is None:
         raise ProtocolError(UNPROCESSABLE, 'the request has no pod: expected the pod to schedule under "Pod"')
     return pod
-
-
-def _by_name(items: collections.abc.Iterable[msgspec.Raw]) -> RawMap:
-    return {_decode(_NAMED_NODE, bytes(item)).metadata.name: item for item in items}
 
 
 def _victims(victims: _Victims | None) -> Victims:

@@ -150,19 +150,21 @@ def note(parts: Parts, decision: decision_log.Decision, verdicts: shadow_log.Pod
 
 
 def _explain(parts: Parts, share: Share) -> flask.Response:
-    return _json(share.answer(functools.partial(_explained, parts, _body())))
+    body = _body()
 
+    def make() -> Shown:
+        try:
+            args = protocol.decode_args(body)
+        except protocol.ProtocolError as error:
+            raise _refusal(error) from error
+        most = max(EXPLAINED_MOST, len(parts.view.nodes.loads().index))
+        if len(args.names) > most:
+            message = f"{len(args.names)} nodes given, at most {most} are explained at once"
+            raise exceptions.RequestEntityTooLarge(message)
+        document = explain.explain(parts.view, args.pod, args.names, parts.clock.now())
+        return protocol.encode_by_parts(document), len(args.names)
 
-def _explained(parts: Parts, body: bytes) -> Shown:
-    try:
-        args = protocol.decode_args(body)
-    except protocol.ProtocolError as error:
-        raise _refusal(error) from error
-    most = max(EXPLAINED_MOST, len(parts.view.nodes.loads().index))
-    if len(args.names) > most:
-        raise exceptions.RequestEntityTooLarge(f"{len(args.names)} nodes given, at most {most} are explained at once")
-    story = explain.explain(parts.view, args.pod, args.names, parts.clock.now())
-    return protocol.encode_by_parts(story), len(args.names)
+    return _json(share.answer(make))
 
 
 def _decisions(parts: Parts, share: Share) -> flask.Response:
@@ -171,24 +173,23 @@ def _decisions(parts: Parts, share: Share) -> flask.Response:
     if not (limit.isascii() and limit.isdigit() and len(limit) < 7):
         raise exceptions.BadRequest(f"limit={limit!r}: expected a whole number")
     namespace, pod = query.get("namespace", ""), query.get("pod", "")
-    return _json(share.answer(functools.partial(_decided, parts, namespace, pod, int(limit))))
 
+    def make() -> Shown:
+        decisions = parts.decisions.find(namespace, pod, int(limit), now_seconds=parts.clock.now())
+        documents = explain.decided(decisions, with_nodes=bool(pod))
+        largest = max((one.candidates for one in decisions), default=0) if pod else 0
+        rows = len(documents) + len(TIMED) * largest  # the newest of each verb has its nodes
+        return protocol.encode_by_parts({"decisions": documents}), rows
 
-def _decided(parts: Parts, namespace: str, pod: str, limit: int) -> Shown:
-    decisions = parts.decisions.find(namespace, pod, limit, now_seconds=parts.clock.now())
-    documents = explain.decided(decisions, with_nodes=bool(pod))
-    largest = max((one.candidates for one in decisions), default=0) if pod else 0
-    rows = len(documents) + len(TIMED) * largest  # the newest of each verb has its nodes
-    return protocol.encode_by_parts({"decisions": documents}), rows
+    return _json(share.answer(make))
 
 
 def _nodes(parts: Parts, share: Share) -> flask.Response:
-    return _json(share.answer(functools.partial(_all_nodes, parts)))
+    def make() -> Shown:
+        document = explain.all_nodes(parts.view, parts.clock.now())
+        return protocol.encode_by_parts(document), len(parts.view.nodes.loads().index)
 
-
-def _all_nodes(parts: Parts) -> Shown:
-    every = explain.all_nodes(parts.view, parts.clock.now())
-    return protocol.encode_by_parts(every), len(parts.view.nodes.loads().index)
+    return _json(share.answer(make))
 
 
 def _body() -> bytes:

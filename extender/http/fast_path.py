@@ -224,7 +224,8 @@ def _verdict(request: ParsedRequest) -> _Verdict:
     if not allowed.any():
         verdicts = candidates.as_candidates().verdicts()
         allowed, causes = verdicts.allowed, (*causes, verbs.ALL_REJECTED) if verdicts.kept_coolest else causes
-        if verdicts.kept_coolest and _asks_nominated(request):
+        names = request.every.loads.names
+        if verdicts.kept_coolest and [names[row] for row in candidates.rows[:2]] == [request.pod.nominated_node]:
             raise Declined(metrics.NOMINATED)
     return _Verdict(allowed, *candidates.refused(allowed), causes)
 
@@ -242,12 +243,6 @@ def _check_judged_by_load(request: ParsedRequest) -> None:
         raise Declined(metrics.RELIEF_HINT)
     if verbs.exemption(every, pod) is not None or verbs.opted_out(every, pod) is not None:
         raise Declined(metrics.EXEMPT)
-
-
-def _asks_nominated(request: ParsedRequest) -> bool:
-    """Returns whether a request is about the nominated node of its pod alone."""
-    rows = request.candidates.rows
-    return len(rows) == 1 and request.every.loads.names[rows[0]] == request.pod.nominated_node
 
 
 def _allowed(request: ParsedRequest) -> Mask:

@@ -112,11 +112,7 @@ class ClusterView:
 
     def usage_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None:
         """A change of the ConfigMap of owners' usage; without a usable one pods are estimated by their requests."""
-        self.usage_published(usage_estimates.read(data), now_seconds)
-
-    def usage_published(self, read: usage_estimates.UsageState, now_seconds: float) -> None:
-        """The means of owners, as they were read."""
-        published, self.usage_problem = read
+        published, self.usage_problem = usage_estimates.read(data)
         with self._lock:  # a table that is made aside from now on begins with it
             self._usage, tables = published, self._tables()
         for table in tables:

@@ -196,7 +196,7 @@ class PlacementTable:
     ) -> None:
         self._lock = deadline.Lock()
         self._changed_uids: set[str] | None = set() if aside else None
-        self._estimates = usage_estimates.Estimates.under(policy, published)
+        self.estimates = usage_estimates.Estimates.under(policy, published)  # by what pods are estimated now
         self._placements = Placements(policy, now_seconds)
 
     def count_anew(self, pods: collections.abc.Iterable[PodView], now_seconds: float) -> None:
@@ -215,22 +215,17 @@ class PlacementTable:
                 if placement.binding.uid not in self._placements.by_pod:
                     self._placements.add(placement, now_seconds)
 
-    @property
-    def estimates(self) -> usage_estimates.Estimates:
-        """By what pods are estimated at this moment."""
-        return self._estimates
-
     def use_published(self, published: owner_usage.PublishedUsage, now_seconds: float) -> None:
         """Estimate by other means of owners from now on; the pods that count are estimated again, so that replicas of
         the extender agree whenever each of them saw the ConfigMap. The lock is held for one node at a time: requests
         do not wait for all of them.
         """
         with self._lock:
-            self._estimates = dataclasses.replace(self._estimates, published=published)
+            self.estimates = dataclasses.replace(self.estimates, published=published)
             nodes = list(self._placements.by_node)
         for node in nodes:
             with self._lock:
-                self._placements.estimate_anew(node, self._estimates, now_seconds)
+                self._placements.estimate_anew(node, self.estimates, now_seconds)
 
     def pod_changed(self, old: PodView | None, new: PodView | None, now_seconds: float) -> None:
         """A change from the Pod watch; it confirms, moves or denies what was assumed. `new` None: the pod is gone."""
@@ -345,7 +340,7 @@ class PlacementTable:
 
     def _placement(self, pod: PodView, binding: hotspots.Binding, began_at_seconds: float) -> Placement:
         key = usage_estimates.estimate_key(pod)
-        return Placement(binding, self._estimates.of(key, self._placements.latest_seconds).load, key, began_at_seconds)
+        return Placement(binding, self.estimates.of(key, self._placements.latest_seconds).load, key, began_at_seconds)
 
     def _bound_at_seconds(self, pod: PodView, now_seconds: float) -> float:
         """The PodScheduled transition; without one, or with one from a clock that is wrong, when we first saw the pod

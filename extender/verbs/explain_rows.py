@@ -15,7 +15,7 @@ from extender.state.candidates import Candidates
 from extender.verbs import decision_log
 from policy.contract import freshness
 from policy.rules import filtering, scoring
-from policy.schema import load_policy, node_pools
+from policy.schema import node_pools
 from runtime import clock
 
 Json = dict[str, object]
@@ -93,6 +93,7 @@ def _row(candidates: Candidates, facts: Facts | None, at: int) -> Json:
     word = state(candidates, facts, at)
     hint = candidates.loads.reliefs.get(int(candidates.rows[at]))
     values, unusable = _readings(candidates, facts, at, word)
+    hot_spots = candidates.in_force.policy.hot_spots
     return {
         "name": candidates.names[at],
         "pool": _pool(candidates, at),
@@ -102,7 +103,7 @@ def _row(candidates: Candidates, facts: Facts | None, at: int) -> Json:
         "age_seconds": _age_seconds(candidates, at),
         "values": values,
         "unusable": unusable,
-        "hot": {spot.window: int(n) for spot, n in zip(_hot_spots(candidates), candidates.counts[at], strict=True)},
+        "hot": {spot.window: int(number) for spot, number in zip(hot_spots, candidates.counts[at], strict=True)},
         "relief_until": None if hint is None else clock.to_rfc3339(hint.until_seconds),
         "thresholds_ignored": _ignored(candidates, facts, at) or None,
     }
@@ -123,10 +124,6 @@ def _ignored(candidates: Candidates, facts: Facts | None, at: int) -> str:
 def _age_seconds(candidates: Candidates, at: int) -> float | None:
     effective = float(candidates.loads.effective_seconds[candidates.rows[at]])
     return None if math.isnan(effective) else round(candidates.now_seconds - effective, 3)
-
-
-def _hot_spots(candidates: Candidates) -> tuple[load_policy.HotSpot, ...]:
-    return candidates.in_force.policy.hot_spots
 
 
 def _readings(candidates: Candidates, facts: Facts | None, at: int, text: str) -> tuple[Json, Json]:
@@ -178,14 +175,14 @@ def _rules(candidates: Candidates, verdicts: filtering.Verdicts, at: int) -> lis
     pool, `pod_class` one of the pod's class.
     """
     values, expected = candidates.values[at].tolist(), candidates.expected[at].tolist()
-    limits = verdicts.limits[at].tolist()
+    limits, differs = verdicts.limits[at].tolist(), verdicts.own  # from the policy's
     age_seconds = _age_seconds(candidates, at)
     return [
         {
             "metric": rule.metric,
             "limit": limits[place],
             "own": _is_own(candidates, at, rule),
-            "pool": _differs(verdicts, at, place) and not _is_own(candidates, at, rule),
+            "pool": differs is not None and bool(differs[at, place]) and not _is_own(candidates, at, rule),
             "pod_class": _is_class(candidates, rule) and not _is_own(candidates, at, rule),
             "value": _number(values[rule.column] + expected[rule.column]),
             "reading": _number(values[rule.column]),
@@ -196,11 +193,6 @@ def _rules(candidates: Candidates, verdicts: filtering.Verdicts, at: int) -> lis
         for place, rule in enumerate(verdicts.rules)
         if not math.isnan(limits[place])
     ]
-
-
-def _differs(verdicts: filtering.Verdicts, at: int, place: int) -> bool:
-    """Whether the rule's limit is not the policy's."""
-    return verdicts.own is not None and bool(verdicts.own[at, place])
 
 
 def _is_own(candidates: Candidates, at: int, rule: filtering.Rule) -> bool:

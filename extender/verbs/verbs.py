@@ -165,14 +165,9 @@ def is_cool(candidates: Candidates, at: int) -> bool:
     """Whether one candidate is at or under every target line of its own."""
     policy, place = candidates.in_force.policy, candidates.place(at)
     policy = policy if place == node_pools.NO_POOL else policy.of_pools[place]
-    section = policy.descheduler
-    return relief_hint.is_relieved(usable_values(candidates, at), section.thresholds)
-
-
-def usable_values(candidates: Candidates, at: int) -> dict[str, float]:
-    """The usable readings of one candidate by metric name."""
     values = zip(candidates.in_force.metric_names, candidates.values[at].tolist(), strict=True)
-    return {name: value for name, value in values if value == value}
+    usable = {name: value for name, value in values if value == value}
+    return relief_hint.is_relieved(usable, policy.descheduler.thresholds)
 
 
 def ranked(candidates: AnyCandidates, ranking: scoring.Ranking) -> tuple[decision_log.RankedNode, ...]:
