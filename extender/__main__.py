@@ -15,6 +15,7 @@ import pathlib
 import random
 
 import click
+import msgspec
 
 from extender import service
 from extender.http import gunicorn_server, tls
@@ -115,7 +116,7 @@ def _once(kube: door.KubeDoor, policy_file: service.PolicyFile, namespace: str, 
     """Print what GET /nodes would answer; partial when some node has no usable reading."""
     view = cluster_view.ClusterView(policy_file.current, policy_file.content_hash, now_seconds)
     service.read_once(kube, view, namespace=namespace, now_seconds=now_seconds)
-    click.echo(json.dumps(explain.all_nodes(view, now_seconds), indent=2))
+    click.echo(json.dumps(msgspec.to_builtins(explain.all_nodes(view, now_seconds)), indent=2))
     counted = explain.states(view, now_seconds)
     whole = counted["usable"] > 0 and counted["usable"] == sum(counted.values())
     return exit_codes.Exit.OK if whole else exit_codes.Exit.PARTIAL

@@ -11,14 +11,16 @@ import msgspec
 
 from extender.state import cluster_view, compiled_policy, digests
 from extender.state.candidates import Candidates
-from extender.verbs import decision_log, explain_rows, verbs
+from extender.verbs import decision_log, documents, explain_rows, verbs
 from extender.verbs.explain_rows import Json
 from kube import objects
 from policy.rules import expected_load, scoring
 from runtime import clock
 
 
-def explain(view: cluster_view.ClusterView, pod: objects.Pod, names: tuple[str, ...], now_seconds: float) -> Json:
+def explain(
+    view: cluster_view.ClusterView, pod: objects.Pod, names: tuple[str, ...], now_seconds: float
+) -> documents.Explanation:
     """Per node the verdict with metric, value, limit and age, and every factor of the score, as filter and prioritize
     see them.
     """
@@ -26,36 +28,34 @@ def explain(view: cluster_view.ClusterView, pod: objects.Pod, names: tuple[str, 
     _, judged = verbs.judge(candidates, pod)
     mean = view.mean(pod, now_seconds)
     breakdown = candidates.score(pod, mean)
-    return {
-        "pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
-        "policy": candidates.in_force.content_hash,
-        "at": clock.to_rfc3339(now_seconds),
-        "shadow": candidates.in_force.shadow,
-        "pod_class": candidates.in_force.class_name,
-        "exempt": judged.exempt,
-        "estimate": _estimate(candidates.estimate(pod, mean)),
-        "means": _means(candidates.in_force),
-        "degraded": list(judged.degraded or candidates.degradations()),
-        "nodes": _ranked(candidates, breakdown, view, judged.rejected),
-    }
+    return documents.Explanation(
+        pod={"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+        policy=candidates.in_force.content_hash,
+        at=clock.to_rfc3339(now_seconds),
+        shadow=candidates.in_force.shadow,
+        pod_class=candidates.in_force.class_name,
+        exempt=judged.exempt,
+        estimate=_estimate(candidates.estimate(pod, mean)),
+        means=_means(candidates.in_force),
+        degraded=list(judged.degraded or candidates.degradations()),
+        nodes=_ranked(candidates, breakdown, view, judged.rejected),
+    )
 
 
-def decided(decisions: collections.abc.Iterable[decision_log.Decision], *, with_nodes: bool) -> list[Json]:
+def decided(
+    decisions: collections.abc.Iterable[decision_log.Decision], *, with_nodes: bool
+) -> list[documents.PastDecision]:
     """Decisions as they were made; on request the newest of each verb carries its nodes, with their factors computed
     from what it was made from.
     """
-    documents, verbs_seen = [], set[str]()
+    past, verbs_seen = [], set[str]()
     for decision in decisions:
         whole = with_nodes and decision.verb not in verbs_seen
         verbs_seen.add(decision.verb)
-        documents.append(_decided(decision) | (_decided_nodes(decision) if whole else {}))
-    return documents
-
-
-def _decided(decision: decision_log.Decision) -> Json:
-    fields = msgspec.structs.asdict(decision)
-    del fields["inputs"]
-    return fields | {"at": clock.to_rfc3339(decision.at_seconds)}
+        fields = msgspec.structs.asdict(decision) | (_decided_nodes(decision) if whole else {})
+        del fields["inputs"]
+        past.append(documents.PastDecision(**fields, at=clock.to_rfc3339(decision.at_seconds)))
+    return past
 
 
 def _decided_nodes(decision: decision_log.Decision) -> Json:
@@ -72,20 +72,14 @@ def _decided_nodes(decision: decision_log.Decision) -> Json:
             row |= explain_rows.ranked(breakdown, at)
         elif decision.verb == "prioritize" and remembered is not None:
             row |= explain_rows.remembered(inputs.candidates, breakdown, at, remembered)
-        else:
-            row |= explain_rows.UNRANKED
     estimate = _estimate(inputs.candidates.estimate(inputs.pod, inputs.mean))
-    return {"nodes": rows, "omitted": inputs.omitted, "estimate": estimate, "means": _means(inputs.candidates.in_force)}
+    nodes, means = [documents.NodeRow(**row) for row in rows], _means(inputs.candidates.in_force)
+    return {"nodes": nodes, "omitted": inputs.omitted, "estimate": estimate, "means": means}
 
 
-def _estimate(estimate: expected_load.Estimate) -> Json:
-    """The load expected of the pod, and by what each resource was estimated."""
-    return {
-        "cpu_millicores": estimate.load.cpu_millicores,
-        "cpu_by": estimate.words(estimate.cpu_by),
-        "memory_bytes": estimate.load.memory_bytes,
-        "memory_by": estimate.words(estimate.memory_by),
-    }
+def _estimate(estimate: expected_load.Estimate) -> documents.Estimate:
+    (cpu_millicores, memory_bytes), words = estimate.load, estimate.words
+    return documents.Estimate(cpu_millicores, words(estimate.cpu_by), memory_bytes, words(estimate.memory_by))
 
 
 def _means(in_force: compiled_policy.CompiledPolicy) -> list[list[str]]:
@@ -121,10 +115,10 @@ def _ranked(
     breakdown: scoring.Breakdown,
     view: cluster_view.ClusterView,
     rejected: collections.abc.Mapping[str, str],
-) -> list[Json]:
+) -> list[documents.NodeRow]:
     """The rows of nodes as they stand now, with their places among each other."""
     rows = explain_rows.of(candidates, breakdown, view.nodes.facts(), rejected)
-    return [row | explain_rows.ranked(breakdown, at) for at, row in enumerate(rows)]
+    return [documents.NodeRow(**row, **explain_rows.ranked(breakdown, at)) for at, row in enumerate(rows)]
 
 
 def states(view: cluster_view.ClusterView, now_seconds: float) -> dict[str, int]:

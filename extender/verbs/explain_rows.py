@@ -6,25 +6,23 @@ and `policy` decide by; one that does not exist is null, never 0.
 
 import collections.abc
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from extender.state import node_cache
 from extender.state.candidates import Candidates
-from extender.verbs import decision_log
+from extender.verbs import decision_log, documents
 from policy.contract import freshness
 from policy.rules import filtering, scoring
 from policy.schema import node_pools
 from runtime import clock
 
-Json = dict[str, object]
+Json = dict[str, Any]
 Facts = collections.abc.Mapping[str, node_cache.NodeFacts]
 NOTHING_MEASURED = "no valid metric in the annotation"
 _INVALID = "not in the annotation"
 _ROUNDING: Final = 1e-9  # of a base, 0..10, between the moment it was kept and its making again
-# Filter ranks no node: what depends on the other nodes does not exist in its decisions.
-UNRANKED: Final[Json] = {"base": None, "median_base": None, "capped_base": None, "raw_score": None, "score": None}
 
 
 def of(
@@ -33,7 +31,9 @@ def of(
     facts: Facts | None,
     rejected: collections.abc.Mapping[str, str],
 ) -> list[Json]:
-    """Per node everything that does not depend on the other nodes; without `facts` as far as the arrays tell."""
+    """The fields of each `documents.NodeRow` that do not depend on the other nodes; without `facts` as far as the
+    arrays tell.
+    """
     verdicts = candidates.verdicts()
     rows = []
     for at, name in enumerate(candidates.names):
@@ -155,41 +155,34 @@ def _factors(candidates: Candidates, breakdown: scoring.Breakdown, at: int) -> J
     }
 
 
-def _packing(candidates: Candidates, breakdown: scoring.Breakdown, at: int) -> Json | None:
-    """Returns the target that the node is filled up to, the load that its terms make, and the base of both; None where
-    nodes are spread.
-    """
+def _packing(candidates: Candidates, breakdown: scoring.Breakdown, at: int) -> documents.Packing | None:
+    """Returns None where nodes are spread."""
     weighing, place = candidates.in_force.weighing, candidates.place(at)
     own = weighing.of_pools[place] if weighing.of_pools and place != node_pools.NO_POOL else weighing
     base = float(breakdown.spread_base[at])
     if own.target_ratio is None or math.isnan(base):
         return None
-    load_ratio = 1.0 - base / scoring.MAX_SCORE
-    return {"target_ratio": own.target_ratio, "load_ratio": load_ratio, "base": float(breakdown.own_base[at])}
+    return documents.Packing(own.target_ratio, 1.0 - base / scoring.MAX_SCORE, float(breakdown.own_base[at]))
 
 
-def _rules(candidates: Candidates, verdicts: filtering.Verdicts, at: int) -> list[Json]:
-    """Every filter rule as it stands for one node: its limit, what was compared with it, how old that is, the outcome.
-
-    `value` is the reading and the expected load together, `own` marks a threshold of the node's own, `pool` one of its
-    pool, `pod_class` one of the pod's class.
-    """
+def _rules(candidates: Candidates, verdicts: filtering.Verdicts, at: int) -> list[documents.Rule]:
+    """Every filter rule as it stands for one node."""
     values, expected = candidates.values[at].tolist(), candidates.expected[at].tolist()
     limits, differs = verdicts.limits[at].tolist(), verdicts.own  # from the policy's
     age_seconds = _age_seconds(candidates, at)
     return [
-        {
-            "metric": rule.metric,
-            "limit": limits[place],
-            "own": _is_own(candidates, at, rule),
-            "pool": differs is not None and bool(differs[at, place]) and not _is_own(candidates, at, rule),
-            "pod_class": _is_class(candidates, rule) and not _is_own(candidates, at, rule),
-            "value": _number(values[rule.column] + expected[rule.column]),
-            "reading": _number(values[rule.column]),
-            "expected": expected[rule.column],
-            "age_seconds": age_seconds,
-            "broken": bool(verdicts.broken[at, place]),
-        }
+        documents.Rule(
+            metric=rule.metric,
+            limit=limits[place],
+            own=_is_own(candidates, at, rule),
+            pool=differs is not None and bool(differs[at, place]) and not _is_own(candidates, at, rule),
+            pod_class=_is_class(candidates, rule) and not _is_own(candidates, at, rule),
+            value=_number(values[rule.column] + expected[rule.column]),
+            reading=_number(values[rule.column]),
+            expected=expected[rule.column],
+            age_seconds=age_seconds,
+            broken=bool(verdicts.broken[at, place]),
+        )
         for place, rule in enumerate(verdicts.rules)
         if not math.isnan(limits[place])
     ]

@@ -13,7 +13,7 @@ from tests.unit.extender import worlds
 def test_the_extenders_own_answer_becomes_columns() -> None:
     view = worlds.view_of({"hot": worlds.HOT, "cool": worlds.IDLE, "unread": None, "broken": "{"})
     worlds.bind(view, "cool", "a", "b")
-    body = json.dumps(explain.all_nodes(view, worlds.NOW)).encode()
+    body = json.dumps(msgspec.to_builtins(explain.all_nodes(view, worlds.NOW))).encode()
     found = node_columns.columns(node_columns.decoded(body), {"hot": "gpu"})
     at = {name: place for place, name in enumerate(found["names"])}  # type: ignore[arg-type, var-annotated]
     values, rejected = found["values"]["cpu_avg_5m"], found["rejected"]  # type: ignore[index]

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -133,8 +134,8 @@ def test_explain_holds_no_nan_and_the_numbers_that_the_scheduler_gets(
     cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy
 ) -> None:
     seen, pod = world(cluster, in_force), worlds.args(NAMES).pod
-    shown = json.dumps(explain.explain(seen, pod, NAMES, NOW), allow_nan=False)
-    json.dumps(explain.all_nodes(seen, NOW), allow_nan=False)
+    shown = json.dumps(msgspec.to_builtins(explain.explain(seen, pod, NAMES, NOW)), allow_nan=False)
+    json.dumps(msgspec.to_builtins(explain.all_nodes(seen, NOW)), allow_nan=False)
     rows: list[dict[str, Any]] = json.loads(shown)["nodes"]
     allowed = [row["name"] for row in rows if row["allowed"]]
     assert allowed == passed(world(cluster, in_force))

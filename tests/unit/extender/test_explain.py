@@ -3,6 +3,8 @@
 import json
 from typing import Any, cast
 
+import msgspec
+
 from extender import protocol
 from extender.state import cluster_view
 from extender.verbs import decision_log, explain, verbs
@@ -14,12 +16,14 @@ NOW = worlds.NOW
 
 def explained(world: cluster_view.ClusterView, *names: str, **pod: Any) -> dict[str, Any]:
     args = worlds.args(names, **pod)
-    answer = explain.explain(world, args.pod, args.names, NOW)
+    answer = msgspec.to_builtins(explain.explain(world, args.pod, args.names, NOW))
     return cast(dict[str, Any], json.loads(json.dumps(answer, allow_nan=False)))
 
 
 def nodes(world: cluster_view.ClusterView, now: float = NOW) -> dict[str, Any]:
-    answer = cast(dict[str, Any], json.loads(json.dumps(explain.all_nodes(world, now), allow_nan=False)))
+    answer = cast(
+        dict[str, Any], json.loads(json.dumps(msgspec.to_builtins(explain.all_nodes(world, now)), allow_nan=False))
+    )
     return {row["name"]: row for row in answer["nodes"]}
 
 
@@ -114,7 +118,7 @@ def decision(world: cluster_view.ClusterView, verb: str, *names: str, condensed:
     for name in names:
         world.nodes.node_changed(None, worlds.node(name, dict.fromkeys(worlds.IDLE, 0.5)))
     worlds.bind(world, names[0], "later-1", "later-2")
-    (shown,) = explain.decided([made], with_nodes=True)
+    (shown,) = msgspec.to_builtins(explain.decided([made], with_nodes=True))
     return cast(dict[str, Any], json.loads(protocol.encode(shown)))
 
 
@@ -162,7 +166,7 @@ def test_of_a_condensed_stretched_decision_nobody_knows_which_bases_were_capped(
 
 def test_a_decision_without_its_inputs_says_that_all_nodes_are_left_out() -> None:
     made = decision_log.Decision("filter", NOW, "default", "new", "u", 7, 7, "h")
-    (shown,) = explain.decided([made], with_nodes=True)
+    (shown,) = msgspec.to_builtins(explain.decided([made], with_nodes=True))
     assert (shown["nodes"], shown["omitted"]) == ([], 7)
 
 
@@ -170,7 +174,11 @@ def test_only_the_newest_decision_of_each_verb_carries_its_nodes() -> None:
     made = [
         decision_log.Decision(verb, NOW, "default", "new", "u", 1, 1, "h") for verb in ("filter", "preempt", "filter")
     ]
-    assert ["nodes" in shown for shown in explain.decided(made, with_nodes=True)] == [True, True, False]
+    assert ["nodes" in shown for shown in msgspec.to_builtins(explain.decided(made, with_nodes=True))] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_explaining_assumes_nothing() -> None:
@@ -214,7 +222,7 @@ def test_nodes_shows_the_heartbeat_and_who_differs_from_it() -> None:
     world = worlds.view_of({"a": worlds.IDLE, "b": worlds.IDLE})
     text = worlds.load_text(worlds.IDLE)
     world.nodes.heartbeat_changed(worlds.beat({"a": text, "b": "else"}, NOW + 20), NOW + 20)
-    shown = cast(dict[str, Any], explain.all_nodes(world, NOW + 30)["heartbeat"])
+    shown = cast(dict[str, Any], msgspec.to_builtins(explain.all_nodes(world, NOW + 30))["heartbeat"])
     assert (shown["matches"], shown["differing"], shown["age_seconds"]) == (False, ["b"], 10)
 
 

@@ -98,8 +98,8 @@ class Side:
     def state_of(self) -> Any:
         """What people are shown: the decisions with every factor, and the view of the nodes."""
         found = self.ring.find("", "", 1000, now_seconds=self.clock.now())
-        newest = [explain.decided([one], with_nodes=True) for one in found]
-        return newest, explain.all_nodes(self.view, self.clock.now())
+        newest = [msgspec.to_builtins(explain.decided([one], with_nodes=True)) for one in found]
+        return newest, msgspec.to_builtins(explain.all_nodes(self.view, self.clock.now()))
 
     def decided(self) -> list[Any]:
         """The decisions with everything they were made from."""

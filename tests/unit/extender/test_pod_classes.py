@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -114,7 +115,7 @@ def test_the_nodes_annotation_comes_before_the_class_and_the_class_before_the_po
 
 def test_explain_names_the_class_and_the_limits_that_are_its(pair: test_fast_path.Pair) -> None:
     pair.node(NAMES[1], LOADS["busy with production"], own={"cpu_avg_5m": 0.9})
-    seen: Any = explain.explain(pair.slow.view, builders.pod("p", mutate=prod), NAMES, pair.now())
+    seen: Any = msgspec.to_builtins(explain.explain(pair.slow.view, builders.pod("p", mutate=prod), NAMES, pair.now()))
     assert seen["pod_class"] == "production"
     rules = {row["name"]: {rule["metric"]: rule for rule in row["rules"]} for row in seen["nodes"]}
     marks = {
@@ -128,7 +129,7 @@ def test_explain_names_the_class_and_the_limits_that_are_its(pair: test_fast_pat
         "production_cpu": (0.6, False, False, True),
     }
     assert rules[NAMES[0]]["cpu_avg_5m"]["pod_class"]
-    plain: Any = explain.explain(pair.slow.view, builders.pod("p"), NAMES, pair.now())
+    plain: Any = msgspec.to_builtins(explain.explain(pair.slow.view, builders.pod("p"), NAMES, pair.now()))
     assert plain["pod_class"] is None
     assert not any(rule["pod_class"] for row in plain["nodes"] for rule in row["rules"])
 
@@ -140,7 +141,7 @@ def test_a_decision_of_the_past_is_explained_by_the_class_of_its_time(pair: test
     for side in pair.both:
         decisions = side.ring.find("", "of-production", 2, now_seconds=side.clock.now())
         assert [decision.pod_class for decision in decisions] == ["production", "production"]
-        shown: Any = explain.decided(decisions, with_nodes=True)
+        shown: Any = msgspec.to_builtins(explain.decided(decisions, with_nodes=True))
         assert {one["pod_class"] for one in shown} == {"production"}
         (hot,) = [row for row in shown[1]["nodes"] if row["name"] == NAMES[1]]
         assert hot["rejected"] == "production_cpu over 0.6"

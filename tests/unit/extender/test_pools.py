@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from extender.state import cluster_view, digests
@@ -60,7 +61,9 @@ def test_a_node_is_scored_by_the_weights_of_its_pool_on_both_paths() -> None:
     found = pair.ask("prioritize", test_fast_path.go_body(["batch", "plain"], "p"))
     assert {row["Host"]: row["Score"] for row in found} == {"batch": 9, "plain": 4}
     assert pair.fast.declined == 0
-    rows: Any = {row["name"]: row for row in explain.all_nodes(pair.fast.view, pair.now())["nodes"]}  # type: ignore[attr-defined]
+    rows: Any = {
+        row["name"]: row for row in msgspec.to_builtins(explain.all_nodes(pair.fast.view, pair.now()))["nodes"]
+    }
     assert {name: (row["score"], row["terms"]["memory_avg_5m"] > 0) for name, row in rows.items()} == {
         "batch": (9, False),
         "plain": (4, True),
@@ -85,7 +88,9 @@ def test_a_pool_may_be_packed_while_the_others_are_spread_on_both_paths() -> Non
         "spread-idle": 10,
     }
     assert pair.fast.declined == 0
-    rows: Any = {row["name"]: row for row in explain.all_nodes(pair.fast.view, pair.now())["nodes"]}  # type: ignore[attr-defined]
+    rows: Any = {
+        row["name"]: row for row in msgspec.to_builtins(explain.all_nodes(pair.fast.view, pair.now()))["nodes"]
+    }
     assert rows["packed"]["packing"] == {
         "target_ratio": 0.4,
         "load_ratio": pytest.approx(0.3),
@@ -158,7 +163,7 @@ def test_explain_names_the_pool_and_which_limits_are_its() -> None:
     world.nodes.node_changed(
         None, worlds.node("spot", WARM, thresholds='{"memory_avg_5m": 0.9, "memory_max_1h": 0}', labels=SPOT)
     )
-    rows: Any = {row["name"]: row for row in explain.all_nodes(world, worlds.NOW)["nodes"]}  # type: ignore[attr-defined]
+    rows: Any = {row["name"]: row for row in msgspec.to_builtins(explain.all_nodes(world, worlds.NOW))["nodes"]}
     assert (rows["spot"]["pool"], rows["plain"]["pool"]) == ("spot", None)
     assert {rule["metric"]: (rule["limit"], rule["own"], rule["pool"]) for rule in rows["spot"]["rules"]} == {
         "cpu_avg_5m": (0.85, False, True),
@@ -179,8 +184,8 @@ def test_a_decision_of_the_past_names_the_pools_of_its_time() -> None:
     pair.policy(worlds.PENDING)
     for side in pair.both:
         (decision,) = side.ring.find("", "p", 1, now_seconds=side.clock.now())
-        (shown,) = explain.decided([decision], with_nodes=True)
-        assert [row["pool"] for row in shown["nodes"]] == [None, "spot"] * 6  # type: ignore[attr-defined]
+        (shown,) = msgspec.to_builtins(explain.decided([decision], with_nodes=True))
+        assert [row["pool"] for row in shown["nodes"]] == [None, "spot"] * 6
     pair.compare()
 
 

@@ -5,6 +5,7 @@ import json
 import tracemalloc
 from typing import Any
 
+import msgspec
 import numpy as np
 import prometheus_client
 import pytest
@@ -100,7 +101,7 @@ def test_the_decision_is_the_one_that_enforcing_would_record(world: World) -> No
     enforced = verbs.answer("prioritize", enforcing, worlds.args(["warm", "idle"]), NOW).decision
     assert shadow.best == enforced.best
     assert (shadow.candidates, shadow.passed) == (2, 2)
-    first, second = (explain.decided([one], with_nodes=True)[0] for one in (shadow, enforced))
+    first, second = (msgspec.to_builtins(explain.decided([one], with_nodes=True))[0] for one in (shadow, enforced))
     assert first["nodes"] == second["nodes"]
     assert (first["shadow"], second["shadow"], first["assumed"], second["assumed"]) == (True, False, "", "idle")
 

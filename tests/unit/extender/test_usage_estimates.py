@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from extender.state import cluster_view, placements
@@ -33,7 +34,7 @@ def expected(world: cluster_view.ClusterView, now: float = NOW) -> float:
 def estimate(world: cluster_view.ClusterView, now: float = NOW, **pod: Any) -> dict[str, object]:
     """What explain says of a pod's estimate."""
     args = worlds.args(["n"], **pod)
-    found = json.loads(json.dumps(explain.explain(world, args.pod, args.names, now)))["estimate"]
+    found = json.loads(json.dumps(msgspec.to_builtins(explain.explain(world, args.pod, args.names, now))))["estimate"]
     assert isinstance(found, dict)
     return found
 
@@ -106,7 +107,7 @@ def test_stale_means_and_those_from_the_future_are_not_used() -> None:
 def test_a_policy_may_not_want_means() -> None:
     world = usage_of(worlds.view_of({"n": worlds.IDLE}, worlds.policy(recentPods={"ownerUsage": False})))
     assert estimate(world)["cpu_by"] == "request ratio"
-    assert explain.all_nodes(world, NOW)["owner_usage"] == {
+    assert msgspec.to_builtins(explain.all_nodes(world, NOW))["owner_usage"] == {
         "at": "2026-11-21T04:00:00Z",
         "age_seconds": 0.0,
         "owners": 0,
@@ -161,7 +162,7 @@ def test_a_remembered_decision_keeps_the_estimate_it_was_made_with() -> None:
     world, ring = usage_of(worlds.view_of({"n": worlds.IDLE})), decision_log.DecisionLog()
     ring.add(verbs.answer("prioritize", world, worlds.args(["n"]), NOW).decision)
     usage_of(world, {WEB: Mean(1.0, None, 1)})
-    (shown,) = explain.decided(ring.find("", "", 1, now_seconds=NOW), with_nodes=True)
+    (shown,) = msgspec.to_builtins(explain.decided(ring.find("", "", 1, now_seconds=NOW), with_nodes=True))
     assert shown["estimate"] == {
         "cpu_millicores": 2000.0,
         "cpu_by": "owner's mean over 7 replicas",
@@ -181,5 +182,5 @@ def test_a_remembered_decision_keeps_the_estimate_it_was_made_with() -> None:
 def test_what_cannot_be_read_is_a_reason_in_nodes(data: dict[str, str] | None, problem: str) -> None:
     world = worlds.view_of({"n": worlds.IDLE})
     world.usage_changed(data, NOW)
-    shown = json.loads(json.dumps(explain.all_nodes(world, NOW)))["owner_usage"]
+    shown = json.loads(json.dumps(msgspec.to_builtins(explain.all_nodes(world, NOW))))["owner_usage"]
     assert (shown["owners"], shown["problem"]) == (0, problem)

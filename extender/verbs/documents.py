@@ -1,0 +1,117 @@
+"""The answers for people as JSON: GET /nodes, POST /explain and GET /decisions, in the order of their keys.
+
+`verbs.explain` and `verbs.explain_rows` make them, commands read them. A number that does not exist is None.
+"""
+
+import msgspec
+
+from extender.verbs import decision_log
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A filter rule as it stands for one node: its limit, what was compared with it, how old that is, the outcome.
+
+    `value` is the `reading` and the `expected` load together, `own` marks a threshold of the node's own, `pool` one of
+    its pool, `pod_class` one of the pod's class.
+    """
+
+    metric: str
+    limit: float
+    own: bool = False
+    pool: bool = False
+    pod_class: bool = False
+    value: float | None = None
+    reading: float | None = None
+    expected: float | None = None
+    age_seconds: float | None = None
+    broken: bool = False
+
+
+class Packing(msgspec.Struct, frozen=True):
+    """The target that a node is filled up to, the load that its terms make, and the base of both."""
+
+    target_ratio: float
+    load_ratio: float
+    base: float
+
+
+class NodeRow(msgspec.Struct, frozen=True):
+    """One node; what depends on the other nodes is None in a decision of the filter, which ranks none."""
+
+    name: str
+    pool: str | None = None
+    usable: bool = False
+    state: str = ""
+    reason: str | None = None
+    age_seconds: float | None = None
+    values: dict[str, float] = {}
+    unusable: dict[str, str] = {}
+    hot: dict[str, int] = {}
+    relief_until: str | None = None
+    thresholds_ignored: str | None = None
+    expected: dict[str, float | None] = {}
+    incoming: dict[str, float | None] = {}
+    predicted: dict[str, float | None] = {}
+    terms: dict[str, float | None] = {}
+    packing: Packing | None = None
+    own_base: float | None = None
+    penalty: float = 0.0
+    allowed: bool = True
+    rejected: str | None = None
+    rules: list[Rule] = []
+    rules_off: list[str] = []
+    pool_rules_off: list[str] = []
+    base: float | None = None
+    median_base: bool | None = None
+    capped_base: bool | None = None
+    raw_score: float | None = None
+    score: int | None = None
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """The load expected of the pod, and by what each resource was estimated."""
+
+    cpu_millicores: float
+    cpu_by: str
+    memory_bytes: float
+    memory_by: str
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """POST /explain."""
+
+    pod: dict[str, str]
+    policy: str
+    at: str
+    shadow: bool
+    pod_class: str | None
+    exempt: str | None
+    estimate: Estimate
+    means: list[list[str]]
+    degraded: list[str]
+    nodes: list[NodeRow]
+
+
+class PastDecision(msgspec.Struct, frozen=True):
+    """One element of GET /decisions; the last four only in the newest of each verb, where nodes are asked for."""
+
+    verb: str
+    at_seconds: float
+    namespace: str
+    pod: str
+    uid: str
+    candidates: int
+    passed: int
+    policy_hash: str
+    exempt: str | None
+    rejected: dict[str, int]
+    degraded: tuple[str, ...]
+    best: tuple[decision_log.RankedNode, ...]
+    assumed: str
+    shadow: bool
+    pod_class: str | None
+    at: str
+    nodes: list[NodeRow] | msgspec.UnsetType = msgspec.UNSET
+    omitted: int | msgspec.UnsetType = msgspec.UNSET
+    estimate: Estimate | msgspec.UnsetType = msgspec.UNSET
+    means: list[list[str]] | msgspec.UnsetType = msgspec.UNSET
