@@ -204,7 +204,7 @@ class Service:
             health.event_check("nodes", self.nodes.synced, "not listed yet"),
             health.event_check("pods", self.pods.synced, "not listed yet"),
             health.Check("policy", lambda: None, self._policy_file.line),
-            health.Check("view", lambda: None, lambda: _digest_line(self.view, self._clock.now())),
+            health.Check("view", lambda: None, lambda: digests.line(self.view, self._clock.now())),
             *self.watches.checks(),
             self._left_out.check(),
             self._pods_left_out.check(),
@@ -241,12 +241,6 @@ class Service:
 
     def _configz(self) -> object:
         return {"policy": self._policy_file.current.as_file(), "policyState": self._policy_file.state()}
-
-
-def _digest_line(view: cluster_view.ClusterView, now_seconds: float) -> str:
-    """The digests by which replicas are compared."""
-    of_view = digests.digests(view, now_seconds)
-    return f"{of_view.view}; placements {of_view.placements}"
 
 
 def _certificate(held: tls.Security) -> str:

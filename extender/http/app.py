@@ -21,7 +21,7 @@ from werkzeug import exceptions
 
 from extender import deadline, metrics, protocol
 from extender.state import cluster_view
-from extender.verbs import decision_log, explain, neutral_answers, shadow_log, verbs
+from extender.verbs import decision_log, explain, shadow_log, verbs
 from runtime import clock, hosts, logs
 
 log = logs.get(__name__)
@@ -123,7 +123,7 @@ def _in_time(parts: Parts, verb: str, args: protocol.AnyArgs) -> verbs.Outcome:
         deadline.check()
         return verbs.answer(verb, parts.view, args, now_seconds)
     except deadline.Overrun:
-        return neutral_answers.answer(verb, args, parts.view.in_force.content_hash, now_seconds)
+        return verbs.neutral(verb, args, parts.view.in_force.content_hash, now_seconds)
 
 
 def note(parts: Parts, decision: decision_log.Decision, verdicts: shadow_log.PodVerdicts | None = None) -> None:

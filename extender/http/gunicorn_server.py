@@ -54,17 +54,12 @@ def run(
     """
     chosen = settings(listen, keepalive_seconds=keepalive_seconds)
     if security is not None:
-        chosen |= _tls_settings(security)
+        chosen |= {
+            "certfile": str(security.files.certificate),  # turns TLS on; the hook decides what is used
+            "keyfile": str(security.files.key),
+            "ssl_context": lambda _config, _default: security.context,  # asked for by `worker` for each connection
+        }
     _Server(chosen, make, security).run()
-
-
-def _tls_settings(security: tls.Security) -> dict[str, object]:
-    """The hook is asked for every new connection, so a context that was swapped serves from the next one on."""
-    return {
-        "certfile": str(security.files.certificate),  # turns TLS on; the hook decides what is used
-        "keyfile": str(security.files.key),
-        "ssl_context": lambda _config, _default: security.context,  # `worker` asks for each connection
-    }
 
 
 def settings(listen: str, *, keepalive_seconds: int = KEEPALIVE_SECONDS) -> dict[str, object]:

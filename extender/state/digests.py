@@ -36,6 +36,11 @@ def digests(view: cluster_view.ClusterView, now_seconds: float) -> Digests:
     return Digests(of_view(empty.in_force.content_hash, empty.loads, usage), of_placements(confirmed))
 
 
+def line(view: cluster_view.ClusterView, now_seconds: float) -> str:
+    """The digests in /readyz, by which replicas are compared."""
+    return "{}; placements {}".format(*digests(view, now_seconds))
+
+
 def of_view(
     policy_hash: str, loads: node_cache.NodeLoads, usage: owner_usage.PublishedUsage = owner_usage.NOTHING
 ) -> str:

@@ -25,16 +25,13 @@ def slim(pod: objects.Pod) -> objects.Pod:
     is the same each time: filter and prioritize are remembered with it.
     """
     small: objects.Pod | None = vars(pod).get(_SLIM)
-    if small is None:
-        small = vars(pod)[_SLIM] = _made_slim(pod)
-    return small
-
-
-def _made_slim(pod: objects.Pod) -> objects.Pod:
+    if small is not None:
+        return small
     owners = () if pod.owner is None else (pod.owner,)
     metadata = objects.Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid, owner_references=owners)
     spec = msgspec.structs.replace(objects.Pod().spec, priority=pod.priority)
     small = objects.Pod(metadata=metadata, spec=spec)
+    vars(pod)[_SLIM] = small
     vars(small)["requests"] = objects.Resources(
         *usage_estimates.estimate_key(pod).request
     )  # the cached property's own place

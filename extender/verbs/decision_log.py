@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from extender.state import node_cache
 from extender.state.candidates import AnyCandidates, CandidateRows, Candidates
-from extender.verbs import decided_pod
+from extender.verbs import decided_pod, documents
 from kube import objects
 from policy.contract import owner_usage
 
@@ -40,15 +40,6 @@ _DECISION_BYTES: Final = 1000
 _RANKED_BYTES: Final = 150
 _REASON_BYTES: Final = 100
 _OBJECTS_BYTES: Final = 1500  # the dataclasses and the headers of their arrays
-
-
-class RankedNode(msgspec.Struct, frozen=True):
-    """A node with its score and the numbers it was rounded from."""
-
-    node: str
-    score: int
-    base: float
-    penalty: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,29 +129,9 @@ class Inputs:
         return marked[selection.rows]
 
 
-class Decision(msgspec.Struct, frozen=True):
-    """One answer: for which pod, over how many nodes, who was best, why others were rejected, and under which policy.
+class Decision(documents.DecisionFields, frozen=True):
+    """A decision with what it was made from."""
 
-    `exempt` is why the filter did not judge the pod by load, if so. `degraded` lists the causes that made it less than
-    whole: a missing or stale reading, nodes unknown here, all rejected. `shadow`: the answer was that every node passes
-    and scores the same. `pod_class` is the class of pods (policy, `podClasses`) that it was judged as.
-    """
-
-    verb: str
-    at_seconds: float
-    namespace: str
-    pod: str
-    uid: str
-    candidates: int
-    passed: int
-    policy_hash: str
-    exempt: str | None = None
-    rejected: dict[str, int] = {}
-    degraded: tuple[str, ...] = ()
-    best: tuple[RankedNode, ...] = ()
-    assumed: str = ""
-    shadow: bool = False
-    pod_class: str | None = None
     inputs: Inputs | None = None
 
     def size_bytes(self) -> int:

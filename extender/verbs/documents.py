@@ -5,8 +5,6 @@
 
 import msgspec
 
-from extender.verbs import decision_log
-
 
 class Rule(msgspec.Struct, frozen=True):
     """A filter rule as it stands for one node: its limit, what was compared with it, how old that is, the outcome.
@@ -92,8 +90,22 @@ class Explanation(msgspec.Struct, frozen=True):
     nodes: list[NodeRow]
 
 
-class PastDecision(msgspec.Struct, frozen=True):
-    """One element of GET /decisions; the last four only in the newest of each verb, where nodes are asked for."""
+class RankedNode(msgspec.Struct, frozen=True):
+    """A node with its score and the numbers it was rounded from."""
+
+    node: str
+    score: int
+    base: float
+    penalty: float
+
+
+class DecisionFields(msgspec.Struct, frozen=True):
+    """One answer: for which pod, over how many nodes, who was best, why others were rejected, and under which policy.
+
+    `exempt` is why the filter did not judge the pod by load, if so. `degraded` lists the causes that made it less than
+    whole: a missing or stale reading, nodes unknown here, all rejected. `shadow`: the answer was that every node passes
+    and scores the same. `pod_class` is the class of pods (policy, `podClasses`) that it was judged as.
+    """
 
     verb: str
     at_seconds: float
@@ -103,14 +115,19 @@ class PastDecision(msgspec.Struct, frozen=True):
     candidates: int
     passed: int
     policy_hash: str
-    exempt: str | None
-    rejected: dict[str, int]
-    degraded: tuple[str, ...]
-    best: tuple[decision_log.RankedNode, ...]
-    assumed: str
-    shadow: bool
-    pod_class: str | None
-    at: str
+    exempt: str | None = None
+    rejected: dict[str, int] = {}
+    degraded: tuple[str, ...] = ()
+    best: tuple[RankedNode, ...] = ()
+    assumed: str = ""
+    shadow: bool = False
+    pod_class: str | None = None
+
+
+class PastDecision(DecisionFields, frozen=True):
+    """One element of GET /decisions; the last four only in the newest of each verb, where nodes are asked for."""
+
+    at: str = ""
     nodes: list[NodeRow] | msgspec.UnsetType = msgspec.UNSET
     omitted: int | msgspec.UnsetType = msgspec.UNSET
     estimate: Estimate | msgspec.UnsetType = msgspec.UNSET

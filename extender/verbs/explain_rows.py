@@ -12,7 +12,7 @@ import numpy as np
 
 from extender.state import node_cache
 from extender.state.candidates import Candidates
-from extender.verbs import decision_log, documents
+from extender.verbs import documents
 from policy.contract import freshness
 from policy.rules import filtering, scoring
 from policy.schema import node_pools
@@ -58,7 +58,7 @@ def ranked(breakdown: scoring.Breakdown, at: int) -> Json:
 
 
 def remembered(
-    candidates: Candidates, breakdown: scoring.Breakdown, at: int, ranked_nodes: decision_log.RankedNode
+    candidates: Candidates, breakdown: scoring.Breakdown, at: int, ranked_nodes: documents.RankedNode
 ) -> Json:
     """Returns the result of a stored decision that has left out nodes. Median, cap and stretch need them all: their
     values are stored, and a base under the node's own was capped, unless it was stretched.

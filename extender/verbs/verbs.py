@@ -8,16 +8,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from extender import protocol
+from extender import deadline, protocol
 from extender.state import cluster_view
 from extender.state.candidates import AnyCandidates, Candidates
-from extender.verbs import decision_log, shadow_log
+from extender.verbs import decision_log, documents, shadow_log
 from kube import objects
 from policy.contract import filter_opt_out, owner_usage, relief_hint
 from policy.rules import filtering, scoring
 from policy.schema import node_pools
 
 ALL_REJECTED: Final = "all_rejected"  # of an answer by `coolest`: a cause for which it is degraded
+NEUTRAL_SCORE: Final = int(scoring.NEUTRAL_BASE)  # of every node in a late answer
 SHADOW_SCORE: Final = 0  # of every node: kube-scheduler's own scores decide
 
 
@@ -92,6 +93,24 @@ def _preempt(args: protocol.PreemptionArgs, candidates: Candidates, mean: owner_
     left, judged = judge(candidates, args.pod)
     body = protocol.encode_preemption({node: args.victims[node] for node in left.names})
     return Outcome(body, decision("preempt", candidates, args.pod, judged, mean=mean))
+
+
+def neutral(verb: str, args: protocol.AnyArgs, policy_hash: str, now_seconds: float) -> Outcome:
+    """Answer as a scheduler without the extender would decide, when the time for a request is over (`deadline`): by the
+    request alone, without a view to wait for.
+    """
+    late = decision_log.Decision(
+        verb=verb,
+        at_seconds=now_seconds,
+        namespace=args.pod.namespace,
+        pod=args.pod.name,
+        uid=args.pod.uid,
+        candidates=len(args.names),
+        passed=len(args.names),
+        policy_hash=policy_hash,
+        degraded=(deadline.CAUSE,),
+    )
+    return Outcome(protocol.encode_neutral(verb, args, NEUTRAL_SCORE), late)
 
 
 def judge(candidates: Candidates, pod: objects.Pod) -> tuple[Candidates, Judgement]:
@@ -170,7 +189,7 @@ def is_cool(candidates: Candidates, at: int) -> bool:
     return relief_hint.is_relieved(usable, policy.descheduler.thresholds)
 
 
-def ranked(candidates: AnyCandidates, ranking: scoring.Ranking) -> tuple[decision_log.RankedNode, ...]:
+def ranked(candidates: AnyCandidates, ranking: scoring.Ranking) -> tuple[documents.RankedNode, ...]:
     """The best candidates, first by their score before rounding, then in the order asked."""
     raw = ranking.raw
     best = np.arange(len(raw))
@@ -178,7 +197,7 @@ def ranked(candidates: AnyCandidates, ranking: scoring.Ranking) -> tuple[decisio
         best = np.flatnonzero(raw >= np.partition(raw, -decision_log.BEST_KEPT)[-decision_log.BEST_KEPT])
     order = best[np.argsort(-raw[best], kind="stable")][: decision_log.BEST_KEPT].tolist()
     return tuple(
-        decision_log.RankedNode(
+        documents.RankedNode(
             candidates.name(at), int(ranking.scores[at]), float(ranking.base[at]), float(ranking.penalty[at])
         )
         for at in order
@@ -215,7 +234,7 @@ def decision(
     pod: objects.Pod,
     judged: Judgement,
     *,
-    best: tuple[decision_log.RankedNode, ...] = (),
+    best: tuple[documents.RankedNode, ...] = (),
     assumed: str = "",
     mean: owner_usage.Mean | None = None,
 ) -> decision_log.Decision:

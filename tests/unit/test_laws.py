@@ -34,7 +34,6 @@ APART: Final[dict[str, str]] = {
     "cli.effectiveness_plot": "the only module of the command that draws",
     "lab.cluster.demo.budgets": "judges the demo; fed by a reflector, not by the phases",
     "lab.cluster.programs": "Go modules of any directory, for benches and tests, too; the control plane is binaries'",
-    "extender.verbs.neutral_answers": "answers without a view, so that they cannot wait for one",
     "policy.schema.json_schema": "an entry point: python -m policy.schema.json_schema",
     "promql.http.response_limits": "limits of one response; the client is long",
     "simulator.controllers.nodes": "one module a controller",

@@ -16,7 +16,7 @@ import pytest
 
 from extender import deadline
 from extender.http import app
-from extender.verbs import neutral_answers
+from extender.verbs import verbs
 from tests import builders, clocks
 from tests.unit.extender import test_app, worlds
 
@@ -182,7 +182,7 @@ def test_what_one_request_waited_is_not_the_next_ones(world: World) -> None:
 
 def test_the_neutral_score_is_that_of_nodes_that_nobody_knows(world: World) -> None:
     unknown = world.post("prioritize", worlds.body(["x", "y"])).json
-    assert {row["Score"] for row in unknown} == {neutral_answers.SCORE}
+    assert {row["Score"] for row in unknown} == {verbs.NEUTRAL_SCORE}
 
 
 def test_a_watch_waits_for_the_lock_as_long_as_it_takes(world: World) -> None:

@@ -12,7 +12,7 @@ import pytest
 from extender import protocol
 from extender.state import cluster_view
 from extender.state.candidates import CandidateRows, Candidates
-from extender.verbs import decision_log, neutral_answers, verbs
+from extender.verbs import decision_log, documents, verbs
 from tests import builders
 from tests.unit.extender import worlds
 
@@ -29,7 +29,7 @@ def over(world: cluster_view.ClusterView, count: int, pod: str = "p", at_seconds
     candidates = world.candidates(args.names, at_seconds)
     rejected = dict.fromkeys(args.names[::2], "cpu_avg_5m over 0.65")
     inputs = decision_log.Inputs.of(candidates, args.pod, rejected)
-    best = tuple(decision_log.RankedNode(name, 9, 9.0, 0.0) for name in args.names[1:10:2])
+    best = tuple(documents.RankedNode(name, 9, 9.0, 0.0) for name in args.names[1:10:2])
     return decision_log.Decision("filter", at_seconds, "default", pod, "u", count, 1, "h", best=best, inputs=inputs)
 
 
@@ -150,7 +150,7 @@ def hostile(at: int, part: str) -> bytes:
 @pytest.mark.parametrize("part", ["annotations", "labels", "containers", "name", "namespace", "names"])
 def test_whatever_requests_carry_the_memory_holds_about_what_it_counts(part: str, in_time: bool) -> None:
     def answered(args: protocol.Args) -> verbs.Outcome:
-        return verbs.answer("filter", world, args, NOW) if in_time else neutral_answers.answer("filter", args, "h", NOW)
+        return verbs.answer("filter", world, args, NOW) if in_time else verbs.neutral("filter", args, "h", NOW)
 
     world, ring = nodes(2), decision_log.DecisionLog(limit_bytes=2**20, whole_bytes=2**19)
     bodies = [hostile(at, part) for at in range(60)]  # before each allocation costs time
@@ -176,7 +176,7 @@ def decision_of(standing: Candidates, pod: str) -> decision_log.Decision:
     """A decision of the fast path over every node: rows of what stood for all."""
     seen = CandidateRows(standing, standing.rows[1:])
     inputs = decision_log.Inputs.of(seen, worlds.args([]).pod, {})
-    best = (decision_log.RankedNode("node-00002", 9, 9.0, 0.0),)
+    best = (documents.RankedNode("node-00002", 9, 9.0, 0.0),)
     return decision_log.Decision("prioritize", NOW, "default", pod, "u", 500, 500, "h", best=best, inputs=inputs)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from extender import metrics, protocol
 from extender.state import cluster_view
-from extender.verbs import explain, neutral_answers, shadow_log, verbs
+from extender.verbs import explain, shadow_log, verbs
 from policy.schema import load_policy
 from tests import builders
 from tests.unit.extender import worlds
@@ -222,7 +222,7 @@ def test_a_pod_of_the_same_name_is_another_one(world: World) -> None:
 
 
 def test_a_late_answer_says_nothing(world: World) -> None:
-    outcome = neutral_answers.answer("prioritize", worlds.args(["hot", "idle"]), "h", NOW)
+    outcome = verbs.neutral("prioritize", worlds.args(["hot", "idle"]), "h", NOW)
     assert (outcome.shadow, outcome.decision.shadow) == (None, False)
 
 
