@@ -134,9 +134,7 @@ class Service:
         """
         while not self._clock.wait(stop, 1.0 - self._clock.now() % 1.0):
             if self._fast_path is not None and self._listed:
-                loop.attempt(
-                    "score table ahead", self._fast_path.ahead, lambda _error: self._metrics.loop_failures.inc()
-                )
+                loop.attempt("score table", self._fast_path.ahead, lambda _error: self._metrics.loop_failures.inc())
 
     def catch_up(self, *, pods: bool = True, others: bool = True) -> None:
         """One turn of every watch on the caller's thread instead of `start`, for a door whose watches end; without

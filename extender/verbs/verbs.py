@@ -9,11 +9,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from extender import deadline, protocol
-from extender.state import cluster_view
 from extender.state.candidates import AnyCandidates, Candidates
+from extender.state.cluster_view import ClusterView
 from extender.verbs import decision_log, documents, shadow_log
 from kube import objects
-from policy.contract import filter_opt_out, owner_usage, relief_hint
+from policy.contract import filter_opt_out, relief_hint
+from policy.contract.owner_usage import Mean
 from policy.rules import filtering, scoring
 from policy.schema import node_pools
 
@@ -40,7 +41,7 @@ class Judgement(NamedTuple):
     degraded: tuple[str, ...]
 
 
-def answer(verb: str, view: cluster_view.ClusterView, args: protocol.AnyArgs, now_seconds: float) -> Outcome:
+def answer(verb: str, view: ClusterView, args: protocol.AnyArgs, now_seconds: float) -> Outcome:
     """Answer filter, prioritize or preempt. In shadow mode the reply prefers and rejects no node, and none is assumed;
     the decision is the one that enforcing would make, which asks prioritize about what filter passed.
     """
@@ -57,38 +58,28 @@ def answer(verb: str, view: cluster_view.ClusterView, args: protocol.AnyArgs, no
     return (_filter if verb == "filter" else _prioritize)(view, args, candidates, mean)
 
 
-def _filter(
-    view: cluster_view.ClusterView,
-    args: protocol.Args,
-    candidates: Candidates,
-    mean: owner_usage.Mean | None,
-) -> Outcome:
+def _filter(view: ClusterView, args: protocol.Args, candidates: Candidates, mean: Mean | None) -> Outcome:
     """A single node that passes is the winner: the scheduler ranks no single node."""
     left, judged = judge_nominated(view, candidates, args.pod)
+    body = protocol.encode_filter(args, left.names, judged.rejected)
     winner = left.names[0] if len(left.names) == 1 else ""
     view.assume(args.pod, winner, candidates.now_seconds)
-    body = protocol.encode_filter(args, left.names, judged.rejected)
     return Outcome(body, decision("filter", candidates, args.pod, judged, assumed=winner, mean=mean))
 
 
-def _prioritize(
-    view: cluster_view.ClusterView,
-    args: protocol.Args,
-    candidates: Candidates,
-    mean: owner_usage.Mean | None,
-) -> Outcome:
+def _prioritize(view: ClusterView, args: protocol.Args, candidates: Candidates, mean: Mean | None) -> Outcome:
     """The best node is assumed to win, so that the next pod of a burst sees it there: by the integers that
     kube-scheduler gets, the first where they are equal.
     """
     ranking = candidates.ranking(args.pod, mean)
+    body = protocol.encode_scores(args.names, ranking.scores.tolist())
     winner = "" if ranking.neutral.all() else candidates.names[int(ranking.scores.argmax())]
     view.assume(args.pod, winner, candidates.now_seconds)
-    body = protocol.encode_scores(args.names, ranking.scores.tolist())
     judged, best = Judgement({}, None, candidates.degradations()), ranked(candidates, ranking)
     return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
 
 
-def _preempt(args: protocol.PreemptionArgs, candidates: Candidates, mean: owner_usage.Mean | None) -> Outcome:
+def _preempt(args: protocol.PreemptionArgs, candidates: Candidates, mean: Mean | None) -> Outcome:
     """Nodes that filter would reject leave the map, because a dead victim does not cool a 5-minute average."""
     left, judged = judge(candidates, args.pod)
     body = protocol.encode_preemption({node: args.victims[node] for node in left.names})
@@ -135,9 +126,7 @@ def judge(candidates: Candidates, pod: objects.Pod) -> tuple[Candidates, Judgeme
     return free.only(verdicts.allowed), Judgement(rejected, None, degraded)
 
 
-def judge_nominated(
-    view: cluster_view.ClusterView, candidates: Candidates, pod: objects.Pod
-) -> tuple[Candidates, Judgement]:
+def judge_nominated(view: ClusterView, candidates: Candidates, pod: objects.Pod) -> tuple[Candidates, Judgement]:
     """`judge` for filter: a hot nominated node, which kube-scheduler asks about alone before all others, is refused
     once, unless it is among those that `coolest` would keep of all nodes.
     """
@@ -207,7 +196,7 @@ def ranked(candidates: AnyCandidates, ranking: scoring.Ranking) -> tuple[documen
 def in_shadow(
     verb: str,
     pod: objects.Pod,
-    mean: owner_usage.Mean | None,
+    mean: Mean | None,
     candidates: AnyCandidates,
     *,
     passed: AnyCandidates,
@@ -236,7 +225,7 @@ def decision(
     *,
     best: tuple[documents.RankedNode, ...] = (),
     assumed: str = "",
-    mean: owner_usage.Mean | None = None,
+    mean: Mean | None = None,
 ) -> decision_log.Decision:
     """Returns the stored part of an answer."""
     every = rows.every
