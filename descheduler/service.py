@@ -270,7 +270,7 @@ class Service:
         window_seconds = retention.looks_back_seconds(policy)
         history = parts.ledger.history(mode, now_seconds=now_seconds, window_seconds=window_seconds)
         elsewhere = frozenset(one.node for one in inputs.overloads)
-        plan = planner.plan(inputs.taken, overloads, policy, history, headroom=headroom, elsewhere=elsewhere)
+        plan = planner.plan(inputs.taken, overloads, inputs.policies, history, headroom=headroom, elsewhere=elsewhere)
         hour_left = max(0, policy.descheduler.limits.per_hour - history.in_last_hour)
         return Report(run, "", plan, hour_left)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from descheduler.ledger import prediction_errors
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import DONE, Row
-from descheduler.planning.predictions import LOOK_BACKS
+from descheduler.planning.departed_load import LOOK_BACKS
 from descheduler.snapshot import pod_annotations, usage
 from descheduler.snapshot.eviction_history import FOLLOWED_SECONDS
 from descheduler.snapshot.usage import NodeUsage

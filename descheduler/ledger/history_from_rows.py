@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from descheduler.ledger import prediction_errors
 from descheduler.ledger.rows import COUNTED, DONE, ENDS_FAILURES, FAILED, IN_VAIN, OPEN, Row
-from descheduler.planning.predictions import LOOK_BACKS
+from descheduler.planning.departed_load import LOOK_BACKS
 from descheduler.snapshot.eviction_history import (
     FOLLOWED_SECONDS,
     HOUR_SECONDS,

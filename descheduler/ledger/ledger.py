@@ -19,8 +19,8 @@ from descheduler.ledger import history_from_rows, sql_schema
 from descheduler.ledger.database import LedgerError, LedgerFile, LedgerReplaced
 from descheduler.ledger.history_from_rows import LedgerRows
 from descheduler.ledger.rows import BARRING, DONE, FAILED, OPEN, Intent, Query, RecordedEvent, Row, Run, intent
+from descheduler.planning.departed_load import LOOK_BACKS
 from descheduler.planning.plans import Eviction, EvictionPlan
-from descheduler.planning.predictions import LOOK_BACKS
 from descheduler.snapshot.eviction_history import FOLLOWED_SECONDS, HOUR_SECONDS, History
 from runtime import logs
 

@@ -1,9 +1,9 @@
 """Difference between the load that an eviction was expected to leave on its node and the measured load.
 
-`planning.predictions` predicts, `eviction.followup` measures and stores what else moved, `http.views` and the metrics
+`planning.departed_load` predicts, `eviction.followup` measures and stores what else moved, `http.views` and the metrics
 show `error_ratio` and `stayed_under_line`. Pure; ratios of the node's capacity, of one metric.
 
-    expected(t)   of `planning.predictions`
+    expected(t)   of `planning.departed_load`
     moved(t)    = sum over arrivals known to the ledger of share * (arrived(at t) - arrived(at the decision))
                   - sum over departures decided later of share * (1 - shown(t - since they went))
     error(t)    = measured(t) - (expected(t) + moved(t))
@@ -18,7 +18,7 @@ import collections.abc
 from typing import Final, Literal
 
 from descheduler.ledger.rows import DONE, Row
-from descheduler.planning.predictions import LOOK_BACKS
+from descheduler.planning.departed_load import LOOK_BACKS
 from descheduler.snapshot import usage
 from descheduler.snapshot.usage import Resource
 from policy import metrics

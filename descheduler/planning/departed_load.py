@@ -10,10 +10,17 @@ pod that its kubelet does not end (`overdue_seconds`) keeps its load: nothing sa
 controller moves (the annotation of an eviction in progress, where its namespace may opt out) leaves, too: the live
 migration of a virtual machine takes minutes. As the annotation has no time, it does so in the first MOVING_SECONDS of
 an overload only.
+
+An eviction is stored with the load that it is expected to leave on its node, which `ledger.prediction_errors` compares
+with measurements:
+
+    expected(t) = projected + (reading - projected) * shown(t)
+
+with shown(t) how much of a load that went t ago a metric still shows (`usage.shown_ratio`).
 """
 
 import collections.abc
-from typing import Final
+from typing import Final, NamedTuple
 
 from descheduler.planning.overload import Overload
 from descheduler.snapshot import pod_annotations, usage
@@ -25,6 +32,17 @@ from policy.schema.load_policy import LoadPolicy
 
 MOVING_SECONDS: Final = 1800.0
 MARGIN_SECONDS: Final = 60.0  # for a kubelet to kill and report what has not ended by itself
+
+# The columns with a node's load after an eviction, and how many seconds after the start of its run. Averages over five
+# minutes leave no gap.
+LOOK_BACKS: Final = {
+    "load_5m_ratio": 300.0,
+    "load_10m_ratio": 600.0,
+    "load_15m_ratio": 900.0,
+    "load_20m_ratio": 1200.0,
+    "load_25m_ratio": 1500.0,
+    "load_30m_ratio": 1800.0,
+}
 
 
 def overdue_seconds(pod: Pod, now_seconds: float) -> float:
@@ -80,3 +98,24 @@ class DepartedLoad:
         """The ledger has the share of the one resource that the pod was evicted for."""
         shares = {self._resources[evicted.metric]: evicted.share_ratio} if evicted.metric in self._resources else {}
         return PodUsage("", evicted.cpu_millicores, evicted.memory_bytes, evicted.gone_at_seconds, shares)
+
+
+class ExpectedRatios(NamedTuple):
+    """The metric on the node 5 and 30 minutes after the eviction; None where its window shows none of the relief by
+    then, as an hour's maximum does not.
+    """
+
+    after_5m_ratio: float | None
+    after_30m_ratio: float | None
+
+
+def expected(policy: LoadPolicy, metric: str, *, value_ratio: float, projected_ratio: float) -> ExpectedRatios:
+    """The prediction of an eviction whose node reads `value_ratio` and is projected to come down so far."""
+
+    def after(seconds: float) -> float | None:
+        shown_ratio = usage.shown_ratio(policy, metric, seconds)
+        if shown_ratio >= 1.0:
+            return None
+        return max(0.0, projected_ratio + (value_ratio - projected_ratio) * shown_ratio)
+
+    return ExpectedRatios(after(LOOK_BACKS["load_5m_ratio"]), after(LOOK_BACKS["load_30m_ratio"]))

@@ -12,6 +12,7 @@ import collections.abc
 from typing import NamedTuple
 
 from descheduler.planning.verdicts import Cause, Verdict
+from descheduler.snapshot.workloads import WorkloadStatus
 from kube.objects import DisruptionBudget, Pod
 
 ALWAYS_ALLOW = "AlwaysAllow"
@@ -49,7 +50,7 @@ class Headroom:
         asking = (budget for those in several for budget in those)
         return sorted((one for one in asking if one.selector and one.selector.matches(pod.labels)), key=_key)
 
-    def verdict(self, pod: Pod) -> Verdict | None:
+    def verdict(self, pod: Pod, standing: WorkloadStatus | None, metric: str) -> Verdict | None:
         """None if the budgets allow the eviction now, else why not; two budgets over one pod are an error to the
         apiserver.
         """

@@ -71,7 +71,7 @@ class Gate:
         self._now_seconds = now_seconds
         self._chosen: collections.Counter[str] = collections.Counter()
 
-    def verdict(self, pod: Pod, standing: WorkloadStatus | None) -> Verdict | None:
+    def verdict(self, pod: Pod, standing: WorkloadStatus | None, metric: str) -> Verdict | None:
         """Why the pod must wait for its rule, None if it passes (`Never` is a protection and judged there)."""
         rule = deciding(self._rules, pod, standing)
         if rule is None:

@@ -101,10 +101,12 @@ class Caps:
         """Evictions still allowed in this hour, those of the plan counted."""
         return max(0, self._policy.limits.per_hour - self._history.in_last_hour - self._chosen)
 
-    def verdict(self, pod: Pod, standing: WorkloadStatus | None) -> Verdict | None:
-        """Why this pod must wait, if it must: its namespace's cap, evictions of it without effect, or what its workload
-        has been through.
+    def verdict(self, pod: Pod, standing: WorkloadStatus | None, metric: str) -> Verdict | None:
+        """Why this pod must wait, if it must: for its node's sake, by its namespace's cap, after evictions of it
+        without effect, or after what its workload has been through.
         """
+        if (waits := self.node_verdict(pod.node_name, metric)) is not None:
+            return waits
         cap = self._policy.limits.per_namespace
         if self._by_namespace[pod.namespace] >= cap:
             return Verdict(

@@ -16,25 +16,26 @@ chosen if its protection, usage, cap, cool-down, budget and destination verdicts
 """
 
 import collections.abc
+import dataclasses
+import functools
 import itertools
 
-from descheduler.placement import open_nodes
-from descheduler.planning.node_relief import NodeRelief
+from descheduler.placement import destinations, open_nodes
+from descheduler.planning import candidate_order, departed_load, flow_rules, limits, protections
 from descheduler.planning.overload import Overload
-from descheduler.planning.plans import NO_HEADROOM, EvictionPlan
-from descheduler.planning.verdicts import Cause, Verdict
-from descheduler.snapshot import usage
+from descheduler.planning.plans import NO_HEADROOM, ConsideredPod, Eviction, EvictionPlan, Headroom, NodePlan
+from descheduler.planning.verdicts import Cause, Judge, Verdict
+from descheduler.snapshot import pod_annotations, usage
 from descheduler.snapshot.eviction_history import History
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
-from kube.objects import Node
-from policy.schema.load_policy import LoadPolicy
+from kube.objects import Node, Pod
 
 
 def plan(
     taken: Snapshot,
     overloads: tuple[Overload, ...],
-    policy: LoadPolicy,
+    policies: NodePolicies,
     history: History,
     *,
     headroom: bool = True,
@@ -47,29 +48,196 @@ def plan(
     Invariants, held by tests: no budget, cap, protection or target line of a destination is ever exceeded, every
     candidate has one verdict, and equal inputs in any order give equal plans.
     """
-    if not (overloads or headroom):
-        return idle(taken, policy)
-    overloaded = elsewhere.union(overload.node for overload in overloads)
-    policies = NodePolicies(policy, taken.nodes)
-    relief = NodeRelief(taken, policies, history, overloaded)
+    if not (overloads or headroom):  # most runs of most clusters
+        return EvictionPlan(taken.at_seconds, blocked=_words(_blocked(taken, policies, frozenset())))
+    draft = PlanDraft(taken, policies, history, elsewhere.union(overload.node for overload in overloads))
     by_node: dict[str, list[Overload]] = {}
     for overload in overloads:
         by_node.setdefault(overload.node, []).append(overload)
-    nodes = {node.metadata.name: node for node in taken.nodes}
-    resources = usage.resources_of(policy)
+    nodes = {node.name: node for node in taken.nodes}
+    resources = usage.resources_of(policies.whole)
     known = (name for name in by_node if name in nodes)
     ordered = sorted(known, key=lambda name: _hottest_first(nodes[name], by_node[name], resources))
-    relief.blocked = why_blocked = _blocked(taken, policies, overloaded) or relief.brake
-    plans = tuple(relief.relieve(nodes[name], tuple(by_node[name])) for name in ordered)
-    left = relief.headroom() if headroom else NO_HEADROOM
-    evictions = tuple(relief.evictions)
-    return EvictionPlan(taken.at_seconds, plans, evictions, _words(why_blocked), left, relief.unreplaced)
+    plans = tuple(draft.relieve(nodes[name], tuple(by_node[name])) for name in ordered)
+    left = draft.headroom() if headroom else NO_HEADROOM
+    evictions = tuple(draft.evictions)
+    return EvictionPlan(taken.at_seconds, plans, evictions, _words(draft.blocked), left, draft.unreplaced)
 
 
-def idle(taken: Snapshot, policy: LoadPolicy) -> EvictionPlan:
-    """The plan of most runs of most clusters: no node is overloaded."""
-    why_blocked = _blocked(taken, NodePolicies(policy, taken.nodes), frozenset())
-    return EvictionPlan(taken.at_seconds, blocked=_words(why_blocked))
+@dataclasses.dataclass(slots=True)
+class NodeDraft:
+    """One node in the making: its projected ratios, the verdicts so far, and the pods in question, by uid."""
+
+    node: Node
+    projected: dict[str, float]
+    verdicts: dict[str, Verdict] = dataclasses.field(default_factory=dict)
+    open_pods: dict[str, Pod] = dataclasses.field(default_factory=dict)
+
+
+class PlanDraft:
+    """The evictions that one plan has chosen, and their reservations."""
+
+    def __init__(self, taken: Snapshot, policies: NodePolicies, history: History, overloaded: frozenset[str]) -> None:
+        policy = policies.whole
+        self.evictions: list[Eviction] = []
+        self._taken = taken
+        self._policies, self._policy = policies, policy
+        self._departed = departed_load.DepartedLoad(taken, policy, history.departed)
+        self._cases = protections.CandidateContexts(taken, policy)
+        self._budgets = self._cases.headroom
+        standings = self._cases.standings
+        self._caps = limits.Caps(policies, history, standings, now_seconds=taken.at_seconds)
+        self._gate = flow_rules.Gate(policy.descheduler.flow, history.flow, standings, now_seconds=taken.at_seconds)
+        self._judges: tuple[Judge, ...] = (self._caps, self._gate, self._budgets)
+        self.unreplaced = self._caps.unreplaced
+        self.blocked = _blocked(taken, policies, overloaded) or self._caps.brake
+        self._overloaded = overloaded
+        self._landed = history.landed
+        self._resources = usage.resources_of(policy)
+        self._longest_window_seconds = max(
+            (usage.window_of(policy, name) for name in policy.descheduler.thresholds), default=0.0
+        )
+
+    @functools.cached_property
+    def _destinations(self) -> destinations.Destinations:
+        """Where pods could go, looked at when the first pod passed everything else: in most runs none does."""
+        return destinations.Destinations(self._taken, self._policies, excluded=self._overloaded, landed=self._landed)
+
+    def headroom(self) -> Headroom:
+        """Returns the caps and budgets that the plan leaves so far."""
+        destinations = tuple(self._destinations.headroom().items())
+        return Headroom(self._caps.run_left, self._caps.hour_left, self._budgets.left(), destinations)
+
+    def relieve(self, node: Node, overloads: tuple[Overload, ...]) -> NodePlan:
+        """Chooses pods of one node, metric by metric, and gives every pod of it a verdict."""
+        here = self._taken.on_nodes.get(node.name, ())
+        projected = self._departed.without_the_gone(node, overloads, here)
+        pool = self._policies.pool_name(node.name)
+        left_alone = open_nodes.leaving(node) or self._unfit(node, overloads)
+        if left_alone:
+            return NodePlan(node, overloads, projected, (), left_alone, pool)
+        draft = self._sorted_out(node, projected)
+        for overload in overloads:
+            self._relieve_metric(draft, overload)
+        for pod in draft.open_pods.values():
+            last = f": {pod_annotations.PREFER_NO_EVICTION} has it come last" * protections.comes_last(
+                pod, self._policy
+            )
+            draft.verdicts.setdefault(pod.uid, Verdict(Cause.NOT_NEEDED, f"the target is reached without it{last}"))
+        return NodePlan(node, overloads, projected, self._considered(draft), pool=pool)
+
+    def _considered(self, draft: NodeDraft) -> tuple[ConsideredPod, ...]:
+        pods = sorted(self._taken.on_nodes.get(draft.node.name, ()), key=lambda pod: (pod.key, pod.uid))
+        used = self._taken.pod_usage
+        return tuple(
+            ConsideredPod(pod, self._taken.workload_of(pod), draft.verdicts[pod.uid], used.get(pod.key)) for pod in pods
+        )
+
+    def _unfit(self, node: Node, overloads: tuple[Overload, ...]) -> str:
+        if not node.ready:
+            return "it is not ready"
+        sized = all(usage.size(node.capacity, self._resources[overload.metric]) > 0 for overload in overloads)
+        return "" if sized else "its capacity is not known"
+
+    def _relieve_metric(self, draft: NodeDraft, overload: Overload) -> None:
+        waiting = self._last_first(draft, overload, draft.open_pods.values())
+        while waiting and usage.over(draft.projected[overload.metric], overload.evict_until_ratio):
+            pod = waiting.pop()
+            draft.verdicts[pod.uid] = verdict = self._verdict(draft, overload, pod)
+            if verdict.cause is Cause.CHOSEN:  # the excess is another one now, and with it the order
+                waiting = self._last_first(draft, overload, waiting)
+            if verdict.cause is not Cause.TOO_SMALL:  # too small for this resource, it may still help the next one
+                del draft.open_pods[pod.uid]
+
+    def _last_first(self, draft: NodeDraft, overload: Overload, pods: collections.abc.Iterable[Pod]) -> list[Pod]:
+        def key(pod: Pod) -> candidate_order.Key:
+            return candidate_order.key(
+                pod, self._use(draft, overload, pod), last=protections.comes_last(pod, self._policy)
+            )
+
+        return candidate_order.ordered(pods, key)[::-1]
+
+    def _verdict(self, draft: NodeDraft, overload: Overload, pod: Pod) -> Verdict:
+        """Chooses the pod, or says why not; a chosen pod's headroom, caps, room and relief are taken at once."""
+        if not candidate_order.worthwhile(self._use(draft, overload, pod)):
+            return Verdict(Cause.TOO_SMALL, f"it uses too little {self._resources[overload.metric]} to help")
+        if self.blocked:
+            return self.blocked
+        standing = self._cases.standing(pod)
+        for judge in self._judges:
+            if verdict := judge.verdict(pod, standing, overload.metric):
+                return verdict
+        destination = self._destinations.find(pod, self._taken.pod_usage[pod.key])
+        if not destination.node:
+            return Verdict(Cause.NO_DESTINATION, f"no other node takes it: {destination}")
+        self._choose(draft, overload, pod, destination.node)
+        return Verdict(Cause.CHOSEN, f"expected on {destination.node}")
+
+    def _choose(self, draft: NodeDraft, overload: Overload, pod: Pod, destination: str) -> None:
+        used = self._taken.pod_usage[pod.key]
+        before_ratio = draft.projected[overload.metric]
+        for metric in draft.projected:
+            draft.projected[metric] -= usage.share(used, draft.node.capacity, self._resources[metric])
+        expected = departed_load.expected(
+            self._policy,
+            overload.metric,
+            value_ratio=overload.value_ratio,
+            projected_ratio=draft.projected[overload.metric],
+        )
+        self._destinations.commit(pod, used, destination)
+        self._caps.count(pod, self._cases.standing(pod))
+        eviction = Eviction(
+            pod=pod,
+            workload=self._taken.workload_of(pod),
+            overload=overload,
+            used=used,
+            before_ratio=before_ratio,
+            projected_ratio=draft.projected[overload.metric],
+            destination=destination,
+            destination_ratio=self._destinations.projected_ratios(destination)[overload.metric],
+            budget=self._budgets.reserve(pod),
+            flow=self._gate.count(pod, self._cases.standing(pod)),
+            newest_sibling_at_seconds=self._newest_sibling_at_seconds(pod),
+            expected_5m_ratio=expected.after_5m_ratio,
+            expected_30m_ratio=expected.after_30m_ratio,
+            pool=self._policies.pool_name(draft.node.name),
+        )
+        self.evictions.append(eviction)
+
+    def _newest_sibling_at_seconds(self, pod: Pod) -> float:
+        siblings = [pod] if pod.owner is None else self._taken.owned[pod.namespace, pod.owner.uid]
+        return max(one.created_at_seconds for one in siblings)
+
+    def _sorted_out(self, node: Node, projected: dict[str, float]) -> NodeDraft:
+        draft = NodeDraft(node, projected)
+        for pod in self._taken.on_nodes.get(node.name, ()):
+            case = self._cases.of(pod, self._taken.at_seconds)
+            found = protections.verdict(case) or self._usage_verdict(pod)
+            if found is not None:
+                draft.verdicts[pod.uid] = found
+            else:
+                draft.open_pods[pod.uid] = pod
+        return draft
+
+    def _usage_verdict(self, pod: Pod) -> Verdict | None:
+        since_seconds = pod.started_at_seconds
+        if since_seconds is not None and self._taken.at_seconds - since_seconds < self._longest_window_seconds:
+            return Verdict(Cause.USAGE_UNKNOWN, "it has not run for a whole window yet")
+        used = self._taken.pod_usage.get(pod.key)
+        if used is None:
+            return Verdict(Cause.USAGE_UNKNOWN, self._taken.absences.get(pod.key, "no window of it is known"))
+        if usage.fresh(used.at_seconds, self._taken.at_seconds, self._policy.sync.stale_after_seconds):
+            return None
+        return Verdict(Cause.USAGE_UNKNOWN, f"its usage is {self._taken.at_seconds - used.at_seconds:.0f} s old")
+
+    def _use(self, draft: NodeDraft, overload: Overload, pod: Pod) -> candidate_order.Use:
+        """Returns the pod's use of the hot resource, in millicores or bytes."""
+        resource = self._resources[overload.metric]
+        excess_ratio = draft.projected[overload.metric] - overload.evict_until_ratio - usage.ROUNDING
+        measured = self._taken.pod_usage[pod.key]
+        excess = excess_ratio * usage.size(draft.node.capacity, resource)
+        requested = usage.requested(pod.requests, measured, resource)
+        return candidate_order.Use(usage.amount(measured, resource), excess, requested)
 
 
 def _words(why_blocked: Verdict | None) -> str:

@@ -59,7 +59,7 @@ class Eviction:
     budget: str
     flow: str = ""  # key of the flow rule that let it pass
     newest_sibling_at_seconds: float | None = None
-    expected_5m_ratio: float | None = None  # `predictions`
+    expected_5m_ratio: float | None = None  # `departed_load`
     expected_30m_ratio: float | None = None
     pool: str = ""  # of the node that it leaves, "" without one
 

@@ -27,6 +27,7 @@ from descheduler.snapshot import interned_pods, scaled_owners, usage
 from descheduler.snapshot.cluster_reader import Reader
 from descheduler.snapshot.cluster_watch import ClusterView, ClusterWatch
 from descheduler.snapshot.eviction_history import History
+from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import PodUsage
 from descheduler.snapshot.workloads import Workload
@@ -371,7 +372,7 @@ def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
     assert workload is not None
     assert (workload.kind, workload.name, workload.replicas, workload.ready) == ("Deployment", "web", 3, 3)
     hot = Overload(pod.node_name, "memory_avg_5m", 0.9, 0.8, 0.6, 0.0)
-    plan = planner.plan(taken, (hot,), obeyed, History())
+    plan = planner.plan(taken, (hot,), NodePolicies(obeyed, taken.nodes), History())
     assert pod.uid in {one.pod.uid for one in plan.nodes[0].candidates}, plan.nodes[0].summary
 
 

@@ -5,13 +5,13 @@ what an eviction did.
 """
 
 from descheduler import __main__ as command
-from descheduler.planning import predictions
+from descheduler.planning import departed_load
 
 
 def main() -> None:
     """Shortens what the ledger is filled after, and runs the command."""
-    for column, after_seconds in predictions.LOOK_BACKS.items():
-        predictions.LOOK_BACKS[column] = after_seconds / 150
+    for column, after_seconds in departed_load.LOOK_BACKS.items():
+        departed_load.LOOK_BACKS[column] = after_seconds / 150
     command.main()
 
 

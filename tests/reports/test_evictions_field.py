@@ -96,9 +96,12 @@ def test_a_migration_that_goes_on_is_relief_already() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "hot", "cool"], gib=4.0)
     scene.workload("machine", on=["hot", "cool"], gib=12.0, annotations={IN_PROGRESS: ""})
     new = tuple(dataclasses.replace(each, since_seconds=NOW - 180) for each in scene.overloads(RELAXED))
-    assert scenes.evicted(planner.plan(scene.snapshot(), new, RELAXED, History())) == []
+    assert (
+        scenes.evicted(planner.plan(scene.snapshot(), new, NodePolicies(RELAXED, scene.nodes.values()), History()))
+        == []
+    )
     hour_old = tuple(dataclasses.replace(each, since_seconds=NOW - 3600) for each in scene.overloads(RELAXED))
-    hangs = planner.plan(scene.snapshot(), hour_old, RELAXED, History())
+    hangs = planner.plan(scene.snapshot(), hour_old, NodePolicies(RELAXED, scene.nodes.values()), History())
     assert scenes.evicted(hangs) == ["web-0"], "the annotation has no time: a migration that hangs must not hide load"
 
 

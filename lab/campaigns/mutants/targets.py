@@ -30,8 +30,8 @@ TARGETS: Final = {
         tuple(
             f"descheduler/planning/{name}.py"
             for name in (
-                "breakers", "candidate_order", "departed_load", "flow_rules", "mean_lines", "node_relief", "overload",
-                "planner", "plans", "predictions", "relief_effect", "verdicts",
+                "breakers", "candidate_order", "departed_load", "flow_rules", "mean_lines", "overload", "planner",
+                "plans", "relief_effect", "verdicts",
             )
         ),
         _descheduler(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from descheduler.planning.predictions import LOOK_BACKS
+from descheduler.planning.departed_load import LOOK_BACKS
 from tests.unit.cli import deschedulers, extenders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW

@@ -128,7 +128,9 @@ class Scene:
     def plan(self, obeyed: LoadPolicy | None = None, history: History | None = None) -> EvictionPlan:
         """The plan for the scene."""
         obeyed = obeyed or policy()
-        return planner.plan(self.snapshot(), self.overloads(obeyed), obeyed, history or History())
+        return planner.plan(
+            self.snapshot(), self.overloads(obeyed), NodePolicies(obeyed, self.nodes.values()), history or History()
+        )
 
     def _ratio(self, node: str, metric: str) -> float:
         return self.readings[node].get(metric, 0.0)

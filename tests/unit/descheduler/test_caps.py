@@ -23,6 +23,7 @@ WEB = WorkloadStatus(Workload("ReplicaSet", "default", "web", "uid-web", 4, 4), 
 MISSING = dataclasses.replace(WEB, ready=3)
 ORDERED = WorkloadStatus(Workload("StatefulSet", "default", "db", "uid-web", 4, 4, ordered=True), 3)
 ANOTHER = (PendingReplacement("default", "CloneSet/other", "uid-other", NOW - 9),)
+METRIC = "memory_avg_5m"
 BREAKER = scenes.policy().descheduler.breaker
 
 
@@ -95,7 +96,7 @@ def test_a_node_that_waits_says_why(
     counted = caps(scenes.policy(limits=section), history)
     for _ in range(chosen):
         counted.count(POD, WEB)
-    assert counted.node_verdict("hot", "memory_avg_5m") == verdict
+    assert counted.node_verdict("hot", METRIC) == verdict
 
 
 @pytest.mark.parametrize(
@@ -162,7 +163,7 @@ def test_a_node_that_waits_says_why(
     ],
 )
 def test_a_pod_that_waits_says_why(standing: WorkloadStatus | None, history: History, verdict: Verdict | None) -> None:
-    assert caps(history=history).verdict(POD, standing) == verdict
+    assert caps(history=history).verdict(POD, standing, METRIC) == verdict
 
 
 PAUSE_SECONDS = limits.pause_seconds(BREAKER, "uid-web", 3, grown=0)
@@ -187,7 +188,7 @@ VAIN_SECONDS = limits.pause_seconds(BREAKER, "uid-web-0", 2, grown=1)
     ],
 )
 def test_a_pause_after_failures_ends_to_the_second(history: History, verdict: Verdict | None) -> None:
-    assert caps(history=history).verdict(POD, WEB) == verdict
+    assert caps(history=history).verdict(POD, WEB, METRIC) == verdict
 
 
 def listed(
@@ -218,16 +219,18 @@ def test_breakers_are_listed_by_failures_then_namespace_workload_and_uid() -> No
 
 
 def test_a_namespace_that_waits_says_why() -> None:
-    counted = caps(scenes.policy(limits={"perNamespace": 1}))
+    counted = caps(scenes.policy(limits={"perNode": 2, "perNamespace": 1}))
     counted.count(POD, WEB)
-    assert counted.verdict(POD, None) == Verdict(Cause.NAMESPACE_CAP, "1 of 1 a run in default")
+    assert counted.verdict(POD, None, METRIC) == Verdict(Cause.NAMESPACE_CAP, "1 of 1 a run in default")
     waiting = caps(scenes.policy(limits={"unreplacedPerNamespace": 1}), History(awaited=ANOTHER))
-    assert waiting.verdict(POD, WEB) == Verdict(
+    assert waiting.verdict(POD, WEB, METRIC) == Verdict(
         Cause.UNREPLACED, "1 of 1 in default without a Ready replacement (limits.unreplacedPerNamespace)"
     )
 
 
 def test_a_workload_that_a_plan_has_chosen_waits_for_its_replacement() -> None:
-    counted = caps()
+    counted = caps(scenes.policy(limits={"perNode": 2}))
     counted.count(POD, WEB)
-    assert counted.verdict(POD, WEB) == Verdict(Cause.IN_FLIGHT, "ReplicaSet/web waits for a replacement, 4 ready of 4")
+    assert counted.verdict(POD, WEB, METRIC) == Verdict(
+        Cause.IN_FLIGHT, "ReplicaSet/web waits for a replacement, 4 ready of 4"
+    )

@@ -7,6 +7,7 @@ import pytest
 
 from descheduler.planning import planner
 from descheduler.snapshot.eviction_history import History, PodUse
+from descheduler.snapshot.node_policies import NodePolicies
 from kube import objects
 from kube_scheduler import volumes
 from policy.schema import load_policy
@@ -496,7 +497,10 @@ def test_a_pod_that_landed_counts_until_the_windows_of_its_node_show_it_however_
     late = dataclasses.replace(taken, node_usage=readings, windows_end_at_readings=at_readings)
     obeyed = scenes.policy()
     landed = History(landed={"uid-new-0": PodUse(0.0, 4 * scenes.GIB)})
-    assert scenes.causes(planner.plan(late, scene.overloads(obeyed), obeyed, landed))["web-0"] == expected
+    assert (
+        scenes.causes(planner.plan(late, scene.overloads(obeyed), NodePolicies(obeyed, late.nodes), landed))["web-0"]
+        == expected
+    )
 
 
 def filled_ratio(*, by_ledger: bool) -> float:

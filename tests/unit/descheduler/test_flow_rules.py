@@ -12,6 +12,7 @@ from descheduler.planning.plans import EvictionPlan
 from descheduler.planning.verdicts import Cause
 from descheduler.snapshot import workloads
 from descheduler.snapshot.eviction_history import FlowHistory, History
+from descheduler.snapshot.node_policies import NodePolicies
 from kube import objects
 from policy.schema.descheduler_section import FlowRule
 from tests import builders
@@ -191,7 +192,7 @@ def test_a_pod_is_matched_and_counted_by_the_kind_of_the_workload_above_its_owne
 
     def planned(rule: dict[str, object]) -> EvictionPlan:
         obeyed = scenes.policy(limits=UNBRAKED, flow=[rule])
-        return planner.plan(taken, scene.overloads(obeyed), obeyed, History())
+        return planner.plan(taken, scene.overloads(obeyed), NodePolicies(obeyed, taken.nodes), History())
 
     plan = planned(rule)
     assert sorted(map(str, plan.causes)) == ["chosen", "flow_rate"]

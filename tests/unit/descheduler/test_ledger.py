@@ -17,8 +17,8 @@ from descheduler.ledger import sql_schema
 from descheduler.ledger.database import LedgerCorrupt, LedgerError, LedgerReplaced
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import OPEN, Query, RecordedEvent, Row, Run
+from descheduler.planning.departed_load import LOOK_BACKS
 from descheduler.planning.plans import Eviction
-from descheduler.planning.predictions import LOOK_BACKS
 from descheduler.snapshot.eviction_history import Failures, FlowHistory, PendingReplacement, PodUse
 from tests.unit.descheduler import ledger_files, scenes
 from tests.unit.descheduler.scenes import NOW

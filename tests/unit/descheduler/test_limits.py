@@ -9,6 +9,7 @@ import pytest
 from descheduler.planning import limits, planner
 from descheduler.snapshot import workloads
 from descheduler.snapshot.eviction_history import Failures, History, PendingReplacement
+from descheduler.snapshot.node_policies import NodePolicies
 from kube import objects
 from tests import builders
 from tests.unit.descheduler import scenes
@@ -152,7 +153,7 @@ def test_a_stateful_set_that_starts_in_order_loses_no_pod_while_one_is_not_ready
     }
     known = workloads.Index({"StatefulSet": [builders.decoded(body, objects.StatefulSet)]})
     taken, obeyed = dataclasses.replace(scene.snapshot(), workloads=known), scenes.policy()
-    plan = planner.plan(taken, scene.overloads(obeyed), obeyed, History())
+    plan = planner.plan(taken, scene.overloads(obeyed), NodePolicies(obeyed, taken.nodes), History())
     assert scenes.causes(plan) == {"db-0": expected}
 
 

@@ -264,7 +264,9 @@ def test_a_pod_that_has_just_left_fades_until_the_end_of_its_nodes_windows(
     gone = EvictedPod("hot", "uid-gone", NOW - 160, 0.0, 8 * GIB)
     scene, obeyed = scenes.hot_and_cool(), scenes.policy(coolNodes=2)
     taken = dataclasses.replace(scene.snapshot(), windows_end_at_readings=at_readings)
-    (node,) = planner.plan(taken, scene.overloads(obeyed), obeyed, History(departed=(gone,))).nodes
+    (node,) = planner.plan(
+        taken, scene.overloads(obeyed), NodePolicies(obeyed, taken.nodes), History(departed=(gone,))
+    ).nodes
     assert node.projected == {"memory_avg_5m": pytest.approx(0.9 - shown_ratio * 8 / 32)}
 
 
@@ -301,7 +303,7 @@ def test_a_pod_without_fresh_usage_is_skipped_alone(
     if age_seconds is not None:
         scene.used["default/web-0"] = dataclasses.replace(used, at_seconds=NOW - age_seconds)
     taken = dataclasses.replace(scene.snapshot(), absences=absences)
-    plan = planner.plan(taken, scene.overloads(obeyed), obeyed, History())
+    plan = planner.plan(taken, scene.overloads(obeyed), NodePolicies(obeyed, taken.nodes), History())
     assert scenes.evicted(plan) == ["web-1" if detail else "web-0"]
     verdict = Verdict(Cause.USAGE_UNKNOWN, detail) if detail else Verdict(Cause.CHOSEN, "expected on cool")
     assert scenes.judged(plan)["web-0"].verdict == verdict
@@ -360,9 +362,9 @@ def test_without_an_overload_a_plan_says_whether_pods_could_leave_as_one_with_he
     spot = {"name": "spot", "nodeSelector": {"matchLabels": {"pool": "spot"}}, "descheduler": {"thresholds": lines}}
     obeyed = LoadPolicy.of({"descheduler": {"coolNodes": 2}, "pools": [spot]})
     scene = Scene().node("a").node("b", labels={"pool": "spot"})
-    idle = planner.plan(scene.snapshot(), (), obeyed, History(), headroom=False)
+    idle = planner.plan(scene.snapshot(), (), NodePolicies(obeyed, scene.nodes.values()), History(), headroom=False)
     assert idle == EvictionPlan(NOW, blocked=blocked)
-    thorough = planner.plan(scene.snapshot(), (), obeyed, History())
+    thorough = planner.plan(scene.snapshot(), (), NodePolicies(obeyed, scene.nodes.values()), History())
     assert dataclasses.replace(thorough, headroom=NO_HEADROOM, unreplaced=None) == idle
 
 

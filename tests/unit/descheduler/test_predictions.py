@@ -7,8 +7,8 @@ import pytest
 from descheduler.ledger import prediction_errors
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Row
-from descheduler.planning import predictions
-from descheduler.planning.predictions import LOOK_BACKS, ExpectedRatios
+from descheduler.planning import departed_load
+from descheduler.planning.departed_load import LOOK_BACKS, ExpectedRatios
 from policy.schema.load_policy import LoadPolicy
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
@@ -29,11 +29,11 @@ POLICY = LoadPolicy.of({"metrics": [HOUR_AVERAGE]})
 def test_the_expected_load_is_what_the_window_can_show(
     metric: str, expected: tuple[float | None, float | None]
 ) -> None:
-    assert predictions.expected(POLICY, metric, value_ratio=0.9, projected_ratio=0.6) == pytest.approx(expected)
+    assert departed_load.expected(POLICY, metric, value_ratio=0.9, projected_ratio=0.6) == pytest.approx(expected)
 
 
 def test_no_node_is_expected_under_nothing() -> None:
-    found = predictions.expected(POLICY, "cpu_avg_5m", value_ratio=0.1, projected_ratio=-0.05)
+    found = departed_load.expected(POLICY, "cpu_avg_5m", value_ratio=0.1, projected_ratio=-0.05)
     assert found == ExpectedRatios(0.0, 0.0)
 
 

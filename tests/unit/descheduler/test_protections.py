@@ -10,6 +10,7 @@ from descheduler.planning.plans import EvictionPlan
 from descheduler.planning.verdicts import Cause
 from descheduler.snapshot import workloads
 from descheduler.snapshot.eviction_history import History
+from descheduler.snapshot.node_policies import NodePolicies
 from kube import objects
 from kube.api import salvage
 from runtime import clock
@@ -525,6 +526,6 @@ def test_a_job_that_may_not_fail_once_keeps_its_pods(
     }
     known = workloads.Index({"Job": [builders.decoded(body, objects.Job)]})
     taken, obeyed = dataclasses.replace(scene.snapshot(), workloads=known), scenes.policy(protect=protect)
-    plan = planner.plan(taken, scene.overloads(obeyed), obeyed, History())
+    plan = planner.plan(taken, scene.overloads(obeyed), NodePolicies(obeyed, taken.nodes), History())
     assert len(scenes.causes(plan)) == 1
     assert sentence(plan, "sums-0") == expected
