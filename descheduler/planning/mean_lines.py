@@ -46,31 +46,21 @@ def lines(
     now_seconds: float,
 ) -> tuple[MeanLine, ...]:
     """The lines that follow a mean, by pool and metric; none where fewer than half of the open nodes can be read."""
-    wanted = {place: one for place, one in _policies(policy).items() if _following(one)}
-    if not wanted:
-        return ()
-    by_place: dict[int, list[Node]] = {place: [] for place in wanted}
-    for node in nodes:
-        place = node_pools.place(policy.pools, node.labels)
-        if place in by_place and open_nodes.open_to_pods(node):
-            by_place[place].append(node)
-    return tuple(
-        line
-        for place, one in wanted.items()
-        for metric, band in _following(one).items()
-        if (
-            line := _line(
-                _name(policy, place),
-                metric,
-                band,
-                by_place[place],
-                usages=usages,
-                policy=policy,
-                now_seconds=now_seconds,
-            )
-        )
-        is not None
-    )
+    places = {node_pools.NO_POOL: ("", policy)}
+    places |= {place: (pool.name, policy.of_pools[place]) for place, pool in enumerate(policy.pools)}
+    following = [
+        (place, name, metric, band)
+        for place, (name, on_pool) in places.items()
+        for metric, band in on_pool.descheduler.thresholds.items()
+        if band.over_mean is not None
+    ]
+    readings: dict[int, list[dict[str, float]]] = {place: [] for place in places}
+    for node in nodes if following else ():
+        if open_nodes.open_to_pods(node):
+            ratios = usage.fresh_ratios(usages.get(node.name), now_seconds, policy)
+            readings[node_pools.place(policy.pools, node.labels)].append(ratios)
+    found = (_line(name, metric, band, readings[place]) for place, name, metric, band in following)
+    return tuple(line for line in found if line is not None)
 
 
 def in_run(policy: LoadPolicy, mean_lines: collections.abc.Collection[MeanLine]) -> LoadPolicy:
@@ -87,31 +77,11 @@ def in_run(policy: LoadPolicy, mean_lines: collections.abc.Collection[MeanLine])
     return policy.model_copy(update={"descheduler": section, "pools": pools})
 
 
-def _policies(policy: LoadPolicy) -> dict[int, LoadPolicy]:
-    return {node_pools.NO_POOL: policy, **dict(enumerate(policy.of_pools))}
-
-
-def _following(policy: LoadPolicy) -> dict[str, Band]:
-    return {name: band for name, band in policy.descheduler.thresholds.items() if band.over_mean is not None}
-
-
-def _name(policy: LoadPolicy, place: int) -> str:
-    return "" if place == node_pools.NO_POOL else policy.pools[place].name
-
-
 def _line(
-    pool: str,
-    metric: str,
-    band: Band,
-    nodes: collections.abc.Sequence[Node],
-    *,
-    usages: collections.abc.Mapping[str, NodeUsage],
-    policy: LoadPolicy,
-    now_seconds: float,
+    pool: str, metric: str, band: Band, readings: collections.abc.Sequence[collections.abc.Mapping[str, float]]
 ) -> MeanLine | None:
-    readings = (usage.fresh_ratios(usages.get(node.name), now_seconds, policy) for node in nodes)
     values = [ratios[metric] for ratios in readings if metric in ratios]
-    if band.over_mean is None or len(values) < max(LEAST_NODES, LEAST_READ_RATIO * len(nodes)):
+    if band.over_mean is None or len(values) < max(LEAST_NODES, LEAST_READ_RATIO * len(readings)):
         return None
     mean_ratio = math.fsum(values) / len(values)
     above_ratio = max(band.over_mean.floor_ratio, mean_ratio + band.over_mean.evict_above_ratio)
@@ -129,12 +99,8 @@ def _line(
 def _fixed(policy: LoadPolicy, pool: str, mean_lines: collections.abc.Iterable[MeanLine]) -> dict[str, Band]:
     """All bands of the policy, with the lines of the run where there are any."""
     own = {line.metric: line for line in mean_lines if line.pool == pool}
-    return {name: _of_run(band, own.get(name)) for name, band in policy.descheduler.thresholds.items()}
-
-
-def _of_run(band: Band, line: MeanLine | None) -> Band:
-    if line is None:
-        return band
-    return band.model_copy(
-        update={"evict_above_ratio": line.evict_above_ratio, "evict_until_ratio": line.evict_until_ratio}
-    )
+    fields = ("evict_above_ratio", "evict_until_ratio")
+    return {
+        name: band.model_copy(update={field: getattr(own[name], field) for field in fields}) if name in own else band
+        for name, band in policy.descheduler.thresholds.items()
+    }

@@ -119,11 +119,10 @@ class PlanDraft:
         draft = self._sorted_out(node, projected)
         for overload in overloads:
             self._relieve_metric(draft, overload)
+        last = f": {pod_annotations.PREFER_NO_EVICTION} has it come last"
         for pod in draft.open_pods.values():
-            last = f": {pod_annotations.PREFER_NO_EVICTION} has it come last" * protections.comes_last(
-                pod, self._policy
-            )
-            draft.verdicts.setdefault(pod.uid, Verdict(Cause.NOT_NEEDED, f"the target is reached without it{last}"))
+            why_last = last if protections.comes_last(pod, self._policy) else ""
+            draft.verdicts.setdefault(pod.uid, Verdict(Cause.NOT_NEEDED, f"the target is reached without it{why_last}"))
         return NodePlan(node, overloads, projected, self._considered(draft), pool=pool)
 
     def _considered(self, draft: NodeDraft) -> tuple[ConsideredPod, ...]:

@@ -89,9 +89,7 @@ def _sample(item: PodMetrics | None, now_seconds: float) -> Sequence[float]:
     try:
         at_seconds, span_seconds = sample_windows.checked_seconds(item.at_seconds, item.window, now_seconds)
         amounts = item.cpu_millicores, item.memory_bytes
-    except sample_windows.Refusal as refusal:
-        raise sample_windows.Refusal(f"metrics-server's figures of it are refused: {refusal}") from refusal
-    except ValueError as error:
+    except (sample_windows.Refusal, ValueError) as error:
         raise sample_windows.Refusal(f"metrics-server's figures of it are refused: {error}") from error
     if min(amounts) < 0:
         raise sample_windows.Refusal("metrics-server's figures of it are refused: negative")
