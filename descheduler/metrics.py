@@ -26,6 +26,53 @@ SIDES: Final = ("hotter", "cooler")
 RELIEF: Final = {True: "under_line", False: "over_line", None: "unknown"}
 
 
+class PredictionMetrics:
+    """The metrics of how evictions turned out: the load of their node, as predicted and as measured."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._errors = Histogram(
+            "evenload_descheduler_prediction_error_ratio",
+            "Load measured after an eviction against what the plan expected; large and hotter: relief does not come.",
+            ("after", "side"),
+            registry=registry,
+            buckets=(0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3),
+        )
+        self._unmeasured = Counter(
+            "evenload_descheduler_predictions_unmeasured_total",
+            "Predictions without a fresh reading at their moment; a rise means that no error is known.",
+            ("after",),
+            registry=registry,
+        )
+        for after in prediction_errors.PREDICTED:
+            self._unmeasured.labels(after)
+            for side in SIDES:
+                self._errors.labels(after, side)
+        self._relief = Counter(
+            "evenload_descheduler_relief_total",
+            "Evictions by whether their node was at or under its line at every look until 30 minutes later.",
+            ("result",),
+            registry=registry,
+        )
+        for result in RELIEF.values():
+            self._relief.labels(result)
+
+    def count(self, looks: collections.abc.Iterable[Look]) -> None:
+        """The load of nodes some time after evictions from them; a look is one of `rows.LOOK_BACKS`."""
+        for row, column in looks:
+            after = prediction_errors.JUDGED.get(column)
+            if after is not None:
+                self._judge(row, after, measured=getattr(row, column) is not None)
+            if column == prediction_errors.LAST_LOOK:
+                self._relief.labels(RELIEF[prediction_errors.stayed_under_line(row)]).inc()
+
+    def _judge(self, row: Row, after: prediction_errors.After, *, measured: bool) -> None:
+        if not measured:
+            self._unmeasured.labels(after).inc()
+        error_ratio = prediction_errors.error_ratio(row, after)
+        if error_ratio is not None:
+            self._errors.labels(after, SIDES[error_ratio <= 0]).observe(abs(error_ratio))
+
+
 class Telemetry:
     """The metrics of one process, in one registry. What counts failures is there from the start, at 0: a rule sees the
     first one only as a step up from it.
@@ -65,7 +112,7 @@ class Telemetry:
             "When a corrupt ledger was last set aside, 0 if none was; Enforce observes for at least an hour after it.",
             registry=registry,
         )
-        self._export_predictions(registry)
+        self.predictions = PredictionMetrics(registry)
         self._export_runs(registry)
 
     def _export_plans(self, registry: CollectorRegistry) -> None:
@@ -91,33 +138,6 @@ class Telemetry:
             "Evictions whose replacement is not Ready yet, in the last run with an overload; see limits.unreplaced.",
             registry=registry,
         )
-
-    def _export_predictions(self, registry: CollectorRegistry) -> None:
-        self._errors = Histogram(
-            "evenload_descheduler_prediction_error_ratio",
-            "Load measured after an eviction against what the plan expected; large and hotter: relief does not come.",
-            ("after", "side"),
-            registry=registry,
-            buckets=(0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3),
-        )
-        self._unmeasured = Counter(
-            "evenload_descheduler_predictions_unmeasured_total",
-            "Predictions without a fresh reading at their moment; a rise means that no error is known.",
-            ("after",),
-            registry=registry,
-        )
-        for after in prediction_errors.PREDICTED:
-            self._unmeasured.labels(after)
-            for side in SIDES:
-                self._errors.labels(after, side)
-        self._relief = Counter(
-            "evenload_descheduler_relief_total",
-            "Evictions by whether their node was at or under its line at every look until 30 minutes later.",
-            ("result",),
-            registry=registry,
-        )
-        for result in RELIEF.values():
-            self._relief.labels(result)
 
     def _export_runs(self, registry: CollectorRegistry) -> None:
         self._runs = Counter(
@@ -210,22 +230,6 @@ class Telemetry:
     def came_back(self, count: int) -> None:
         """Replacements found on the node they had left."""
         self._returned.inc(count)
-
-    def looked_back(self, looks: collections.abc.Iterable[Look]) -> None:
-        """The load of nodes some time after evictions from them; a look is one of `rows.LOOK_BACKS`."""
-        for row, column in looks:
-            after = prediction_errors.JUDGED.get(column)
-            if after is not None:
-                self._judge(row, after, measured=getattr(row, column) is not None)
-            if column == prediction_errors.LAST_LOOK:
-                self._relief.labels(RELIEF[prediction_errors.stayed_under_line(row)]).inc()
-
-    def _judge(self, row: Row, after: prediction_errors.After, *, measured: bool) -> None:
-        if not measured:
-            self._unmeasured.labels(after).inc()
-        error_ratio = prediction_errors.error_ratio(row, after)
-        if error_ratio is not None:
-            self._errors.labels(after, SIDES[error_ratio <= 0]).observe(abs(error_ratio))
 
     def set_aside(self, at_seconds: float) -> None:
         """A corrupt ledger was moved away."""

@@ -19,6 +19,7 @@ from descheduler.http import views
 from descheduler.ledger.database import LedgerError
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import RESULTS, Query
+from descheduler.previews import Previews
 from descheduler.service import Service
 from kube.errors import KubeError
 from policy.schema.load_policy import LoadPolicy
@@ -54,16 +55,17 @@ def create_app(
         Check("last run", lambda: None, lambda: service.trouble or ("ended well" if service.last else "none yet")),
         *details,
     )
+    previews = Previews(service)
     configz = lambda: _configz(service, policy)  # noqa: E731
     app.register_blueprint(ops_server.ops_blueprint(livez=livez, readyz=readyz, registry=registry, configz=configz))
 
     def plan() -> flask.Response:
         """GET /plan: a plan for this moment; nothing is done."""
-        return ops_server.json_response(views.report(service.preview()))
+        return ops_server.json_response(views.report(previews.plan()))
 
     def standing() -> flask.Response:
         """GET /breaker: the workloads whose evictions failed, and how their breakers stand."""
-        return ops_server.json_response({"breakers": [views.breaker(one) for one in service.breakers()]})
+        return ops_server.json_response({"breakers": [views.breaker(one) for one in previews.breakers()]})
 
     def reset() -> flask.Response:
         """POST /breaker/reset?workload=UID: forgets failures; without a workload, all. From this machine."""

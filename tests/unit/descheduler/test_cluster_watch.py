@@ -74,7 +74,7 @@ def test_a_service_waits_a_moment_for_the_first_lists(here: World, monkeypatch: 
     def unlisted() -> None:
         raise errors.NotListed("pods are not listed yet: 403 Forbidden")
 
-    reader = here.service._parts.reader
+    reader = here.service.parts.reader
     monkeypatch.setattr(reader, "view", unlisted)
     here.service.cycle()
     assert here.service.trouble == "pods are not listed yet: 403 Forbidden"
@@ -115,7 +115,7 @@ def test_a_pod_that_changes_after_the_list_is_changed_in_the_next_view() -> None
 def test_a_watch_that_is_silent_for_too_long_lets_nothing_leave(here: World) -> None:
     view = here.listed()
     old = view._replace(silent_seconds={"pods": 1.0, "nodes": watch_status.STALE_SECONDS + 1})
-    here.service._parts.reader.view = lambda: old
+    here.service.parts.reader.view = lambda: old
     here.service.cycle()
     report = here.service.last
     assert report is not None
@@ -124,7 +124,7 @@ def test_a_watch_that_is_silent_for_too_long_lets_nothing_leave(here: World) -> 
     assert here.service.trouble == report.plan.blocked
     assert {one.verdict.cause for node in report.plan.nodes for one in node.candidates} == {"stale_view"}
     assert here.metric("evenload_descheduler_failures_total", door="apiserver") == 1
-    here.service._parts.reader.view = here.listed
+    here.service.parts.reader.view = here.listed
     here.service.cycle()
     assert here.service.last is not None
     assert len(here.service.last.plan.evictions) == 1

@@ -126,7 +126,7 @@ def test_a_run_that_finds_no_overload_asks_for_nodes_alone(tmp_path: pathlib.Pat
     assert run_of(here, headroom=False) is not None
     assert here.prometheus.asked
     assert not [text for text, _ in here.prometheus.asked if "container_" in text]
-    assert here.service.preview().plan.headroom.destinations
+    assert here.previews.plan().plan.headroom.destinations
 
 
 def test_few_pods_are_asked_for_by_name_and_many_all_together(tmp_path: pathlib.Path) -> None:

@@ -17,7 +17,7 @@ def once(
     here: World, candidate: Candidate | None, capsys: pytest.CaptureFixture[str], *, ledger_named: bool = True
 ) -> tuple[dict[str, Any], str]:
     """The plan and the line on standard error."""
-    parts, election = here.service._parts, candidate.election if candidate is not None else None
+    parts, election = here.service.parts, candidate.election if candidate is not None else None
     if election is not None:
         parts = dataclasses.replace(parts, leads=election.is_leader, holds_lease=election.holds)
     wiring.once(parts, election, ledger_named=ledger_named)

@@ -227,7 +227,7 @@ def test_a_policy_that_changes_while_the_cluster_is_read_ends_the_run_before_its
 
 
 def test_a_preview_says_that_the_policy_pauses(tmp_path: pathlib.Path) -> None:
-    report = world(tmp_path, paused=True).service.preview()
+    report = world(tmp_path, paused=True).previews.plan()
     assert (scenes.evicted(report.plan), report.run.mode, report.why) == (["web-0"], "Enforce", run_schedule.PAUSED)
 
 
@@ -262,7 +262,7 @@ def test_a_partial_answer_ends_the_run_and_counts_as_no_reading(tmp_path: pathli
 def test_a_plan_of_a_partial_answer_does_nothing_and_says_so(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
     here.prometheus.warnings = ("a store did not answer",)
-    report = here.service.preview()
+    report = here.previews.plan()
     assert (report.partial, scenes.evicted(report.plan), report.run.mode) == (True, [], "Enforce")
     assert "the data is not whole: a store did not answer" in report.summary
 
@@ -385,7 +385,7 @@ def test_relief_does_not_go_on_where_nobody_looked_for_hours(tmp_path: pathlib.P
 
 def test_a_preview_changes_nothing(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
-    report = here.service.preview()
+    report = here.previews.plan()
     assert scenes.evicted(report.plan) == ["web-0"]
     assert (here.door.evictions, here.door.created, here.ledger.rows(Query())) == ([], [], [])
 
@@ -440,7 +440,7 @@ def test_the_backoff_outlives_a_restart_and_counts_for_the_breaker(tmp_path: pat
         here.door.answers = [DENIED]
         here.service.run()
         ((pod, _, _),) = here.door.evictions or [("", "", False)]
-        learnt += [(pod, one.failures, one.state) for one in here.service.breakers()]
+        learnt += [(pod, one.failures, one.state) for one in here.previews.breakers()]
     assert learnt == [("default/web-0", 1, "closed"), ("default/web-1", 2, "closed"), ("", 2, "closed")]
 
 
@@ -661,17 +661,17 @@ def test_a_clock_that_jumps_makes_data_unusable_and_resets_no_cap(tmp_path: path
 
 def test_who_asks_for_plans_without_pause_does_not_read_the_cluster_each_time(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
-    first = here.service.preview()
+    first = here.previews.plan()
     asked = len(here.prometheus.asked)
     here.clock.advance(1.0)
-    assert here.service.preview() is first
+    assert here.previews.plan() is first
     assert len(here.prometheus.asked) == asked
     here.clock.advance(1.5)
-    assert here.service.preview() is not first
+    assert here.previews.plan() is not first
     rewrite(tmp_path, "{mode: Observe}")
     here.service.poll()
     here.service.poll()
-    assert here.service.preview().run.mode == "Observe"
+    assert here.previews.plan().run.mode == "Observe"
 
 
 def test_what_pods_use_is_asked_for_only_where_a_node_is_overloaded(tmp_path: pathlib.Path) -> None:
@@ -690,4 +690,4 @@ def test_a_run_of_the_loop_says_nothing_of_headroom_and_a_preview_does(tmp_path:
     here.service.cycle()
     assert here.service.last is not None
     assert here.service.last.plan.headroom.destinations == ()
-    assert [name for name, _ in here.service.preview().plan.headroom.destinations] == ["cool"]
+    assert [name for name, _ in here.previews.plan().plan.headroom.destinations] == ["cool"]

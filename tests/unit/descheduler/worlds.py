@@ -14,6 +14,7 @@ from descheduler.eviction.evictor import Evictor
 from descheduler.http import app
 from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
+from descheduler.previews import Previews
 from descheduler.service import Parts, Service
 from descheduler.snapshot import usage
 from descheduler.snapshot.cluster_reader import Reader
@@ -146,6 +147,7 @@ class World:
                 news=PolicyEventPublisher(self.policy, self.door, speaker("descheduler", given), clock=self.clock),
             )
         )
+        self.previews = Previews(self.service)
 
     def of_usage(self) -> usage.UsageSource:
         """Where its usage comes from."""
