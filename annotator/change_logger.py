@@ -12,7 +12,7 @@ class ChangeLogger:
     """The last logged state of each topic. Used by one thread."""
 
     def __init__(self) -> None:
-        self._said: dict[tuple[str, str], str] = {}
+        self._texts: dict[tuple[str, str], str] = {}
 
     def update(self, message: str, trouble: object, *, metric: str = "", **values: object) -> None:
         """Tell how a topic (a message, of a metric or in general) stands now.
@@ -20,11 +20,11 @@ class ChangeLogger:
         `trouble` is what is wrong, an error or some names, or anything false when nothing is. `values` are written
         along but do not make a line by themselves, so that counts may vary quietly.
         """
-        said = str(trouble) if trouble else ""
-        before = self._said.get((message, metric), "")
-        self._said[message, metric] = said
+        text = str(trouble) if trouble else ""
+        before = self._texts.get((message, metric), "")
+        self._texts[message, metric] = text
         about = {"metric": metric} if metric else {}
-        if said and said != before:
-            log.warning(message, what=said, **about, **values)
-        elif before and not said:
+        if text and text != before:
+            log.warning(message, what=text, **about, **values)
+        elif before and not text:
             log.info("trouble over", was=message, **about)

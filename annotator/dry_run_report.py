@@ -22,7 +22,7 @@ def lines(outcome: Outcome, writer: Writer, output: str) -> list[str]:
 
 
 def _document(outcome: Outcome, writer: Writer, writes: Sequence[Write]) -> dict[str, object]:
-    asked = [
+    queries = [
         {
             "kind": write.kind,
             "name": write.name,
@@ -31,7 +31,7 @@ def _document(outcome: Outcome, writer: Writer, writes: Sequence[Write]) -> dict
         }
         for write in writes
     ]
-    listed: dict[str, object] = {"writes": asked} if writer.dry_run else {}
+    listed: dict[str, object] = {"writes": queries} if writer.dry_run else {}
     return {"dryRun": writer.dry_run, **listed, **outcome.as_json()}
 
 

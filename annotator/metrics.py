@@ -203,11 +203,11 @@ class Telemetry:
     def _metric_nodes(self) -> Mapping[tuple[str, str], float]:
         """By metric and state."""
         nodes = self._nodes
-        found: dict[tuple[str, str], float] = {}
+        counts_by_state: dict[tuple[str, str], float] = {}
         for metric, (missing, stale) in self._unusable().items():
             counts = (nodes - missing - stale, stale, missing)
-            found |= {(metric, state): float(count) for state, count in zip(STATES, counts, strict=True)}
-        return found
+            counts_by_state |= {(metric, state): float(count) for state, count in zip(STATES, counts, strict=True)}
+        return counts_by_state
 
     def _age(self, name: str) -> float:
         return max(0.0, self._now() - self._oldest.get(name, self._now()))

@@ -166,22 +166,22 @@ class Annotator:
         self._telemetry.contested_addresses.set(len(known.contested))
         self._resume(fleet, rules.policy)
         asked_seconds = self._clock.now()  # before the answers, which may be long on their way
-        asked = self._source.read(fleet, known, rules.policy.metrics_in_force, self._book)
-        self._report(asked)
-        failures = tuple(one.error for one in asked if one.error is not None)
-        if len(failures) == len(asked):
+        answers = self._source.read(fleet, known, rules.policy.metrics_in_force, self._book)
+        self._report(answers)
+        failures = tuple(one.error for one in answers if one.error is not None)
+        if len(failures) == len(answers):
             return Outcome(len(nodes), (), failures, 0, {})
-        self._hold(asked, fleet, rules.policy, asked_seconds)
-        lagging = collector.lagging(self._book, asked)
+        self._hold(answers, fleet, rules.policy, asked_seconds)
+        lagging = collector.lagging(self._book, answers)
         published = self._publish(fleet, rules, self._clock.now(), lagging)
         without = tuple(sorted(self._book.silent()))
-        unmatched = matching.sentence(nodes, without, asked, known, labels=labels, absence=self._source.absence)
+        unmatched = matching.sentence(nodes, without, answers, known, labels=labels, absence=self._source.absence)
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
-        standing = matching.standing(fleet.names, lagging.tolist(), asked)
+        standing = matching.standing(fleet.names, lagging.tolist(), answers)
         self._complaints.update("last values of nodes stand", standing, nodes=int(lagging.sum()))
         self._telemetry.nodes.labels("matched").set(len(nodes) - len(without))
         self._telemetry.nodes.labels("unmatched").set(len(without))
-        answered = len(asked) - len(failures)
+        answered = len(answers) - len(failures)
         return Outcome(
             len(nodes),
             without,

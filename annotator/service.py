@@ -119,9 +119,9 @@ class Service:
 
     def _fleet(self) -> tuple[Node, ...]:
         """The nodes as they are now; the same tuple while none of them changes."""
-        shown = self.nodes.snapshot()
-        if shown is not self._shown_nodes:
-            self._shown_nodes, self._nodes = shown, tuple(shown.values())
+        nodes = self.nodes.snapshot()
+        if nodes is not self._shown_nodes:
+            self._shown_nodes, self._nodes = nodes, tuple(nodes.values())
         return self._nodes
 
     def _look_back(self, world: node_sync.World) -> None:
@@ -193,9 +193,9 @@ class Service:
         return self._policy.current.sync.period_seconds if self._ready() else IDLE_SECONDS
 
     def _levels(self) -> effectiveness.Levels | None:
-        seen = self._annotator.levels
+        levels = self._annotator.levels
         stale_after_seconds = self._policy.current.sync.stale_after_seconds
-        return seen if seen is not None and self._clock.now() - seen.at_seconds < stale_after_seconds else None
+        return levels if levels is not None and self._clock.now() - levels.at_seconds < stale_after_seconds else None
 
 
 @contextlib.contextmanager

@@ -47,18 +47,20 @@ class Outcome:
 
     def problems(self) -> list[str]:
         """Returns the reasons why this sync was incomplete, each once."""
-        found = [str(self.errors[0])] if self.errors else []
+        problems = [str(self.errors[0])] if self.errors else []
         if len(self.errors) > 1:
-            found.append(f"{len(self.errors)} of {len(self.errors) + self.answered} queries failed, the first as above")
+            problems.append(
+                f"{len(self.errors)} of {len(self.errors) + self.answered} queries failed, the first as above"
+            )
         if self.unmatched:
-            found.append(self.unmatched)
+            problems.append(self.unmatched)
         if self.patch_error is not None:
-            found.append(f"node annotations not written: {self.patch_error}")
+            problems.append(f"node annotations not written: {self.patch_error}")
         if self.heartbeat_error is not None:
-            found.append(f"heartbeat not written: {self.heartbeat_error}")
+            problems.append(f"heartbeat not written: {self.heartbeat_error}")
         if self.usage_problem:
-            found.append(f"owners' usage not published: {self.usage_problem}")
-        return found
+            problems.append(f"owners' usage not published: {self.usage_problem}")
+        return problems
 
     def as_json(self) -> dict[str, object]:
         """The outcome for /configz."""

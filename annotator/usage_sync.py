@@ -113,20 +113,20 @@ class OwnerUsage:
         if isinstance(usage, str):
             return usage
         self.read = usage
-        found = owner_means.means(pods, usage, now_seconds=now_seconds)
-        kept = owner_usage.fitting(found, pods.owners_placed_since(now_seconds - RECENT_SECONDS))
-        self._telemetry.owners.labels("published").set(len(kept))
-        self._telemetry.owners.labels("left_out").set(len(found) - len(kept))
-        if not self._worth_writing(kept, policy, now_seconds):
+        means = owner_means.means(pods, usage, now_seconds=now_seconds)
+        fitting = owner_usage.fitting(means, pods.owners_placed_since(now_seconds - RECENT_SECONDS))
+        self._telemetry.owners.labels("published").set(len(fitting))
+        self._telemetry.owners.labels("left_out").set(len(means) - len(fitting))
+        if not self._worth_writing(fitting, policy, now_seconds):
             return ""
-        return self._publish(owner_usage.PublishedUsage(now_seconds, kept))
+        return self._publish(owner_usage.PublishedUsage(now_seconds, fitting))
 
     def _read(self, pods: PodIndex, policy: LoadPolicy, now_seconds: float) -> owner_means.PodUsage | str:
         """Return pods' use, or why the answers do not count. Raises PromqlError, also for a partial answer: a mean
         over some replicas only is another number.
         """
         windows = _windows_seconds(policy)
-        found: list[Mapping[str, float]] = []
+        answers: list[Mapping[str, float]] = []
         for resource in load_metrics.RESOURCES:
             amounts, empty, refused = self._ask(resource, windows[resource])
             at_work = len(pods.at_work_since(now_seconds - windows[resource])) if empty else 0
@@ -138,8 +138,8 @@ class OwnerUsage:
                 )
             for reason in refused.values():
                 self._telemetry.invalid_samples.labels(reason).inc()
-            found.append(amounts)
-        cpu_cores, memory_bytes = found
+            answers.append(amounts)
+        cpu_cores, memory_bytes = answers
         return owner_means.PodUsage(cpu_cores, memory_bytes, max(windows.values()))
 
     def _is_measured(self, pods: PodIndex, resource: str) -> bool:
@@ -173,7 +173,7 @@ class OwnerUsage:
 
 def _windows_seconds(policy: LoadPolicy) -> dict[str, float]:
     """Over how long a pod's use is averaged: as long as the average that shows it on its node."""
-    found: dict[str, float] = {}
+    windows: dict[str, float] = {}
     for metric in policy.metrics_in_force:
-        found.setdefault(metric.resource, metric.averaging_seconds)
-    return found
+        windows.setdefault(metric.resource, metric.averaging_seconds)
+    return windows

@@ -76,7 +76,7 @@ def main(
         begun = _begun(options) if options.once else None
         from descheduler import wiring  # most of the imports, during which the apiserver is at work
 
-        given = wiring.CommandLine(
+        command_line = wiring.CommandLine(
             options=options,
             source=source,
             connection=connection,
@@ -88,7 +88,7 @@ def main(
             default_port=DEFAULT_PORT,
         )
         try:
-            wiring.run(given, begun)
+            wiring.run(command_line, begun)
         finally:
             if begun is not None:
                 begun.watch.wait()  # a run that ended before it needed them leaves no thread behind

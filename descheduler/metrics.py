@@ -214,7 +214,7 @@ class Telemetry:
         """The results of the evictions of a plan."""
         for outcome in outcomes:
             self._evictions.labels(mode, outcome.result, outcome.eviction.overload.metric).inc()
-            refuser = api_results.refused_by(outcome.told)
+            refuser = api_results.refused_by(outcome.answer)
             if refuser is not None:
                 self._refusals.labels(refuser).inc()
 

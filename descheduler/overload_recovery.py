@@ -34,15 +34,15 @@ def memory(
     Where no node is over a line now, what was before says nothing: a reading under it ends every count.
     """
     policy = policies.whole
-    found = Memory(relieving=_still_relieving(ledger, policy, now_seconds))
+    past = Memory(relieving=_still_relieving(ledger, policy, now_seconds))
     if not overload.over_a_line(node_usage, policies):
-        return found
+        return past
     step_seconds = _step_seconds(policy)
     for number in range(_steps(policy), 0, -1):
         at_seconds = now_seconds - number * step_seconds
         usages = source.node_usage(nodes, policy, at_seconds=at_seconds)
-        found = overload.observe(found, usages, policies, now_seconds=at_seconds)
-    return found
+        past = overload.observe(past, usages, policies, now_seconds=at_seconds)
+    return past
 
 
 def _step_seconds(policy: LoadPolicy) -> float:

@@ -94,7 +94,7 @@ class Service:
         self.parts = parts
         self._memory: Memory | None = None
         self._unlisted = False
-        self._seen_at_seconds = 0.0  # when the memory was made, by the monotonic clock
+        self._memory_at_seconds = 0.0  # when the memory was made, by the monotonic clock
         self._journal = RunJournal(parts.ledger, parts.door, parts.reader.source, parts.announcer, parts.telemetry)
         self._pruning = retention.Pruning(parts.ledger, parts.kept_days)
         self.last: Report | None = None
@@ -123,7 +123,7 @@ class Service:
         policy = inputs.policies.whole
         self._journal.look_back(policy, view, now_seconds)
         parts.telemetry.owners_failed(inputs.taken.owner_failures.values())
-        self._memory, self._seen_at_seconds = inputs.memory, parts.clock.monotonic()
+        self._memory, self._memory_at_seconds = inputs.memory, parts.clock.monotonic()
         report = self._act(self.decided(inputs, headroom=headroom), policy, inputs.taken, began)
         self._journal.record(report)
         self.last = report
@@ -155,8 +155,8 @@ class Service:
         """Returns the state of the previous run; None before the first, and after a gap (another replica led, a pause,
         an outage), in which a node may have been relieved and loaded again.
         """
-        unseen_seconds = self.parts.clock.monotonic() - self._seen_at_seconds
-        return self._memory if unseen_seconds <= overload.bridged_seconds(policy) else None
+        age_seconds = self.parts.clock.monotonic() - self._memory_at_seconds
+        return self._memory if age_seconds <= overload.bridged_seconds(policy) else None
 
     def period_seconds(self) -> float:
         """Until the next run: the policy's interval, or a moment before the first lists and for a replica that may
@@ -206,8 +206,8 @@ class Service:
             for mode in reversed(run_schedule.STRENGTH)
             if mode in by_mode
         )
-        found = dataclasses.replace(first, others=tuple(others), why=permissions.why(permissions.strongest))
-        return dataclasses.replace(found, permissions=permissions, stale=inputs.taken.stale(), mean_lines=inputs.lines)
+        report = dataclasses.replace(first, others=tuple(others), why=permissions.why(permissions.strongest))
+        return dataclasses.replace(report, permissions=permissions, stale=inputs.taken.stale(), mean_lines=inputs.lines)
 
     def _decided_in(
         self, mode: run_schedule.Mode, overloads: tuple[Overload, ...], inputs: RunInput, *, headroom: bool
@@ -266,7 +266,7 @@ class Service:
         if moved and self._memory is not None:
             keys = [(one.node, one.metric) for one in moved]
             self._memory = overload.with_relief(self._memory, keys, now_seconds=planned.at_seconds)
-        verdicts = {one.eviction.pod.uid: one.told.verdict for one in outcomes if one.told.verdict is not None}
+        verdicts = {one.eviction.pod.uid: one.answer.verdict for one in outcomes if one.answer.verdict is not None}
         plan, words = report.plan.with_verdicts(verdicts), "".join(cut.words for cut in cuts)
         return dataclasses.replace(report, outcomes=outcomes, plan=plan, cut_short=words)
 

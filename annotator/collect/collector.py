@@ -55,26 +55,26 @@ def ask(
     When the server cannot be reached at all the rest is not tried: six time limits in a row would outlast the period.
     One query that is not answered right after another that was is only slow (a 1d window on a busy server).
     """
-    asked: list[MetricAnswer] = []
+    answers: list[MetricAnswer] = []
     unreachable: errors.PromqlError | None = None
     for metric in sorted(metrics, key=lambda metric: metric.name in failed_before):
         if unreachable is not None:
-            asked.append(MetricAnswer(metric, None, unreachable))
+            answers.append(MetricAnswer(metric, None, unreachable))
             continue
         try:
             selector, label = labels.node_selector, labels.node_label
             answer = query(metric, node_queries.of_metric(metric, selector=selector, node_label=label))
         except errors.PromqlError as error:
-            asked.append(MetricAnswer(metric, None, error))
-            answering = len(asked) > 1 and asked[-2].answer is not None
+            answers.append(MetricAnswer(metric, None, error))
+            answering = len(answers) > 1 and answers[-2].answer is not None
             unreachable = error if isinstance(error, errors.Unreachable) and not answering else None
         else:
             judge = load_annotation.invalid_reason
-            asked.append(
+            answers.append(
                 MetricAnswer(metric, readings.by_node(answer, directory, label=labels.node_label, judge=judge))
             )
     places = {metric.name: place for place, metric in enumerate(metrics)}
-    return tuple(sorted(asked, key=lambda one: places[one.metric.name]))
+    return tuple(sorted(answers, key=lambda one: places[one.metric.name]))
 
 
 def doubted(answers: Sequence[MetricAnswer], book: LastGoodValues) -> tuple[MetricAnswer, ...]:
@@ -160,14 +160,14 @@ class _Average(NamedTuple):
 @functools.lru_cache(maxsize=2)  # the policy in force, and the one before it
 def _current_averages(metrics: tuple[Metric, ...]) -> list[_Average]:
     """The first average of each resource."""
-    found: dict[str, _Average] = {}
+    averages: dict[str, _Average] = {}
     for column, metric in enumerate(metrics):
-        if metric.statistic == load_metrics.AVERAGE and metric.resource not in found:
+        if metric.statistic == load_metrics.AVERAGE and metric.resource not in averages:
             same = [other.resource == metric.resource for other in metrics]
             maxima = [
                 place
                 for place, other in enumerate(metrics)
                 if other.resource == metric.resource and other.statistic == load_metrics.MAXIMUM
             ]
-            found[metric.resource] = _Average(column, np.array(same), maxima)
-    return list(found.values())
+            averages[metric.resource] = _Average(column, np.array(same), maxima)
+    return list(averages.values())

@@ -60,10 +60,10 @@ class PrometheusSource:
     ) -> tuple[collector.MetricAnswer, ...]:
         """See Source."""
         del fleet
-        asked = collector.ask(self._query, metrics, directory, self._labels, failed_before=self._failed)
-        asked = collector.doubted(asked, held)
-        self._failed = {one.metric.name for one in asked if one.error is not None}
-        return asked
+        answers = collector.ask(self._query, metrics, directory, self._labels, failed_before=self._failed)
+        answers = collector.doubted(answers, held)
+        self._failed = {one.metric.name for one in answers if one.error is not None}
+        return answers
 
     def extent(self, node: str) -> Windows | None:
         """None: not kept here."""

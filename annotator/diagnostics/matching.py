@@ -30,10 +30,10 @@ def sentence(
         return ""
     missing = frozenset(without)
     silent = [node for node in nodes if node.name in missing]
-    shown = [f"{node.name} {reason(node, answers, directory, labels, absence=absence)}" for node in silent[:SHOWN]]
+    reasons = [f"{node.name} {reason(node, answers, directory, labels, absence=absence)}" for node in silent[:SHOWN]]
     more = [f"{len(silent) - SHOWN} more nodes without values"] if len(silent) > SHOWN else []
     return "; ".join(
-        [f"{len(nodes) - len(silent)} of {len(nodes)} nodes matched", *shown, *more, *_strays(answers, labels)]
+        [f"{len(nodes) - len(silent)} of {len(nodes)} nodes matched", *reasons, *more, *_strays(answers, labels)]
     )
 
 
@@ -68,9 +68,9 @@ def standing(nodes: Sequence[str], lagging: Sequence[bool], answers: Sequence[Me
     behind = [node for node, lags in zip(nodes, lagging, strict=True) if lags]
     if not behind:
         return ""
-    shown = [f"{node} ({_unanswered(node, answers)})" for node in behind[:SHOWN]]
+    texts = [f"{node} ({_unanswered(node, answers)})" for node in behind[:SHOWN]]
     more = [f"{len(behind) - SHOWN} more nodes"] if len(behind) > SHOWN else []
-    return f"last values of {len(behind)} of {len(nodes)} nodes stand and age: {', '.join([*shown, *more])}"
+    return f"last values of {len(behind)} of {len(nodes)} nodes stand and age: {', '.join([*texts, *more])}"
 
 
 def _unanswered(node: str, metric_answers: Sequence[MetricAnswer]) -> str:
@@ -84,11 +84,13 @@ def _unanswered(node: str, metric_answers: Sequence[MetricAnswer]) -> str:
 
 def claims(directory: Directory) -> str:
     """ "node-9 claims 10.0.0.3, which stays with node-3"; "" where no node claims another's address."""
-    found = [
+    claimants = [
         f"{', '.join(claim.others[:SHOWN])} claims {address}, which {_holds(claim)}"
         for address, claim in sorted(directory.contested.items())
     ]
-    return "; ".join(found[:SHOWN]) + (f"; {len(found) - SHOWN} more addresses" if len(found) > SHOWN else "")
+    return "; ".join(claimants[:SHOWN]) + (
+        f"; {len(claimants) - SHOWN} more addresses" if len(claimants) > SHOWN else ""
+    )
 
 
 def _holds(claim: Claim) -> str:
@@ -110,5 +112,5 @@ def _strays(answers: Sequence[MetricAnswer], labels: SeriesLabels) -> list[str]:
     stray = sorted({text for one in answers if one.answer is not None for text in one.answer.unmatched})
     if not stray:
         return []
-    shown = ", ".join(repr(text) for text in stray[:SHOWN]) + (" …" if len(stray) > SHOWN else "")
-    return [f"{len(stray)} series match no node by {labels.node_label}: {shown}"]
+    texts = ", ".join(repr(text) for text in stray[:SHOWN]) + (" …" if len(stray) > SHOWN else "")
+    return [f"{len(stray)} series match no node by {labels.node_label}: {texts}"]

@@ -33,24 +33,24 @@ def of(book: LastGoodValues, policy: LoadPolicy) -> Spread:
 
 
 def _loads(book: LastGoodValues, names: list[str]) -> Ratios:
-    found: dict[tuple[str, str], float] = {}
+    loads: dict[tuple[str, str], float] = {}
     for name in names:
         held = sorted(book.column(name).values())
         if held:
             ratios = _quantiles(held)
-            found |= {(name, f"{quantile:g}"): ratio for quantile, ratio in zip(QUANTILES, ratios, strict=True)}
-    return found
+            loads |= {(name, f"{quantile:g}"): ratio for quantile, ratio in zip(QUANTILES, ratios, strict=True)}
+    return loads
 
 
 def _quantiles(ordered: list[float]) -> list[float]:
     """Linear between the two ranks around q * (n - 1), as numpy's, which takes longer to begin than most fleets."""
     last = len(ordered) - 1
-    found = []
+    quantiles = []
     for quantile in QUANTILES:
         lower = math.floor(quantile * last)
         upper = min(lower + 1, last)
-        found.append(ordered[lower] + (ordered[upper] - ordered[lower]) * (quantile * last - lower))
-    return found
+        quantiles.append(ordered[lower] + (ordered[upper] - ordered[lower]) * (quantile * last - lower))
+    return quantiles
 
 
 def _lines(policy: LoadPolicy) -> Ratios:

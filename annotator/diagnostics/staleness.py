@@ -31,10 +31,10 @@ def by_metric(
 
 def line(unusable: Mapping[str, Unusable], nodes: int) -> str:
     """ "cpu_max_1d stale for 2 of 5 nodes; memory_avg_5m missing for 1 of 5 nodes", or that all are fresh."""
-    said = [
+    parts = [
         f"{metric} {word} for {count} of {nodes} nodes"
         for metric, numbers in unusable.items()
         for word, count in (("missing", numbers.missing), ("stale", numbers.stale))
         if count
     ]
-    return "; ".join(said) or f"all {len(unusable)} metrics fresh for all {nodes} nodes"
+    return "; ".join(parts) or f"all {len(unusable)} metrics fresh for all {nodes} nodes"

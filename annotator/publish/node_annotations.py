@@ -57,19 +57,19 @@ class NodeAnnotationCache:
 
     def texts(self, fleet: NodeSet, *, now_seconds: float) -> dict[str, str]:
         """Raw text by node name, only nodes that carry the annotation."""
-        shown = [node.metadata.annotations.get(load_annotation.KEY) for node in fleet.nodes]
-        found = {name: text for name, text in zip(fleet.names, shown, strict=True) if text is not None}
+        values = [node.metadata.annotations.get(load_annotation.KEY) for node in fleet.nodes]
+        by_node = {name: text for name, text in zip(fleet.names, values, strict=True) if text is not None}
         if self._pending:
             uids = dict(zip(fleet.names, fleet.uids, strict=True))
             self._pending = {
                 name: ours
                 for name, ours in self._pending.items()
                 if uids.get(name) == ours.uid
-                and found.get(name) == ours.old_text
+                and by_node.get(name) == ours.old_text
                 and now_seconds - ours.at_seconds < PENDING_SECONDS
             }
-            found |= {name: ours.row.text for name, ours in self._pending.items()}
-        return found
+            by_node |= {name: ours.row.text for name, ours in self._pending.items()}
+        return by_node
 
     def carried(self, fleet: NodeSet, metrics: tuple[str, ...], *, now_seconds: float) -> AnnotationColumns:
         """Returns the annotations of a set of nodes, each metric a column."""

@@ -39,8 +39,8 @@ def carried(
     if beat is not None:
         times.accept(beat, now_seconds)
         times.settle()
-    found = {node: _carried(text, times.matched_seconds(node), now_seconds) for node, text in texts.items()}
-    return {node: one for node, one in found.items() if one is not None}
+    readings = {node: _carried(text, times.matched_seconds(node), now_seconds) for node, text in texts.items()}
+    return {node: one for node, one in readings.items() if one is not None}
 
 
 def book(carried: Mapping[str, ConfirmedReading], metrics: Sequence[str]) -> LastGoodValues:

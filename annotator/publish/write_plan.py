@@ -236,10 +236,10 @@ def write(door: KubeWriter, patches: Sequence[Patch], *, writers: int = WRITERS)
     """
     if not patches:
         return {}
-    stop, several = threading.Event(), min(writers, len(patches))
-    if several == 1:
+    stop, threads = threading.Event(), min(writers, len(patches))
+    if threads == 1:
         return {patch.node: _write_one(door, patch, stop) for patch in patches}
-    with concurrent.futures.ThreadPoolExecutor(several, thread_name_prefix="patch") as pool:
+    with concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="patch") as pool:
         done = pool.map(lambda patch: _write_one(door, patch, stop), patches)
         return {patch.node: written for patch, written in zip(patches, done, strict=True)}
 

@@ -51,7 +51,7 @@ class LedgerEventSink(NamedTuple):
     def keep(self, draft: EventDraft) -> None:
         """Writes it into the ledger; a ledger that fails here fails again where nothing may go on without it."""
         regarding, related = draft.regarding, draft.related
-        told = RecordedEvent(
+        event = RecordedEvent(
             self.clock.now(),
             draft.reason,
             int(draft.warning),
@@ -62,7 +62,7 @@ class LedgerEventSink(NamedTuple):
             draft.note,
         )
         try:
-            self.ledger.tell(told)
+            self.ledger.tell(event)
         except LedgerError as error:
             log.warning("event not kept", reason=draft.reason, error=str(error))
 
@@ -72,12 +72,12 @@ class EventPublisher:
 
     def __init__(self, writer: events.EventWriter, sink: LedgerEventSink | None = None) -> None:
         self._writer = writer
-        self._kept = sink
+        self._sink = sink
 
     def post(self, draft: EventDraft) -> None:
         """Writes one Event."""
-        if self._kept is not None:
-            self._kept.keep(draft)
+        if self._sink is not None:
+            self._sink.keep(draft)
         self._writer.write(
             draft.reason,
             draft.note,
@@ -111,18 +111,18 @@ def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[EventDraft, ...]:
     """The Events for an accepted eviction: regarding the pod, its node, and the workload that replaces it."""
     from_pod, from_node = events.reference(kinds.PODS, eviction.pod), events.reference(kinds.NODES, node)
     decision = {DECISION: json.dumps(structured(eviction, run), separators=(",", ":"))}
-    prefix, shown = PREFIX[run.mode], figures(eviction, run)
-    note = f"{prefix}{shown}"
-    named = f"{prefix}{eviction.pod.key} {'would be evicted' if prefix else 'evicted'}: {shown}"
-    said = [
+    prefix, text = PREFIX[run.mode], figures(eviction, run)
+    note = f"{prefix}{text}"
+    named = f"{prefix}{eviction.pod.key} {'would be evicted' if prefix else 'evicted'}: {text}"
+    drafts = [
         EventDraft(Reason.NODE_OVERLOADED, note, from_pod, from_node, annotations=decision),
         EventDraft(Reason.NODE_OVERLOADED, named, from_node, from_pod),
     ]
     if (workload := eviction.workload) is not None:
         version = workload.api_version or API_VERSIONS.get(workload.kind, "")
         owner = Reference(workload.kind, workload.name, workload.namespace, workload.uid, version)
-        said.append(EventDraft(Reason.NODE_OVERLOADED, named, owner, from_pod))
-    return tuple(said)
+        drafts.append(EventDraft(Reason.NODE_OVERLOADED, named, owner, from_pod))
+    return tuple(drafts)
 
 
 def unconfirmed(row: Row) -> tuple[EventDraft, ...]:
@@ -193,16 +193,16 @@ def stuck_reason(causes: collections.abc.Iterable[Cause]) -> Reason | None:
     """Which reason tells why a node got no relief: replacements that are not Ready, a load that does not fall, no
     destination, budgets, protections; None while it only waits.
     """
-    found = set(causes)
-    if Cause.UNREPLACED in found:
+    distinct = set(causes)
+    if Cause.UNREPLACED in distinct:
         return Reason.REPLACEMENTS_NOT_READY
-    if Cause.LOAD_NOT_FALLING in found:
+    if Cause.LOAD_NOT_FALLING in distinct:
         return Reason.NODE_LOAD_NOT_FALLING
-    if Cause.NOT_NEEDED in found or found & WAITING:
+    if Cause.NOT_NEEDED in distinct or distinct & WAITING:
         return None
-    if Cause.NO_DESTINATION in found:
+    if Cause.NO_DESTINATION in distinct:
         return Reason.NO_FITTING_NODE
-    if found & {Cause.BUDGET, Cause.SEVERAL_BUDGETS}:
+    if distinct & {Cause.BUDGET, Cause.SEVERAL_BUDGETS}:
         return Reason.EVICTION_BLOCKED_BY_PDB
     return Reason.NODE_OVERLOADED
 

@@ -36,22 +36,22 @@ class EvictionOutcome:
 
     eviction: Eviction
     row_id: int
-    told: EvictionResult
+    answer: EvictionResult
 
     @property
     def result(self) -> str:
         """The ledger's word for it."""
-        return self.told.result
+        return self.answer.result
 
     @property
     def http_status(self) -> int | None:
         """The apiserver's status, None where none came."""
-        return self.told.status
+        return self.answer.status
 
     @property
     def message(self) -> str:
         """The apiserver's words."""
-        return self.told.message
+        return self.answer.message
 
     @property
     def accepted(self) -> bool:
@@ -122,32 +122,34 @@ class Evictor:
             self._tell(outcome, nodes[eviction.overload.node], terms.run)
             if outcome.result == "refused":
                 spent.add(budget)
-            in_a_row = in_a_row + 1 if outcome.told.trouble else 0
+            in_a_row = in_a_row + 1 if outcome.answer.trouble else 0
             if in_a_row == api_results.MOST_IN_A_ROW:
                 log.warning("run ended, evictions in a row without effect", count=in_a_row, run=terms.run.run)
-            if outcome.told.stops or in_a_row == api_results.MOST_IN_A_ROW:
+            if outcome.answer.stops or in_a_row == api_results.MOST_IN_A_ROW:
                 break
         return tuple(outcomes)
 
     def _evict(self, eviction: Eviction, terms: ExecutionContext, call: Call) -> EvictionOutcome:
         run = terms.run
         row_id, refusal = self._ledger.intend(run, eviction, at_seconds=self._clock.now())
-        told = EvictionResult("not_done", None, refusal) if refusal else self._call(eviction, terms, call)
+        answer = EvictionResult("not_done", None, refusal) if refusal else self._call(eviction, terms, call)
         log.info(  # before the outcome's row: should the ledger fail now, this line still tells
             "eviction",
-            result=told.result,
-            status=told.status,
+            result=answer.result,
+            status=answer.status,
             mode=run.mode,
             pod=eviction.pod.key,
             node=eviction.overload.node,
             metric=eviction.overload.metric,
             value=round(eviction.overload.value_ratio, 3),
             projected=round(eviction.projected_ratio, 3),
-            message=told.message,
+            message=answer.message,
             run=run.run,
         )
-        self._ledger.decide(row_id, told.result, status=told.status, message=told.message, at_seconds=self._clock.now())
-        return EvictionOutcome(eviction, row_id, told)
+        self._ledger.decide(
+            row_id, answer.result, status=answer.status, message=answer.message, at_seconds=self._clock.now()
+        )
+        return EvictionOutcome(eviction, row_id, answer)
 
     def _call(self, eviction: Eviction, terms: ExecutionContext, call: Call) -> EvictionResult:
         look = terms.look(eviction)
@@ -160,8 +162,8 @@ class Evictor:
 
     def _tell(self, outcome: EvictionOutcome, node: Node, run: Run) -> None:
         if outcome.accepted:
-            for said in eviction_events.evicted(outcome.eviction, node, run):
-                self._announcer.post(said)
+            for draft in eviction_events.evicted(outcome.eviction, node, run):
+                self._announcer.post(draft)
         elif outcome.result == "refused":
             self._announcer.post(eviction_events.refused(outcome.eviction, node, run, message=outcome.message))
 

@@ -75,7 +75,7 @@ def reconcile(ledger: Ledger, door: KubeDoor, *, now_seconds: float) -> tuple[Ro
     was not answered or went on for too long, not_done if a crash left it. In Observe and DryRun nothing can have
     happened. Raises KubeError when the cluster cannot be asked: nothing is decided blindly.
     """
-    found = []
+    rows = []
     for row in ledger.open_rows():
         pod = _standing(row, door) if row.mode == "Enforce" else None
         result = _ending(row, pod, now_seconds)
@@ -87,8 +87,8 @@ def reconcile(ledger: Ledger, door: KubeDoor, *, now_seconds: float) -> tuple[Ro
         ledger.fill(row.id, **disruption(row, pod))
         log.warning("open intent closed", pod=f"{row.namespace}/{row.pod}", result=result, run=row.run)
         if result in DONE:
-            found.append(row)
-    return tuple(found)
+            rows.append(row)
+    return tuple(rows)
 
 
 def _ending(row: Row, pod: Pod | None, now_seconds: float) -> str:
@@ -144,20 +144,20 @@ def awaits_pods(row: Row) -> bool:
 
 def findings(row: Row, sight: PodState, known: collections.abc.Collection[str]) -> Columns:
     """The columns that what is seen adds to a row; `known` are pods that replace other evicted ones already."""
-    found = disruption(row, sight.by_uid.get(row.pod_uid))
+    columns = disruption(row, sight.by_uid.get(row.pod_uid))
     if row.gone_at_seconds is None and row.pod_uid not in sight.by_uid:
-        found["gone_at_seconds"] = sight.at_seconds
+        columns["gone_at_seconds"] = sight.at_seconds
     replacement = _replacement(row, sight, known)
     if replacement is not None and row.landed_pod is None:
-        found |= {
+        columns |= {
             "landed_pod": replacement.uid,
             "landed_node": replacement.node_name,
             "landed_at_seconds": replacement.scheduled_at_seconds or sight.at_seconds,
             "returned": int(replacement.node_name == row.node),
         }
     if replacement is not None and replacement.ready and row.ready_at_seconds is None:
-        found["ready_at_seconds"] = replacement.ready_since_seconds or sight.at_seconds
-    return found
+        columns["ready_at_seconds"] = replacement.ready_since_seconds or sight.at_seconds
+    return columns
 
 
 class Look(NamedTuple):
@@ -174,18 +174,18 @@ class LookBack:
     """
 
     def __init__(self) -> None:
-        self._asked: set[float] = set()
+        self._moments: set[float] = set()
 
     def fill(
         self, ledger: Ledger, unfinished: Rows, policy: LoadPolicy, ask: Ask, *, now_seconds: float
     ) -> collections.abc.Iterator[Look]:
         """Adds the figures whose moment has come, one by one, out of what `ask` knows of it; raises what that does."""
-        self._asked = {moment for moment in self._asked if moment >= now_seconds - FOLLOWED_SECONDS}
+        self._moments = {moment for moment in self._moments if moment >= now_seconds - FOLLOWED_SECONDS}
         due = due_moments(unfinished, now_seconds)
         rows = {row.id: row for row in unfinished}
-        for moment in sorted(due.keys() - self._asked)[:MOMENTS_A_RUN]:
+        for moment in sorted(due.keys() - self._moments)[:MOMENTS_A_RUN]:
             usages = ask(moment)
-            self._asked.add(moment)
+            self._moments.add(moment)
             for row, column in due[moment]:
                 columns = load(row, column, usages, policy, moment=moment)
                 if column in columns:
@@ -197,13 +197,13 @@ class LookBack:
 
 def due_moments(rows: collections.abc.Iterable[Row], now_seconds: float) -> dict[float, list[tuple[Row, str]]]:
     """The moments gone by of which a row still lacks its node's load: the columns to fill, by moment."""
-    found: dict[float, list[tuple[Row, str]]] = {}
+    by_moment: dict[float, list[tuple[Row, str]]] = {}
     for row in rows:
         for column, after_seconds in LOOK_BACKS.items():
             moment = row.at_seconds + after_seconds
             if getattr(row, column) is None and moment <= now_seconds:
-                found.setdefault(moment, []).append((row, column))
-    return found
+                by_moment.setdefault(moment, []).append((row, column))
+    return by_moment
 
 
 def load(row: Row, column: str, usages: Usages, policy: LoadPolicy, *, moment: float) -> Columns:
@@ -211,11 +211,11 @@ def load(row: Row, column: str, usages: Usages, policy: LoadPolicy, *, moment: f
     stale or absent.
     """
     ratio = _ratio(usages.get(row.node), row.metric, policy, moment)
-    found: Columns = {} if ratio is None else {column: ratio}
+    columns: Columns = {} if ratio is None else {column: ratio}
     if column == prediction_errors.LAST_LOOK:
         there = _ratio(usages.get(row.destination), row.metric, policy, moment)
-        found |= {} if there is None else {"destination_30m_ratio": there}
-    return found
+        columns |= {} if there is None else {"destination_30m_ratio": there}
+    return columns
 
 
 def moved(row: Row, column: str, ledger: Ledger, policy: LoadPolicy, *, moment: float) -> Columns:

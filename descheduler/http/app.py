@@ -115,12 +115,12 @@ def _evictions(ledger: Ledger, clock: Clock) -> flask.Response:
 
 def _events(ledger: Ledger, clock: Clock) -> flask.Response:
     """GET /events: what was told, newest first, also what the cluster has dropped since."""
-    given = flask.request.args
-    _known(given, "since", "name", "limit")
+    arguments = flask.request.args
+    _known(arguments, "since", "name", "limit")
     rows = ledger.events(
-        since_seconds=_since(given.get("since", ""), clock.now()),
-        name=given.get("name", ""),
-        limit=_limit(given.get("limit", str(LIMIT))),
+        since_seconds=_since(arguments.get("since", ""), clock.now()),
+        name=arguments.get("name", ""),
+        limit=_limit(arguments.get("limit", str(LIMIT))),
     )
     return ops_server.json_response({"events": [views.event(one) for one in rows]})
 

@@ -22,12 +22,12 @@ def row(entry: Row) -> dict[str, object]:
     `predictions` makes of the row.
     """
     named = entry._asdict()
-    shown = {_named(name): _json_value(name, value) for name, value in named.items()}
+    columns = {_named(name): _json_value(name, value) for name, value in named.items()}
     errors = {
         f"error_{after}_ratio": prediction_errors.error_ratio(entry, after) for after in prediction_errors.PREDICTED
     }
     return {
-        **shown,
+        **columns,
         **{name: _json_value(name, ratio) for name, ratio in errors.items()},
         "stayed_under_line": prediction_errors.stayed_under_line(entry),
         "returned": None if entry.returned is None else bool(entry.returned),

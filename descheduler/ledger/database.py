@@ -241,8 +241,8 @@ def _sync_directory(path: Path) -> None:
 
 def _check(connection: sqlite3.Connection) -> None:
     """SQLite's own check of every page; an error with the code of corruption for the first thing it finds."""
-    found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
-    if found != "ok":
-        error = sqlite3.DatabaseError(found)
+    answer = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    if answer != "ok":
+        error = sqlite3.DatabaseError(answer)
         error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
         raise error

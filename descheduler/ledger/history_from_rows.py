@@ -76,22 +76,22 @@ def _since_reset(row: Row, resets: collections.abc.Mapping[str, float]) -> bool:
 
 def _failures(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
     """Failures since the last success or reset, by workload; `rows` oldest first."""
-    found: dict[str, Failures] = {}
+    failures: dict[str, Failures] = {}
     for row in rows:
         if row.result in ENDS_FAILURES:
-            found.pop(row.workload_uid, None)
+            failures.pop(row.workload_uid, None)
         elif row.result in FAILED and _since_reset(row, resets):
-            _add_failure(found, row.workload_uid, row)
-    return found
+            _add_failure(failures, row.workload_uid, row)
+    return failures
 
 
 def _in_vain(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
     """How often each pod was asked for in vain since the last reset, by its uid; `rows` oldest first."""
-    found: dict[str, Failures] = {}
+    failures: dict[str, Failures] = {}
     for row in rows:
         if row.result in IN_VAIN and _since_reset(row, resets):
-            _add_failure(found, row.pod_uid, row)
-    return found
+            _add_failure(failures, row.pod_uid, row)
+    return failures
 
 
 def _add_failure(failures: dict[str, Failures], uid: str, row: Row) -> None:
@@ -116,15 +116,15 @@ def _in_flight(row: Row) -> bool:
 
 def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[PastRelief, ...]]:
     """The evictions by node, with the load that the node had afterwards."""
-    found: dict[str, list[PastRelief]] = collections.defaultdict(list)
+    by_node: dict[str, list[PastRelief]] = collections.defaultdict(list)
     for row in done:
         looks = tuple(
             (row.at_seconds + LOOK_BACKS[column], getattr(row, column)) for column in prediction_errors.JUDGED
         )
         share_ratio = row.before_ratio - row.projected_ratio
         one = PastRelief(row.run, row.metric, row.before_ratio, share_ratio, row.gone_at_seconds, looks)
-        found[row.node].append(one)
-    return {node: tuple(several) for node, several in found.items()}
+        by_node[row.node].append(one)
+    return {node: tuple(reliefs) for node, reliefs in by_node.items()}
 
 
 def _departed(row: Row) -> EvictedPod:

@@ -136,9 +136,9 @@ class Ledger:
             "result = ?": query.outcome or None,
             "id < ?": query.before_id,
         }
-        given = {text: value for text, value in conditions.items() if value is not None}
-        where = " AND ".join(given) or "1"
-        values = [value for text, value in given.items() for _ in range(text.count("?"))]
+        limits = {text: value for text, value in conditions.items() if value is not None}
+        where = " AND ".join(limits) or "1"
+        values = [value for text, value in limits.items() for _ in range(text.count("?"))]
         return self._select(f"WHERE {where} ORDER BY id DESC LIMIT ?", [*values, query.limit])
 
     def open_rows(self) -> list[Row]:
@@ -178,8 +178,8 @@ class Ledger:
         as they are followed).
         """
         rows = self.since(mode, now_seconds - max(FOLLOWED_SECONDS, window_seconds))
-        kept = LedgerRows(rows, self._failing(mode), self._resets())
-        return history_from_rows.history(kept, now_seconds=now_seconds, window_seconds=window_seconds)
+        past = LedgerRows(rows, self._failing(mode), self._resets())
+        return history_from_rows.history(past, now_seconds=now_seconds, window_seconds=window_seconds)
 
     def in_last_hour(self, mode: str, *, now_seconds: float) -> int:
         """Returns `History.in_last_hour` alone, for a run that plans nothing."""
@@ -190,17 +190,17 @@ class Ledger:
         """The newest Events about objects of that name ("" for any), newest first."""
         rest = "WHERE at_seconds >= ? AND (? IN ('', name)) ORDER BY at_seconds DESC, id DESC LIMIT ?"
         with self._file.reading() as reader:
-            found = reader.execute(
+            rows = reader.execute(
                 f"SELECT {', '.join(RecordedEvent._fields)} FROM events {rest}",
                 (since_seconds or 0.0, name, limit),
             )
-            return [RecordedEvent(*one) for one in found]
+            return [RecordedEvent(*one) for one in rows]
 
     def set_aside_at_seconds(self) -> float | None:
         """When an earlier file was set aside, so that this one knows nothing of before; None if none was."""
         with self._file.reading() as reader:
-            found = reader.execute("SELECT max(at_seconds) FROM set_asides").fetchone()[0]
-        return None if found is None else float(found)
+            at_seconds = reader.execute("SELECT max(at_seconds) FROM set_asides").fetchone()[0]
+        return None if at_seconds is None else float(at_seconds)
 
     def _failing(self, mode: str) -> list[Row]:
         """All rows, oldest first, of workloads that failed ever: a breaker that is open until reset outlives any
@@ -225,15 +225,15 @@ class Ledger:
 
     def _select(self, rest: str, values: collections.abc.Sequence[object]) -> list[Row]:
         with self._file.reading() as reader:
-            found = reader.execute(f"SELECT {', '.join(Row._fields)} FROM evictions {rest}", list(values)).fetchall()
-        return [Row(*one) for one in found]
+            rows = reader.execute(f"SELECT {', '.join(Row._fields)} FROM evictions {rest}", list(values)).fetchall()
+        return [Row(*one) for one in rows]
 
 
 def _refusal(writer: sqlite3.Connection, mode: str, pod_uid: str) -> str:
     """Why the pod may not be evicted in this mode, "" if it may."""
     barring = f"SELECT id, run, result FROM evictions WHERE mode = ? AND pod_uid = ? AND result IN ({_marks(BARRING)})"
-    found = writer.execute(f"{barring} ORDER BY id LIMIT 1", (mode, pod_uid, *BARRING)).fetchone()
-    return f"row {found[0]} of run {found[1]} has this pod's eviction already ({found[2]})" if found else ""
+    bar = writer.execute(f"{barring} ORDER BY id LIMIT 1", (mode, pod_uid, *BARRING)).fetchone()
+    return f"row {bar[0]} of run {bar[1]} has this pod's eviction already ({bar[2]})" if bar else ""
 
 
 def _marks(values: collections.abc.Sequence[str]) -> str:

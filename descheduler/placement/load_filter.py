@@ -76,9 +76,9 @@ class LoadFilter:
     def _readings(self, valid: collections.abc.Mapping[str, collections.abc.Mapping[str, float]]) -> Floats:
         """[nodes, metrics], NaN where there is no fresh and valid reading."""
         names, nan = [metric.name for metric in self._metrics], math.nan
-        found = [valid[name] for name in self._rows]
-        values = [[ratios.get(name, nan) for name in names] for ratios in found]
-        return np.array(values, dtype=np.float64).reshape(len(found), len(names))
+        readings = [valid[name] for name in self._rows]
+        values = [[ratios.get(name, nan) for name in names] for ratios in readings]
+        return np.array(values, dtype=np.float64).reshape(len(readings), len(names))
 
     def _differing_limits(self, policy: LoadPolicy) -> Floats | None:
         """[nodes, metrics] thresholds of a node's own, else of its pool, NaN where it has the policy's; None where no

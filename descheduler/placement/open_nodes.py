@@ -53,11 +53,11 @@ def tolerated_taints(nodes: Iterable[Node]) -> frozenset[tuple[str, str]]:
     """The taints that what runs on these nodes tolerates: those they have, but for a condition's, which comes later
     than the pods.
     """
-    found = (taint for node in nodes for taint in closing_taints(node))
-    return frozenset((key, value) for key, value in found if not key.startswith(CONDITION_TAINTS))
+    taints = (taint for node in nodes for taint in closing_taints(node))
+    return frozenset((key, value) for key, value in taints if not key.startswith(CONDITION_TAINTS))
 
 
 def why_not(node: Node, pod: Pod) -> str:
     """Returns the rule that keeps the pod off the node: "taint", "node affinity" (node selector too), "" for none."""
-    found = node_rules.refusals(Columns([node]), pod)
-    return next((planned_cluster.RULES[refusal.reason] for refusal in found), "")
+    refusals = node_rules.refusals(Columns([node]), pod)
+    return next((planned_cluster.RULES[refusal.reason] for refusal in refusals), "")

@@ -76,8 +76,8 @@ class PlannedCluster:
     def fit(self, pod: Pod) -> PodFit:
         """Asks the rules about nodes and other pods, of all nodes at once."""
         with self._away(pod):
-            found = [*node_rules.refusals(self.columns, pod), *pod_rules.refusals(self, pod)]
-        return PodFit(pod, pod_requests.of_pod(pod), tuple((RULES[one.reason], one.rows) for one in found))
+            refusals = [*node_rules.refusals(self.columns, pod), *pod_rules.refusals(self, pod)]
+        return PodFit(pod, pod_requests.of_pod(pod), tuple((RULES[one.reason], one.rows) for one in refusals))
 
     def why_not(self, fit: PodFit, row: int) -> str:
         """Returns the rule that keeps the pod off the node, "" if kube-scheduler would let it stand there."""

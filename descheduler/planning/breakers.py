@@ -35,8 +35,8 @@ def standing(
     now_seconds: float,
 ) -> tuple[Breaker, ...]:
     """The breakers, most failures first; `named` gives a workload's namespace and "Kind/name" by its uid."""
-    found = [_breaker(uid, one, named(uid), descheduler, now_seconds=now_seconds) for uid, one in failures.items()]
-    return tuple(sorted(found, key=lambda one: (-one.failures, one.namespace, one.workload, one.uid)))
+    breakers = [_breaker(uid, one, named(uid), descheduler, now_seconds=now_seconds) for uid, one in failures.items()]
+    return tuple(sorted(breakers, key=lambda one: (-one.failures, one.namespace, one.workload, one.uid)))
 
 
 def _breaker(

@@ -69,17 +69,17 @@ def ordered(pods: collections.abc.Iterable[Pod], key_of: collections.abc.Callabl
     a pod may write any.
     """
     keyed = sorted((key_of(pod), pod.uid, pod) for pod in pods)
-    found = [pod for _, _, pod in keyed]
-    if not any(pod_annotations.DELETION_COST in pod.annotations for pod in found):
-        return found
+    ranked = [pod for _, _, pod in keyed]
+    if not any(pod_annotations.DELETION_COST in pod.annotations for pod in ranked):
+        return ranked
     places: dict[tuple[Rank, str], list[int]] = collections.defaultdict(list)
     for place, (one, _, pod) in enumerate(keyed):
         if pod.owner is not None:
             places[one.rank, pod.owner.uid].append(place)
     for those in places.values():
-        for place, pod in zip(those, sorted([found[place] for place in those], key=deletion_cost), strict=True):
-            found[place] = pod
-    return found
+        for place, pod in zip(those, sorted([ranked[place] for place in those], key=deletion_cost), strict=True):
+            ranked[place] = pod
+    return ranked
 
 
 def worthwhile(use: Use) -> bool:

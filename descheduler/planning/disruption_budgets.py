@@ -41,13 +41,13 @@ class Headroom:
                 label = next(iter(budget.selector.match_labels.items()), None)
                 self._by_label[budget.namespace, label].append(budget)
         self._reserved: collections.Counter[tuple[str, str]] = collections.Counter()
-        self._asked: dict[tuple[str, str], DisruptionBudget] = {}
+        self._over_candidates: dict[tuple[str, str], DisruptionBudget] = {}
 
     def over(self, pod: Pod) -> list[DisruptionBudget]:
         """The budgets that select the pod, by name: of those that ask for one of its labels first, or for none."""
         namespace = pod.namespace
-        several = (self._by_label.get((namespace, label), ()) for label in (*pod.labels.items(), None))
-        asking = (budget for those in several for budget in those)
+        candidates = (self._by_label.get((namespace, label), ()) for label in (*pod.labels.items(), None))
+        asking = (budget for those in candidates for budget in those)
         return sorted((one for one in asking if one.selector and one.selector.matches(pod.labels)), key=_key)
 
     def verdict(self, pod: Pod, standing: WorkloadStatus | None, metric: str) -> Verdict | None:
@@ -60,7 +60,7 @@ class Headroom:
                 Cause.BUDGET, f"{hidden.name} cannot be decoded ({hidden.undecodable}): it may protect this pod"
             )
         over = self.over(pod)
-        self._asked.update((_key(budget), budget) for budget in over)
+        self._over_candidates.update((_key(budget), budget) for budget in over)
         if len(over) > 1:
             names = ", ".join(budget.name for budget in over)
             return Verdict(Cause.SEVERAL_BUDGETS, f"{names}: the apiserver refuses a pod under more than one")
@@ -81,7 +81,7 @@ class Headroom:
         """The budgets that a candidate was under, by namespace and name."""
         return tuple(
             BudgetLeft(budget.namespace, budget.name, _allowed(budget), self._reserved[key])
-            for key, budget in sorted(self._asked.items())
+            for key, budget in sorted(self._over_candidates.items())
         )
 
     def _left(self, budget: DisruptionBudget) -> int:

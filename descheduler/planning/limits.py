@@ -70,8 +70,8 @@ class Caps:
         if self._by_node[node] >= per_node:
             return Verdict(Cause.NODE_CAP, f"{self._by_node[node]} of {per_node} a run and node")
         pool = self._policies.pool(node)
-        if pool is not None and (found := self._pool_verdict(pool)) is not None:
-            return found
+        if pool is not None and (verdict := self._pool_verdict(pool)) is not None:
+            return verdict
         last = self._history.last_by_node.get(node)
         left_seconds = self._left(last, self._policy.cooldown.node_seconds)
         if left_seconds > 0:
@@ -138,17 +138,17 @@ class Caps:
 
     def _effect_verdict(self, node: str, metric: str) -> Verdict | None:
         """Why evictions that did not lower the node's load are not followed by others yet."""
-        found = relief_effect.ineffective(self._history.relieved.get(node, ()), metric, self._whole)
-        if found is None:
+        effect = relief_effect.ineffective(self._history.relieved.get(node, ()), metric, self._whole)
+        if effect is None:
             return None
         rest = self._policy.cooldown.ineffective
-        left_seconds = self._left(self._history.last_by_node.get(node), grown_seconds(rest, found.in_a_row))
+        left_seconds = self._left(self._history.last_by_node.get(node), grown_seconds(rest, effect.in_a_row))
         if left_seconds <= 0:
             return None
         return Verdict(
             Cause.LOAD_NOT_FALLING,
-            f"{found.evictions} evictions should have lowered {metric} by {found.expected_ratio:.2f} and lowered it by "
-            f"{found.measured_ratio:.2f}: its load does not come from its pods; {left_seconds:.0f} s left",
+            f"{effect.evictions} evictions should have lowered {metric} by {effect.expected_ratio:.2f} and lowered it "
+            f"by {effect.measured_ratio:.2f}: its load does not come from its pods; {left_seconds:.0f} s left",
         )
 
     def _workload_verdict(self, standing: WorkloadStatus) -> Verdict | None:
@@ -210,14 +210,14 @@ def unreplaced(
     by_workload: dict[str, list[PendingReplacement]] = collections.defaultdict(list)
     for one in awaited:
         by_workload[one.workload_uid].append(one)
-    found: list[PendingReplacement] = []
-    for uid, several in by_workload.items():
+    waiting: list[PendingReplacement] = []
+    for uid, pending in by_workload.items():
         standing = standings.get(uid)
         if standing is not None:
-            found += several[max(0, len(several) - standing.unavailable) :]
-        elif several[0].workload.partition("/")[0] not in workloads.LISTED:
-            found += [one for one in several if now_seconds - one.at_seconds <= HOUR_SECONDS]
-    return tuple(sorted(found, key=lambda one: (one.at_seconds, one.namespace, one.workload)))
+            waiting += pending[max(0, len(pending) - standing.unavailable) :]
+        elif pending[0].workload.partition("/")[0] not in workloads.LISTED:
+            waiting += [one for one in pending if now_seconds - one.at_seconds <= HOUR_SECONDS]
+    return tuple(sorted(waiting, key=lambda one: (one.at_seconds, one.namespace, one.workload)))
 
 
 def _named(waiting: collections.abc.Iterable[PendingReplacement]) -> str:

@@ -59,8 +59,8 @@ def lines(
         if open_nodes.open_to_pods(node):
             ratios = usage.fresh_ratios(usages.get(node.name), now_seconds, policy)
             readings[node_pools.place(policy.pools, node.labels)].append(ratios)
-    found = (_line(name, metric, band, readings[place]) for place, name, metric, band in following)
-    return tuple(line for line in found if line is not None)
+    every = (_line(name, metric, band, readings[place]) for place, name, metric, band in following)
+    return tuple(line for line in every if line is not None)
 
 
 def in_run(policy: LoadPolicy, mean_lines: collections.abc.Collection[MeanLine]) -> LoadPolicy:

@@ -79,16 +79,18 @@ def observe(
     policy = policies.whole
     for metric in policy.descheduler.thresholds:
         for node in sorted(_remembered(memory, metric).union(_over(usages, metric, policies))):
-            key, seen, band = (node, metric), usages.get(node), policies.bands(node)[metric]
-            value = _reading(seen, metric, policy, now_seconds)
+            key, reading, band = (node, metric), usages.get(node), policies.bands(node)[metric]
+            value = _reading(reading, metric, policy, now_seconds)
             before = memory.streaks.get(key)
             broken = (
-                before is not None and seen is not None and _too_long_ago(before.last_seconds, seen.at_seconds, policy)
+                before is not None
+                and reading is not None
+                and _too_long_ago(before.last_seconds, reading.at_seconds, policy)
             )
-            streak = _next_streak(None if broken else before, seen, value, band.evict_above_ratio)
+            streak = _next_streak(None if broken else before, reading, value, band.evict_above_ratio)
             if streak is not None and not _too_long_ago(streak.last_seconds, now_seconds, policy):
                 streaks[key] = streak
-            relieved = _next_relief(memory.relieving.get(key), seen, value, band.evict_until_ratio)
+            relieved = _next_relief(memory.relieving.get(key), reading, value, band.evict_until_ratio)
             if relieved is not None and not _too_long_ago(relieved, now_seconds, policy):
                 relieving[key] = relieved
     return Memory(streaks=streaks, relieving=relieving)
@@ -104,7 +106,7 @@ def confirmed(
     """The overloads to act on, sorted by node and the policy's order of metrics; each has a fresh reading over its
     target line. Only nodes that are remembered can be among them.
     """
-    found, policy = [], policies.whole
+    overloads, policy = [], policies.whole
     for node in sorted(memory.nodes.intersection(usages)):
         for metric, band in policies.bands(node).items():
             value = _reading(usages[node], metric, policy, now_seconds)
@@ -113,8 +115,8 @@ def confirmed(
                 continue
             streak = memory.streaks.get(key)
             since = streak.since_seconds if streak is not None else None
-            found.append(Overload(node, metric, value, band.evict_above_ratio, band.evict_until_ratio, since))
-    return tuple(found)
+            overloads.append(Overload(node, metric, value, band.evict_above_ratio, band.evict_until_ratio, since))
+    return tuple(overloads)
 
 
 def over_a_line(usages: collections.abc.Mapping[str, NodeUsage], policies: NodePolicies) -> bool:
@@ -139,7 +141,7 @@ def _remembered(memory: Memory, metric: str) -> set[str]:
 def _over(usages: collections.abc.Mapping[str, NodeUsage], metric: str, policies: NodePolicies) -> list[str]:
     """The nodes that show more than their line, whatever it is worth: few, so that few are looked at more closely."""
     above = policies.lowest_line(metric) + usage.ROUNDING
-    hot = [node for node, seen in usages.items() if metric in seen.ratios and seen.ratios[metric] > above]
+    hot = [node for node, reading in usages.items() if metric in reading.ratios and reading.ratios[metric] > above]
     if not policies.whole.pools:
         return hot
     return [

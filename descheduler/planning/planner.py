@@ -211,9 +211,9 @@ class PlanDraft:
         draft = NodeDraft(node, projected)
         for pod in self._taken.on_nodes.get(node.name, ()):
             case = self._cases.of(pod, self._taken.at_seconds)
-            found = protections.verdict(case) or self._usage_verdict(pod)
-            if found is not None:
-                draft.verdicts[pod.uid] = found
+            verdict = protections.verdict(case) or self._usage_verdict(pod)
+            if verdict is not None:
+                draft.verdicts[pod.uid] = verdict
             else:
                 draft.open_pods[pod.uid] = pod
         return draft
@@ -262,14 +262,14 @@ def cool_nodes(taken: Snapshot, policies: NodePolicies, overloaded: frozenset[st
     """
     tolerated = open_nodes.tolerated_taints(node for node in taken.nodes if node.name in overloaded)
     for node in taken.nodes:
-        seen = taken.node_usage.get(node.name)
-        if seen is None or not open_nodes.open_to_pods(node):
+        reading = taken.node_usage.get(node.name)
+        if reading is None or not open_nodes.open_to_pods(node):
             continue
         if overloaded and not open_nodes.closing_taints(node) <= tolerated:
             continue
-        current = usage.fresh(seen.at_seconds, taken.at_seconds, policies.whole.sync.stale_after_seconds)
+        current = usage.fresh(reading.at_seconds, taken.at_seconds, policies.whole.sync.stale_after_seconds)
         lines = policies.bands(node.name).items()
-        if current and all(_at_or_under(seen.ratios.get(name), band.evict_until_ratio) for name, band in lines):
+        if current and all(_at_or_under(reading.ratios.get(name), band.evict_until_ratio) for name, band in lines):
             yield node.name
 
 

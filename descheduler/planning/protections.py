@@ -99,7 +99,7 @@ def comes_last(pod: Pod, policy: LoadPolicy) -> bool:
 
 def verdict(case: CandidateContext) -> Verdict | None:
     """The first protection that keeps the pod where it is; None if it may be considered."""
-    return next((found for rule in RULES if (found := rule(case)) is not None), None)
+    return next((reason for rule in RULES if (reason := rule(case)) is not None), None)
 
 
 def _state(case: CandidateContext) -> Verdict | None:
@@ -236,7 +236,7 @@ def _young(case: CandidateContext) -> Verdict | None:
 
 def _local_storage(case: CandidateContext) -> Verdict | None:
     """Scratch volumes and directories of the node, but for those that the pod's author declares safe to lose."""
-    kept, annotations = case.policy.descheduler.protect.local_storage, case.pod.annotations
+    protected, annotations = case.policy.descheduler.protect.local_storage, case.pod.annotations
     safe: frozenset[str] = frozenset()
     if case.policy.descheduler.protect.markers.safe_to_evict:
         if annotations.get(pod_annotations.SAFE_TO_EVICT, "").lower() == "true":
@@ -247,7 +247,7 @@ def _local_storage(case: CandidateContext) -> Verdict | None:
             continue
         in_memory = volume.empty_dir and volume.medium == "Memory"
         local = volume.host_path or volume.empty_dir
-        if (kept == "all" and local) or (kept == "disk" and local and not in_memory):
+        if (protected == "all" and local) or (protected == "disk" and local and not in_memory):
             return Verdict(Cause.LOCAL_STORAGE, f"volume {volume.name}")
     return None
 

@@ -38,8 +38,8 @@ def ineffective(relieved: collections.abc.Iterable[PastRelief], metric: str, pol
     runs = itertools.groupby((one for one in relieved if one.metric == metric), key=lambda one: one.run)
     judged: list[Effect] = []
     last, in_a_row = None, 0
-    for _, several in runs:
-        trial = _of_run(tuple(several), policy)
+    for _, reliefs in runs:
+        trial = _of_run(tuple(reliefs), policy)
         if trial is None:
             continue
         judged.append(trial)

@@ -118,20 +118,20 @@ class ClusterWatch:
             one.result()
         if missing := self.missing():
             raise errors.NotListed(missing)
-        found = {plural: tuple(one.snapshot().values()) for plural, one in self._by_plural.items()}
+        objects = {plural: tuple(one.snapshot().values()) for plural, one in self._by_plural.items()}
         return ClusterView(
-            nodes=found["nodes"],
-            pods=found[PODS],
-            budgets=found["poddisruptionbudgets"],
-            namespaces=found["namespaces"],
-            replica_sets=found["replicasets"],
-            deployments=found["deployments"],
-            stateful_sets=found["statefulsets"],
-            replication_controllers=found["replicationcontrollers"],
-            jobs=found["jobs"],
-            claims=found["persistentvolumeclaims"],
-            volumes=found["persistentvolumes"],
-            csi_nodes=found["csinodes"],
+            nodes=objects["nodes"],
+            pods=objects[PODS],
+            budgets=objects["poddisruptionbudgets"],
+            namespaces=objects["namespaces"],
+            replica_sets=objects["replicasets"],
+            deployments=objects["deployments"],
+            stateful_sets=objects["statefulsets"],
+            replication_controllers=objects["replicationcontrollers"],
+            jobs=objects["jobs"],
+            claims=objects["persistentvolumeclaims"],
+            volumes=objects["persistentvolumes"],
+            csi_nodes=objects["csinodes"],
             silent_seconds={plural: one.age_seconds() for plural, one in self._by_plural.items()},
         )
 

@@ -163,9 +163,9 @@ def _put_texts(own: Metadata) -> str:
     put(own, "namespace", shared(own.namespace))
     left_out = ""
     if owners:
-        found = _owners(owners)
-        put(own, "owner_references", found.references)
-        left_out = found.left_out
+        owner = _owners(owners)
+        put(own, "owner_references", owner.references)
+        left_out = owner.left_out
     if len(labels) > pod_bounds.MOST_LABELS_BYTES:
         left_out = LABELS
     elif labels:

@@ -17,8 +17,9 @@ class NodePolicies:
 
     def __init__(self, policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ()) -> None:
         self.whole = policy
-        found = {node.name: node_pools.place(policy.pools, node.labels) for node in nodes} if policy.pools else {}
-        self._places = found
+        self._places = (
+            {node.name: node_pools.place(policy.pools, node.labels) for node in nodes} if policy.pools else {}
+        )
 
     def place(self, node: str) -> int:
         """Returns the place of the node's pool in the policy, `node_pools.NO_POOL` without one."""

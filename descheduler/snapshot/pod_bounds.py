@@ -30,23 +30,23 @@ class BoundedCache(Generic[V]):
     def __init__(self, make: Callable[[bytes], V], most_bytes: int = MOST_REMEMBERED_BYTES) -> None:
         self._make = make
         self._most_bytes = most_bytes
-        self._made: dict[bytes, V] = {}
+        self._values: dict[bytes, V] = {}
         self._bytes = 0
 
     def __call__(self, text: bytes) -> V:
         """The value of a text; equal texts have one and the same, unless they are very long."""
-        found = self._made.get(text)
-        if found is None:
-            found = self._make(text)
+        value = self._values.get(text)
+        if value is None:
+            value = self._make(text)
             if len(text) <= self._most_bytes // _SHARE:
-                self._remember(text, found)
-        return found
+                self._remember(text, value)
+        return value
 
     def _remember(self, text: bytes, value: V) -> None:
         if self._bytes + len(text) > self._most_bytes:
-            self._made.clear()
+            self._values.clear()
             self._bytes = 0
-        self._made[text] = value
+        self._values[text] = value
         self._bytes += len(text)
 
 
@@ -71,13 +71,13 @@ def _about_nodes(spec: PodSpec) -> int:
 
 
 def _about_pods(spec: PodSpec) -> int:
-    found = sum(
+    cost = sum(
         1 + _selected(rule.label_selector) + len(rule.match_label_keys) for rule in spec.topology_spread_constraints
     )
     if spec.affinity is None:
-        return found
+        return cost
     affinities = (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity)
-    return found + sum(map(_cost, _terms(affinities)))
+    return cost + sum(map(_cost, _terms(affinities)))
 
 
 def _terms(affinities: Iterable[PodAffinity | None]) -> Iterator[PodAffinityTerm]:

@@ -63,17 +63,17 @@ def is_custom(reference: OwnerReference | None) -> bool:
 
 def workloads(door: ScalesDoor, owners: collections.abc.Collection[Custom]) -> ScaledOwner:
     """Returns the workloads of the owners: one request per API version and one per owner. Raises no KubeError."""
-    asking, found, unknown = _Asking(door), ScaledOwner({}, {}), list[str]()
+    asking, result, unknown = _Asking(door), ScaledOwner({}, {}), list[str]()
     for owner in sorted(set(owners), key=lambda one: (one.namespace, one.reference.uid, str(one.reference))):
         try:
             scale = asking.scale(owner)
         except _NotServedError as error:
             unknown.append(f"{owner}: {error}")
         except errors.KubeError as error:
-            found.failures[owner] = _failure(owner, error)
+            result.failures[owner] = _failure(owner, error)
         else:
             uid = owner.reference.uid
-            found.workloads[uid] = Workload(
+            result.workloads[uid] = Workload(
                 owner.reference.kind,
                 owner.namespace,
                 owner.reference.name,
@@ -84,10 +84,10 @@ def workloads(door: ScalesDoor, owners: collections.abc.Collection[Custom]) -> S
             )
     if unknown:
         log.info("owners not known, their pods stay", count=len(unknown), first=unknown[0])
-    if found.failures:
-        first = next(iter(found.failures.values()))
-        log.warning("owners not looked up, their pods stay", count=len(found.failures), first=first.text)
-    return found
+    if result.failures:
+        first = next(iter(result.failures.values()))
+        log.warning("owners not looked up, their pods stay", count=len(result.failures), first=first.text)
+    return result
 
 
 class _Asking:

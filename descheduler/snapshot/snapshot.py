@@ -72,26 +72,26 @@ class Snapshot:
 
     def workload_of(self, pod: Pod) -> Workload | None:
         """Returns the workload that would replace the pod, if it is in the index."""
-        found = self.workloads.get(pod.owner.uid) if pod.owner is not None else None
-        return found if found is not None and found.namespace == pod.namespace else None
+        workload = self.workloads.get(pod.owner.uid) if pod.owner is not None else None
+        return workload if workload is not None and workload.namespace == pod.namespace else None
 
     @functools.cached_property
     def on_nodes(self) -> collections.abc.Mapping[str, collections.abc.Sequence[Pod]]:
         """The pods by the node they are bound to, "" for none."""
-        found: dict[str, list[Pod]] = collections.defaultdict(list)
+        by_node: dict[str, list[Pod]] = collections.defaultdict(list)
         for pod in self.pods:
-            found[pod.spec.node_name].append(pod)
-        return dict(found)
+            by_node[pod.spec.node_name].append(pod)
+        return dict(by_node)
 
     @functools.cached_property
     def owned(self) -> collections.abc.Mapping[tuple[str, str], collections.abc.Sequence[Pod]]:
         """The pods by namespace and uid of their controlling owner, without those that have none."""
-        found: dict[tuple[str, str], list[Pod]] = collections.defaultdict(list)
+        by_owner: dict[tuple[str, str], list[Pod]] = collections.defaultdict(list)
         for pod in self.pods:
             owner = pod.owner
             if owner is not None:
-                found[pod.namespace, owner.uid].append(pod)
-        return dict(found)
+                by_owner[pod.namespace, owner.uid].append(pod)
+        return dict(by_owner)
 
     def standings(self) -> workload_index.WorkloadStatuses:
         """How every workload stands, by its uid."""

@@ -95,14 +95,16 @@ def of_nodes(
     at_seconds: collections.abc.Mapping[str, float],
 ) -> dict[str, NodeUsage]:
     """Usage by node out of ratios by metric and node; a node without any ratio, or without a time, is left out."""
-    found: dict[str, dict[str, float]] = {node: {} for node in at_seconds}
+    values_of: dict[str, dict[str, float]] = {node: {} for node in at_seconds}
     for metric, by_node in ratios.items():
         for node, value in by_node.items():
-            if node in found:
-                found[node][metric] = value
-    known = [node for node, values in found.items() if values]
-    made = map(_node_usage, zip(known, map(found.__getitem__, known), map(at_seconds.__getitem__, known), strict=True))
-    return dict(zip(known, made, strict=True))
+            if node in values_of:
+                values_of[node][metric] = value
+    known = [node for node, values in values_of.items() if values]
+    usages = map(
+        _node_usage, zip(known, map(values_of.__getitem__, known), map(at_seconds.__getitem__, known), strict=True)
+    )
+    return dict(zip(known, usages, strict=True))
 
 
 def fresh(at_seconds: float, now_seconds: float, stale_after_seconds: float) -> bool:
@@ -141,11 +143,11 @@ def window_of(policy: LoadPolicy, metric_name: str) -> float:
 def pod_windows(policy: LoadPolicy) -> dict[str, float]:
     """Over how long a pod's usage is averaged: as long as the averages that its node is judged by."""
     resources = resources_of(policy)
-    found: dict[str, float] = {Resource.CPU: 0.0, Resource.MEMORY: 0.0}
+    windows: dict[str, float] = {Resource.CPU: 0.0, Resource.MEMORY: 0.0}
     for name in policy.descheduler.thresholds:
-        found[resources[name]] = max(found.get(resources[name], 0.0), window_of(policy, name))
-    longest = max(found.values())
-    return {resource: seconds or longest for resource, seconds in found.items()}
+        windows[resources[name]] = max(windows.get(resources[name], 0.0), window_of(policy, name))
+    longest = max(windows.values())
+    return {resource: seconds or longest for resource, seconds in windows.items()}
 
 
 def shown_ratio(policy: LoadPolicy, metric_name: str, age_seconds: float) -> float:
@@ -182,7 +184,7 @@ def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ())
     filtered = [name for thresholds in of_all for name, limit in thresholds.items() if limit > 0]
     key = node_thresholds.KEY
     written = {node.metadata.annotations[key] for node in nodes if key in node.metadata.annotations}
-    own = {name for text in written if (given := node_thresholds.decode(text)) is not None for name in given.limits}
+    own = {name for text in written if (node_limits := node_thresholds.decode(text)) for name in node_limits.limits}
     named = dict.fromkeys((*lines, *peaks, *filtered, *sorted(own)))
     in_force = {metric.name: metric for metric in policy.metrics_in_force}
     return tuple(in_force[name] for name in named if name in in_force)

@@ -98,17 +98,17 @@ class Index(collections.abc.Mapping[str, Workload]):
         controllers: collections.abc.Mapping[str, collections.abc.Iterable[Controller]] = MappingProxyType({}),
         custom: collections.abc.Mapping[str, Workload] = MappingProxyType({}),
     ) -> None:
-        self._listed = {one.uid: (kind, one) for kind, several in controllers.items() for one in several}
+        self._listed = {one.uid: (kind, one) for kind, listed in controllers.items() for one in listed}
         self._custom = custom
-        self._made: dict[str, Workload | None] = {}
+        self._workloads: dict[str, Workload | None] = {}
 
     def __getitem__(self, uid: str) -> Workload:
-        if uid not in self._made:
-            self._made[uid] = self._workload(uid)
-        found = self._made[uid]
-        if found is None:
+        if uid not in self._workloads:
+            self._workloads[uid] = self._workload(uid)
+        workload = self._workloads[uid]
+        if workload is None:
             raise KeyError(uid)
-        return found
+        return workload
 
     def __iter__(self) -> collections.abc.Iterator[str]:
         return (uid for uid in {**self._custom, **self._listed} if uid in self)
@@ -128,11 +128,11 @@ class Index(collections.abc.Mapping[str, Workload]):
 
     @functools.cached_property
     def _versions(self) -> collections.abc.Mapping[str, collections.abc.Sequence[str]]:
-        found: dict[str, list[str]] = collections.defaultdict(list)
+        versions: dict[str, list[str]] = collections.defaultdict(list)
         for uid, (kind, one) in self._listed.items():
             if kind == REPLICA_SET and one.owner is not None:
-                found[one.owner.uid].append(uid)
-        return dict(found)
+                versions[one.owner.uid].append(uid)
+        return dict(versions)
 
     def _workload(self, uid: str) -> Workload | None:
         if uid not in self._listed:

@@ -53,12 +53,12 @@ class NodeAnnotations:
 
     def at(self, moment_seconds: float) -> dict[str, NodeUsage]:
         """The newest reading of each node that was no younger than that; of moments long gone by there is none."""
-        found: dict[str, NodeUsage] = {}
+        usages: dict[str, NodeUsage] = {}
         for moment in reversed(self._past):
             for node, reading in moment.usages.items():
-                if node not in found and reading.at_seconds <= moment_seconds:
-                    found[node] = reading
-        return found
+                if node not in usages and reading.at_seconds <= moment_seconds:
+                    usages[node] = reading
+        return usages
 
     def known_until_seconds(self) -> float:
         """When the newest of all readings was (Unix seconds); 0 before the first."""

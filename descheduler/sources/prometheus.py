@@ -81,14 +81,14 @@ class PrometheusUsage:
         self, directory: identity.Directory, resources: set[str], at_seconds: float | None
     ) -> collections.abc.Mapping[str, float]:
         """The older of the newest scrapes behind the resources, for nodes that have one of each."""
-        found: collections.abc.Mapping[str, float] | None = None
+        oldest: collections.abc.Mapping[str, float] | None = None
         for resource in sorted(resources):
             selector, label = self._labels.node_selector, self._labels.node_label
             text = node_queries.data_time(resource, selector=selector, node_label=label)
             answer = self._prometheus.query(text, at_seconds=at_seconds)
             times = self._by_node(answer, directory, invalid_amount, readings.oldest)
-            found = times if found is None else _older(found, times)
-        return found or {}
+            oldest = times if oldest is None else _older(oldest, times)
+        return oldest or {}
 
     def pod_usage(
         self, policy: LoadPolicy, pods: collections.abc.Collection[Pod], *, of_all: int
@@ -98,10 +98,10 @@ class PrometheusUsage:
 
         Few pods are asked for by name: the series of all pods of a large cluster take Prometheus seconds to evaluate.
         """
-        keys, found = {pod.key for pod in pods}, dict[str, PodUsage]()
+        keys, usages = {pod.key for pod in pods}, dict[str, PodUsage]()
         for selector in self._selectors(pods, of_all):
-            found |= self._figures(policy, selector).of(keys)
-        return found
+            usages |= self._figures(policy, selector).of(keys)
+        return usages
 
     def absence(self, pod: Pod) -> str:
         """See UsageSource."""

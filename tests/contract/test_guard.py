@@ -309,7 +309,7 @@ def test_what_is_protected_is_refused_by_the_apiserver(admin: KubeDoor, evict: E
     outcome = evict(pod)
     assert (outcome.accepted, outcome.http_status) == (False, 403)
     assert PROTECTED[app] in outcome.message
-    assert api_results.refused_by(outcome.told) == "guard"
+    assert api_results.refused_by(outcome.answer) == "guard"
     assert guarded_pod(admin, where(app, namespace), app).uid == pod.uid
 
 
