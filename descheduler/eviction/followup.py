@@ -253,10 +253,8 @@ def _replacement(row: Row, sight: PodState, known: collections.abc.Collection[st
 
 
 def _could_replace(row: Row, pod: Pod) -> bool:
-    return bool(pod.node_name) and pod.namespace == row.namespace and _made_since(row, pod)
-
-
-def _made_since(row: Row, pod: Pod) -> bool:
+    if not pod.node_name or pod.namespace != row.namespace:
+        return False
     if row.newest_sibling_at_seconds is None:
         return pod.created_at_seconds >= int(row.intended_at_seconds)
     return pod.created_at_seconds > row.newest_sibling_at_seconds

@@ -181,11 +181,6 @@ class Ledger:
         past = LedgerRows(rows, self._failing(mode), self._resets())
         return history_from_rows.history(past, now_seconds=now_seconds, window_seconds=window_seconds)
 
-    def in_last_hour(self, mode: str, *, now_seconds: float) -> int:
-        """Returns `History.in_last_hour` alone, for a run that plans nothing."""
-        rows = self.since(mode, now_seconds - HOUR_SECONDS)
-        return len(history_from_rows.in_last_hour(rows, now_seconds=now_seconds))
-
     def events(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[RecordedEvent]:
         """The newest Events about objects of that name ("" for any), newest first."""
         rest = "WHERE at_seconds >= ? AND (? IN ('', name)) ORDER BY at_seconds DESC, id DESC LIMIT ?"

@@ -5,11 +5,11 @@ anti-affinity terms of one pod cost every candidate of every run a second. A pod
 exceeds it, which `objects.Pod.left_out` says, and is never evicted (`planning.protections`): its rules are not known.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from kube.api.pods import PodSpec
-from kube.objects import LabelSelector, PodAffinity, PodAffinityTerm
+from kube.objects import LabelSelector
 
 V = TypeVar("V")
 
@@ -77,17 +77,12 @@ def _about_pods(spec: PodSpec) -> int:
     if spec.affinity is None:
         return cost
     affinities = (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity)
-    return cost + sum(map(_cost, _terms(affinities)))
-
-
-def _terms(affinities: Iterable[PodAffinity | None]) -> Iterator[PodAffinityTerm]:
-    for one in affinities:
-        if one is not None:
-            yield from one.required
-
-
-def _cost(term: PodAffinityTerm) -> int:
-    return 1 + _selected(term.label_selector) + _selected(term.namespace_selector) + len(term.namespaces)
+    return cost + sum(
+        1 + _selected(term.label_selector) + _selected(term.namespace_selector) + len(term.namespaces)
+        for one in affinities
+        if one is not None
+        for term in one.required
+    )
 
 
 def _selected(selector: LabelSelector | None) -> int:

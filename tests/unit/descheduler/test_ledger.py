@@ -181,7 +181,7 @@ def test_the_past_counts_from_the_intent_and_not_from_the_start_of_its_run(ledge
     failed = ledger.intend(run(NOW - 10), eviction("api"), at_seconds=NOW - 6).row_id
     ledger.decide(failed, "failed", status=403, message="", at_seconds=NOW - 5)
     history = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0)
-    assert history.in_last_hour == ledger.in_last_hour("Enforce", now_seconds=NOW) == 2
+    assert history.in_last_hour == 2
     assert history.last_by_workload == {"uid-web": NOW - 7}
     assert history.last_by_node == {"hot": NOW - 7}
     assert history.in_vain["uid-api-0"] == history.failures["uid-api"] == Failures(1, NOW - 6)

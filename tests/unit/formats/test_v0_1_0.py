@@ -123,7 +123,8 @@ def test_its_rows_are_found_and_counted(opened: Ledger) -> None:
     (whole,) = [row for row in rows if row.result == "evicted"]
     assert (whole.landed_node, whole.load_30m_ratio, whole.flow) == ("cool", 0.6, "namespaces=shop")
     assert [row.result for row in opened.open_rows()] == ["unknown", "intended"]
-    assert opened.in_last_hour("Enforce", now_seconds=whole.at_seconds + 800) == 4  # of an open or a done eviction
+    past = opened.history("Enforce", now_seconds=whole.at_seconds + 800, window_seconds=0.0)
+    assert past.in_last_hour == 4  # of an open or a done eviction
     assert [event.reason for event in opened.events()] == ["Evicted", "NodeOverloaded"]
     assert opened.set_aside_at_seconds() is not None
 
