@@ -13,6 +13,7 @@ from wsgiref import types as wsgi
 import msgspec
 import numpy as np
 
+from extender.service import Service
 from kube.objects import Pod
 from kube_scheduler.arrays import Ints
 from simulator.scheduling.extenders import FilterResult, Victims
@@ -49,11 +50,11 @@ class _PreemptReply(msgspec.Struct, frozen=True):
 
 
 class ExtenderHttpPort:
-    """An `ExtenderPort` over a WSGI application; `weight` is the stanza's."""
+    """An `ExtenderPort` over the extender's WSGI application; `weight` is the stanza's."""
 
-    def __init__(self, application: wsgi.WSGIApplication, *, weight: int) -> None:
-        self._weight = weight
-        self._application = application
+    def __init__(self, extender: Service, *, weight: int) -> None:
+        self._extender, self._weight = extender, weight
+        self.application: wsgi.WSGIApplication = extender.app().wsgi_app
         self._pod: Pod | None = None  # whose JSON is at hand: prioritize follows filter
         self._opening = b""
         self._asked: Names = ()  # as given the last time, and what it holds: callers' sequences stay as they are
@@ -64,6 +65,10 @@ class ExtenderHttpPort:
     def weight(self) -> int:
         """How much its scores count."""
         return self._weight
+
+    def catch_up(self, *, others: bool) -> None:
+        """Lets the extender's watches of pods catch up, and with `others` all the rest."""
+        self._extender.catch_up(others=others)
 
     def filter(self, pod: Pod, names: Names) -> FilterResult:
         """Which of the nodes may take the pod."""
@@ -115,7 +120,7 @@ class ExtenderHttpPort:
             "CONTENT_LENGTH": str(len(body)),
             "wsgi.input": io.BytesIO(body),
         }
-        reply = self._application(environ, begin)
+        reply = self.application(environ, begin)
         try:
             answer = b"".join(reply)
         finally:

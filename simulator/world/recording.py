@@ -1,6 +1,6 @@
 """Recording of a run: counts and samples while it happens, an `Outcome` at its end.
 
-`world.world` tells a `Record` of every change of a pod and of every placement; the ledger tells what was evicted and
+`world.world` tells a `Recorder` of every change of a pod and of every placement; the ledger tells what was evicted and
 where the replacements went. What a service counts itself (the annotator's effectiveness) is taken from it.
 """
 
@@ -13,8 +13,13 @@ from descheduler.eviction.evictor import EvictionOutcome
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query
 from kube.objects import Pod
+from simulator.results import figures
 from simulator.results.figures import Effectiveness
-from simulator.results.outcome import EvictedPod, ScheduledPod
+from simulator.results.outcome import EvictedPod, Outcome, Progress, ScheduledPod, Timeline
+from simulator.scenario import Scenario
+from simulator.usage.node_usage import CPU, MEMORY, UsageBook
+from simulator.world import setup
+from simulator.world.setup import Setup
 
 EVERY_ROW = 1_000_000_000
 LeastReady = collections.abc.Callable[[Pod], int | None]  # a pod's -> how many of its like a budget wants to be ready
@@ -120,6 +125,74 @@ class Remarks:
         said = self._pending.pop(pod.key, None)
         if said is not None:
             self.explained.append(dataclasses.replace(said, node=node))
+
+
+class Recorder:
+    """Records one run: its counts, its remarks and the use of its nodes become an `Outcome`."""
+
+    def __init__(self, scenario: Scenario, conditions: Setup, book: UsageBook) -> None:
+        self._scenario, self._setup, self._book = scenario, conditions, book
+        self.counts = Record()
+        self.remarks = Remarks(conditions.explained, len(scenario.replicas))
+
+    def evicted(
+        self, outcomes: collections.abc.Sequence[EvictionOutcome], least_ready: LeastReady, around: Around
+    ) -> None:
+        """Counts what a run of the descheduler evicted, and marks the pods that will come in its place."""
+        self.counts.evicted(outcomes, least_ready, around)
+        self.remarks.evicted(outcomes)
+
+    def progress(self, now_seconds: float) -> Progress:
+        """Returns where the run stands after the step that ends now."""
+        scenario, counts = self._scenario, self.counts
+        done = round((now_seconds - scenario.start_seconds) / scenario.step_seconds)
+        return Progress(
+            steps_done=done,
+            steps=scenario.steps,
+            at_seconds=now_seconds,
+            cpu_ratio=self._book.node_ratio(CPU)[done - 1],
+            memory_ratio=self._book.node_ratio(MEMORY)[done - 1],
+            pods_bound=counts.pods_bound,
+            pods_pending=len(counts.waiting),
+            evictions=counts.evictions,
+        )
+
+    def outcome(self, ledger: Ledger, tally: Tally, *, preempted_pods: int) -> Outcome:
+        """Returns the outcome of a finished run."""
+        scenario, counts, conditions = self._scenario, self.counts, self._setup
+        timeline = Timeline(
+            scenario.start_seconds,
+            scenario.step_seconds,
+            tuple(machine.name for machine in scenario.machines),
+            self._book.node_ratio(CPU).copy(),
+            self._book.node_ratio(MEMORY).copy(),
+        )
+        return Outcome(
+            variant=conditions.name,
+            seed=conditions.seed,
+            figures=figures.Figures(
+                effectiveness=effectiveness(tally),
+                cpu=figures.load_over(timeline.cpu_ratio, scenario.step_seconds),
+                memory=figures.load_over(timeline.memory_ratio, scenario.step_seconds),
+                evictions=counts.evictions,
+                pdb_violations=len(counts.violations),
+                pods_bound=counts.pods_bound,
+                pods_pending=len(counts.waiting),
+            ),
+            timeline=timeline,
+            moved=moved(ledger),
+            explained=tuple(self.remarks.explained),
+            unplaced=tuple(counts.never_placed()),
+            preempted_pods=preempted_pods,
+            violations=tuple(counts.violations),
+            assumptions=(*scenario.assumptions, *setup.notes(conditions, scenario.step_seconds), *self._unknown()),
+        )
+
+    def _unknown(self) -> tuple[str, ...]:
+        pods, steps = self._book.unknown
+        return (f"What {pods} pods used is not known for {steps} steps of a pod: they count as nothing then.",) * bool(
+            pods
+        )
 
 
 def moved(ledger: Ledger) -> tuple[EvictedPod, ...]:

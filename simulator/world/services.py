@@ -6,6 +6,7 @@ themselves.
 """
 
 import dataclasses
+import functools
 import pathlib
 import random
 import threading
@@ -71,8 +72,8 @@ def policy_file(policy: LoadPolicy, content_hash: str, directory: pathlib.Path, 
     return held
 
 
-def annotator(around: Surroundings, show: Callable[[handing.PublishedReadings, bool], None] | None = None) -> Annotator:
-    """The annotator, leading; it writes one node after the other, or hands readings to `show` (`handing`)."""
+def annotator(around: Surroundings, publisher: handing.HandoverPublisher | None) -> Annotator:
+    """The annotator, leading; it writes one node after the other, unless a `publisher` hands the readings over."""
     telemetry = AnnotatorTelemetry(CollectorRegistry(), around.clock.now)
     settings = node_sync.Settings(NAMESPACE, identity.SeriesLabels(), writers=1)
     writer = node_writer.Writer(around.kube, telemetry, clock=around.clock, stop=threading.Event())
@@ -84,7 +85,7 @@ def annotator(around: Surroundings, show: Callable[[handing.PublishedReadings, b
         settings,
         clock=around.clock,
         telemetry=telemetry,
-        publisher=None if show is None else handing.HandoverPublisher(show),
+        publisher=publisher,
     )
     return Annotator(
         inner,
@@ -96,15 +97,16 @@ def annotator(around: Surroundings, show: Callable[[handing.PublishedReadings, b
     )
 
 
-def extender(around: Surroundings, table: node_cache.NodeSourceFactory = node_cache.NodeTable) -> Extender:
-    """The extender; `table` as of its view."""
+def extender(around: Surroundings, publisher: handing.HandoverPublisher | None) -> Extender:
+    """The extender; it takes readings from a `publisher`, if there is one."""
+    handover = None if publisher is None else functools.partial(handing.HandoverTable, publisher)
     return Extender(
         around.kube,
         around.policy,
         namespace=NAMESPACE,
         ticking=around.clock,
         rng=around.rng("extender"),
-        table=table,
+        table=handover or node_cache.NodeTable,
     )
 
 

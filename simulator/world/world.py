@@ -21,10 +21,8 @@ import numpy as np
 from annotator.service import Service as Annotator
 from descheduler.ledger.ledger import Ledger
 from descheduler.service import Service as Descheduler
-from extender.service import Service as Extender
 from kube import kinds
 from kube.objects import Pod
-from policy.schema import node_pools
 from promql import errors
 from runtime import interrupts, logs
 from simulator.apiserver import ApiServer
@@ -36,11 +34,10 @@ from simulator.controllers.owners import Owners
 from simulator.kernel import Kernel
 from simulator.prometheus.door import Fault, SimulatedPrometheus
 from simulator.prometheus.expressions import own
-from simulator.results import figures
-from simulator.results.outcome import Outcome, Progress, Timeline
+from simulator.results.outcome import Outcome, Progress
 from simulator.scenario import Scenario
 from simulator.scheduling.extenders import ExtenderPort
-from simulator.usage.node_usage import CPU, MEMORY, UsageBook
+from simulator.usage.node_usage import UsageBook
 from simulator.world import handing, recording, services, setup
 from simulator.world.extender_http_port import ExtenderHttpPort
 from simulator.world.extender_port import DirectExtender
@@ -106,8 +103,7 @@ class World:
         self._api.door(waits=False).create(kinds.NAMESPACES, {"metadata": {"name": services.NAMESPACE}})
         self._book = UsageBook(scenario)
         self._policy = setup.in_force(conditions, scenario.step_seconds)
-        self._record = recording.Record()
-        self._remarks = recording.Remarks(conditions.explained, len(scenario.replicas))
+        self._recorder = recording.Recorder(scenario, conditions, self._book)
         self._prometheus = self._made_prometheus()
         self._around = services.Surroundings(
             kube=self._api.door(waits=False),
@@ -134,20 +130,25 @@ class World:
         kubelet = Kubelet(api, later, start_seconds=setup.START_SECONDS, grace_seconds=setup.GRACE_SECONDS)
         self._owners = Owners(api, scenario.owners, scenario.replicas, finish=kubelet.finish)
         Budgets(api, clock)
-        self._annotator = self._annotating()
+        handover = handing.HandoverPublisher(lambda: self._placing.readings_changed())
+        self._publisher = None if given.whole_way else handover
+        self._annotator = services.annotator(self._around, self._publisher)
         self._descheduler: Descheduler | None = None
-        self._extender: Extender | None = None
         self.extender_application: wsgi.WSGIApplication | None = None  # where questions go the whole way
         self._port: ExtenderHttpPort | DirectExtender | None = None
-        self._hearing: Extender | DirectExtender | None = None  # whom news reach
-        self._table: handing.HandoverTable | None = None
         if given.policy is not None and given.descheduler:
             self._descheduler = services.descheduler(self._around, self._ledger)
         if given.policy is not None and given.extender and given.peer is None:
-            self._extender = self._ask_evenload()
+            self._port = self._ask_evenload()
         rng = np.random.default_rng((given.seed, 7))
         self._placing = Placing(
-            api, self.kernel, self._extender_ports(), rng, before=self._before, placed=self._placed, stood=self._stood
+            api,
+            self.kernel,
+            self._extender_ports(),
+            rng,
+            before=self._before,
+            placed=self._recorder.remarks.placed,
+            stood=self._stood,
         )
         api.subscribe(kinds.PODS, self._pod_changed)
         self._filled: set[int] = set()  # replicas that had a pod
@@ -155,35 +156,17 @@ class World:
         api.subscribe(kinds.NODES, self._heard)
         api.subscribe(kinds.CONFIG_MAPS, self._heard)
 
-    def _annotating(self) -> Annotator:
-        """The annotator, and how it learns what there is."""
-        if self._setup.whole_way:
-            return services.annotator(self._around)
-        return services.annotator(self._around, self._readings_published)
-
-    def _ask_evenload(self) -> Extender:
+    def _ask_evenload(self) -> ExtenderHttpPort | DirectExtender:
         """The extender, and how kube-scheduler asks it."""
         weight = self._setup.extender_weight
-        if self._setup.whole_way:
-            extender = services.extender(self._around)
-            self.extender_application = extender.app().wsgi_app
-            self._port, self._hearing = ExtenderHttpPort(self.extender_application, weight=weight), extender
-        else:
-            extender = services.extender(self._around, self._made_table)
-            self._port = self._hearing = direct = DirectExtender(extender, self.kernel.clock, weight=weight)
-            self._api.subscribe(kinds.PODS, direct.pod_changed)
-        return extender
-
-    def _made_table(self, metric_names: tuple[str, ...], pools: tuple[node_pools.Pool, ...]) -> handing.HandoverTable:
-        self._table = handing.HandoverTable(metric_names, pools)
-        return self._table
-
-    def _readings_published(self, readings: handing.PublishedReadings, written: bool) -> None:
-        """The annotator would have written: the extender reads it, and pods that it refused try again."""
-        if self._table is not None:
-            self._table.show(readings)
-        if written:
-            self._placing.readings_changed()
+        extender = services.extender(self._around, self._publisher)
+        if self._publisher is None:
+            port = ExtenderHttpPort(extender, weight=weight)
+            self.extender_application = port.application
+            return port
+        direct = DirectExtender(extender, self.kernel.clock, weight=weight)
+        self._api.subscribe(kinds.PODS, direct.pod_changed)
+        return direct
 
     def _heard(self, _old: object, _new: object) -> None:
         self._news = True
@@ -233,17 +216,15 @@ class World:
 
     def catch_up(self) -> None:
         """The extender hears what has happened, as its watches would have told it by now."""
-        if self._hearing is not None:
-            self._hearing.catch_up(others=self._news)
+        if self._port is not None:
+            self._port.catch_up(others=self._news)
             self._news = False
-
-    # what happens
 
     def _step(self) -> None:
         self._book.advance(self.kernel.now_seconds)
         self._placing.flush()
         if self._report is not None:
-            self._report(self._progress())
+            self._report(self._recorder.progress(self.kernel.now_seconds))
 
     def _sync(self) -> None:
         self._annotator.nodes.catch_up()
@@ -255,8 +236,7 @@ class World:
         report = descheduler.last
         if report is not None and report.run.at_seconds == self.kernel.now_seconds:
             outcomes = [one for part in report.parts for one in part.outcomes or ()]
-            self._record.evicted(outcomes, self._least_ready, self._around_it)
-            self._remarks.evicted(outcomes)
+            self._recorder.evicted(outcomes, self._least_ready, self._around_it)
 
     def _least_ready(self, pod: Pod) -> int | None:
         index = self._owners.replica_of(pod.key)
@@ -267,12 +247,11 @@ class World:
 
     def _before(self, pod: Pod) -> None:
         """A pod's turn is next: its extender hears what has happened, as its watches would have told it by now."""
-        self._record.looked_for(pod)
+        self._recorder.counts.looked_for(pod)
         self.catch_up()
-        if self._port is None:
-            return
-        if self._remarks.wanted(pod):
-            self._remarks.explain(pod, self._port.explain(pod, self._node_names()), self.kernel.now_seconds)
+        remarks = self._recorder.remarks
+        if self._port is not None and remarks.wanted(pod):
+            remarks.explain(pod, self._port.explain(pod, self._node_names()), self.kernel.now_seconds)
 
     def _node_names(self) -> tuple[str, ...]:
         now_seconds, machines = self.kernel.now_seconds, self._scenario.machines
@@ -288,11 +267,8 @@ class World:
         pinned = self._scenario.owners[replica.owner].kind == "DaemonSet"
         return "" if pinned or not replica.node or replica.node not in self._node_names() else replica.node
 
-    def _placed(self, pod: Pod, node: str) -> None:
-        self._remarks.placed(pod, node)
-
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        self._record.pod_changed(old, new)
+        self._recorder.counts.pod_changed(old, new)
         ran, runs = old is not None and old.phase == "Running", new is not None and new.phase == "Running"
         if ran == runs:
             return
@@ -310,56 +286,7 @@ class World:
         self.kernel.close()
         vars(self).clear()
 
-    # what came of it
-
-    def _progress(self) -> Progress:
-        scenario, record = self._scenario, self._record
-        done = round((self.kernel.now_seconds - scenario.start_seconds) / scenario.step_seconds)
-        return Progress(
-            steps_done=done,
-            steps=scenario.steps,
-            at_seconds=self.kernel.now_seconds,
-            cpu_ratio=self._book.node_ratio(CPU)[done - 1],
-            memory_ratio=self._book.node_ratio(MEMORY)[done - 1],
-            pods_bound=record.pods_bound,
-            pods_pending=len(record.waiting),
-            evictions=record.evictions,
-        )
-
     def outcome(self) -> Outcome:
         """Returns the outcome of a finished run."""
-        scenario, record, given = self._scenario, self._record, self._setup
-        timeline = Timeline(
-            scenario.start_seconds,
-            scenario.step_seconds,
-            tuple(machine.name for machine in scenario.machines),
-            self._book.node_ratio(CPU).copy(),
-            self._book.node_ratio(MEMORY).copy(),
-        )
-        counted = figures.Figures(
-            effectiveness=recording.effectiveness(self._annotator.results.tally),
-            cpu=figures.load_over(timeline.cpu_ratio, scenario.step_seconds),
-            memory=figures.load_over(timeline.memory_ratio, scenario.step_seconds),
-            evictions=record.evictions,
-            pdb_violations=len(record.violations),
-            pods_bound=record.pods_bound,
-            pods_pending=len(record.waiting),
-        )
-        return Outcome(
-            variant=given.name,
-            seed=given.seed,
-            figures=counted,
-            timeline=timeline,
-            moved=recording.moved(self._ledger),
-            explained=tuple(self._remarks.explained),
-            unplaced=tuple(record.never_placed()),
-            preempted_pods=self._placing.preempted_pods,
-            violations=tuple(record.violations),
-            assumptions=(*scenario.assumptions, *setup.notes(given, scenario.step_seconds), *self._unknown()),
-        )
-
-    def _unknown(self) -> tuple[str, ...]:
-        pods, steps = self._book.unknown
-        return (f"What {pods} pods used is not known for {steps} steps of a pod: they count as nothing then.",) * bool(
-            pods
-        )
+        tally = self._annotator.results.tally
+        return self._recorder.outcome(self._ledger, tally, preempted_pods=self._placing.preempted_pods)

@@ -37,7 +37,6 @@ MOST_CLASS_LINES: Final = 200
 # Classes that are longer, with their lines: a figure only falls.
 LONG_CLASSES: Final = {
     "lab.cluster.control_plane.Cluster": 275,
-    "simulator.world.world.World": 270,
 }
 MOST_POSITIONAL: Final = 4
 INHERITED: Final = frozenset(("promql/http/proxied_transport.py send",))  # signatures of a library's class
