@@ -28,14 +28,14 @@ def wire(body: Mapping[str, object]) -> Body:
 
 def read(sent: bytes) -> Body:
     """A body from its text. Go reads null as an absent field, so it is absent."""
-    found: Body = _decoder.decode(sent)
-    return _without_nulls(found) if b"null" in sent else found
+    body: Body = _decoder.decode(sent)
+    return _without_nulls(body) if b"null" in sent else body
 
 
 def patch(body: Mapping[str, object]) -> Body:
     """A merge patch as it arrives, where null means: remove."""
-    found: Body = _decoder.decode(text(body))
-    return found
+    change: Body = _decoder.decode(text(body))
+    return change
 
 
 def merged(target: Any, change: Any) -> Any:

@@ -69,10 +69,10 @@ class State:
 
     def shelf(self, kind: Kind[Any]) -> Storage:
         """The shelf of a kind, whichever struct it decodes into; NotFound when it is not served."""
-        found = self._shelves.get((kind.path, kind.plural))
-        if found is None:
+        shelf = self._shelves.get((kind.path, kind.plural))
+        if shelf is None:
             raise refusals.not_found(f"{kind.path}/{kind.plural}")
-        return found
+        return shelf
 
     def shelves(self) -> tuple[Storage, ...]:
         """All that is served."""

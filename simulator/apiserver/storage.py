@@ -45,18 +45,18 @@ class Version:
     def selected(self, matches: "Callable[[Version], bool]") -> bool:
         """Returns whether the selector matches; asked once per version, because every list and watch asks."""
         try:
-            found: bool = self._known[matches]
+            answer: bool = self._known[matches]
         except KeyError:
-            found = self._known[matches] = matches(self)
-        return found
+            answer = self._known[matches] = matches(self)
+        return answer
 
     def decoded(self, type_: type[T]) -> T:
         """The struct of a type; msgspec.ValidationError where the body breaks it."""
         try:
-            found: T = self._known[type_]  # lists of thousands come by here
+            struct: T = self._known[type_]  # lists of thousands come by here
         except KeyError:
-            found = self._known[type_] = _maker(type_)(self.body)
-        return found
+            struct = self._known[type_] = _maker(type_)(self.body)
+        return struct
 
     def readable(self, type_: type[T]) -> T | None:
         """As the real door decodes it: in part or None where the struct refuses the body (`decoding.decoded`)."""
@@ -68,8 +68,8 @@ class Version:
     @property
     def labels(self) -> Mapping[str, str]:
         """metadata.labels."""
-        found: Mapping[str, str] = self.metadata.get("labels") or {}
-        return found
+        labels: Mapping[str, str] = self.metadata.get("labels") or {}
+        return labels
 
     @property
     def uid(self) -> str:
@@ -139,11 +139,11 @@ class Storage:
     def listed(self, type_: type[T], namespace: str, matches: "Callable[[Version], bool] | None") -> tuple[T, ...]:
         """The structs of a namespace's objects of which a predicate holds (None is all), in the order of their keys."""
         asked = (type_, namespace, matches)
-        found = self._lists.get(asked)
-        if found is None:
+        structs = self._lists.get(asked)
+        if structs is None:
             shown = map(self._shown_now(type_, matches).get, self._keys_within(namespace))
-            found = self._lists[asked] = tuple([one for one in shown if one is not None])
-        return found
+            structs = self._lists[asked] = tuple([one for one in shown if one is not None])
+        return structs
 
     def _shown_now(self, type_: type[T], matches: "Callable[[Version], bool] | None") -> dict[str, T]:
         """The structs of objects of which a predicate holds, by key: those of the last list, with what changed since.
@@ -158,9 +158,9 @@ class Storage:
         for key in keys:
             version = self._objects.get(key)
             matching = version is not None and (matches is None or version.selected(matches))
-            found = version.readable(type_) if version is not None and matching else None
-            if found is not None:
-                shown[key] = found
+            struct = version.readable(type_) if version is not None and matching else None
+            if struct is not None:
+                shown[key] = struct
             else:
                 shown.pop(key, None)
         self._shown[type_, matches] = self._dropped + len(self._log), shown

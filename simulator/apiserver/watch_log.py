@@ -118,11 +118,11 @@ class SimulatedWatch(Generic[T]):
     def _event(self, type_: EventType, version: Version | None) -> WatchEvent[T] | None:
         if version is None:
             return None
-        found = version.readable(self._type)
-        if found is None:
+        struct = version.readable(self._type)
+        if struct is None:
             metadata = {"metadata": {key: version.metadata.get(key, "") for key in IDENTITY}}
-            type_, found = "DELETED", msgspec.convert(metadata, self._type)
-        return WatchEvent(type_, found, version.metadata["resourceVersion"])
+            type_, struct = "DELETED", msgspec.convert(metadata, self._type)
+        return WatchEvent(type_, struct, version.metadata["resourceVersion"])
 
 
 def _at(change: Change) -> Version | None:

@@ -125,10 +125,10 @@ class Writer(KubeWriter):
     def _existing(self, kind: Kind[Any], name: str, namespace: str) -> tuple[Storage, Version]:
         shelf = self._state.shelf(kind)
         key = f"{namespace}/{name}" if kind.namespaced and namespace else name
-        found = shelf.get(key)
-        if found is None:
+        version = shelf.get(key)
+        if version is None:
             raise refusals.not_found(_what(kind, key))
-        return shelf, found
+        return shelf, version
 
     def _identified(self, shelf: Storage, body: Body, namespace: str) -> tuple[str, str]:
         """Returns a new object's name in messages and its key; fills in its name and namespace."""
@@ -195,10 +195,10 @@ class Writer(KubeWriter):
         """Value and preemption policy of a PriorityClass; of no name, those of the default."""
         if not name:
             return admission.NO_PRIORITY
-        found = self._state.shelf(kinds.PRIORITY_CLASSES).get(name)
-        if found is None:
+        priority_class = self._state.shelf(kinds.PRIORITY_CLASSES).get(name)
+        if priority_class is None:
             raise refusals.forbidden(f"priorityclasses {name}", "no such PriorityClass")
-        decoded = found.decoded(kinds.PRIORITY_CLASSES.type)
+        decoded = priority_class.decoded(kinds.PRIORITY_CLASSES.type)
         return decoded.value, decoded.preemption_policy or admission.NO_PRIORITY[1]
 
 
