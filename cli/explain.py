@@ -15,6 +15,7 @@ import msgspec
 from cli import explain_text, scheduler_config
 from cli.common import api_types as answers
 from cli.common import completing, http_client, output, services
+from extender.verbs import documents
 from kube import config, errors, kinds
 from runtime import exit_codes
 
@@ -98,7 +99,7 @@ def pod(
 def decided(replicas: collections.abc.Sequence[services.Service], request: ExplainRequest) -> explain_text.Story | None:
     """Returns the last decision of any replica about the pod, or None with the reason on stderr."""
 
-    def ask(service: services.Service) -> tuple[answers.Decision, ...]:
+    def ask(service: services.Service) -> list[documents.PastDecision]:
         body = service.get("/decisions", namespace=request.namespace, pod=request.name)
         return service.decode(body, answers.Decisions).decisions
 
@@ -120,13 +121,13 @@ def decided(replicas: collections.abc.Sequence[services.Service], request: Expla
     return story
 
 
-def merged(decisions: collections.abc.Sequence[answers.Decision]) -> explain_text.Story | None:
+def merged(decisions: collections.abc.Sequence[documents.PastDecision]) -> explain_text.Story | None:
     """One story of the newest filter answer and the prioritize answer after it; None if none has its nodes.
 
     The verdicts are the filter's, the scores those of prioritize: the scheduler asks for scores only where more than
     one node passed.
     """
-    newest: dict[str, answers.Decision] = {}
+    newest: dict[str, documents.PastDecision] = {}
     for decision in decisions:
         newest.setdefault(decision.verb, decision)
     judged = newest.get("filter")
@@ -134,7 +135,7 @@ def merged(decisions: collections.abc.Sequence[answers.Decision]) -> explain_tex
     if judged is not None and scored is not None and scored.at_seconds < judged.at_seconds:
         scored = None
     used = [decision for decision in (judged, scored) if decision is not None]
-    rows: dict[str, answers.Node] = {}
+    rows: dict[str, documents.NodeRow] = {}
     for node in (node for decision in used for node in decision.nodes or ()):
         rows[node.name] = _with_verdict(node, rows.get(node.name))
     if not rows:
@@ -148,10 +149,10 @@ def merged(decisions: collections.abc.Sequence[answers.Decision]) -> explain_tex
         nodes=explain_text.ranked(rows.values()),
         exempt=next((decision.exempt for decision in used if decision.exempt), None),
         degraded=tuple(dict.fromkeys(cause for decision in used for cause in decision.degraded)),
-        omitted=max(decision.omitted for decision in used),
+        omitted=max(decision.omitted or 0 for decision in used),
         steps=tuple(map(_step, reversed(newest.values()))),
-        estimate=last.estimate,
-        means=last.means,
+        estimate=last.estimate or None,
+        means=last.means or [],
         shadow=last.shadow,
         pod_class=last.pod_class,
     )
@@ -163,7 +164,7 @@ def explained(replicas: collections.abc.Sequence[services.Service], request: Exp
     unplaced = door.get(kinds.PODS, request.name, namespace=request.namespace)
     names = [node.name for node in door.list(kinds.NODES).items]
     body = {"Pod": msgspec.to_builtins(unplaced), "NodeNames": names}
-    answer = services.first_answer(replicas, lambda one: one.decode(one.post("/explain", body), answers.ExplainAnswer))
+    answer = services.first_answer(replicas, lambda one: one.decode(one.post("/explain", body), documents.Explanation))
     return explain_text.Story(
         pod=unplaced.key,
         at=answer.at,
@@ -180,13 +181,13 @@ def explained(replicas: collections.abc.Sequence[services.Service], request: Exp
     )
 
 
-def _with_verdict(node: answers.Node, judged: answers.Node | None) -> answers.Node:
+def _with_verdict(node: documents.NodeRow, judged: documents.NodeRow | None) -> documents.NodeRow:
     if judged is None:
         return node
     return msgspec.structs.replace(node, allowed=judged.allowed, rejected=judged.rejected, rules=judged.rules)
 
 
-def _step(decision: answers.Decision) -> str:
+def _step(decision: documents.PastDecision) -> str:
     reasons = ", ".join(f"{count} {reason}" for reason, count in decision.rejected.items())
     outcome = f"{decision.passed} of {decision.candidates} nodes" + (f" ({reasons})" if reasons else "")
     guess = f", {decision.assumed} expected to win" if decision.assumed else ""

@@ -12,6 +12,7 @@ import msgspec
 from cli import scheduler_config
 from cli.common import api_types as answers
 from cli.common import output
+from extender.verbs import documents
 
 HEADERS: Final = ("node", "score", "base", "hot", "verdict and terms")
 WIDE_HEADERS: Final = ("node", "metric", "reading", "expected", "incoming", "limit", "term", "age", "verdict")
@@ -26,19 +27,19 @@ class Story(msgspec.Struct, frozen=True):
     at: str
     policy: str
     source: Literal["decision", "now"]
-    nodes: tuple[answers.Node, ...]
+    nodes: tuple[documents.NodeRow, ...]
     exempt: str | None = None
     degraded: tuple[str, ...] = ()
     omitted: int = 0
     steps: tuple[str, ...] = ()
     bound_to: str = ""
-    estimate: answers.Estimate | None = None
-    means: tuple[tuple[str, ...], ...] = ()
+    estimate: documents.Estimate | None = None
+    means: list[list[str]] = []
     shadow: bool = False
     pod_class: str | None = None
 
 
-def ranked(nodes: collections.abc.Iterable[answers.Node]) -> tuple[answers.Node, ...]:
+def ranked(nodes: collections.abc.Iterable[documents.NodeRow]) -> tuple[documents.NodeRow, ...]:
     """The nodes by what speaks for them: those that may take the pod, the best score first, then the names."""
     return tuple(
         sorted(nodes, key=lambda node: (not node.allowed, -(node.raw_score or 0.0), answers.natural(node.name)))
@@ -59,7 +60,7 @@ def wide(story: Story, weight: int, *, no_headers: bool = False) -> str:
     return lines if no_headers else "\n".join((*_head(story, weight), "", lines))
 
 
-def verdict(node: answers.Node, pod_class: str | None = None) -> output.Cell:
+def verdict(node: documents.NodeRow, pod_class: str | None = None) -> output.Cell:
     """Says if the pod, of this class, may go there, with the rule that says no, or the one that is nearest to it."""
     if not node.usable and node.allowed:
         return output.Cell(f"passes unjudged: {node.state}")
@@ -101,7 +102,7 @@ def _means(story: Story) -> str:
     return f"{sums[0]} = {base}" if len(sums) == 1 else f"the lower of {' and '.join(sums)} = {base}"
 
 
-def _expected_of(estimate: answers.Estimate, story: Story) -> str:
+def _expected_of(estimate: documents.Estimate, story: Story) -> str:
     """`expected of the pod: cpu 120m (owner's mean over 7 replicas), memory 140Mi (request ratio), counted in the
     score`.
     """
@@ -111,17 +112,23 @@ def _expected_of(estimate: answers.Estimate, story: Story) -> str:
     return f"expected of the pod: {cpu}, {memory}{counted}"
 
 
-def _row(node: answers.Node, story: Story, *, alone: bool) -> list[str | output.Cell]:
+def _row(node: documents.NodeRow, story: Story, *, alone: bool) -> list[str | output.Cell]:
     """With the terms below the verdict, but for scripts, which count on one line for a node."""
     score = answers.MISSING if node.score is None else str(node.score)
     text = verdict(node, story.pod_class)
     sums = (_sum(node, mean) for mean in story.means or (tuple(node.terms),))
-    packing = () if node.packing is None else (str(node.packing),)
+    packing = () if node.packing is None else (_packing(node.packing),)
     below = () if alone else (*filter(None, sums), *packing)
     return [node.name, score, answers.base(node), f"{node.penalty:g}", text._replace(below=below)]
 
 
-def _sum(node: answers.Node, names: collections.abc.Iterable[str]) -> str:
+def _packing(packing: documents.Packing) -> str:
+    """`packing to 50%: load 41% -> 9.10`."""
+    target, load = answers.percent(packing.target_ratio), answers.percent(packing.load_ratio)
+    return f"packing to {target}: load {load} -> {answers.points(packing.base)}"
+
+
+def _sum(node: documents.NodeRow, names: collections.abc.Iterable[str]) -> str:
     """`cpu_avg_5m 2.49 + cpu_max_1h 1.01 = 3.50`; a metric without a reading is left out, as in the mean."""
     terms = {name: node.terms[name] for name in names if node.terms.get(name) is not None}
     if not terms:
@@ -136,21 +143,22 @@ def csv_rows(story: Story, *, no_headers: bool = False) -> str:
     return output.csv_table(WIDE_HEADERS, rows, no_headers=no_headers)
 
 
-def _metric_rows(node: answers.Node, pod_class: str | None) -> list[list[str]]:
+def _metric_rows(node: documents.NodeRow, pod_class: str | None) -> list[list[str]]:
     rules = {rule.metric: rule for rule in node.rules}
     rows = []
     for name in node.terms:
         rule = rules.get(name)
         reading = answers.percent(node.values.get(name)) if name in node.values else node.unusable.get(name)
         text = answers.MISSING if rule is None else "over" if rule.broken else "under" if rule.value is not None else ""
-        added = [f"+{100 * part.get(name, 0.0):.1f}%" for part in (node.expected, node.incoming)]
+        loads = (part.get(name, 0.0) for part in (node.expected, node.incoming))
+        added = [answers.MISSING if load is None else f"+{100 * load:.1f}%" for load in loads]
         term, age = answers.points(node.terms[name]), answers.age(node.age_seconds)
         limit = _limit(node, name, rule, pod_class)
         rows.append([node.name, name, reading or answers.MISSING, *added, limit, term, age, text or "not judged"])
     return rows
 
 
-def _limit(node: answers.Node, metric: str, rule: answers.Rule | None, pod_class: str | None) -> str:
+def _limit(node: documents.NodeRow, metric: str, rule: documents.Rule | None, pod_class: str | None) -> str:
     """`65%`, `90% (own)`, `80% (pool spot)`, `60% (class production)`, `off (own)`."""
     if metric in (*node.rules_off, *node.pool_rules_off):
         return "off (own)" if metric in node.rules_off else f"off (pool {node.pool})"
@@ -160,14 +168,14 @@ def _limit(node: answers.Node, metric: str, rule: answers.Rule | None, pod_class
     return f"{answers.percent(rule.limit)} ({whose})" if whose else answers.percent(rule.limit)
 
 
-def _whose(rule: answers.Rule, node: answers.Node, pod_class: str | None) -> str:
+def _whose(rule: documents.Rule, node: documents.NodeRow, pod_class: str | None) -> str:
     """`own` for a threshold of the node's own, `pool spot`, `class production`; "" for one of the policy."""
     if rule.own:
         return "own"
     return f"pool {node.pool}" if rule.pool else f"class {pod_class}" if rule.pod_class else ""
 
 
-def _comparison(rule: answers.Rule, node: answers.Node, pod_class: str | None) -> str:
+def _comparison(rule: documents.Rule, node: documents.NodeRow, pod_class: str | None) -> str:
     """`cpu_avg_5m 97.0% > 65% (90.0% read 12s ago, 7.0% expected)`."""
     whose = "its own" if rule.own else _whose(rule, node, pod_class)
     limit = f"{100 * rule.limit:g}%" + (f" of {whose}" if whose else "")

@@ -13,6 +13,7 @@ import click
 
 from cli.common import api_types as answers
 from cli.common import http_client, output, services
+from extender.verbs import documents
 from kube import config, errors, kinds
 from runtime import exit_codes
 
@@ -22,7 +23,7 @@ HEADERS: Final = ("node", "cpu 5m/1h/1d", "mem 5m/1h/1d", "hot", "score", "age",
 POOL: Final = "pool"  # a column where the policy has pools
 WHOLE_CLUSTER: Final = "*"
 
-Order = collections.abc.Callable[[answers.Node], Any]
+Order = collections.abc.Callable[[documents.NodeRow], Any]
 # The worst first, except by name: what one looks for stands at the top.
 ORDERS: Final[dict[str, Order]] = {
     "cpu_avg_5m": lambda node: _last(node.values.get("cpu_avg_5m"), descending=True),
@@ -79,7 +80,7 @@ def _labelled(place: services.Where, selector: str) -> set[str]:
 
 
 def text(
-    nodes: collections.abc.Sequence[answers.Node],
+    nodes: collections.abc.Sequence[documents.NodeRow],
     *,
     wide: bool = False,
     as_csv: bool = False,
@@ -108,7 +109,7 @@ class _Wide:
     windows: tuple[str, ...]
 
     @classmethod
-    def of(cls, nodes: collections.abc.Sequence[answers.Node]) -> "_Wide":
+    def of(cls, nodes: collections.abc.Sequence[documents.NodeRow]) -> "_Wide":
         names = dict.fromkeys(name for node in nodes for name in (*node.values, *node.unusable))
         extra = tuple(name for name in names if name not in CPU + MEMORY)
         return cls(extra, tuple(nodes[0].hot) if nodes else ())
@@ -119,7 +120,7 @@ class _Wide:
             return ()
         return (*self.metrics, f"pods {'/'.join(self.windows)}", "base", "reading")
 
-    def cells(self, node: answers.Node) -> list[str]:
+    def cells(self, node: documents.NodeRow) -> list[str]:
         if not self.headers:
             return []
         values = [answers.percent(node.values.get(name)) for name in self.metrics]
@@ -127,7 +128,7 @@ class _Wide:
         return [*values, counts, answers.base(node), node.state]
 
 
-def _row(node: answers.Node, more: _Wide) -> list[str]:
+def _row(node: documents.NodeRow, more: _Wide) -> list[str]:
     loads = [_percents([node.values.get(name) for name in names]) for names in (CPU, MEMORY)]
     score = answers.MISSING if node.score is None else str(node.score)
     hot = f"{node.penalty:g}"
@@ -141,12 +142,12 @@ def _percents(ratios: collections.abc.Iterable[float | None]) -> str:
     return "/".join(text.removesuffix("%") for text in texts) + unit
 
 
-def _filter(node: answers.Node) -> str:
+def _filter(node: documents.NodeRow) -> str:
     broken = [f"{rule.metric}>{answers.percent(rule.limit)}" for rule in node.rules if rule.broken]
     return ", ".join(broken) or node.rejected or answers.NO_RULES
 
 
-def _cluster(nodes: collections.abc.Sequence[answers.Node], more: _Wide) -> list[str]:
+def _cluster(nodes: collections.abc.Sequence[documents.NodeRow], more: _Wide) -> list[str]:
     """Means over the nodes that have a usable value; how many the filter rejects; the age of the oldest reading."""
     loads = [_percents([_mean(nodes, name) for name in names]) for names in (CPU, MEMORY)]
     rejected = sum(node.rejected is not None for node in nodes)
@@ -158,7 +159,7 @@ def _cluster(nodes: collections.abc.Sequence[answers.Node], more: _Wide) -> list
     return [WHOLE_CLUSTER, *loads, answers.MISSING, answers.MISSING, oldest, filtered, *extra, *blank]
 
 
-def _mean(nodes: collections.abc.Iterable[answers.Node], name: str) -> float | None:
+def _mean(nodes: collections.abc.Iterable[documents.NodeRow], name: str) -> float | None:
     values = [node.values[name] for node in nodes if name in node.values]
     return statistics.fmean(values) if values else None
 
@@ -168,7 +169,7 @@ def _last(value: float | None, *, descending: bool = False) -> tuple[bool, float
     return value is None, 0.0 if value is None else -value if descending else value
 
 
-def _ordered(document: dict[str, Any], nodes: collections.abc.Iterable[answers.Node]) -> dict[str, object]:
+def _ordered(document: dict[str, Any], nodes: collections.abc.Iterable[documents.NodeRow]) -> dict[str, object]:
     """The answer as it came, its nodes in the order asked for."""
     rows = {row["name"]: row for row in document["nodes"]}
     return document | {"nodes": [rows[node.name] for node in nodes]}
@@ -179,7 +180,7 @@ def _print(lines: collections.abc.Iterable[str]) -> None:
         output.data(line)
 
 
-def _remarks(nodes: collections.abc.Sequence[answers.Node], policy_hash: str) -> None:
+def _remarks(nodes: collections.abc.Sequence[documents.NodeRow], policy_hash: str) -> None:
     """Prints remarks and next steps on stderr; exits with code 4 where readings are unusable."""
     if not nodes:
         output.say("the extender knows no nodes: is it ready? curl URL/readyz?verbose says what it waits for")

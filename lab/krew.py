@@ -40,9 +40,10 @@ def main(directory: pathlib.Path, uri: str) -> None:
 
 def wheel(directory: pathlib.Path) -> pathlib.Path:
     """Builds the wheel of this tree with the pinned build backend; ends the command where uv fails."""
-    pins = ("--require-hashes", "--build-constraints", ROOT / "requirements-build.txt")
-    command = [pathlib.Path(sys.executable).with_name("uv"), "build", "--quiet", "--wheel", *pins]
-    if code := subprocess.run([*command, "--out-dir", directory, ROOT], check=False).returncode:
+    uv = str(pathlib.Path(sys.executable).with_name("uv"))
+    pins = ("--require-hashes", "--build-constraints", str(ROOT / "requirements-build.txt"))
+    command = (uv, "build", "--quiet", "--wheel", *pins, "--out-dir", str(directory), str(ROOT))
+    if code := subprocess.run(command, check=False).returncode:
         raise SystemExit(code)
     (path,) = directory.glob("*.whl")
     return path

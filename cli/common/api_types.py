@@ -1,14 +1,14 @@
-"""The extender's JSON answers to people, as far as commands print them.
+"""Answers of the extender in words: the columns that `cli.nodes` and `cli.explain` print of `extender.verbs.documents`.
 
-`cli.nodes` and `cli.explain` decode GET /nodes, GET /decisions and POST /explain into these; the columns that both
-print are worded here. Unknown keys are left aside, so that a newer extender can be read, and a number that does not
-exist is None.
+Unknown keys of an answer are left aside, so that a newer extender can be read, and those of an older one are missing.
 """
 
 import re
 from typing import Final
 
 import msgspec
+
+from extender.verbs import documents
 
 MISSING: Final = "-"
 NO_RULES: Final = "-"
@@ -17,121 +17,17 @@ _NUMBERS: Final = re.compile(r"(\d+)", re.ASCII)
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
-class Rule(msgspec.Struct, frozen=True):
-    """A filter rule for one node: `value` is the reading plus expected load, all of them ratios."""
-
-    metric: str
-    limit: float
-    value: float | None = None
-    reading: float | None = None
-    expected: float | None = None
-    age_seconds: float | None = None
-    broken: bool = False
-    own: bool = False
-    pool: bool = False
-    pod_class: bool = False
-
-
-class Packing(msgspec.Struct, frozen=True):
-    """The target that a node is filled up to, the load that its terms make, and the base that follows from both."""
-
-    target_ratio: float
-    load_ratio: float
-    base: float
-
-    def __str__(self) -> str:
-        """`packing to 50%: load 41% -> 9.10`."""
-        return f"packing to {percent(self.target_ratio)}: load {percent(self.load_ratio)} -> {points(self.base)}"
-
-
-class Node(msgspec.Struct, frozen=True):
-    """One node's row; what depends on the other nodes is None in a decision of the filter."""
-
-    name: str
-    usable: bool
-    state: str
-    pool: str | None = None
-    age_seconds: float | None = None
-    values: dict[str, float] = {}
-    unusable: dict[str, str] = {}
-    hot: dict[str, int] = {}
-    expected: dict[str, float] = {}
-    incoming: dict[str, float] = {}
-    terms: dict[str, float | None] = {}
-    penalty: float = 0.0
-    own_base: float | None = None
-    base: float | None = None
-    median_base: bool | None = None
-    capped_base: bool | None = None
-    raw_score: float | None = None
-    score: int | None = None
-    allowed: bool = True
-    rejected: str | None = None
-    rules: tuple[Rule, ...] = ()
-    rules_off: tuple[str, ...] = ()
-    pool_rules_off: tuple[str, ...] = ()
-    thresholds_ignored: str | None = None
-    packing: Packing | None = None
-
-
 class Nodes(msgspec.Struct, frozen=True):
     """GET /nodes."""
 
     policy: str
-    nodes: tuple[Node, ...]
-
-
-class Estimate(msgspec.Struct, frozen=True):
-    """The load expected of the pod that is asked about, and by what each resource was estimated."""
-
-    cpu_millicores: float
-    cpu_by: str
-    memory_bytes: float
-    memory_by: str
-
-
-class Decision(msgspec.Struct, frozen=True):
-    """One element of GET /decisions; `nodes` is None in all but the newest of each verb."""
-
-    verb: str
-    at: str
-    at_seconds: float
-    namespace: str
-    pod: str
-    uid: str
-    candidates: int
-    passed: int
-    policy_hash: str
-    exempt: str | None = None
-    rejected: dict[str, int] = {}
-    degraded: tuple[str, ...] = ()
-    assumed: str = ""
-    shadow: bool = False
-    pod_class: str | None = None
-    nodes: tuple[Node, ...] | None = None
-    omitted: int = 0
-    estimate: Estimate | None = None
-    means: tuple[tuple[str, ...], ...] = ()
+    nodes: list[documents.NodeRow]
 
 
 class Decisions(msgspec.Struct, frozen=True):
     """GET /decisions."""
 
-    decisions: tuple[Decision, ...]
-
-
-class ExplainAnswer(msgspec.Struct, frozen=True):
-    """POST /explain."""
-
-    policy: str
-    at: str
-    nodes: tuple[Node, ...]
-    shadow: bool = False
-    pod_class: str | None = None
-    exempt: str | None = None
-    degraded: tuple[str, ...] = ()
-    estimate: Estimate | None = None
-    means: tuple[tuple[str, ...], ...] = ()
+    decisions: list[documents.PastDecision]
 
 
 def natural(name: str) -> list[str | int]:
@@ -158,7 +54,7 @@ def age(seconds: float | None) -> str:
     return f"{sign}{whole // size}{unit}"
 
 
-def base(node: Node) -> str:
+def base(node: documents.NodeRow) -> str:
     """The node's own base and, where the other nodes change it, an arrow to the base that counts: by the stretch, the
     median for a node without a reading, or a cap for one that lacks a weighted metric and would otherwise be better
     than every node that lacks none.

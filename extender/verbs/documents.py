@@ -81,13 +81,13 @@ class Explanation(msgspec.Struct, frozen=True):
     pod: dict[str, str]
     policy: str
     at: str
-    shadow: bool
-    pod_class: str | None
-    exempt: str | None
-    estimate: Estimate
-    means: list[list[str]]
-    degraded: list[str]
-    nodes: list[NodeRow]
+    shadow: bool = False
+    pod_class: str | None = None
+    exempt: str | None = None
+    estimate: Estimate | None = None
+    means: list[list[str]] = []
+    degraded: tuple[str, ...] = ()
+    nodes: list[NodeRow] = []
 
 
 class RankedNode(msgspec.Struct, frozen=True):

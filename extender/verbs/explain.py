@@ -37,7 +37,7 @@ def explain(
         exempt=judged.exempt,
         estimate=_estimate(candidates.estimate(pod, mean)),
         means=_means(candidates.in_force),
-        degraded=list(judged.degraded or candidates.degradations()),
+        degraded=tuple(judged.degraded or candidates.degradations()),
         nodes=_ranked(candidates, breakdown, view, judged.rejected),
     )
 

@@ -11,6 +11,7 @@ import yaml
 
 from cli import explain_text
 from cli.common import api_types as answers
+from extender.verbs import documents
 from kube import objects
 from tests import builders
 from tests.unit.cli import extenders
@@ -257,21 +258,23 @@ def test_csv_has_a_line_for_each_node_and_metric(extender: extenders.Extender) -
 
 
 VERDICTS = {
-    "passes without rules": (answers.Node("n", True, "usable"), "passes"),
-    "stale": (answers.Node("n", False, "stale"), "passes unjudged: stale"),
+    "passes without rules": (documents.NodeRow("n", usable=True, state="usable"), "passes"),
+    "stale": (documents.NodeRow("n", usable=False, state="stale"), "passes unjudged: stale"),
     "rejected without a metric": (
-        answers.Node("n", True, "usable", allowed=False, rejected="relieved of this workload"),
+        documents.NodeRow("n", usable=True, state="usable", allowed=False, rejected="relieved of this workload"),
         "rejected: relieved of this workload",
     ),
     "rejected for a missing metric": (
-        answers.Node("n", False, "stale", allowed=False, rules=(answers.Rule("cpu_avg_5m", 0.65, broken=True),)),
+        documents.NodeRow(
+            "n", usable=False, state="stale", allowed=False, rules=[documents.Rule("cpu_avg_5m", 0.65, broken=True)]
+        ),
         "rejected: cpu_avg_5m missing, limit 65%",
     ),
 }
 
 
 @pytest.mark.parametrize(("node", "words"), VERDICTS.values(), ids=VERDICTS.keys())
-def test_verdicts_in_words(node: answers.Node, words: str) -> None:
+def test_verdicts_in_words(node: documents.NodeRow, words: str) -> None:
     assert explain_text.verdict(node).text == words
 
 
