@@ -20,11 +20,11 @@ ROOT: Final = pathlib.Path(__file__).parents[2]
 PRODUCT: Final = tuple(package for package in pages.PACKAGES if package not in ("simulator", "lab", "tests"))
 PACKAGES: Final = (*PRODUCT, "simulator", "lab/bench", "lab/cluster", "lab/peers")
 MOST_LINES: Final = {
-    "product": ((*PRODUCT, "deploy"), 45_480),
-    "simulator": (("simulator",), 12_950),
-    "lab": (("lab",), 14_180),
-    "tests of the lab": (("lab/tests",), 5_120),
-    "tests": (("tests",), 63_350),
+    "product": ((*PRODUCT, "deploy"), 45_420),
+    "simulator": (("simulator",), 12_910),
+    "lab": (("lab",), 13_790),
+    "tests of the lab": (("lab/tests",), 4_950),
+    "tests": (("tests",), 63_380),
     "tests of the simulator": (("tests/unit/simulator",), 6_020),
 }
 APART: Final = ("lab/tests", "tests/unit/simulator")  # within `lab` and `tests`, with limits of their own
@@ -41,7 +41,7 @@ LONG_CLASSES: Final = {
 MOST_POSITIONAL: Final = 4
 INHERITED: Final = frozenset(("promql/http/proxied_transport.py send",))  # signatures of a library's class
 # How many breaches of a law there are still: a figure only falls.
-BANNED_VARIABLES: Final = 624
+BANNED_VARIABLES: Final = 220
 PARTICIPLE: Final = re.compile(r"([a-z]ed|Held|Read|Told|Known|Sent|Taken|Begun|Made|Seen|Said|Shown|Given)$")
 # Participles that name an error or a standard's word.
 ERRORS: Final = frozenset(
