@@ -108,9 +108,9 @@ def main(
     with exit_codes.reported(kube_errors.KubeError, errors.PromqlError, plotting.NotInstalled, OSError):
         door = prometheus_finding.connect(**options)
         if shadow:
-            found = _shadow_report(door, since, selector, points)
-            _print_shadow(found, output_format, no_headers=no_headers)
-            _shadow_remarks(found)
+            shadow_report = _shadow_report(door, since, selector, points)
+            _print_shadow(shadow_report, output_format, no_headers=no_headers)
+            _shadow_remarks(shadow_report)
             return
         report = _report(door, since, selector)
         _print(report, output_format, no_headers=no_headers)

@@ -47,14 +47,14 @@ class PolicyEventPublisher:
         self._held = held
         self._by = by
         self._writer = events.EventWriter(door, controller=by.controller, instance=by.instance, clock=clock)
-        self._told = self._state()
+        self._last_state = self._state()
 
     def tell(self) -> None:
         """One Event if there is news. Told before it is posted: a refused Event is not tried again every 5 s."""
         state = self._state()
-        if state == self._told:
+        if state == self._last_state:
             return
-        self._told = state
+        self._last_state = state
         refused = self._held.error is not None
         reason = events.Reason.POLICY_REFUSED if refused else events.Reason.POLICY_ACCEPTED
         self._writer.write(

@@ -22,12 +22,14 @@ _RESOLVER: Final = pathlib.Path("/etc/resolv.conf")
 
 def check(also_open: collections.abc.Collection[str] = ()) -> None:
     """Refuse the request at hand if it names a host that is not ours, but for the plain paths and these."""
-    asked = flask.request
-    if asked.path in PLAIN_PATHS or asked.path in also_open or asked.is_secure or is_ours(asked.host, own_domains()):
+    request = flask.request
+    if request.path in PLAIN_PATHS or request.path in also_open or request.is_secure:
+        return
+    if is_ours(request.host, own_domains()):
         return
     raise exceptions.Forbidden(
-        f"asked as {asked.host!r}; expected an address, localhost, or the Service's name: a web page could reach this "
-        "port by a name of its own. Use kubectl port-forward and localhost, or the address"
+        f"asked as {request.host!r}; expected an address, localhost, or the Service's name: a web page could reach "
+        "this port by a name of its own. Use kubectl port-forward and localhost, or the address"
     )
 
 

@@ -129,12 +129,12 @@ def table(
     cut = {at for at, header in enumerate(headers) if header in names}
     gap, lines = columns.fitted(texts, cut, {len(headers) - 1}, _room())
     widths = [max(len(part) for cell in column for part in cell) for column in zip(*lines, strict=True)]
-    shown = []
-    for line, given in zip(lines, cells, strict=True):
+    result = []
+    for line, row in zip(lines, cells, strict=True):
         for at, parts in enumerate(itertools.zip_longest(*line, fillvalue="")):
             padded = (part.ljust(width) for part, width in zip(parts, widths, strict=True))
-            shown.append(gap.join(_painted(text, cell, at) for text, cell in zip(padded, given, strict=True)).rstrip())
-    return "\n".join(shown)
+            result.append(gap.join(_painted(text, cell, at) for text, cell in zip(padded, row, strict=True)).rstrip())
+    return "\n".join(result)
 
 
 def _cell(value: object) -> Cell:

@@ -67,4 +67,4 @@ def _node(name: str, age_seconds: float) -> Finding | None:
 def _crowd(nodes: list[Finding]) -> list[Finding]:
     """Many nodes in one line."""
     fix = "run NTP or chrony on every node"
-    return [findings.warn(f"{len(nodes)} nodes: {findings.few(one.seen for one in nodes)}", fix)]
+    return [findings.warn(f"{len(nodes)} nodes: {findings.few(one.observation for one in nodes)}", fix)]

@@ -139,11 +139,11 @@ def _print(items: Sequence[findings.NamedFinding], output_format: str, *, no_hea
 
 
 def _as_json(finding: findings.Finding) -> dict[str, object]:
-    return {"verdict": finding.verdict.value, "seen": finding.seen, "fix": finding.fix or None}
+    return {"verdict": finding.verdict.value, "seen": finding.observation, "fix": finding.fix or None}
 
 
 def _lines(finding: findings.Finding) -> str:
-    return f"{finding.seen}\nfix: {finding.fix}" if finding.fix else finding.seen
+    return f"{finding.observation}\nfix: {finding.fix}" if finding.fix else finding.observation
 
 
 def _say(items: Sequence[findings.NamedFinding]) -> exit_codes.Exit:

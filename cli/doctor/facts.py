@@ -48,10 +48,10 @@ class MetricsServerFacts(NamedTuple):
 
 
 class PrometheusFacts(NamedTuple):
-    """A Prometheus that answered: its address, and how it was found ("" when it was given)."""
+    """A Prometheus that answered: its address, and where that is from ("" for an option)."""
 
     name: str
-    found: str = ""
+    origin: str = ""
 
 
 class MetricFacts(NamedTuple):
@@ -142,7 +142,7 @@ class Replica(NamedTuple):
     policy_hash: str
     heartbeat_matches: bool
     view_digest: str | None
-    asked: float
+    requests: float
     since_seconds: float
     last_decision_seconds: float | None = None
     watch_ages: Mapping[str, float] = {}

@@ -27,7 +27,7 @@ class Finding(NamedTuple):
     """One check's answer; `fix` is "" for ok, `unreachable` when the apiserver or Prometheus gave no answer at all."""
 
     verdict: Verdict
-    seen: str
+    observation: str
     fix: str = ""
     unreachable: bool = False
 
@@ -64,7 +64,7 @@ def worst(findings: Iterable[Finding]) -> Finding:
     every = tuple(findings)
     gravest = max((one.verdict for one in every), key=_GRAVITY.index)
     loud = [one for one in every if one.verdict is not Verdict.OK] or list(every)
-    text = "; ".join(one.seen for one in loud)
+    text = "; ".join(one.observation for one in loud)
     fixes = dict.fromkeys(one.fix for one in loud if one.fix)
     return Finding(gravest, text, "; ".join(fixes), any(one.unreachable for one in every))
 

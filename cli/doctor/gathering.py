@@ -127,7 +127,7 @@ def _apiserver_clock(means: Means) -> ClockFacts | Finding:
 
 
 def _heartbeat(beat: heartbeat.Heartbeat | Finding, namespace: str) -> heartbeat.Heartbeat | Finding:
-    if isinstance(beat, Finding) and "not found" in beat.seen:
+    if isinstance(beat, Finding) and "not found" in beat.observation:
         return findings.fail(
             f"no heartbeat: ConfigMap {namespace}/{heartbeat.CONFIG_MAP} does not exist, so no annotator ever finished "
             "a sync here",

@@ -63,7 +63,7 @@ class Measurements(NamedTuple):
 
 class _Door(NamedTuple):
     client: client.Client
-    found: str
+    origin: str
 
 
 def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Measurements:
@@ -81,7 +81,7 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Measurem
     metrics = _metrics(means, prometheus, settings, nodes)
     label = settings.node_label
     return Measurements(
-        PrometheusFacts(prometheus.name, door.found),
+        PrometheusFacts(prometheus.name, door.origin),
         metrics,
         attempt(lambda: _targets(prometheus, label)),
         attempt(lambda: _scrape_seconds(prometheus, label, means)),
@@ -106,7 +106,7 @@ def blind(finding: Finding) -> Measurements:
 
 
 def _message(door: _Door, error: errors.PromqlError) -> str:
-    return f"{error} ({door.found})" if door.found else str(error)
+    return f"{error} ({door.origin})" if door.origin else str(error)
 
 
 def _connect(means: Means) -> _Door | Finding:

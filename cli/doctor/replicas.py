@@ -30,7 +30,7 @@ _SINCE: Final = "evenload_config_last_reload_success_timestamp_seconds"
 class Means:
     """How to reach the extenders: the services at URLs given, or none to look for them in the cluster."""
 
-    given: Sequence[http_client.Service]
+    services: Sequence[http_client.Service]
     kube: Client
     pause: Callable[[float], object]
 
@@ -61,7 +61,7 @@ class _Decisions(msgspec.Struct, frozen=True):
 
 def ask(means: Means, namespace: str) -> tuple[Replica | Finding, ...] | Finding:
     """Every replica's answer, or the Finding that tells why one, or all of them, could not be asked."""
-    extenders = means.given or _behind_service(means.kube, namespace)
+    extenders = means.services or _behind_service(means.kube, namespace)
     if isinstance(extenders, Finding):
         return extenders
     answers: tuple[Replica | Finding, ...] = ()

@@ -34,7 +34,7 @@ def _in_pools(policy: LoadPolicy, known: frozenset[Finding]) -> Remarks:
         for remark in (remark for rule in _RULES for remark in rule(on_pool)):
             if remark not in known:
                 fix = f"{remark.fix}, in pool {pool.name}"
-                yield remark._replace(seen=f"pool {pool.name}: {remark.seen}", fix=fix)
+                yield remark._replace(observation=f"pool {pool.name}: {remark.observation}", fix=fix)
 
 
 def _filter_over_eviction(policy: LoadPolicy) -> Remarks:

@@ -128,7 +128,7 @@ def extender_called(facts: Facts) -> Finding:
     if isinstance(facts.pods, Finding):
         return facts.pods
     bound_seconds = _last_bound_seconds(facts.pods)
-    requests = sum(one.asked for one in replicas)
+    requests = sum(one.requests for one in replicas)
     decided = [one.last_decision_seconds for one in replicas if one.last_decision_seconds is not None]
     since_seconds = max(decided) if decided else min(one.since_seconds for one in replicas)
     fix = _STANZA.format(namespace=facts.settings.namespace)

@@ -41,7 +41,7 @@ def prometheus(facts: Facts) -> Finding:
     reading = facts.prometheus
     if isinstance(reading, Finding):
         return reading
-    return findings.ok(f"{reading.name} answers{f' ({reading.found})' if reading.found else ''}")
+    return findings.ok(f"{reading.name} answers{f' ({reading.origin})' if reading.origin else ''}")
 
 
 def metrics(facts: Facts) -> Finding:
@@ -107,7 +107,7 @@ def nodes_matched(facts: Facts) -> Finding:
     reasons = [_why(node, lacking[node.name], targets) for node in facts.nodes if node.name in lacking]
     consequence = "no new pods go there (filter.onMissing: reject)" if _rejects(facts) else "judged without load"
     claimed = f"; {claims}" if claims else ""
-    text = f"{counted}; {findings.few([one.seen for one in reasons])}: {consequence}{claimed}{beside}"
+    text = f"{counted}; {findings.few([one.observation for one in reasons])}: {consequence}{claimed}{beside}"
     return findings.fail(text, findings.few(dict.fromkeys(one.fix for one in reasons), 2))
 
 
@@ -142,7 +142,8 @@ def _several_clusters(origin: Origin, directory: identity.Directory, label: str)
         texts.append(f"{len(strangers)} of its targets are on no node of this cluster ({findings.few(strangers)})")
     if not texts:
         return None
-    ours = [(name, next(iter(kept))) for name in names if len(kept := {labels.get(name, "") for labels in own}) == 1]
+    own_values = {name: {labels.get(name, "") for labels in own} for name in names}
+    ours = [(name, next(iter(own_labels))) for name, own_labels in own_values.items() if len(own_labels) == 1]
     matcher = next((f'{name}="{text}"' for name, text in ours if text and len(values[name]) > 1), 'LABEL="VALUE"')
     return findings.fail(
         f"{origin.whose}'s series come from several clusters: {'; '.join(texts)}; nodes or pods of one name or address "

@@ -175,11 +175,11 @@ def verdicts(values: Floats, expected: Floats, compiled: Rules, own: Floats | No
     over: Mask = np.greater(predicted, limits)
     broken = over | missing if compiled.reject_missing else over
     allowed: Mask = np.logical_not(np.logical_or.reduce(broken, axis=1))
-    kept = compiled.keep_coolest and len(allowed) > 0 and not np.count_nonzero(allowed)
-    if kept:
+    keeps_coolest = compiled.keep_coolest and len(allowed) > 0 and not np.count_nonzero(allowed)
+    if keeps_coolest:
         allowed = _cool_now(loads, predicted, missing, limits, awake=awake)
-    degraded = bool(kept or np.count_nonzero(missing))
-    return Verdicts(awake.rules, limits, marked, allowed, broken, missing, degraded, kept)
+    degraded = bool(keeps_coolest or np.count_nonzero(missing))
+    return Verdicts(awake.rules, limits, marked, allowed, broken, missing, degraded, keeps_coolest)
 
 
 def _cool_now(loads: Floats, predicted: Floats, missing: Mask, limits: Floats, *, awake: Rules) -> Mask:

@@ -22,7 +22,7 @@ def judged(check: str, **changes: object) -> findings.Finding:
 
 def text(finding: findings.Finding) -> str:
     """The finding as it is printed."""
-    return f"{finding.verdict}: {finding.seen} -> {finding.fix}"
+    return f"{finding.verdict}: {finding.observation} -> {finding.fix}"
 
 
 @reported(

@@ -41,7 +41,7 @@ def judged(check: str, **changes: Any) -> findings.Finding:
 def test_healthy_facts_are_well(check: str) -> None:
     finding = judged(check)
     assert (finding.verdict, finding.fix) == (findings.Verdict.OK, "")
-    assert finding.seen
+    assert finding.observation
 
 
 def claiming(body: builders.Body) -> None:
@@ -508,7 +508,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     "pods bound and nothing asked ever": (
         "extender asked",
         {
-            "replicas": (worlds.replica("a", asked=0.0, last_decision_seconds=None),),
+            "replicas": (worlds.replica("a", requests=0.0, last_decision_seconds=None),),
             "pods": (worlds.scheduled_pod(NOW - 10),),
         },
         "fail",
@@ -525,7 +525,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     ),
     "nothing asked and nothing to ask": (
         "extender asked",
-        {"replicas": (worlds.replica("a", asked=0.0, last_decision_seconds=None),), "pods": ()},
+        {"replicas": (worlds.replica("a", requests=0.0, last_decision_seconds=None),), "pods": ()},
         "unknown",
         ("has not been asked yet", "create a pod"),
     ),
@@ -635,8 +635,8 @@ def test_placeholders_that_soak_up_free_room_may_be_under_the_cutoff() -> None:
     soaking = worlds.placeholder(-100, preset="soak")
     finding = judged("placeholders", pods=(soaking, worlds.placeholder(-5)))
     assert finding.verdict == "ok"
-    assert "2 of 2 placeholders hold room" in finding.seen
-    assert "1 of them soak up free room" in finding.seen
+    assert "2 of 2 placeholders hold room" in finding.observation
+    assert "1 of them soak up free room" in finding.observation
     assert judged("placeholders", pods=(soaking,)).verdict == "ok"
     assert judged("placeholders", pods=(soaking, worlds.placeholder(-11))).verdict == "fail"
 
@@ -647,7 +647,7 @@ def test_a_broken_fact_is_named_with_its_fix(case: str) -> None:
     finding = judged(check, **changes)
     assert finding.verdict == verdict
     for word in words:
-        assert word in f"{finding.seen} -> {finding.fix}"
+        assert word in f"{finding.observation} -> {finding.fix}"
     assert finding.fix or verdict == "unknown" or check == "nodes matched"
 
 
@@ -692,11 +692,11 @@ def test_without_prometheus_other_checks_are_made_and_say_what_is_not_to_be_had(
     names = [one.check for one in checks.judge(worlds.well(settings=without, metrics=DARK, prometheus=DARK))]
     assert names[2:6] == ["metrics-server", "metrics", "nodes matched", "windows"]
     assert names == checks.names("metrics-server")
-    assert "not to be had: owners' usage" in judged("metrics", settings=without, metrics=DARK).seen
+    assert "not to be had: owners' usage" in judged("metrics", settings=without, metrics=DARK).observation
     assert judged("nodes matched", settings=without, metrics_server=DARK) == DARK
     assert judged("nodes matched", settings=without, nodes=DARK).verdict == "unknown"
     young = worlds.nodes(load_annotation.Windows(NOW - 1800, {}))
-    assert judged("windows", nodes=young).seen == (
+    assert judged("windows", nodes=young).observation == (
         "2 of 2 nodes observed, the last one since 2026-11-21T03:30:00Z: until they are full, cpu_max_1h, cpu_max_1d, "
         "memory_max_1h and 1 more cover less and may be too low"
     )
@@ -725,7 +725,7 @@ def test_queries_that_all_failed_are_named_once() -> None:
 
 def test_metrics_say_where_each_comes_from() -> None:
     own = metrics.Metric("gpu", "cpu", "avg", 300.0, 300.0, "avg by (instance) (gpu_busy)")
-    seen = judged("metrics", metrics=(worlds.metric(), worlds.metric(RECORDED), worlds.metric(own))).seen
+    seen = judged("metrics", metrics=(worlds.metric(), worlds.metric(RECORDED), worlds.metric(own))).observation
     assert "by built-in queries: cpu_avg_5m" in seen
     assert "by recording rules: cpu_max_1d" in seen
     assert "by queries of the policy: gpu" in seen
@@ -756,11 +756,11 @@ def extender_pods(*names: str, **fields: Any) -> tuple[objects.Pod, ...]:
 
 
 def test_while_replicas_are_not_read_doctor_does_not_know_whether_another_is_asked() -> None:
-    unasked = worlds.replica("a", asked=0.0, last_decision_seconds=None)
+    unasked = worlds.replica("a", requests=0.0, last_decision_seconds=None)
     bound = worlds.scheduled_pod(NOW - 10)
     few = judged("extender asked", replicas=(unasked,), pods=(*extender_pods("x", "y"), bound))
     assert (few.verdict, few.fix) == ("unknown", services.EACH_REPLICA)
-    assert "it was never asked: but 1 more replicas were not read" in few.seen
+    assert "it was never asked: but 1 more replicas were not read" in few.observation
     all_read = judged("extender asked", replicas=(unasked,) * 2, pods=(*extender_pods("x", "y"), bound))
     assert all_read.verdict == "fail"
     silent = judged("extender asked", replicas=(unasked, DARK), pods=(bound,))
@@ -774,14 +774,14 @@ def test_while_replicas_are_not_read_doctor_does_not_know_whether_another_is_ask
 def test_while_replicas_are_not_read_doctor_does_not_know_whether_they_are_alike() -> None:
     finding = judged("extender views", replicas=(worlds.replica("a"),), pods=extender_pods("x", "y", "z"))
     assert (finding.verdict, finding.fix) == ("unknown", services.EACH_REPLICA)
-    assert finding.seen == "2 of 3 replicas were not read, and may see other data"
+    assert finding.observation == "2 of 3 replicas were not read, and may see other data"
 
 
 def test_the_shipped_guard_is_as_strict_as_the_default_policy_and_says_whom_it_lets_pass() -> None:
     finding = judged("guard", guard=facts.GuardFacts({}, (), variables=GUARD_VARIABLES))
     assert finding.verdict == "ok"
     assert "a pod that the apiserver's cache has not yet passes them, and stays by protect.minPodAge alone (300 s)" in (
-        finding.seen
+        finding.observation
     )
 
 
@@ -803,40 +803,40 @@ def test_the_least_age_of_the_guard_is_compared_with_that_of_the_policy(expressi
 
 def test_queries_that_read_little_and_wait_on_a_busy_machine_are_no_finding() -> None:
     finding = judged("query cost", metrics=worlds.every_metric(seconds=1.5, samples=1_000))
-    assert (finding.verdict, finding.seen) == ("ok", "6 queries, 9.00 s, 6,000 samples read, every 30 s")
+    assert (finding.verdict, finding.observation) == ("ok", "6 queries, 9.00 s, 6,000 samples read, every 30 s")
 
 
 def test_series_of_no_node_are_named_and_nothing_to_put_right() -> None:
     finding = judged("nodes matched", metrics=worlds.every_metric(unmatched=("10.9.9.9:9100",)))
     assert finding.verdict == "ok"
-    assert "series of no node: 10.9.9.9:9100" in finding.seen
+    assert "series of no node: 10.9.9.9:9100" in finding.observation
 
 
 def test_budgets_of_protected_namespaces_and_of_no_pods_are_nobodys_business() -> None:
     protected = budget(min_available=3, namespace="kube-system")
     empty = budget(min_available=3, mutate=lambda body: body["status"].update(expectedPods=0))
-    assert judged("disruption budgets", budgets=protected + empty).seen.startswith("0 budgets")
+    assert judged("disruption budgets", budgets=protected + empty).observation.startswith("0 budgets")
 
 
 def test_a_budget_that_allows_none_while_a_pod_is_away_is_no_finding() -> None:
     finding = judged("disruption budgets", budgets=budget(min_available=2))
     assert finding.verdict == "ok"
-    assert "default/web allow none just now" in finding.seen
+    assert "default/web allow none just now" in finding.observation
 
 
 def test_placeholders_that_hold_room_are_counted() -> None:
     held = (worlds.placeholder(-5), worlds.placeholder(-5, node=""))
     finding = judged("placeholders", pods=held, priority_classes=classes("Never"))
-    assert (finding.verdict, finding.seen) == ("ok", "1 of 2 placeholders hold room, priority -5 (cutoff -10)")
+    assert (finding.verdict, finding.observation) == ("ok", "1 of 2 placeholders hold room, priority -5 (cutoff -10)")
 
 
 def test_a_service_without_any_right_is_taken_as_not_installed() -> None:
     none = {"descheduler": (facts.RightCheck(access.Access("list", "nodes"), False),)}
     finding = judged("service rights", account_rights=worlds.rights(annotator=True) | none)
     assert finding.verdict == "ok"
-    assert "descheduler: no rights at all, taken as not installed" in finding.seen
+    assert "descheduler: no rights at all, taken as not installed" in finding.observation
 
 
 def test_an_extender_that_is_too_old_for_digests_is_judged_by_its_heartbeat() -> None:
     finding = judged("extender views", replicas=(worlds.replica("a", view_digest=None),))
-    assert (finding.verdict, finding.seen) == ("ok", "1 replica answers")
+    assert (finding.verdict, finding.observation) == ("ok", "1 replica answers")
