@@ -109,11 +109,11 @@ def profile(annotations: Mapping[str, str], requests: Load) -> Profile:
             requests.cpu_millicores * DEFAULT_SHARE_OF_REQUESTS or DEFAULT_CPU_MILLICORES,
             requests.memory_bytes * DEFAULT_SHARE_OF_REQUESTS or DEFAULT_MEMORY_BYTES,
         )
-    found = _decode(text, Profile, USAGE_KEY)
-    if found.series not in ("flat", "google", "trace"):
-        raise LoadError(f'{USAGE_KEY}: series is "{found.series}", expected flat, google or trace')
-    _not_negative(USAGE_KEY, cpu_millicores=found.cpu_millicores, memory_bytes=found.memory_bytes)
-    return found
+    pod_profile = _decode(text, Profile, USAGE_KEY)
+    if pod_profile.series not in ("flat", "google", "trace"):
+        raise LoadError(f'{USAGE_KEY}: series is "{pod_profile.series}", expected flat, google or trace')
+    _not_negative(USAGE_KEY, cpu_millicores=pod_profile.cpu_millicores, memory_bytes=pod_profile.memory_bytes)
+    return pod_profile
 
 
 def system_load(annotations: Mapping[str, str], default: SystemLoad) -> SystemLoad:
@@ -121,9 +121,9 @@ def system_load(annotations: Mapping[str, str], default: SystemLoad) -> SystemLo
     text = annotations.get(SYSTEM_KEY)
     if text is None:
         return default
-    found = _decode(text, SystemLoad, SYSTEM_KEY)
-    _not_negative(SYSTEM_KEY, cpu_ratio=found.cpu_ratio, memory_ratio=found.memory_ratio)
-    return found
+    load = _decode(text, SystemLoad, SYSTEM_KEY)
+    _not_negative(SYSTEM_KEY, cpu_ratio=load.cpu_ratio, memory_ratio=load.memory_ratio)
+    return load
 
 
 def _decode(text: str, type_: type[T], key: str) -> T:

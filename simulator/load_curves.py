@@ -256,9 +256,9 @@ def read_samples(path: pathlib.Path) -> Samples:
         ) from error
     shapes = [cpu.shape, *([] if memory is None else [memory.shape])]
     if cpu.ndim != 2 or len(set(shapes)) > 1 or 0 in cpu.shape or not 0 < step_seconds < math.inf:
-        shown = ", ".join(map(str, shapes))
+        shapes_text = ", ".join(map(str, shapes))
         raise TraceError(
-            f"{path}: shapes {shown} of cpu and mem, step {step_seconds}: expected equal [jobs, steps], step > 0"
+            f"{path}: shapes {shapes_text} of cpu and mem, step {step_seconds}: expected equal [jobs, steps], step > 0"
         )
     for name, values in (("cpu", cpu), ("mem", memory)):
         most = 0.0 if values is None else float(np.max(values, initial=0.0, where=np.isfinite(values)))
@@ -278,10 +278,10 @@ def read_trace(path: pathlib.Path) -> tuple[Curve, ...]:
     cpu = samples.cpu_percent
     memory = np.ones_like(cpu) if samples.memory_percent is None else samples.memory_percent
     curves = (_played(cpu[job], memory[job], samples.step_seconds) for job in range(len(cpu)))
-    found = tuple(curve for curve in curves if curve is not None)
-    if not found:
+    known = tuple(curve for curve in curves if curve is not None)
+    if not known:
         raise TraceError(f"{path}: no job has a sample above zero; there is nothing to play")
-    return found
+    return known
 
 
 def _decode(codes: npt.NDArray[np.generic], scale: float) -> Floats:

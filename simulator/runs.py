@@ -33,11 +33,11 @@ class Source(Protocol):
 class FixedSource:
     """One scenario for all seeds, as of a trace or a recorded past: seeds then differ in how ties are broken."""
 
-    given: Scenario
+    recorded: Scenario
 
     def scenario(self, _seed: int) -> Scenario:
         """The scenario."""
-        return self.given
+        return self.recorded
 
 
 Report = Callable[[Progress], None]

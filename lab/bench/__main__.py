@@ -126,7 +126,7 @@ class _Sizes:
 
 def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Callable[[], list[table.Row]]]:
     """Returns the function that measures each part."""
-    asked = answers.Settings(
+    answer_settings = answers.Settings(
         nodes=sizes.nodes, legs=sizes.repeats, rounds=sizes.rounds, calls=sizes.calls, seed=seed, tls=sizes.tls
     )
     placed = throughput.Settings(sizes.scheduler_nodes, sizes.scheduled, sizes.legs, seed)
@@ -146,7 +146,7 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
     if sizes.part is not None:
         compared = compared._replace(parts=(sizes.part,))
     return {
-        "answers": lambda: answers.measure(asked),
+        "answers": lambda: answers.measure(answer_settings),
         "throughput": lambda: throughput.measure(placed),
         "annotator": lambda: annotator.measure(annotated),
         "footprint": lambda: footprint.measure(footprint.Settings(sizes.nodes, sizes.pods, seed)),

@@ -74,7 +74,7 @@ class WatchedWrites(NamedTuple):
 
 def measure(settings: Settings) -> list[Row]:
     """The rows of the table, see `_rows`."""
-    made = playing.cast(settings.nodes, settings.pods_per_node, settings.seed, settings.trace)
+    cast = playing.cast(settings.nodes, settings.pods_per_node, settings.seed, settings.trace)
     plays = ["--trace", str(settings.trace)] if settings.trace else []
     with (
         tempfile.TemporaryDirectory(prefix="evenload-bench-") as scratch,
@@ -84,8 +84,8 @@ def measure(settings: Settings) -> list[Row]:
     ):
         for name in ("kwok", "kube-controller-manager"):
             running.processes[name].stop()
-        _give_a_past(running, made)
-        stage = _Stage(running, made, settings)
+        _give_a_past(running, cast)
+        stage = _Stage(running, cast, settings)
         stage.enter(range(settings.few_nodes))
         with _started(running, pathlib.Path(scratch)) as process:
             return _rows(settings, _measured(settings, stage, _Follower(process)))
@@ -101,21 +101,21 @@ class SyncParts(NamedTuple):
 
 
 def _measured(settings: Settings, stage: "_Stage", follower: "_Follower") -> SyncParts:
-    follower.until(lambda seen: seen[-1].matched == settings.few_nodes, "the first nodes to have values")
-    few = follower.until(lambda seen: len(seen) > FEW_SYNCS, "some syncs")
+    follower.until(lambda syncs: syncs[-1].matched == settings.few_nodes, "the first nodes to have values")
+    few = follower.until(lambda syncs: len(syncs) > FEW_SYNCS, "some syncs")
     stage.enter(range(settings.few_nodes, settings.nodes))
-    joining = follower.until(lambda seen: seen[-1].matched == settings.nodes, "all nodes to have values")
+    joining = follower.until(lambda syncs: syncs[-1].matched == settings.nodes, "all nodes to have values")
     cache.say(f"{settings.nodes} nodes have values; warming up for {settings.warm_minutes:g} min")
     follower.until(_lasting(settings.warm_minutes), "full windows")
     cache.say(f"measuring for {settings.minutes:g} min")
     trace = follower.until(_lasting(settings.minutes), "the trace")
     stage.fill(settings.pods)
-    many = follower.until(lambda seen: len(seen) > MANY_SYNCS, "syncs with all pods")
+    many = follower.until(lambda syncs: len(syncs) > MANY_SYNCS, "syncs with all pods")
     return SyncParts(few, joining, trace, many)
 
 
 def _lasting(minutes: float) -> Callable[[Sequence[WatchedWrites]], bool]:
-    return lambda seen: seen[-1].at_seconds - seen[0].at_seconds >= 60 * minutes
+    return lambda syncs: syncs[-1].at_seconds - syncs[0].at_seconds >= 60 * minutes
 
 
 def _rows(settings: Settings, measured: SyncParts) -> list[Row]:
@@ -160,12 +160,12 @@ class _Follower:
 
     def until(self, done: Callable[[Sequence[WatchedWrites]], bool], what: str) -> list[WatchedWrites]:
         """One entry for each sync that ends until `done`; the first entry is the start."""
-        seen = [self._next(None, what)]
-        while not done(seen):
-            seen.append(self._next(seen[-1], what))
-            if seen[-1].at_seconds - seen[0].at_seconds > LIMIT_SECONDS:
-                raise Stuck(f"waited {LIMIT_SECONDS:g} s for {what}; last seen {seen[-1]}")
-        return seen
+        syncs = [self._next(None, what)]
+        while not done(syncs):
+            syncs.append(self._next(syncs[-1], what))
+            if syncs[-1].at_seconds - syncs[0].at_seconds > LIMIT_SECONDS:
+                raise Stuck(f"waited {LIMIT_SECONDS:g} s for {what}; last seen {syncs[-1]}")
+        return syncs
 
     def _next(self, last: WatchedWrites | None, what: str) -> WatchedWrites:
         limit_seconds = self._clock.monotonic() + SYNC_LIMIT_SECONDS
@@ -207,7 +207,7 @@ class _Stage:
 
     def __init__(self, running: cluster.Cluster, cast: playing.Cast, settings: Settings) -> None:
         self._etcd = answers.etcd_url(running)
-        self._made = cast
+        self._cast = cast
         self._rng = random.Random(settings.seed)
         self._now_seconds = clock.WallClock().now()
         self._nodes = fleet.stored_nodes(settings.nodes, self._rng, self._now_seconds)
@@ -215,13 +215,13 @@ class _Stage:
 
     def enter(self, numbers: range) -> None:
         """The nodes of these numbers, with the pods that load them."""
-        pods = playing.stored_pods(self._made, numbers, self._names, self._rng, now_seconds=self._now_seconds)
+        pods = playing.stored_pods(self._cast, numbers, self._names, self._rng, now_seconds=self._now_seconds)
         fleet.store(self._etcd, itertools.islice(self._nodes, len(numbers)), per_transaction=1)
         fleet.store(self._etcd, pods, per_transaction=1)
 
     def fill(self, pods: int) -> None:
         """Further pods up to a number, which use next to nothing."""
-        more = max(0, pods - len(self._made.players))
+        more = max(0, pods - len(self._cast.players))
         quiet = fleet.stored_pods(more, self._names, self._rng, self._now_seconds)
         fleet.store(self._etcd, quiet, per_transaction=1)
         cache.say(f"{more} pods stored")
@@ -231,13 +231,13 @@ def _give_a_past(running: cluster.Cluster, cast: playing.Cast) -> None:
     """Sets the trace's clock, and puts the day before it into Prometheus, with the rules that go on from there."""
     configuration = running.directory / "configuration" / "prometheus.yaml"
     rules = {"rule_files": [str(ROOT / "deploy" / "monitoring" / "evenload-rules.yaml")]}
-    given = yaml.safe_load(configuration.read_text(encoding="utf-8"))
-    configuration.write_text(yaml.safe_dump(given | rules), encoding="utf-8")
+    document = yaml.safe_load(configuration.read_text(encoding="utf-8"))
+    configuration.write_text(yaml.safe_dump(document | rules), encoding="utf-8")
     now_seconds = clock.WallClock().now()
-    said = json.dumps({"trace_seconds": TRACE_BEGINS_SECONDS})
+    text = json.dumps({"trace_seconds": TRACE_BEGINS_SECONDS})
     with requests.Session() as session:
         session.trust_env = False
-        session.post(f"{running.exporter_url}/clock", data=said, timeout=30).raise_for_status()
+        session.post(f"{running.exporter_url}/clock", data=text, timeout=30).raise_for_status()
     running.backfill(playing.history(cast, TRACE_BEGINS_SECONDS, now_seconds))
     cache.say(f"a day of {cast.nodes} nodes back-filled in {clock.WallClock().now() - now_seconds:.0f} s")
 

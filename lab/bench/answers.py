@@ -86,16 +86,16 @@ def measure(settings: Settings) -> list[Row]:
             spent: dict[int, list[tuple[float, float]]] = {count: [] for count in settings.names}
             for leg in range(settings.legs):
                 pair = (theirs, ours) if leg % 2 else (ours, theirs)
-                for count, seen in legs.items():
+                for count, latest in legs.items():
                     before = ours.processor_seconds(), theirs.processor_seconds()
-                    seen.append(_ask(settings, count, leg, pair, directory=directory))
+                    latest.append(_ask(settings, count, leg, pair, directory=directory))
                     after = ours.processor_seconds(), theirs.processor_seconds()
                     spent[count].append((after[0] - before[0], after[1] - before[1]))
                     check_awaited(_metrics_text(ours))
             limits = TLS_LIMITS if settings.tls else LIMITS
-            found = [row for count, seen in legs.items() for row in rows(count, seen, limits.get(count, {}))]
-            found += [_processor_row(settings, count, each) for count, each in spent.items()]
-            return [row._replace(what=f"mTLS: {row.what}") for row in found] if settings.tls else found
+            table_rows = [row for count, latest in legs.items() for row in rows(count, latest, limits.get(count, {}))]
+            table_rows += [_processor_row(settings, count, each) for count, each in spent.items()]
+            return [row._replace(what=f"mTLS: {row.what}") for row in table_rows] if settings.tls else table_rows
 
 
 def alone(
@@ -141,7 +141,7 @@ def rows(count: int, legs: list[Leg], limits: collections.abc.Mapping[str, float
     """Of each verb p50 and p99 beside the reference's: the medians of the legs, and how far their ratios lie apart;
     `limits` are the ratios allowed, by quantile.
     """
-    made = []
+    table_rows = []
     for verb in VERBS:
         for quantile in ("p50",) if verb == PAUSED else ("p50", "p99"):  # a leg has too few of these for a p99
             key = f"{quantile}_microseconds"
@@ -152,8 +152,8 @@ def rows(count: int, legs: list[Leg], limits: collections.abc.Mapping[str, float
             what = f"{verb}, {count:,} names, {quantile}"
             limit = None if verb == PAUSED else limits.get(quantile)
             medians = statistics.median(ours), "ms", statistics.median(theirs)
-            made.append(Row(what, *medians, limit, legs=(min(ratios), max(ratios))))
-    return made
+            table_rows.append(Row(what, *medians, limit, legs=(min(ratios), max(ratios))))
+    return table_rows
 
 
 def _leg_seed(settings: Settings, leg: int) -> int:
@@ -191,9 +191,9 @@ def _ask(
     answer = subprocess.run(
         [*command, "-seed", str(_leg_seed(settings, leg))], capture_output=True, text=True, timeout=600, check=True
     )
-    seen: Leg = json.loads(answer.stdout)
-    for name, verbs in seen.items():
+    measured_leg: Leg = json.loads(answer.stdout)
+    for name, verbs in measured_leg.items():
         for verb, summary in verbs.items():
             if summary["failed"]:
                 raise FailedCalls(f"{name} {verb}: {summary['failed']} of {summary['calls']}: {summary['errors']}")
-    return seen
+    return measured_leg

@@ -71,12 +71,12 @@ class Contestant:
 
     def session(self) -> requests.Session:
         """Returns a client that it answers."""
-        made = requests.Session()
-        made.trust_env = False
+        session = requests.Session()
+        session.trust_env = False
         if self.tls is not None:
-            made.verify = str(self.tls.authority)
-            made.cert = (str(self.tls.client_certificate), str(self.tls.client_key))
-        return made
+            session.verify = str(self.tls.authority)
+            session.cert = (str(self.tls.client_certificate), str(self.tls.client_key))
+        return session
 
     def processor_seconds(self) -> float:
         """Processor time of the process and its children so far."""
@@ -96,10 +96,10 @@ def tls_files(directory: pathlib.Path) -> TlsFiles:
     served = authority.serving(["127.0.0.1"], now_seconds=now_seconds, days=1)
     client = authority.client("system:kube-scheduler", [], now_seconds=now_seconds, days=1)
     texts = (authority.pair.certificate, served.certificate, served.key, client.certificate, client.key)
-    found = TlsFiles(*(directory / f"{name}.pem" for name in TlsFiles._fields))
-    for path, text in zip(found, texts, strict=True):
+    files = TlsFiles(*(directory / f"{name}.pem" for name in TlsFiles._fields))
+    for path, text in zip(files, texts, strict=True):
         path.write_text(text, encoding="utf-8")
-    return found
+    return files
 
 
 def evenload(kubeconfig: pathlib.Path, directory: pathlib.Path, tls: TlsFiles | None = None) -> Contestant:

@@ -117,8 +117,8 @@ def _in_turns(command: collections.abc.Sequence[str], rival: peer.Peer, settings
     rounds = [(ours_once(), rival.once(dry=False), rival.once(dry=True)) for _ in range(RUNS)]
     cache.say(log.read_text(encoding="utf-8").splitlines()[-1])
     ours, whole, dry = zip(*rounds, strict=True)
-    seen = [one.pods_seen for one in whole]
-    assert min(seen) == settings.pods, f"the yardstick saw {seen} of {settings.pods} pods: the figures mean nothing"
+    counts = [one.pods_seen for one in whole]
+    assert min(counts) == settings.pods, f"the yardstick saw {counts} of {settings.pods} pods: the figures mean nothing"
     return Turns(
         spending.median(ours),
         spending.median(one.spent for one in whole),
@@ -192,13 +192,13 @@ def command(directory: pathlib.Path, kubeconfig: pathlib.Path, prometheus: str) 
     document = {"apiVersion": load_policy.API_VERSION, "kind": load_policy.KIND, **POLICY}
     policy = directory / "policy.yaml"
     policy.write_text(yaml.safe_dump(document), encoding="utf-8")
-    given = {
+    named_options = {
         "policy": policy,
         "kubeconfig": kubeconfig,
         "prometheus": prometheus,
         "ledger": directory / "ledger.sqlite",
     }
-    options = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    options = [word for name, value in named_options.items() for word in (f"--{name}", str(value))]
     return [sys.executable, "-m", "descheduler", *options]
 
 
@@ -223,8 +223,8 @@ def _after(session: requests.Session, url: str, count: int) -> dict[str, float]:
     deadline = ticking.monotonic() + LIMIT_SECONDS
     while ticking.monotonic() < deadline:
         lines = session.get(f"{url}/metrics", timeout=30).text.splitlines()
-        found = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-        if float(found[f"{HISTOGRAMS[0]}_count"]) >= count:
-            return {name: float(found[f"{name}_sum"]) for name in HISTOGRAMS}
+        samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        if float(samples[f"{HISTOGRAMS[0]}_count"]) >= count:
+            return {name: float(samples[f"{name}_sum"]) for name in HISTOGRAMS}
         ticking.wait(_NEVER, POLL_SECONDS)
     raise TimeoutError(f"{url}: run {count} has not ended within {LIMIT_SECONDS:.0f} s; its log says why")

@@ -25,11 +25,11 @@ class Page:
 
     def buckets(self, histogram: str, **labels: str) -> dict[float, float]:
         """Returns the counts up to each upper bound, added up over the labels that are not given."""
-        found: dict[float, float] = collections.defaultdict(float)
+        buckets: dict[float, float] = collections.defaultdict(float)
         for own, value in self._samples.get(f"{histogram}_bucket", {}).items():
             if own >= labels.items():
-                found[float(dict(own)["le"])] += value
-        return dict(sorted(found.items()))
+                buckets[float(dict(own)["le"])] += value
+        return dict(sorted(buckets.items()))
 
 
 def read(session: requests.Session, url: str) -> Page:

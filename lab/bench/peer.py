@@ -56,9 +56,9 @@ class Peer:
     def staying(self, runs: int) -> spending.ProcessCosts:
         """Cycles of a process that stays, by its own log: it watches everything, so the first one does not count."""
         log = self._directory / "peer-staying.log"
-        with log.open("w", encoding="utf-8") as said:
+        with log.open("w", encoding="utf-8") as output:
             command = [*self._command, "--descheduling-interval", INTERVAL, "--v", "3"]
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=output)
             try:
                 each = _cycles(log, runs + 1)[1:]
                 return spending.ProcessCosts(sorted(each)[len(each) // 2], contestants.pss_mebibytes(process.pid))

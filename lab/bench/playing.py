@@ -145,8 +145,8 @@ def _lines(
     name: str, window: str, values: Floats, at_seconds: npt.NDArray[np.float64]
 ) -> collections.abc.Iterator[str]:
     """One family: the samples of the span that the rules look back over, node by node."""
-    apart, kept = (round(seconds[window] / GRID_SECONDS) for seconds in (RECORDED_SECONDS, KEPT_SECONDS))
-    first = max(0, values.shape[1] - kept)
+    apart, rows = (round(seconds[window] / GRID_SECONDS) for seconds in (RECORDED_SECONDS, KEPT_SECONDS))
+    first = max(0, values.shape[1] - rows)
     times = [f"{at:.0f}" for at in at_seconds[first::apart].tolist()]
     yield f"# TYPE {name} gauge"
     for node, row in enumerate(values[:, first::apart].tolist()):

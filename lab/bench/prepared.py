@@ -38,15 +38,15 @@ class StoredAnswers:
 
     def body(self, expression: str) -> bytes:
         """Returns the response body of an expression, or of one that names some of a prepared expression's pods."""
-        found = self._bodies.get(expression)
-        if found is None:
-            asked = pod_queries.named(expression)
-            by_pod = self._by_pod.get(asked.expression)
-            if by_pod is not None and asked.names is not None:
-                found = self._encoded([by_pod[name] for name in asked.names if name in by_pod])
-                self._bodies[expression] = found
-        self.unknown += found is None
-        return self._empty if found is None else found
+        body = self._bodies.get(expression)
+        if body is None:
+            question = pod_queries.named(expression)
+            by_pod = self._by_pod.get(question.expression)
+            if by_pod is not None and question.names is not None:
+                body = self._encoded([by_pod[name] for name in question.names if name in by_pod])
+                self._bodies[expression] = body
+        self.unknown += body is None
+        return self._empty if body is None else body
 
     def _encoded(self, series: Series) -> bytes:
         result = [{"metric": labels, "value": [self._at_seconds, f"{value:.6f}"]} for labels, value in series]

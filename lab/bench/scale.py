@@ -182,7 +182,7 @@ def _readings(
 ) -> list[Reading]:
     """A reading every few seconds, from when everything has settled to the end."""
     ticking, never = clock.WallClock(), threading.Event()
-    found: list[Reading] = []
+    readings: list[Reading] = []
     with contextlib.ExitStack() as stack:
         sessions = {name: stack.enter_context(one.session()) for name, one in services.items()}
         control = stack.enter_context(_control_session(running))
@@ -202,18 +202,18 @@ def _readings(
                 for name, pid in pids.items()
                 if pid is not None
             }
-            found.append(Reading(ticking.monotonic(), coming.created, coming.refused, pages, used))
-            cache.say(_progress(found[0], found[-1]))
-    return found
+            readings.append(Reading(ticking.monotonic(), coming.created, coming.refused, pages, used))
+            cache.say(_progress(readings[0], readings[-1]))
+    return readings
 
 
 def _control_session(running: cluster.Cluster) -> requests.Session:
-    made = requests.Session()
-    made.trust_env = False
+    session = requests.Session()
+    session.trust_env = False
     pki = running.directory / "pki"
-    made.verify = str(pki / "ca.crt")
-    made.cert = (str(pki / "admin.crt"), str(pki / "admin.key"))
-    return made
+    session.verify = str(pki / "ca.crt")
+    session.cert = (str(pki / "admin.crt"), str(pki / "admin.key"))
+    return session
 
 
 def _progress(first: Reading, last: Reading) -> str:
@@ -273,8 +273,8 @@ def _latencies(
     what: str, first: Reading, last: Reading, process: str, *, histogram: str, **labels: str
 ) -> collections.abc.Iterator[Row]:
     for share in (0.5, 0.99):
-        found = metric_pages.quantile(first.pages[process], last.pages[process], histogram, share, **labels)
-        yield Row(f"{what}, p{100 * share:.0f}", 1e3 * found, "ms")
+        value = metric_pages.quantile(first.pages[process], last.pages[process], histogram, share, **labels)
+        yield Row(f"{what}, p{100 * share:.0f}", 1e3 * value, "ms")
 
 
 def _runs(

@@ -26,8 +26,8 @@ def compiled(directory: pathlib.Path) -> dict[str, str]:
 
     An image has it from its installation. A tree may have none, and then each process compiles all modules.
     """
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"PYTHONPYCACHEPREFIX": str(directory)}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return environment | {"PYTHONPYCACHEPREFIX": str(directory)}
 
 
 def once(
@@ -38,9 +38,9 @@ def once(
     """Runs it to its end, its stderr in `log`; RuntimeError with that when it does not exit with 0."""
     ticking = clock.WallClock()
     began = ticking.monotonic()
-    with log.open("w", encoding="utf-8") as said:
+    with log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(
-            command, cwd=contestants.ROOT, stdout=subprocess.DEVNULL, stderr=said, env=environment
+            command, cwd=contestants.ROOT, stdout=subprocess.DEVNULL, stderr=output, env=environment
         )
         _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

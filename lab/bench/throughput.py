@@ -113,15 +113,15 @@ def _leg(running: cluster.Cluster, contestant: contestants.Contestant, prefix: s
     stanza = {"urlPrefix": contestant.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 2}
     running.start_scheduler(extenders=[{**stanza, "nodeCacheCapable": True, "httpTimeout": "5s"}])
     ticking = clock.WallClock()
-    seen = [(ticking.monotonic(), 0.0)]
-    while seen[-1][1] < count:
-        if seen[-1][0] - seen[0][0] > LEG_SECONDS:
-            raise Stuck(f"{prefix}: {seen[-1][1]:g} of {count} pods scheduled in {LEG_SECONDS:g} s")
+    counts = [(ticking.monotonic(), 0.0)]
+    while counts[-1][1] < count:
+        if counts[-1][0] - counts[0][0] > LEG_SECONDS:
+            raise Stuck(f"{prefix}: {counts[-1][1]:g} of {count} pods scheduled in {LEG_SECONDS:g} s")
         _NEVER.wait(POLL_SECONDS)
         scheduled = _scheduled(running)
-        seen.append((ticking.monotonic(), scheduled))
+        counts.append((ticking.monotonic(), scheduled))
     scheduler.stop()
-    return rate(seen, count)
+    return rate(counts, count)
 
 
 def rate(samples: list[tuple[float, float]], count: int) -> float:

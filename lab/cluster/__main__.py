@@ -67,12 +67,12 @@ def _next(cluster: control_plane.Cluster, extender: str | None, directory: pathl
         f"--policy {processes.ROOT}/deploy/policies/demo.yaml --kubeconfig {cluster.kubeconfig} --namespace default"
     )
     here = "" if directory == site.default_directory() else f" --directory {directory}"
-    asked = f"kube-scheduler asks {extender}" if extender else "again with --extender URL: kube-scheduler asks it"
+    scheduler = f"kube-scheduler asks {extender}" if extender else "again with --extender URL: kube-scheduler asks it"
     return "\n".join(
         (
             "next, each in a terminal of its own:",
             f"  {evenload} annotator {common} --prometheus {cluster.prometheus_url}",
-            f"  {evenload} extender {common}        # {asked}",
+            f"  {evenload} extender {common}        # {scheduler}",
             f"  {evenload} descheduler {common} --prometheus {cluster.prometheus_url} --ledger /tmp/evenload.db",
             f"  {evenload} nodes --extender http://127.0.0.1:8900",
             f"end it with: {sys.executable} -m lab.cluster down{here}",

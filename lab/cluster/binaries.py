@@ -78,13 +78,13 @@ def find_or_build(tools: collections.abc.Sequence[Tool] = TOOLS) -> dict[str, pa
     Kubernetes' servers are of another minor where EVENLOAD_KUBERNETES names one (`minors`). Errors: BuildError with the
     end of the compiler's output and the next step.
     """
-    found = minors.find_or_build([tool.name for tool in tools])
-    found |= {tool.name: path for tool in tools if tool.name not in found and (path := _on_machine(tool))}
+    paths = minors.find_or_build([tool.name for tool in tools])
+    paths |= {tool.name: path for tool in tools if tool.name not in paths and (path := _on_machine(tool))}
     for module in dict.fromkeys(tool.module for tool in tools):
-        wanted = [tool for tool in tools if tool.module == module and tool.name not in found]
+        wanted = [tool for tool in tools if tool.module == module and tool.name not in paths]
         if wanted:
-            found.update(_from_cache(module, wanted))
-    return found
+            paths.update(_from_cache(module, wanted))
+    return paths
 
 
 def directory_of(module: str) -> pathlib.Path:
@@ -104,8 +104,8 @@ def _flags(module: str) -> list[str]:
 
 def parse_version(text: str) -> tuple[int, int] | None:
     """Major and minor of the first x.y.z in what a command says of its version; None when there is none."""
-    found = _VERSION.search(text)
-    return (int(found[1]), int(found[2])) if found else None
+    match = _VERSION.search(text)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def _on_machine(tool: Tool) -> pathlib.Path | None:

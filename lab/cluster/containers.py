@@ -109,9 +109,9 @@ def main() -> None:
 @main.command("files")
 def files() -> None:
     """Certificates, kubeconfigs and configuration, before anything starts."""
-    made = write_files(place(), now_seconds=time.time())
+    written = write_files(place(), now_seconds=time.time())
     cache.say(
-        f"{VOLUME}: {'written' if made else 'kept as it was; `docker compose down --volumes` starts from scratch'}"
+        f"{VOLUME}: {'written' if written else 'kept as it was; `docker compose down --volumes` starts from scratch'}"
     )
 
 

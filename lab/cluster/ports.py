@@ -59,11 +59,11 @@ class FixedPorts(Ports):
 
     def __init__(self, by_name: collections.abc.Mapping[str, int]) -> None:
         super().__init__(random.SystemRandom())  # never asked
-        self._given = by_name
+        self._ports_by_name = by_name
 
     def of(self, name: str) -> int:
         """The port given to a listener."""
-        return self._given[name]
+        return self._ports_by_name[name]
 
 
 def own_address() -> str:

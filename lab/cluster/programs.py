@@ -27,8 +27,8 @@ def built(module: pathlib.Path) -> pathlib.Path:
 
 
 def _build(module: pathlib.Path, target: pathlib.Path) -> None:
-    said = (module / "go.mod").read_text(encoding="utf-8")
-    go, tool = golang.find(golang.needed_by(said)), _TOOL.search(said)
+    go_mod = (module / "go.mod").read_text(encoding="utf-8")
+    go, tool = golang.find(golang.needed_by(go_mod)), _TOOL.search(go_mod)
     unfinished = target.with_suffix(".unfinished")
     flags = [*golang.COMPILER_FLAGS, "-ldflags=-s -w"]
     command = [str(go), "build", "-C", str(module), *flags, "-o", str(unfinished), tool[1] if tool else "."]

@@ -111,8 +111,8 @@ class Contest:
 
     def __call__(self, scenario: Scenario, variant: Variant, seed: int, report: runs.Report) -> Outcome:
         """One run."""
-        found = next(each for each in self.contestants if each.name == variant.name)
-        return world.run(scenario, found.conditions(seed), report)
+        contestant = next(each for each in self.contestants if each.name == variant.name)
+        return world.run(scenario, contestant.conditions(seed), report)
 
 
 def held(

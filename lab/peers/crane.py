@@ -62,7 +62,7 @@ class Crane:
 
 def hot_value(inputs: FormulaInput) -> Floats:
     """Of the nodes asked about [nodes], as the annotator counted at its last sync."""
-    synced_seconds = inputs.seen.now_seconds // HOT_SYNC_SECONDS * HOT_SYNC_SECONDS
+    synced_seconds = inputs.observations.now_seconds // HOT_SYNC_SECONDS * HOT_SYNC_SECONDS
     known = inputs.bound.until(synced_seconds)
     counts = (
         np.floor(inputs.counted(known.since(synced_seconds - range_seconds)) / pods)
@@ -72,4 +72,4 @@ def hot_value(inputs: FormulaInput) -> Floats:
 
 
 def _loads(inputs: FormulaInput, metric: Metric) -> Floats:
-    return np.asarray(inputs.seen.maximum(metric.window_seconds, metric.sync_seconds)[inputs.rows])
+    return np.asarray(inputs.observations.maximum(metric.window_seconds, metric.sync_seconds)[inputs.rows])

@@ -23,9 +23,9 @@ MAX_POINTS = 100.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FormulaInput:
-    """One question: `rows` of the nodes in `seen`, the pod's `request` [2] (0 is none), what was bound a moment ago."""
+    """One question: `rows` of the nodes in `observations`, the pod's `request` [2] (0 is none), the latest bindings."""
 
-    seen: Observations
+    observations: Observations
     rows: Rows
     request: Floats
     bound: BoundPods
@@ -33,17 +33,17 @@ class FormulaInput:
     @property
     def capacity(self) -> Floats:
         """Of the nodes asked about [nodes, 2]."""
-        return np.asarray(self.seen.capacity[self.rows])
+        return np.asarray(self.observations.capacity[self.rows])
 
     def summed(self, bound: BoundPods, amounts: Floats) -> Floats:
         """Amounts of pods [pods, 2] added up by the nodes asked about [nodes, 2]."""
-        total = np.zeros_like(self.seen.capacity)
+        total = np.zeros_like(self.observations.capacity)
         np.add.at(total, bound.rows, amounts)
         return np.asarray(total[self.rows])
 
     def counted(self, bound: BoundPods) -> Floats:
         """How many pods there are on the nodes asked about [nodes]."""
-        numbers = np.bincount(bound.rows, minlength=len(self.seen.capacity))
+        numbers = np.bincount(bound.rows, minlength=len(self.observations.capacity))
         return np.asarray(numbers[self.rows], np.float64)
 
 
@@ -61,7 +61,7 @@ class Peer:
     """An `ExtenderPort` by a formula."""
 
     def __init__(self, formula: Formula, observations: Observations, *, weight: int) -> None:
-        self._formula, self._seen, self._weight = formula, observations, weight
+        self._formula, self._observations, self._weight = formula, observations, weight
 
     @property
     def weight(self) -> int:
@@ -90,4 +90,4 @@ class Peer:
     def _inputs(self, pod: Pod, names: Sequence[str]) -> FormulaInput:
         amount = pod.requests
         request = np.array([amount.cpu_millicores, amount.memory_bytes], np.float64)
-        return FormulaInput(self._seen, self._seen.rows(names), request, self._seen.bound())
+        return FormulaInput(self._observations, self._observations.rows(names), request, self._observations.bound())

@@ -45,8 +45,8 @@ class LoadAware:
 
 def used(inputs: FormulaInput) -> Floats:
     """Estimated use of each node with the pod [nodes, 2], millicores and bytes; NaN without a measurement."""
-    unseen = inputs.bound.since(inputs.seen.seen_seconds - REPORT_SECONDS)
-    measured = inputs.seen.mean(WINDOW_SECONDS)[inputs.rows] * inputs.capacity
+    unseen = inputs.bound.since(inputs.observations.seen_seconds - REPORT_SECONDS)
+    measured = inputs.observations.mean(WINDOW_SECONDS)[inputs.rows] * inputs.capacity
     return measured + inputs.summed(unseen, estimate(unseen.requests)) + estimate(inputs.request)
 
 

@@ -63,7 +63,7 @@ class Observations:
         self.row_of: Mapping[str, int] = {machine.name: row for row, machine in enumerate(scenario.machines)}
         capacities = [(each.capacity.cpu_millicores, each.capacity.memory_bytes) for each in scenario.machines]
         self.capacity = np.array(capacities, np.float64).reshape(-1, 2)
-        self._kept: dict[tuple[str, int], tuple[int, Floats]] = {}
+        self._statistics: dict[tuple[str, int], tuple[int, Floats]] = {}
         self._bound: dict[str, tuple[int, float, tuple[float, float]]] = collections.OrderedDict()
 
     @property
@@ -111,14 +111,14 @@ class Observations:
         return max(1, self.steps(window_seconds) - self.steps(AVERAGING_SECONDS) + 1)
 
     def _statistic(self, name: str, steps: int, end_step: int) -> Floats:
-        kept_step, kept = self._kept.get((name, steps), (-1, self.capacity))
+        kept_step, statistic = self._statistics.get((name, steps), (-1, self.capacity))
         if kept_step != end_step:
             averaging = 1 if name == "mean" else self.steps(AVERAGING_SECONDS)
             window = slice(max(0, end_step - steps - averaging + 1), max(0, end_step))
             loads = np.stack([self._book.node_ratio(resource)[window] for resource in metrics.RESOURCES], axis=2)
-            kept = _STATISTICS[name](_averaged(loads.astype(np.float64), averaging))
-            self._kept[name, steps] = end_step, kept
-        return kept
+            statistic = _STATISTICS[name](_averaged(loads.astype(np.float64), averaging))
+            self._statistics[name, steps] = end_step, statistic
+        return statistic
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """A pod came, changed, was bound, finished or went."""

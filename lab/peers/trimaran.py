@@ -40,10 +40,10 @@ class TargetLoadPacking:
 
     def points(self, inputs: FormulaInput) -> Floats:
         """The closer to the target from below, the better."""
-        unseen = inputs.bound.since(inputs.seen.seen_seconds - REPORTING_SECONDS)
+        unseen = inputs.bound.since(inputs.observations.seen_seconds - REPORTING_SECONDS)
         coming = predicted_millicores(inputs.request[None, :])[0] + inputs.summed(unseen, _both(unseen.requests))[:, 0]
         capacity = inputs.capacity[:, 0]
-        percent = 100 * (inputs.seen.mean(WINDOW_SECONDS)[inputs.rows, 0] + coming / capacity)
+        percent = 100 * (inputs.observations.mean(WINDOW_SECONDS)[inputs.rows, 0] + coming / capacity)
         return np.asarray(np.nan_to_num(packing_points(percent)))
 
 
@@ -58,8 +58,8 @@ def packing_points(percent: Floats) -> Floats:
 
 def predicted_millicores(requests: Floats) -> Floats:
     """Returns the use predicted from requests [pods, 2], in millicores [pods]."""
-    asked = requests[:, 0]
-    return np.asarray(np.where(asked > 0, np.round(asked * REQUEST_FACTOR), DEFAULT_MILLICORES))
+    cpu = requests[:, 0]
+    return np.asarray(np.where(cpu > 0, np.round(cpu * REQUEST_FACTOR), DEFAULT_MILLICORES))
 
 
 def _both(requests: Floats) -> Floats:
@@ -78,8 +78,8 @@ class RiskBalancing:
 
     def points(self, inputs: FormulaInput) -> Floats:
         """The lower the risk of the riskier resource, the better."""
-        mean = inputs.seen.mean(WINDOW_SECONDS)[inputs.rows]
-        deviation = inputs.seen.deviation(WINDOW_SECONDS)[inputs.rows]
+        mean = inputs.observations.mean(WINDOW_SECONDS)[inputs.rows]
+        deviation = inputs.observations.deviation(WINDOW_SECONDS)[inputs.rows]
         points = risk_points(mean + inputs.request / inputs.capacity, deviation)
         worse = np.where(np.isnan(points).any(axis=1), np.fmax(points[:, 0], points[:, 1]), points.min(axis=1))
         return np.asarray(np.nan_to_num(np.round(worse)))

@@ -76,9 +76,9 @@ def demo() -> Iterator[phases.PhaseResult]:
         try:
             with display.opened(console.Console(stderr=True), {}) as view:
                 outcome = phases.Phase("evenload", settings, view, clock.WallClock()).run(keep=True)
-            if outcome.kept is None:
+            if outcome.running is None:
                 raise phases.PhaseError(f"the cluster in {directory} was not left running")
-            yield outcome.kept
+            yield outcome.running
         finally:
             if (recorded := state.read(directory)) is not None:
                 state.stop(recorded)

@@ -117,11 +117,11 @@ def _keep_fixed(what: str, metadata: Body, old: Version) -> None:
     """Refuse what contradicts the object as it is, and give metadata what no writer says."""
     before = old.metadata
     for name in FIXED:
-        given, held = metadata.get(name), before.get(name)
-        if given == held:
+        value, held = metadata.get(name), before.get(name)
+        if value == held:
             continue
-        if given is not None:
-            _refuse(what, name, given, old)
+        if value is not None:
+            _refuse(what, name, value, old)
         if held is None:
             del metadata[name]
         else:
@@ -153,10 +153,10 @@ def checked(what: str, version: Version, type_: type[Any]) -> None:
 
 def _new_pod(what: str, body: Body, spec: bytes, priorities: Priorities) -> None:
     """Pods of one workload have one spec: it is made once, and all of them share it."""
-    asked = _AdmissionRequest.read(what, spec)
-    value, policy = priorities(asked.priority_class_name)
-    if asked.priority not in (None, value):
-        raise refusals.forbidden(what, f"spec.priority is {asked.priority}, its PriorityClass says {value}")
+    request = _AdmissionRequest.read(what, spec)
+    value, policy = priorities(request.priority_class_name)
+    if request.priority not in (None, value):
+        raise refusals.forbidden(what, f"spec.priority is {request.priority}, its PriorityClass says {value}")
     try:
         body["spec"], qos = _prepared(spec, value, policy)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -175,15 +175,15 @@ class _AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
     def read(cls, what: str, spec: bytes) -> "_AdmissionRequest":
         """From the text of a spec; Invalid where it has no container."""
         try:
-            asked = _asked.decode(spec)
+            request = _request_decoder.decode(spec)
         except msgspec.ValidationError as error:
             raise refusals.invalid(what, f"spec: {error}") from error
-        if not asked.containers:
+        if not request.containers:
             raise refusals.invalid(what, "spec.containers: expected one at least")
-        return asked
+        return request
 
 
-_asked = msgspec.json.Decoder(_AdmissionRequest)
+_request_decoder = msgspec.json.Decoder(_AdmissionRequest)
 
 
 @functools.lru_cache(maxsize=8192)
@@ -209,29 +209,29 @@ def _default_requests(value: Any) -> None:
 
 def _tolerations(entries: list[Body]) -> list[Body]:
     """With those of DefaultTolerationSeconds, where the pod says nothing of these taints itself."""
-    found = list(entries)
+    items = list(entries)
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         if not any(one.get("key", "") in ("", key) and one.get("effect", "") in ("", "NoExecute") for one in entries):
-            found.append(
+            items.append(
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": EVICTABLE_SECONDS}
             )
-    return found
+    return items
 
 
 def qos_class(spec: Mapping[str, Any]) -> str:
     """Guaranteed where every container has equal requests and limits of CPU and memory, BestEffort without any."""
-    given = [one.get("resources") or {} for one in (*spec["containers"], *(spec.get("initContainers") or ()))]
-    if not any(_amounts(one, part) for one in given for part in ("requests", "limits")):
+    amounts = [one.get("resources") or {} for one in (*spec["containers"], *(spec.get("initContainers") or ()))]
+    if not any(_amounts(one, part) for one in amounts for part in ("requests", "limits")):
         return "BestEffort"
-    equal = all(_amounts(one, "requests") == _amounts(one, "limits") != {} for one in given)
+    equal = all(_amounts(one, "requests") == _amounts(one, "limits") != {} for one in amounts)
     return (
-        "Guaranteed" if equal and all(len(_amounts(one, "limits")) == len(MEASURED) for one in given) else "Burstable"
+        "Guaranteed" if equal and all(len(_amounts(one, "limits")) == len(MEASURED) for one in amounts) else "Burstable"
     )
 
 
 def _amounts(options: Mapping[str, Any], part: str) -> dict[str, float]:
-    found = resources.resources(options.get(part) or {})
-    return {name: found.get(name) for name in MEASURED if found.get(name)}
+    amounts = resources.resources(options.get(part) or {})
+    return {name: amounts.get(name) for name in MEASURED if amounts.get(name)}
 
 
 def _check_event(what: str, body: Body) -> None:

@@ -42,8 +42,8 @@ class SimulatedDoor(Writer):
         with self._state.lock:
             shelf = self._state.shelf(kind)
             self._state.refresh(shelf)
-            found = shelf.listed(kind.type, namespace, None if matches is selector_text.everything else matches)
-            return Listing(found, str(self._state.number))
+            listing = shelf.listed(kind.type, namespace, None if matches is selector_text.everything else matches)
+            return Listing(listing, str(self._state.number))
 
     def watch(
         self,
@@ -73,31 +73,31 @@ class SimulatedDoor(Writer):
         """See KubeDoor."""
         with self._state.lock:
             self._state.refresh(self._state.shelf(kind))
-            found = self._existing(kind, name, namespace)[1].readable(kind.type)
-        if found is None:
+            scale = self._existing(kind, name, namespace)[1].readable(kind.type)
+        if scale is None:
             raise errors.Undecodable(f"simulated apiserver: {kind.name} {name}")
-        return found
+        return scale
 
     def scale(self, kind: Kind[Scale], name: str, *, namespace: str) -> Scale:
         """See ScalesDoor."""
         with self._state.lock:
             self._state.refresh(self._state.shelf(kind))
-            shelf, found = self._existing(kind, name, namespace)
+            shelf, entry = self._existing(kind, name, namespace)
             if "scale" not in shelf.subresources:
-                raise refusals.not_found(f"{kind.plural} {found.key}/scale")
-            return msgspec.convert(_scale(found.body), Scale)
+                raise refusals.not_found(f"{kind.plural} {entry.key}/scale")
+            return msgspec.convert(_scale(entry.body), Scale)
 
     def resources(self, api_version: str) -> tuple[ApiResource, ...]:
         """See ScalesDoor."""
         with self._state.lock:
-            found: builtins.list[ApiResource] = []
+            kinds_served: builtins.list[ApiResource] = []
             for shelf in self._state.shelves():
                 if shelf.kind.api_version == api_version:
                     names = (shelf.kind.plural, *(f"{shelf.kind.plural}/{one}" for one in sorted(shelf.subresources)))
-                    found.extend(ApiResource(name, shelf.kind.name) for name in names)
-        if not found:
+                    kinds_served.extend(ApiResource(name, shelf.kind.name) for name in names)
+        if not kinds_served:
             raise refusals.not_found(api_version)
-        return tuple(found)
+        return tuple(kinds_served)
 
 
 def _scale(body: dict[str, Any]) -> dict[str, Any]:

@@ -69,14 +69,14 @@ def predicate(plural: str, label_selector: str, field_selector: str) -> Predicat
 
 def requirements(text: str) -> tuple[Requirement, ...]:
     """The expressions of a label selector's text, all of which must hold; Invalid names what is not understood."""
-    found, at = [], 0
+    terms, at = [], 0
     while at < len(text):
         match = _EXPRESSION.match(text, at)
         if match is None:
             raise refusals.bad_request(f"label selector {text!r}: expected an expression at {text[at:]!r}")
-        found.append(_requirement(text, match))
+        terms.append(_requirement(text, match))
         at = match.end()
-    return tuple(found)
+    return tuple(terms)
 
 
 def _requirement(text: str, match: "re.Match[str]") -> Requirement:
@@ -91,16 +91,16 @@ def _requirement(text: str, match: "re.Match[str]") -> Requirement:
 
 def _fields(plural: str, text: str) -> tuple[tuple[tuple[str, ...], str, bool], ...]:
     """(where, value, whether it must be that value) of each part of a field selector."""
-    known, found, at = {**_NAMED, **_FURTHER.get(plural, {})}, [], 0
+    known, terms, at = {**_NAMED, **_FURTHER.get(plural, {})}, [], 0
     while at < len(text):
         match = _FIELD.match(text, at)
         if match is None:
             raise refusals.bad_request(f"field selector {text!r}: expected field=value at {text[at:]!r}")
         if match["name"] not in known:
             raise refusals.bad_request(f"field label not supported for {plural}: {match['name']}")
-        found.append((known[match["name"]], match["value"], match["sign"] != "!="))
+        terms.append((known[match["name"]], match["value"], match["sign"] != "!="))
         at = match.end()
-    return tuple(found)
+    return tuple(terms)
 
 
 def _matches(body: Mapping[str, Any], path: tuple[str, ...], value: str) -> bool:

@@ -113,14 +113,14 @@ class Storage:
         self._log: list[Change] = []
         self._numbers: list[int] = []  # of the log's changes
         self._lists: dict[object, tuple[Any, ...]] = {}  # what was listed since the last change
-        self._shown: dict[object, tuple[int, dict[str, Any]]] = {}  # what was listed before it, and until where
+        self._last_lists: dict[object, tuple[int, dict[str, Any]]] = {}  # what was listed before it, and until where
         self._dropped = 0  # changes that are no longer kept
         self._oldest_number = 0  # of the newest of those: no watch may begin before it
 
     def clear(self) -> None:
         """Keep nothing any more."""
-        for kept in (self._objects, self._keys, self._log, self._numbers, self._lists, self._shown):
-            kept.clear()
+        for table in (self._objects, self._keys, self._log, self._numbers, self._lists, self._last_lists):
+            table.clear()
 
     def get(self, key: str) -> Version | None:
         """An object as it is now."""
@@ -138,21 +138,21 @@ class Storage:
 
     def listed(self, type_: type[T], namespace: str, matches: "Callable[[Version], bool] | None") -> tuple[T, ...]:
         """The structs of a namespace's objects of which a predicate holds (None is all), in the order of their keys."""
-        asked = (type_, namespace, matches)
-        structs = self._lists.get(asked)
+        question = (type_, namespace, matches)
+        structs = self._lists.get(question)
         if structs is None:
-            shown = map(self._shown_now(type_, matches).get, self._keys_within(namespace))
-            structs = self._lists[asked] = tuple([one for one in shown if one is not None])
+            matching = map(self._shown_now(type_, matches).get, self._keys_within(namespace))
+            structs = self._lists[question] = tuple([one for one in matching if one is not None])
         return structs
 
     def _shown_now(self, type_: type[T], matches: "Callable[[Version], bool] | None") -> dict[str, T]:
         """The structs of objects of which a predicate holds, by key: those of the last list, with what changed since.
         Of thousands few change between two lists.
         """
-        position, shown = self._shown.get((type_, matches), (-1, {}))
+        position, entries = self._last_lists.get((type_, matches), (-1, {}))
         keys: Iterable[str]
         if position < self._dropped:  # never listed, or too long ago
-            keys, shown = self._keys, {}
+            keys, entries = self._keys, {}
         else:
             keys = {change.key for change in self.since(position)}
         for key in keys:
@@ -160,11 +160,11 @@ class Storage:
             matching = version is not None and (matches is None or version.selected(matches))
             struct = version.readable(type_) if version is not None and matching else None
             if struct is not None:
-                shown[key] = struct
+                entries[key] = struct
             else:
-                shown.pop(key, None)
-        self._shown[type_, matches] = self._dropped + len(self._log), shown
-        return shown
+                entries.pop(key, None)
+        self._last_lists[type_, matches] = self._dropped + len(self._log), entries
+        return entries
 
     def record(self, change: Change) -> None:
         """Take a change: the newest there is."""

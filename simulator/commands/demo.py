@@ -48,11 +48,11 @@ def main(seed: int, nodes: int, hours: int, html: pathlib.Path, *, output_format
         output_format=output_format,
     )
     with exit_codes.reported(ValueError):
-        told = studies.facts(source.scenario(seed), wish)
+        facts = studies.facts(source.scenario(seed), wish)
     screen = output.console(stderr=True)
-    output.say(f"{told['pods']} pods come to {nodes} nodes in {hours} hours, twice: without Evenload and with it")
+    output.say(f"{facts['pods']} pods come to {nodes} nodes in {hours} hours, twice: without Evenload and with it")
     with demo_screen.opened(screen, [variant.name for variant in wish.variants]) as watch:
-        study = studies.played(f"{hours} hours of {nodes} nodes", source, wish, watch, fields=told)
+        study = studies.played(f"{hours} hours of {nodes} nodes", source, wish, watch, fields=facts)
     studies.show(study, wish)
     other = f"{output.program()} simulate --help (other workloads, your policy)"
     output.say(f"next: {other}, make run (the same on a real control plane)")

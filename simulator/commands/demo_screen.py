@@ -29,8 +29,8 @@ Ratios = npt.NDArray[np.float32]
 @contextmanager
 def opened(out: console.Console, variants: Sequence[str]) -> Iterator[runs.Watch]:
     """The live page on a terminal, a line for each quarter of a run elsewhere."""
-    with screen.opened(out, frames_per_second=10) as shown:
-        yield ProgressDisplay(shown, variants).watch
+    with screen.opened(out, frames_per_second=10) as live:
+        yield ProgressDisplay(live, variants).watch
 
 
 class ProgressDisplay:
@@ -44,9 +44,9 @@ class ProgressDisplay:
     def watch(self, variant: str, _seed: int, progress: Progress) -> None:
         """Shows how far the runs are."""
         self._frames[variant].append(progress)
-        shown = self._in_step()
-        if not self._screen.draw(lambda: drawn(shown)):
-            for name, one in shown.items():
+        in_step = self._in_step()
+        if not self._screen.draw(lambda: drawn(in_step)):
+            for name, one in in_step.items():
                 self._say(name, one)
 
     def _in_step(self) -> dict[str, Progress | None]:
@@ -93,15 +93,15 @@ def drawn(latest: dict[str, Progress | None]) -> table.Table:
 
 def bars(ratios: Ratios) -> text.Text:
     """A coloured bar for each node, in the order of the scenario; a node that is not there is a gap."""
-    shown = text.Text()
+    drawn_bars = text.Text()
     for part in np.array_split(ratios, min(len(ratios), MOST_BARS)):
         peak = float(np.nanmax(part)) if not np.isnan(part).all() else None
         if peak is None:
-            shown.append(" ")
+            drawn_bars.append(" ")
             continue
         style = "red" if peak > HOT_RATIO else "yellow" if peak > WARM_RATIO else "green"
-        shown.append(BARS[min(len(BARS) - 1, int(peak * len(BARS)))], style=style)
-    return shown
+        drawn_bars.append(BARS[min(len(BARS) - 1, int(peak * len(BARS)))], style=style)
+    return drawn_bars
 
 
 def _clock(progress: Progress) -> str:

@@ -57,8 +57,8 @@ def replay(source: runs.Source, title: str, text: str, in_force: Json, *, report
 
 
 def _variant(name: str, policy: Json) -> Variant:
-    found = LoadPolicy.of(policy) if policy else load_policy.defaults()
-    return Variant(name, found, SOURCE, name)
+    in_force = LoadPolicy.of(policy) if policy else load_policy.defaults()
+    return Variant(name, in_force, SOURCE, name)
 
 
 def _tried(text: str) -> Variant:

@@ -97,8 +97,8 @@ def obtained(
 
 def _read(door: Client, span: Span, selectors: Selectors, cache: pathlib.Path, *, now_seconds: float) -> RecordedSeries:
     with _watched() as progress:
-        kept = Cache(cache.expanduser(), door.name)
-        return reader.read(door, span, selectors, kept, now_seconds=now_seconds, progress=progress)
+        answers = Cache(cache.expanduser(), door.name)
+        return reader.read(door, span, selectors, answers, now_seconds=now_seconds, progress=progress)
 
 
 @contextlib.contextmanager
@@ -138,15 +138,15 @@ def warn(past: Past) -> None:
 
 def measured(timeline: Timeline) -> str:
     """Returns the measured load of the nodes, for the tables."""
-    said = []
+    sentences = []
     for resource, ratios in (("CPU", timeline.cpu_ratio), ("memory", timeline.memory_ratio)):
         try:
             load = figures.load_over(ratios, timeline.step_seconds)
         except ValueError:
-            said.append(f"{resource} was never measured")
+            sentences.append(f"{resource} was never measured")
             continue
-        said.append(
+        sentences.append(
             f"{resource} mean {load.mean_ratio:.1%}, p99 {load.p99_ratio:.1%}, spread {load.spread_ratio:.1%}, "
             f"{load.hot_node_minutes:.0f} node-minutes over 80 %"
         )
-    return f"really measured: {'; '.join(said)}; how near the replay without Evenload comes is how far to trust it"
+    return f"really measured: {'; '.join(sentences)}; how near the replay without Evenload comes is how far to trust it"

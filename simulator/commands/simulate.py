@@ -51,17 +51,19 @@ def main(trace: pathlib.Path | None, history: pathlib.Path | None, **options: An
       evenload simulate --policy now.yaml --policy tried.yaml --seeds 4 -o json
       evenload simulate --trace jobs.npz --rule guessing --no-descheduler
     """
-    asked = {name: options.pop(name) for name in _SHAPE}
-    asked = {name: value for name, value in asked.items() if value is not None}
+    shape_options = {name: options.pop(name) for name in _SHAPE}
+    shape_options = {name: value for name, value in shape_options.items() if value is not None}
     wish = studies.prepared(**options)
     with exit_codes.reported(ValueError, past_file.HistoryError, OSError):
-        source = _source(trace, history, asked)
+        source = _source(trace, history, shape_options)
         scenario = source.scenario(wish.seeds[0])
     file = trace or history
     title = f"{'a generated workload' if file is None else file.name}: the same arrivals under each"
-    told = studies.facts(scenario, wish) | {key: value for key, value in asked.items() if key not in ("nodes", "pods")}
+    facts = studies.facts(scenario, wish) | {
+        key: value for key, value in shape_options.items() if key not in ("nodes", "pods")
+    }
     with studies.watched(wish) as watch:
-        study = studies.played(title, source, wish, watch, fields=told)
+        study = studies.played(title, source, wish, watch, fields=facts)
     studies.show(study, wish)
 
 
@@ -111,5 +113,5 @@ def recorded(path: pathlib.Path, options: Mapping[str, Any]) -> runs.Source:
 
 def _refuse(names: Collection[str], why: str) -> None:
     if names:
-        given = ", ".join(f"--{name.replace('_', '-')}" for name in _SHAPE if name in names)
-        output.fail(f"{given} with {why}")
+        options_text = ", ".join(f"--{name.replace('_', '-')}" for name in _SHAPE if name in names)
+        output.fail(f"{options_text} with {why}")

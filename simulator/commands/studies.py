@@ -201,10 +201,10 @@ def show(study: Study, wish: Wish) -> None:
         _print(study)
     else:
         output.data(output.structured(document.of(study), wish.output_format))
-    found = study.findings()
-    for sentence in found:
+    findings = study.findings()
+    for sentence in findings:
         output.say(sentence)
-    if found:
+    if findings:
         raise SystemExit(int(exit_codes.Exit.FINDINGS))
 
 

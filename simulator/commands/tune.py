@@ -107,17 +107,17 @@ def main(policy: str | None, out: pathlib.Path | None, **options: Any) -> None:
     """
     output.refuse_early(out)
     start = studies.given_or_shipped(policy)
-    asked = _TuneRequest(**{field.name: options.pop(field.name) for field in dataclasses.fields(_TuneRequest)})
-    _refuse(asked, options)
+    request = _TuneRequest(**{field.name: options.pop(field.name) for field in dataclasses.fields(_TuneRequest)})
+    _refuse(request, options)
     with exit_codes.reported(*recorded_history.REPORTED, WorkerLost, NotInstalled):
-        halves = _generated(asked) if asked.generated else _past(asked, options)
-        found = _fit(start, halves, asked)
-    said = _remarks(found, halves, start)
-    text = policy_file.commented(found.given, found.policy, said)
-    for line in said:
+        halves = _generated(request) if request.generated else _past(request, options)
+        fitted = _fit(start, halves, request)
+    remarks = _remarks(fitted, halves, start)
+    text = policy_file.commented(fitted.start, fitted.policy, remarks)
+    for line in remarks:
         output.say(line)
     _write(text, out)
-    if found.warnings:
+    if fitted.warnings:
         raise SystemExit(int(exit_codes.Exit.FINDINGS))
 
 
@@ -218,10 +218,10 @@ def _watched(wanted: Goal) -> Iterator[searching.Progress]:
 
 
 def _standing(done: int, trials: int, best: Trial | None, wanted: Goal) -> str:
-    said = f"{done} of {trials} trials"
+    text = f"{done} of {trials} trials"
     if best is None:
-        return said
-    return f"{said}; best: {best.score.value:.4g} {wanted.aim}, {best.score.evictions_per_day:.1f} evictions a day"
+        return text
+    return f"{text}; best: {best.score.value:.4g} {wanted.aim}, {best.score.evictions_per_day:.1f} evictions a day"
 
 
 def _remarks(fitted: FittedPolicy, halves: Halves, start: Variant) -> tuple[str, ...]:
@@ -232,8 +232,8 @@ def _remarks(fitted: FittedPolicy, halves: Halves, start: Variant) -> tuple[str,
         halves.words,
         f"where it was searched: {_change(fitted.given_learned, fitted.found_learned, wanted)}",
         f"on what was held back: {_change(fitted.given_held, fitted.found_held, wanted)}",
-        *(("nothing better was found: this is the given policy",) if fitted.policy is fitted.given else ()),
-        *setup.unanswered(fitted.given),
+        *(("nothing better was found: this is the given policy",) if fitted.policy is fitted.start else ()),
+        *setup.unanswered(fitted.start),
         *(f"warning: {sentence}" for sentence in fitted.warnings),
     )
 

@@ -59,8 +59,8 @@ class Kubelet:
     def _report(self, pod: Pod, body: Mapping[str, Any], changed: tuple[Condition, ...], **fields: str) -> None:
         """Write the status: these conditions beside the others that the pod has."""
         types = [one["type"] for one in changed]
-        kept = [one for one in body["status"].get("conditions", ()) if one["type"] not in types]
-        status = {**body["status"], **fields, "conditions": [*changed, *kept]}
+        others = [one for one in body["status"].get("conditions", ()) if one["type"] not in types]
+        status = {**body["status"], **fields, "conditions": [*changed, *others]}
         self._api.rewrite(kinds.PODS, pod.name, {"status": status}, namespace=pod.namespace)
 
     def _body(self, pod: Pod) -> Mapping[str, Any] | None:

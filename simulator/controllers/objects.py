@@ -169,12 +169,12 @@ def pod_metadata(owner: Owner, selected: SelectedPods, above: Parent | None) -> 
 
 def amounts(load: Load) -> dict[str, str]:
     """Requests as Kubernetes writes them, rounded up; what is not asked for is absent."""
-    found = {}
+    copies = {}
     if load.cpu_millicores > 0:
-        found["cpu"] = f"{math.ceil(load.cpu_millicores)}m"
+        copies["cpu"] = f"{math.ceil(load.cpu_millicores)}m"
     if load.memory_bytes > 0:
-        found["memory"] = str(math.ceil(load.memory_bytes))
-    return found
+        copies["memory"] = str(math.ceil(load.memory_bytes))
+    return copies
 
 
 def label_value(name: str) -> str:

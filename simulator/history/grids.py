@@ -49,7 +49,7 @@ def grid(
     """The series by these labels (or by `key`; None leaves a series out). Values that are negative, infinite or above
     `highest` are refused: counter resets are Prometheus' to handle, what is left after them is a broken exporter.
     """
-    named = key or (lambda given: tuple(given.get(label, "") for label in labels))
+    named = key or (lambda series_labels: tuple(series_labels.get(label, "") for label in labels))
     rows: dict[Key, int] = {}
     parts: list[tuple[int, npt.NDArray[np.intp], npt.NDArray[np.float64]]] = []
     for one in series:
@@ -64,13 +64,13 @@ def grid(
 
 def highest(series: Iterable[Series], labels: tuple[str, ...]) -> dict[Key, float]:
     """The highest good value that each label set ever had, for what does not change or may only be read generously."""
-    found: dict[Key, float] = {}
+    highest_values: dict[Key, float] = {}
     for one in series:
         key = tuple(one.labels.get(label, "") for label in labels)
         values = [value for _, value in one.points if 0 <= value < float("inf")]
         if values:
-            found[key] = max(found.get(key, 0.0), *values)
-    return found
+            highest_values[key] = max(highest_values.get(key, 0.0), *values)
+    return highest_values
 
 
 def _filled(
@@ -82,11 +82,11 @@ def _filled(
     values = np.full((len(keys), span.steps), np.nan, np.float32)
     contradicted = np.zeros(values.shape, np.bool_)
     refused = 0
-    for row, steps, given in parts:
+    for row, steps, amounts in parts:
         inside = (steps >= 0) & (steps < span.steps)
-        good = inside & np.isfinite(given) & (given >= 0) & (given <= highest)
-        refused += int((inside & ~np.isnan(given) & ~good).sum())
-        at, new = steps[good], given[good].astype(np.float32)
+        good = inside & np.isfinite(amounts) & (amounts >= 0) & (amounts <= highest)
+        refused += int((inside & ~np.isnan(amounts) & ~good).sum())
+        at, new = steps[good], amounts[good].astype(np.float32)
         contradicted[row, at] |= ~np.isnan(values[row, at]) & (values[row, at] != new)
         values[row, at] = np.where(contradicted[row, at], np.nan, new)
     return Grid(keys, values, refused, int(contradicted.sum()))

@@ -49,17 +49,17 @@ class _Life:
 
     name: str
     address: str
-    seen: npt.NDArray[np.bool_]
+    presence: npt.NDArray[np.bool_]
 
     @property
     def first(self) -> int:
         """The first step at which it was seen."""
-        return int(np.argmax(self.seen))
+        return int(np.argmax(self.presence))
 
     @property
     def last(self) -> int:
         """The last one."""
-        return len(self.seen) - 1 - int(np.argmax(self.seen[::-1]))
+        return len(self.presence) - 1 - int(np.argmax(self.presence[::-1]))
 
 
 def build(recorded: RecordedSeries) -> Machines:
@@ -102,8 +102,10 @@ def _lives(recorded: RecordedSeries) -> tuple[list[_Life], list[str]]:
         host = lambda labels: (host, host) if (host := identity.without_port(labels.get("instance", ""))) else None  # noqa: E731
         grid = grids.grid(recorded.series[Subject.MEMORY], (), recorded.span, key=host)
         notes.append("kube_node_info is not recorded: nodes are those of node-exporter, without labels and taints")
-    found = [_Life(key[0], key[1], seen) for key, seen in zip(grid.keys, grid.present, strict=True) if seen.any()]
-    return sorted(found, key=lambda life: (life.name, life.first)), notes
+    lives = [
+        _Life(key[0], key[1], present) for key, present in zip(grid.keys, grid.present, strict=True) if present.any()
+    ]
+    return sorted(lives, key=lambda life: (life.name, life.first)), notes
 
 
 def _renamed(lives: Iterable[_Life], span: Span) -> dict[str, str]:
@@ -114,9 +116,9 @@ def _renamed(lives: Iterable[_Life], span: Span) -> dict[str, str]:
         by_address.setdefault(life.address or life.name, []).append(life)
         latest[life.name] = max(life.last, latest.get(life.name, 0))
     renamed: dict[str, str] = {}
-    for several in by_address.values():
-        if _apart(several):
-            for one, other in reversed([*itertools.pairwise(_in_order(several))]):
+    for same_address in by_address.values():
+        if _apart(same_address):
+            for one, other in reversed([*itertools.pairwise(_in_order(same_address))]):
                 pause_seconds = (other.first - one.last - 1) * span.step_seconds
                 if pause_seconds <= LONGEST_PAUSE_SECONDS and latest[one.name] < other.first:
                     renamed[one.name] = renamed.get(other.name, other.name)
@@ -134,18 +136,18 @@ def _apart(lives: Iterable[_Life]) -> bool:
 
 def _whole(lives: Iterable[_Life], renamed: Mapping[str, str]) -> list[_Life]:
     """Each machine, with all its names and addresses, by its last name and in order of it."""
-    seen: dict[str, npt.NDArray[np.bool_]] = {}
+    presence: dict[str, npt.NDArray[np.bool_]] = {}
     for life in lives:
         name = renamed.get(life.name, life.name)
-        seen[name] = seen[name] | life.seen if name in seen else life.seen
-    return [_Life(name, "", seen[name]) for name in sorted(seen)]
+        presence[name] = presence[name] | life.presence if name in presence else life.presence
+    return [_Life(name, "", presence[name]) for name in sorted(presence)]
 
 
 def _away(whole: list[_Life], span: Span) -> list[str]:
     """Machines that were not there for more than a pause between their first and last step, while others were."""
-    others = np.any([life.seen for life in whole], axis=0)
+    others = np.any([life.presence for life in whole], axis=0)
     most = LONGEST_PAUSE_SECONDS / span.step_seconds
-    return [life.name for life in whole if (others & ~life.seen)[life.first : life.last].sum() > most]
+    return [life.name for life in whole if (others & ~life.presence)[life.first : life.last].sum() > most]
 
 
 def _sizes(
@@ -158,8 +160,8 @@ def _sizes(
     for (node, resource), amount in grids.highest(recorded.series[Subject.SIZES], ("node", "resource")).items():
         sizes.setdefault(node, {})[resource] = amount
     for subject, resource in ((Subject.CPUS, "cpu"), (Subject.MEMORY, "memory")):
-        seen = grids.highest(_owned(recorded.series[subject], lives, recorded.span), ("node",))
-        for (name,), amount in seen.items():
+        ready = grids.highest(_owned(recorded.series[subject], lives, recorded.span), ("node",))
+        for (name,), amount in ready.items():
             sizes.setdefault(name, {}).setdefault(resource, amount)
             sizes[name][f"whole {resource}"] = amount
     names = {life.name for life in whole}
@@ -197,12 +199,12 @@ def _labels(recorded: RecordedSeries, name: str) -> dict[str, str]:
     can be read back.
     """
     known = {"topology_kubernetes_io_zone": "topology.kubernetes.io/zone", "kubernetes_io_arch": "kubernetes.io/arch"}
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for one in recorded.series[Subject.LABELS]:
         if one.labels.get("node") == name:
-            given = {key.removeprefix(LABEL_PREFIX): value for key, value in one.labels.items()}
-            found |= {label: given[key] for key, label in known.items() if key in given}
-    return found
+            own = {key.removeprefix(LABEL_PREFIX): value for key, value in one.labels.items()}
+            labels |= {label: own[key] for key, label in known.items() if key in own}
+    return labels
 
 
 def _taints(
@@ -215,17 +217,17 @@ def _taints(
     stood: Counter[grids.Key] = Counter()
     for (node, *taint), present in zip(grid.keys, grid.present, strict=True):
         stood[renamed.get(node, node), *taint] += int(present.sum())
-    seen = {life.name: int(life.seen.sum()) for life in whole}
-    found: dict[str, tuple[Mapping[str, str], ...]] = {}
+    present_steps = {life.name: int(life.presence.sum()) for life in whole}
+    taints: dict[str, tuple[Mapping[str, str], ...]] = {}
     passing: set[str] = set()
     for (node, key, value, effect), steps in stood.items():
-        if key.startswith("node.kubernetes.io/") or node not in seen:
+        if key.startswith("node.kubernetes.io/") or node not in present_steps:
             continue
-        if steps > LASTING_RATIO * seen[node]:
-            found[node] = (*found.get(node, ()), {"key": key, "value": value, "effect": effect})
+        if steps > LASTING_RATIO * present_steps[node]:
+            taints[node] = (*taints.get(node, ()), {"key": key, "value": value, "effect": effect})
         else:
             passing.add(key)
-    return found, sorted(passing)
+    return taints, sorted(passing)
 
 
 def _measured(
@@ -296,5 +298,5 @@ def _without_noise(series: Series) -> Series:
 def _listed(what: str, names: list[str]) -> list[str]:
     if not names:
         return []
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return [f"{what}: {shown} ({len(names)} in all)"]
+    first_names = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return [f"{what}: {first_names} ({len(names)} in all)"]

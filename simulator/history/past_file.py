@@ -66,22 +66,22 @@ def save(past: Past, path: Path) -> None:
         past.measured.memory_ratio,
     )
     load_curves.check_size(sum(one.size * 4 for one in arrays))
-    told = np.frombuffer(msgspec.msgpack.encode(document), np.uint8)
+    document_bytes = np.frombuffer(msgspec.msgpack.encode(document), np.uint8)
     packed = io.BytesIO()  # first, as it takes a while: an older file of the name is not lost meanwhile
     named: dict[str, Any] = dict(zip(_ARRAYS, arrays, strict=True))
-    np.savez_compressed(packed, document=told, **named)
+    np.savez_compressed(packed, document=document_bytes, **named)
     path.write_bytes(packed.getbuffer())
 
 
 def load(path: Path) -> Past:
     """Read the file; HistoryError when it is not what `save` wrote, or damaged."""
     try:
-        with load_curves.opened(path) as given:
-            packed = given["document"]
+        with load_curves.opened(path) as archive:
+            packed = archive["document"]
             if packed.nbytes > MOST_DOCUMENT_BYTES:
                 raise ValueError(f"its document is larger than {MOST_DOCUMENT_BYTES >> 20} MiB")
             document = msgspec.msgpack.decode(packed.tobytes(), type=_Document)
-            arrays = {name: np.asarray(given[name], np.float32) for name in _ARRAYS}
+            arrays = {name: np.asarray(archive[name], np.float32) for name in _ARRAYS}
         return _past(document, arrays)
     except _WRONG as error:
         raise HistoryError(

@@ -105,30 +105,33 @@ def _requests(recorded: RecordedSeries, lives: Iterable[_Life]) -> tuple[dict[gr
     amounts: dict[grids.Key, dict[str, float]] = {}
     for key, amount in recorded_amounts.items():
         amounts.setdefault(key[:3], {})[key[3]] = amount
-    found = {key: Load(given.get("cpu", 0.0) * MILLI, given.get("memory", 0.0)) for key, given in amounts.items()}
-    if not found:
+    loads = {key: Load(load.get("cpu", 0.0) * MILLI, load.get("memory", 0.0)) for key, load in amounts.items()}
+    if not loads:
         return {}, [
             "kube_pod_container_resource_requests is not recorded: every pod is replayed without requests, so "
             "whatever depends on requests (what fits, LeastAllocated, expected load) says little"
         ]
-    without = sum(1 for life in lives if life[:3] not in found)
-    return found, [f"{without} pods had no requests recorded and ask for nothing"] if without else []
+    without = sum(1 for life in lives if life[:3] not in loads)
+    return loads, [f"{without} pods had no requests recorded and ask for nothing"] if without else []
 
 
 def _deployments(recorded: RecordedSeries) -> dict[tuple[str, str], tuple[str, str]]:
     """(namespace, ReplicaSet) -> kind and name of what owns it."""
-    found = {}
+    owners = {}
     for one in recorded.series[Subject.REPLICA_SETS]:
-        given = one.labels
-        if given.get("owner_kind", "") not in ABSENT:
-            found[given.get("namespace", ""), given.get("replicaset", "")] = given["owner_kind"], given["owner_name"]
-    return found
+        labels = one.labels
+        if labels.get("owner_kind", "") not in ABSENT:
+            owners[labels.get("namespace", ""), labels.get("replicaset", "")] = (
+                labels["owner_kind"],
+                labels["owner_name"],
+            )
+    return owners
 
 
 def _budgets(recorded: RecordedSeries) -> dict[tuple[str, str], int]:
     """(namespace, name of the budget) -> the most healthy pods it ever wanted."""
-    found = grids.highest(recorded.series[Subject.BUDGETS], ("namespace", "poddisruptionbudget"))
-    return {(namespace, name): int(healthy) for (namespace, name), healthy in found.items()}
+    budgets = grids.highest(recorded.series[Subject.BUDGETS], ("namespace", "poddisruptionbudget"))
+    return {(namespace, name): int(healthy) for (namespace, name), healthy in budgets.items()}
 
 
 def _owners(
@@ -139,7 +142,7 @@ def _owners(
 ) -> tuple[list[Owner], list[int]]:
     """The owners, and each life's index among them. A workload whose requests changed is one owner per request."""
     owners: dict[tuple[object, ...], int] = {}
-    made: list[Owner] = []
+    builders: list[Owner] = []
     of_life = []
     for life in lives:
         kind, name = deployments.get((life.namespace, life.owner), (life.kind, life.owner))
@@ -147,16 +150,16 @@ def _owners(
             kind, name = "Deployment", owner_usage.owner_key("", kind, name).rpartition("/")[2]
         if kind in PINNED or kind in ABSENT:
             kind, name = ("DaemonSet", name) if kind in PINNED else ("", life.name)
-        asked = requests.get(life[:3], Load())
-        key = (life.namespace, kind, name, asked, life.priority_class)
+        request = requests.get(life[:3], Load())
+        key = (life.namespace, kind, name, request, life.priority_class)
         if key not in owners:
-            owners[key] = len(made)
+            owners[key] = len(builders)
             budget = budgets.get((life.namespace, name))
             priority = PRIORITIES.get(life.priority_class, 0)
             labels = {"app": name}
-            made.append(Owner(life.namespace, name, asked, kind, priority, labels, min_available=budget or None))
+            builders.append(Owner(life.namespace, name, request, kind, priority, labels, min_available=budget or None))
         of_life.append(owners[key])
-    return made, of_life
+    return builders, of_life
 
 
 def _usage(recorded: RecordedSeries, lives: list[_Life]) -> tuple[Usage, list[int], list[str]]:
@@ -216,12 +219,12 @@ def _replicas(
     whose pods bore the names of another's would come only when those are gone.
     """
     ordinals: Counter[tuple[str, str, str]] = Counter()
-    made = []
+    replicas = []
     for life, owner, offset in zip(lives, of_life, offsets, strict=True):
         workload = owners[owner].namespace, owners[owner].kind, owners[owner].name
         first = life.first == 0
         pinned = life.kind in PINNED
-        made.append(
+        replicas.append(
             Replica(
                 owner=owner,
                 ordinal=ordinals[workload],
@@ -234,4 +237,4 @@ def _replicas(
             )
         )
         ordinals[workload] += 1
-    return tuple(made)
+    return tuple(replicas)

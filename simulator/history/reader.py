@@ -131,15 +131,15 @@ def read(
     warnings: list[str] = []
     cache = cache.of(_cluster(prometheus, span, selectors))
     for subject, expression in expressions(span.step_seconds, selectors).items():
-        found: list[Series] = []
+        parts: list[Series] = []
         pages = tuple(_pages(expression, span))
         for number, page in enumerate(pages):
             progress(subject, number, len(pages))
             answer = _answer(prometheus, page, cache, now_seconds)
-            found.extend(answer.series)
+            parts.extend(answer.series)
             warnings.extend(f"{subject}: {warning}" for warning in answer.warnings)
         progress(subject, len(pages), len(pages))
-        series[subject] = tuple(found)
+        series[subject] = tuple(parts)
     return RecordedSeries(span, series, tuple(dict.fromkeys(warnings)))
 
 

@@ -40,9 +40,9 @@ class Past:
 
 def rebuild(recorded: RecordedSeries, name: str) -> Past:
     """The scenario of a span. ValueError says what is missing altogether."""
-    found = nodes.build(recorded)
-    lived = pods.build(recorded, found.renamed)
-    systems, unexplained = _systems(found, lived, recorded.span)
+    fleet = nodes.build(recorded)
+    lived = pods.build(recorded, fleet.renamed)
+    systems, unexplained = _systems(fleet, lived, recorded.span)
     span = recorded.span
     scenario = Scenario(
         name=name,
@@ -53,10 +53,10 @@ def rebuild(recorded: RecordedSeries, name: str) -> Past:
         owners=lived.owners,
         replicas=lived.replicas,
         usage=lived.usage,
-        assumptions=(*STANDING, *found.notes, *lived.notes, *unexplained, *_silences(found, span), *recorded.warnings),
+        assumptions=(*STANDING, *fleet.notes, *lived.notes, *unexplained, *_silences(fleet, span), *recorded.warnings),
     )
-    names = tuple(machine.name for machine in found.machines)
-    measured = Timeline(span.start_seconds, span.step_seconds, names, found.cpu_ratio.T, found.memory_ratio.T)
+    names = tuple(machine.name for machine in fleet.machines)
+    measured = Timeline(span.start_seconds, span.step_seconds, names, fleet.cpu_ratio.T, fleet.memory_ratio.T)
     return Past(scenario, measured, recorded.warnings)
 
 

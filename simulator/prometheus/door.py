@@ -65,10 +65,10 @@ class SimulatedPrometheus:
         """See promql.door; BadQuery for what no service asks."""
         warnings = self._begin()
         at_seconds = self._clock.now() if at_seconds is None else at_seconds
-        asked = pod_queries.named(expression)
-        answer = self._answered(self._questions.meaning(asked.expression), at_seconds)
-        if asked.names is not None:
-            answer = _of_named(answer, asked.names)
+        question = pod_queries.named(expression)
+        answer = self._answered(self._questions.meaning(question.expression), at_seconds)
+        if question.names is not None:
+            answer = _of_named(answer, question.names)
         if warnings:
             text = f"the simulated Prometheus answers in part: {'; '.join(warnings)}"
             raise errors.Partial(text, answer=answer, reasons=warnings)

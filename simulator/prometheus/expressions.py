@@ -101,13 +101,13 @@ class Book:
 
     def meaning(self, expression: str) -> Question:
         """Returns the parsed question; BadQuery for an expression that no service builds."""
-        found = self._meanings.get(expression)
-        if found is None:
-            found = next((question for question, text in self._candidates(expression) if text == expression), None)
-            if found is None:
+        meaning = self._meanings.get(expression)
+        if meaning is None:
+            meaning = next((question for question, text in self._candidates(expression) if text == expression), None)
+            if meaning is None:
                 raise errors.BadQuery(_unknown(expression, self._selector))
-            self._meanings[expression] = found
-        return found
+            self._meanings[expression] = meaning
+        return meaning
 
     def _candidates(self, expression: str) -> Iterator[tuple[Question, str]]:
         selector = self._selector
@@ -136,8 +136,8 @@ def _windows(expression: str, seconds: set[float]) -> Iterator[Window]:
 
 def _statistics(expression: str) -> list[str]:
     """The maximum, and the percentile that the text names: 0.5 is p50, 0.05 is p5, 0.999 is p999."""
-    found = _QUANTILE.search(expression)
-    digits = found[1].removeprefix("0.") if found else ""
+    match = _QUANTILE.search(expression)
+    digits = match[1].removeprefix("0.") if match else ""
     percentiles = (
         [f"p{digits.lstrip('0')}" if digits.startswith("0") else f"p{digits:0<2}"] if digits.strip("0") else []
     )

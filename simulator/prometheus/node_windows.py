@@ -82,11 +82,11 @@ class NodeWindows:
         if first >= self._all_joined and last <= self._none_left:
             return self._mean(resource, first, last)
         firsts, lasts = np.maximum(first, self._first), np.minimum(last, self._last)
-        found = np.full(len(firsts), np.nan)
+        values = np.full(len(firsts), np.nan)
         for own_first, own_last in set(zip(firsts.tolist(), lasts.tolist(), strict=True)):
             same = (firsts == own_first) & (lasts == own_last)
-            found[same] = self._mean(resource, own_first, own_last)[same]
-        return found
+            values[same] = self._mean(resource, own_first, own_last)[same]
+        return values
 
     def _mean(self, resource: str, first: int, last: int) -> Floats:
         """The average of nodes between two scrapes, both included."""
@@ -118,10 +118,10 @@ class NodeWindows:
 
     def _at_multiples(self, window: Window, first: int, end: int) -> Floats:
         step_seconds = _step_seconds(window)
-        found = np.empty((end - first, len(self._first)))
+        values = np.empty((end - first, len(self._first)))
         for number in range(first, end):
-            found[number - first] = self._average(window.resource, window.averaging_seconds, number * step_seconds)
-        return found
+            values[number - first] = self._average(window.resource, window.averaging_seconds, number * step_seconds)
+        return values
 
 
 def _step_seconds(window: Window) -> float:

@@ -78,28 +78,28 @@ class PodWindows:
         """
         window_first = self._first(window_seconds, at_seconds)
         places = self._book.pods.seen_between(self._scraping.seconds(window_first), self._scraping.seconds(last))
-        seen = self._scraped_pods(places, window_first, last)
-        seen = seen.only(np.flatnonzero(seen.first < seen.last))
-        if not len(seen.places):
+        scraped = self._scraped_pods(places, window_first, last)
+        scraped = scraped.only(np.flatnonzero(scraped.first < scraped.last))
+        if not len(scraped.places):
             return NONE
-        at_first = self._book.scraped.at(seen.first, node_usage.CPU_FACTOR, seen.nodes)
-        at_last = self._book.scraped.at(seen.last, node_usage.CPU_FACTOR, seen.nodes)
-        increase = self._used(node_usage.CPU_RATIO, seen, _Span(at_first, at_last, self._steps(window_first, last)))
-        sampled_seconds = (seen.last - seen.first) * self._scraping.every_seconds
-        covered_seconds = sampled_seconds + self._reached(at_seconds - self._scraping.seconds_of(seen.last))
-        covered_seconds += self._before(seen, increase, at_first, at_seconds - window_seconds)
-        return PodValues(seen.places, increase / 1000.0 * covered_seconds / sampled_seconds / window_seconds).known
+        at_first = self._book.scraped.at(scraped.first, node_usage.CPU_FACTOR, scraped.nodes)
+        at_last = self._book.scraped.at(scraped.last, node_usage.CPU_FACTOR, scraped.nodes)
+        increase = self._used(node_usage.CPU_RATIO, scraped, _Span(at_first, at_last, self._steps(window_first, last)))
+        sampled_seconds = (scraped.last - scraped.first) * self._scraping.every_seconds
+        covered_seconds = sampled_seconds + self._reached(at_seconds - self._scraping.seconds_of(scraped.last))
+        covered_seconds += self._before(scraped, increase, at_first, at_seconds - window_seconds)
+        return PodValues(scraped.places, increase / 1000.0 * covered_seconds / sampled_seconds / window_seconds).known
 
     def memory_bytes(self, window_seconds: float, at_seconds: float, last: int) -> PodValues:
         """Mean bytes by `pod_queries.memory_bytes`: avg_over_time() of the gauges, of those that are there."""
         window_first = self._first(window_seconds, at_seconds)
-        seen = self._scraped_pods(self.present(last), window_first, last)
-        if not len(seen.places):
+        scraped = self._scraped_pods(self.present(last), window_first, last)
+        if not len(scraped.places):
             return NONE
-        before = self._book.scraped.at(seen.first - 1, node_usage.MEMORY_FACTOR, seen.nodes)
-        at_last = self._book.scraped.at(seen.last, node_usage.MEMORY_FACTOR, seen.nodes)
-        summed = self._used(node_usage.MEMORY_RATIO, seen, _Span(before, at_last, self._steps(window_first, last)))
-        return PodValues(seen.places, summed / (seen.last - seen.first + 1)).known
+        before = self._book.scraped.at(scraped.first - 1, node_usage.MEMORY_FACTOR, scraped.nodes)
+        at_last = self._book.scraped.at(scraped.last, node_usage.MEMORY_FACTOR, scraped.nodes)
+        summed = self._used(node_usage.MEMORY_RATIO, scraped, _Span(before, at_last, self._steps(window_first, last)))
+        return PodValues(scraped.places, summed / (scraped.last - scraped.first + 1)).known
 
     def _first(self, window_seconds: float, at_seconds: float) -> int:
         """The first scrape in a window that there was."""
@@ -111,8 +111,8 @@ class PodWindows:
         own_last = np.minimum(
             self._scraping.last_before(pods.ended_seconds(places) + node_usage.MOMENT_SECONDS), self._node_last[nodes]
         )
-        seen = _ScrapedPods(places, nodes, np.maximum(own_first, window_first), np.minimum(own_last, last))
-        return seen.only(np.flatnonzero(seen.first <= seen.last))
+        scraped = _ScrapedPods(places, nodes, np.maximum(own_first, window_first), np.minimum(own_last, last))
+        return scraped.only(np.flatnonzero(scraped.first <= scraped.last))
 
     def _used(self, resource: int, scraped: _ScrapedPods, span: _Span) -> Floats:
         """Wish times growth of the cumulated factor, step by step; NaN where a wish of the time is not known."""

@@ -138,16 +138,16 @@ def lines(resource: str, policy: LoadPolicy | None) -> Mapping[str, float]:
     if policy is None:
         return {"warm": WARM_RATIO, "hot": HOT_RATIO}
     known = {metric.name for metric in policy.metrics_in_force if metric.resource == resource}
-    found = {f"filter {name}": ratio for name, ratio in policy.filter.thresholds.items() if ratio and name in known}
+    ratios = {f"filter {name}": ratio for name, ratio in policy.filter.thresholds.items() if ratio and name in known}
     for name, band in policy.descheduler.thresholds.items():
         if name in known:
-            found |= {f"evict above, {name}": band.evict_above_ratio, f"evict until, {name}": band.evict_until_ratio}
-    return found
+            ratios |= {f"evict above, {name}": band.evict_above_ratio, f"evict until, {name}": band.evict_until_ratio}
+    return ratios
 
 
 def _thresholds(frame: drawing.Frame, resource: str, policy: LoadPolicy | None) -> tuple[Threshold, ...]:
-    found = lines(resource, policy)
-    ticks = sorted(drawing.Tick(frame.y(ratio), f"{label} {100 * ratio:g} %") for label, ratio in found.items())
+    limits = lines(resource, policy)
+    ticks = sorted(drawing.Tick(frame.y(ratio), f"{label} {100 * ratio:g} %") for label, ratio in limits.items())
     labels = drawing.apart(ticks, LABEL_GAP)
     return tuple(Threshold(tick.at, label.at, tick.label) for tick, label in zip(ticks, labels, strict=True))
 
@@ -192,15 +192,15 @@ def _words(timeline: Timeline, ratios: shapes.Floats) -> tuple[Words, ...]:
 
 def _heat(timeline: Timeline, ratios: shapes.Floats, marks: tuple[tuple[Mark, str], ...]) -> Heat:
     """The heat map of the hottest MOST_ROWS nodes, in the order in which the scenario has them."""
-    shown = sorted(shapes.hottest(ratios, MOST_ROWS))
+    hottest = sorted(shapes.hottest(ratios, MOST_ROWS))
     size = shapes.steps_per_point(len(ratios), MOST_COLUMNS)
-    classes = shapes.heat(ratios[:, shown], size)
-    nodes = tuple(timeline.nodes[at] for at in shown)
+    classes = shapes.heat(ratios[:, hottest], size)
+    nodes = tuple(timeline.nodes[at] for at in hottest)
     middles = {node: round(1000 * (row + 0.5) / len(nodes), 1) for row, node in enumerate(nodes)}
     every = shapes.steps_per_point(len(nodes), MOST_NAMES)
     return Heat(
         columns=len(classes),
-        rows=len(shown),
+        rows=len(hottest),
         paths=drawing.cells(classes, len(SWATCHES)),
         nodes=nodes,
         names=tuple(drawing.Tick(middles[node], node) for node in nodes[::every]),

@@ -57,7 +57,9 @@ def of(study: Study, variant: str) -> tuple[Number, ...]:
 
 
 def _line(study: Study, definition: Definition) -> Line:
-    values = {name: tuple(definition.read(one.figures) for one in found) for name, found in study.outcomes.items()}
+    values = {
+        name: tuple(definition.read(one.figures) for one in outcomes) for name, outcomes in study.outcomes.items()
+    }
     return Line(definition, values)
 
 
@@ -94,7 +96,7 @@ def _change(before: float, after: float, unit: str) -> str:
 
 
 def _broken(broken: Line, evictions: Line, variant: str) -> Number:
-    count, made = sum(broken.values[variant]), sum(evictions.values[variant])
+    count, evicted = sum(broken.values[variant]), sum(evictions.values[variant])
     return Number(
         broken.figure.key,
         "disruption budgets broken",
@@ -102,5 +104,5 @@ def _broken(broken: Line, evictions: Line, variant: str) -> Number:
         written(count, "count"),
         "",
         "worse" if count else "better",
-        f"by {made:.0f} eviction{'' if made == 1 else 's'}",
+        f"by {evicted:.0f} eviction{'' if evicted == 1 else 's'}",
     )

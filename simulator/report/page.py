@@ -19,14 +19,14 @@ _HERE: Final = pathlib.Path(__file__).parent
 
 
 class Part(NamedTuple):
-    """Everything about one variant on the seed that is drawn; `evictions` may be fewer than were `made`."""
+    """Everything about one variant on the seed that is drawn; `evictions` may be fewer than were `evicted`."""
 
     key: str
     title: str
     variant: Variant
     charts: tuple[charts.Chart, ...]
     evictions: tuple[stories.Eviction, ...]
-    made: int
+    evicted: int
     decisions: tuple[stories.Decision, ...]
 
 
@@ -64,7 +64,7 @@ def _part(study: Study, number: int, variant: Variant) -> Part:
         variant=variant,
         charts=tuple(charts.of(outcome, key, resource, variant.policy) for resource in charts.RESOURCES),
         evictions=stories.evictions(outcome, key, variant.policy),
-        made=len(outcome.moved),
+        evicted=len(outcome.moved),
         decisions=stories.decisions(outcome.explained),
     )
 

@@ -57,8 +57,8 @@ def peaks(ratios: Floats, size: int) -> Floats:
     """[points, nodes]: the highest step of each node and point, NaN where the node was not there."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        found: Floats = np.nanmax(folded(ratios, size), axis=1)
-    return found
+        highest: Floats = np.nanmax(folded(ratios, size), axis=1)
+    return highest
 
 
 def hottest(ratios: Floats, count: int) -> tuple[int, ...]:
@@ -70,8 +70,8 @@ def hottest(ratios: Floats, count: int) -> tuple[int, ...]:
 
 def heat(ratios: Floats, size: int) -> Classes:
     """[points, nodes] of classes: how many EDGES the peak is over, ABSENT where the node was not there."""
-    found = peaks(ratios, size)
-    return np.where(np.isnan(found), ABSENT, np.searchsorted(EDGES, found, side="left")).astype(np.int8)
+    highest = peaks(ratios, size)
+    return np.where(np.isnan(highest), ABSENT, np.searchsorted(EDGES, highest, side="left")).astype(np.int8)
 
 
 class Moment(NamedTuple):

@@ -32,8 +32,8 @@ def _effectiveness(key: str, name: str, better: str, unit: str) -> Definition:
 def _loads(resource: str, key: str) -> tuple[Definition, ...]:
     def figure(field: str, name: str, better: str, unit: str) -> Definition:
         def read(figures: Figures) -> float:
-            found: Load = getattr(figures, key)
-            return float(getattr(found, field))
+            load: Load = getattr(figures, key)
+            return float(getattr(load, field))
 
         return Definition(f"{key}_{field}", name, better, unit, read)
 
@@ -108,11 +108,11 @@ class Line(NamedTuple):
 
     def text(self, variant: str) -> str:
         """`54.3 %`, and over several seeds `54.3 % (50.1-58.0)`."""
-        found, unit = self.span(variant), self.figure.unit
-        if len(self.values[variant]) < 2 or math.isnan(found.median):
-            return written(found.median, unit)
-        low, high = (written(value, unit).removesuffix(" %") for value in (found.low, found.high))
-        return f"{written(found.median, unit)} ({low}-{high})"
+        span, unit = self.span(variant), self.figure.unit
+        if len(self.values[variant]) < 2 or math.isnan(span.median):
+            return written(span.median, unit)
+        low, high = (written(value, unit).removesuffix(" %") for value in (span.low, span.high))
+        return f"{written(span.median, unit)} ({low}-{high})"
 
     def verdict(self, variant: str, baseline: str) -> Verdict:
         """Seed by seed against another variant; a seed without a number on both sides is left out."""
@@ -149,11 +149,11 @@ class Comparison(NamedTuple):
         sided = [line for line in self.lines if line.figure.better]
         words = {line.figure.name: line.verdict(variant, self.baseline).word for line in sided}
         better = sum(word == "better" for word in words.values())
-        said = [f"{better} of {len(sided)} figures that can be better or worse got better"]
+        sentences = [f"{better} of {len(sided)} figures that can be better or worse got better"]
         for word, title in (("mixed", "better on some seeds, worse on others"), ("worse", "worse")):
-            names = [name for name, found in words.items() if found == word]
-            said += [f"{title}: {', '.join(names)}"] if names else []
-        return "; ".join([*said, *([] if "worse" in words.values() else ["none got worse"])]) + "."
+            names = [name for name, verdict in words.items() if verdict == word]
+            sentences += [f"{title}: {', '.join(names)}"] if names else []
+        return "; ".join([*sentences, *([] if "worse" in words.values() else ["none got worse"])]) + "."
 
 
 def of(variants: Mapping[str, Sequence[Figures]], seeds: Sequence[int]) -> Comparison:

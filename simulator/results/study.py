@@ -53,8 +53,10 @@ class Study:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """Returns the assumptions of all runs, each sentence once, in the order in which they came."""
-        said = (sentence for outcomes in self.outcomes.values() for one in outcomes for sentence in one.assumptions)
-        return tuple(dict.fromkeys(said))
+        sentences = (
+            sentence for outcomes in self.outcomes.values() for one in outcomes for sentence in one.assumptions
+        )
+        return tuple(dict.fromkeys(sentences))
 
     def findings(self) -> tuple[str, ...]:
         """Returns the findings that a reader must see: broken budgets, and more pods without a node than the first
@@ -70,13 +72,13 @@ class Study:
 
 def _findings(outcome: Outcome, beside: Outcome) -> list[str]:
     where = f"{outcome.variant}, seed {outcome.seed}"
-    found = [f"{where}: PDB violated: {words}" for words in outcome.violations]
+    findings = [f"{where}: PDB violated: {words}" for words in outcome.violations]
     left, others = len(outcome.unplaced), len(beside.unplaced)
     if left > others:
-        found.append(
+        findings.append(
             f"{where}: {left} pods never found a node, {others} in {beside.variant}: {_some(outcome.unplaced)}"
         )
-    return found
+    return findings
 
 
 def _some(names: tuple[str, ...], most: int = 5) -> str:

@@ -68,11 +68,11 @@ def passed(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) ->
 
 def points(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) -> Ints:
     """score x weight x 10, whole points, of all extenders together, for each of the names."""
-    found = np.zeros(len(names), np.int64)
+    totals = np.zeros(len(names), np.int64)
     for extender in extenders:
         scores = extender.prioritize(pod, names)
-        found += np.rint(scores * (extender.weight * POINTS_PER_SCORE)).astype(np.int64)
-    return found
+        totals += np.rint(scores * (extender.weight * POINTS_PER_SCORE)).astype(np.int64)
+    return totals
 
 
 def agreed(extenders: Sequence[ExtenderPort], pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:

@@ -105,13 +105,13 @@ def only(pod: Pod) -> frozenset[str] | None:
     rules = pod.affinity.node_affinity if pod.affinity is not None else None
     if rules is None or rules.required is None or not rules.required.terms:
         return None
-    found: set[str] = set()
+    names: set[str] = set()
     for term in rules.required.terms:
         named = [set(one.values) for one in term.match_fields if one.key == "metadata.name" and one.operator == "In"]
         if not named:
             return None
-        found |= set.intersection(*named)
-    return frozenset(found)
+        names |= set.intersection(*named)
+    return frozenset(names)
 
 
 def _nominated(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
@@ -122,6 +122,6 @@ def _nominated(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
         if row is None or not others:
             continue
         with state.with_pods(others, node):
-            found = [refusal for refusal in passing(state, pod, demand) if refusal.rows[row]]
+            reasons = [refusal for refusal in passing(state, pod, demand) if refusal.rows[row]]
         here = state.columns.all_rows == row
-        yield from (one._replace(rows=one.rows & here) for one in found)
+        yield from (one._replace(rows=one.rows & here) for one in reasons)

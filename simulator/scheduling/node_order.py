@@ -77,6 +77,6 @@ def sample(fits: Bools | None, rows: Ints, start: int) -> Sample:
     turned = np.roll(rows, -(start % len(rows))) if start and len(rows) else rows
     if fits is None:
         return Sample(turned if wanted == len(turned) else turned[:wanted], wanted)
-    found = np.flatnonzero(fits[turned])
-    looked_at = int(found[wanted]) if len(found) > wanted else len(rows)
-    return Sample(turned[found[:wanted]], looked_at)
+    places = np.flatnonzero(fits[turned])
+    looked_at = int(places[wanted]) if len(places) > wanted else len(rows)
+    return Sample(turned[places[:wanted]], looked_at)

@@ -45,16 +45,16 @@ def preempt(
     """Victims for a pod; `hopeful` are the rows where others' leaving may help, in order."""
     if not pod.preempts or _waits(state, pod, hopeful):
         return Preemption(nominated=None)
-    found = _candidates(state, pod, hopeful, rng)
-    if not found:
+    candidates = _candidates(state, pod, hopeful, rng)
+    if not candidates:
         return Preemption()
-    found = dict(extenders.agreed(ports, pod, found))
-    if not found:
+    candidates = dict(extenders.agreed(ports, pod, candidates))
+    if not candidates:
         return Preemption(nominated=None)
-    ties = _best(found)
+    ties = _best(candidates)
     node = ties[int(rng.integers(len(ties)))] if len(ties) > 1 else ties[0]
     others = state.nominated.get(node, {}).values()
-    return Preemption(found[node].pods, node, ties, tuple(one for one in others if one.priority < pod.priority))
+    return Preemption(candidates[node].pods, node, ties, tuple(one for one in others if one.priority < pod.priority))
 
 
 def _waits(state: State, pod: Pod, hopeful: Ints) -> bool:
@@ -71,15 +71,15 @@ def _candidates(state: State, pod: Pod, hopeful: Ints, rng: np.random.Generator)
         return {}
     wanted = min(len(hopeful), max(CANDIDATES, len(hopeful) * CANDIDATES_PERCENT // 100))
     demand = pod_requests.of_pod(pod)
-    found: dict[str, Victims] = {}
+    candidates: dict[str, Victims] = {}
     for row in np.roll(hopeful, -int(rng.integers(len(hopeful)))).tolist():
         lower = state.less_important(pod, state.columns.names[row])
         victims = Trial(state, pod, demand, row).victims(lower) if lower else None
         if victims is not None:
-            found[state.columns.names[row]] = victims
-        if len(found) >= wanted and any(not one.violations for one in found.values()):
+            candidates[state.columns.names[row]] = victims
+        if len(candidates) >= wanted and any(not one.violations for one in candidates.values()):
             break
-    return dict(sorted(found.items(), key=lambda entry: entry[1].violations > 0))
+    return dict(sorted(candidates.items(), key=lambda entry: entry[1].violations > 0))
 
 
 class Trial:

@@ -112,8 +112,8 @@ class Queue:
     def forget(self, pod: Pod) -> None:
         """The pod has a node, or is gone."""
         name = pod_name(pod)
-        for several in (self._awake, self._asleep, self._taken):
-            several.pop(name, None)
+        for pods in (self._awake, self._asleep, self._taken):
+            pods.pop(name, None)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Wakes the pods that a change of a node may help."""

@@ -95,8 +95,8 @@ class Scheduler:
         if not columns.names:
             return Placement(reasons={NO_NODES: 1}, nominated="")
         demand = pod_requests.of_pod(pod)
-        found = filtering.refusals(self._state, pod, demand)
-        fits = filtering.fits(columns, found)
+        reasons = filtering.refusals(self._state, pod, demand)
+        fits = filtering.fits(columns, reasons)
         if self._nominated(pod, fits):
             return Placement(pod.nominated_node, (pod.nominated_node,))
         rows = self._rows(pod)
@@ -106,7 +106,7 @@ class Scheduler:
         answer = extenders.passed(self._extenders, pod, names)
         if answer.passed:
             return self._best(pod, demand, answer.passed, sample.rows if answer.passed is names else None)
-        return self._failed(pod, filtering.refused(columns, found, rows), answer, len(columns.names) - len(rows))
+        return self._failed(pod, filtering.refused(columns, reasons, rows), answer, len(columns.names) - len(rows))
 
     def _nominated(self, pod: Pod, fits: Bools | None) -> bool:
         """Whether the node on which room was made can be had: then nothing else is looked at."""
@@ -149,18 +149,18 @@ class Scheduler:
             plugins |= {filtering.EXTENDER}
         maybe = [columns.rows[name] for name in answer.failed]
         hopeful = np.array(sorted((*refused.hopeful.tolist(), *maybe)), np.int64)
-        made = preemption.preempt(self._state, pod, hopeful, ports=self._extenders, rng=self._rng)
-        for one in made.unnominated:
+        preempted = preemption.preempt(self._state, pod, hopeful, ports=self._extenders, rng=self._rng)
+        for one in preempted.unnominated:
             self._state.nominate(one, "")
-        if made.nominated is not None:
-            self._state.nominate(pod, made.nominated)
+        if preempted.nominated is not None:
+            self._state.nominate(pod, preempted.nominated)
         return Placement(
-            ties=made.ties,
+            ties=preempted.ties,
             reasons=dict(reasons),
             rejected_by=plugins,
-            victims=made.victims,
-            nominated=made.nominated,
-            unnominated=made.unnominated,
+            victims=preempted.victims,
+            nominated=preempted.nominated,
+            unnominated=preempted.unnominated,
         )
 
 

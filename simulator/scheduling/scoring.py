@@ -31,16 +31,16 @@ WEIGHTS: Mapping[str, int] = {TAINTS: 3, NODE_AFFINITY: 2, FIT: 1, SPREAD: 2, PO
 
 def total(state: State, pod: Pod, demand: Demand, rows: Ints) -> Ints:
     """The weighted sum of all plugins for each of the rows."""
-    found = np.zeros(len(rows), np.int64)
+    totals = np.zeros(len(rows), np.int64)
     for plugin, points in parts(state, pod, demand, rows).items():
-        found += WEIGHTS[plugin] * points
-    return found
+        totals += WEIGHTS[plugin] * points
+    return totals
 
 
 def parts(state: State, pod: Pod, demand: Demand, rows: Ints) -> dict[str, Ints]:
     """0..100 of each plugin that has something to say, by row, before weights."""
     columns = state.columns
-    given = {
+    plugin_points = {
         TAINTS: _loved(columns, pod, rows),
         NODE_AFFINITY: _preferred(columns, pod, rows),
         FIT: _least_allocated(columns, demand, rows),
@@ -48,7 +48,7 @@ def parts(state: State, pod: Pod, demand: Demand, rows: Ints) -> dict[str, Ints]
         POD_AFFINITY: inter_pod_affinity.scores(state, pod, rows),
         BALANCE: _balanced(columns, demand, rows),
     }
-    return {plugin: points for plugin, points in given.items() if points is not None}
+    return {plugin: points for plugin, points in plugin_points.items() if points is not None}
 
 
 def _loved(columns: Columns, pod: Pod, rows: Ints) -> Ints:
@@ -61,8 +61,8 @@ def _normalised(raw: Ints, *, reverse: bool = False) -> Ints:
     """100 x raw // the largest raw; the other way round if fewer are better."""
     most = int(raw.max())
     shares = BEST * raw // most if most else raw
-    found: Ints = BEST - shares if reverse else shares
-    return found
+    points: Ints = BEST - shares if reverse else shares
+    return points
 
 
 def _preferred(columns: Columns, pod: Pod, rows: Ints) -> Ints | None:

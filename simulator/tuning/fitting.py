@@ -20,9 +20,9 @@ Try = Callable[[LoadPolicy], Score]
 
 @dataclass(frozen=True, slots=True)
 class FittedPolicy:
-    """The policy given and the one found, and the score of each where it was searched and where it was held back."""
+    """The policy to start from and the fitted one, with the score of each where it was searched and where held back."""
 
-    given: LoadPolicy
+    start: LoadPolicy
     policy: LoadPolicy
     given_learned: Score
     found_learned: Score
@@ -44,26 +44,26 @@ class FittedPolicy:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Returns the reasons against using the policy."""
-        found = []
+        parts = []
         if self.found_held.excess(self.goal) > 0:
-            found.append(
+            parts.append(
                 f"{self.found_held.evictions_per_day:.1f} evictions a day on what was held back, over the limit of "
                 f"{self.goal.evictions_per_day:g}"
             )
         if self.learned_gain > 0 and self.held_gain < CARRIED_RATIO * self.learned_gain:
-            found.append(
+            parts.append(
                 f"over-fitted: {self.learned_gain:.0%} less {self.goal.aim} where it was searched, "
                 f"{self.held_gain:.0%} on what was held back; give more history, or vary fewer parts"
             )
         worse = sum(new > old for old, new in zip(self.given_held.values, self.found_held.values, strict=True))
         if worse:
-            found.append(f"worse than the given policy in {worse} of {len(self.found_held.values)} runs held back")
+            parts.append(f"worse than the given policy in {worse} of {len(self.found_held.values)} runs held back")
         if self.found_held.unplaced > self.given_held.unplaced:
-            found.append(
+            parts.append(
                 f"{self.found_held.unplaced} pods without a node on what was held back, "
                 f"{self.given_held.unplaced} before"
             )
-        return tuple(found)
+        return tuple(parts)
 
 
 def fit(
@@ -81,18 +81,18 @@ def fit(
         raise ValueError("nothing of this policy may be moved: it has no threshold or weight in the parts to vary")
 
     def evaluate(choice: Mapping[str, Value]) -> Score | None:
-        made = space.chosen(policy, dimensions, choice)
-        return None if made is None else learned(made)
+        tried = space.chosen(policy, dimensions, choice)
+        return None if tried is None else learned(tried)
 
     start = space.present(policy, dimensions)
     given_learned = learned(policy)
     trials = searching.search(dimensions, start, evaluate, goal, settings=settings, progress=progress)
     best = searching.best((Trial(start, given_learned), *trials), goal) or Trial(start, given_learned)
-    kept = best.score is given_learned
-    found = policy if kept else space.chosen(policy, dimensions, best.choice) or policy
+    stays = best.score is given_learned
+    best_policy = policy if stays else space.chosen(policy, dimensions, best.choice) or policy
     given_held = held(policy)
-    found_held = given_held if kept else held(found)
-    return FittedPolicy(policy, found, given_learned, best.score, given_held, found_held, trials, goal)
+    found_held = given_held if stays else held(best_policy)
+    return FittedPolicy(policy, best_policy, given_learned, best.score, given_held, found_held, trials, goal)
 
 
 def _gain(before: float, after: float) -> float:

@@ -62,14 +62,14 @@ def search(
     trials: list[Trial] = []
     for number in range(settings.trials):
         progress(number, settings.trials, best(trials, goal))
-        asked = study.ask()
-        choice = {one.name: _suggested(asked, one) for one in space}
+        trial = study.ask()
+        choice = {one.name: _suggested(trial, one) for one in space}
         score = evaluate(choice)
         if score is None:
-            study.tell(asked, state=optuna.trial.TrialState.FAIL)
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
             continue
-        asked.set_user_attr(_EXCESS, score.excess(goal))
-        study.tell(asked, score.value + UNPLACED_COST * score.unplaced)
+        trial.set_user_attr(_EXCESS, score.excess(goal))
+        study.tell(trial, score.value + UNPLACED_COST * score.unplaced)
         trials.append(Trial(choice, score))
     progress(settings.trials, settings.trials, best(trials, goal))
     return tuple(trials)

@@ -62,7 +62,7 @@ def dimensions(policy: LoadPolicy, parts: Iterable[Part]) -> tuple[Dimension, ..
         Part.RECENT: _recent,
         Part.DESCHEDULER: _descheduler,
     }
-    return tuple(one for part, made in makers.items() if part in wanted for one in made(tree))
+    return tuple(one for part, maker in makers.items() if part in wanted for one in maker(tree))
 
 
 def present(policy: LoadPolicy, space: Sequence[Dimension]) -> dict[str, Value]:
@@ -138,8 +138,8 @@ def _reader(path: tuple[str, ...]) -> Callable[[Tree], Value]:
         value: Any = tree
         for key in path:
             value = value[key]
-        found: Value = value
-        return found
+        number: Value = value
+        return number
 
     return read
 

@@ -75,8 +75,8 @@ class PodUsage:
     def seen_between(self, first_seconds: float, last_seconds: float) -> Numbers:
         """The places of the pods that some scrape between two may have found, both included."""
         count = len(self.labels)
-        seen = (self._begun_seconds[:count] < last_seconds) & (first_seconds <= self._ended_seconds[:count])
-        return np.flatnonzero(seen)
+        scraped = (self._begun_seconds[:count] < last_seconds) & (first_seconds <= self._ended_seconds[:count])
+        return np.flatnonzero(scraped)
 
     def nodes(self, places: Numbers) -> Numbers:
         """On which node each is, by number."""

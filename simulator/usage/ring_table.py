@@ -22,17 +22,17 @@ class RingTable:
     """
 
     def __init__(self, shape: tuple[int, ...], *, begin: int, capacity: int) -> None:
-        self._kept = capacity
+        self._capacity = capacity
         self._held = np.empty((capacity + capacity // 4 + 1, *shape))
         self.begin = self.oldest = self.end = begin
 
     def append(self, rows: Floats) -> None:
         """Add rows to the end; the oldest leave when the room is used up."""
         used, self.end = self.end - self.oldest, self.end + len(rows)
-        added = rows[-self._kept :]  # of more than that, the first are too old already
+        added = rows[-self._capacity :]  # of more than that, the first are too old already
         stay = used
         if used + len(rows) > len(self._held):
-            stay = min(used, self._kept - len(added))
+            stay = min(used, self._capacity - len(added))
             self._move_up(used - stay, stay)
         self._held[stay : stay + len(added)] = added
         self.oldest = self.end - stay - len(added)

@@ -187,11 +187,11 @@ def _scaled(drawn: Plan) -> Plan:
     fill = contention.Load(shape.cpu_fill_ratio * nodes, shape.memory_fill_ratio * nodes)
     grown = _factors(shape.node, fill, [peak_use(drawn)])
     sized = _each(drawn, grown, grown)
-    asked = [
+    requests = [
         owner_profiles.times(owner.requests, contention.Load(owner.replicas, owner.replicas)) for owner in sized.staying
     ]
     room = shape.request_fill_ratio * nodes
-    fit = _factors(shape.node, contention.Load(room, room), asked)
+    fit = _factors(shape.node, contention.Load(room, room), requests)
     return _each(
         sized, contention.Load(1.0, 1.0), contention.Load(min(1.0, fit.cpu_millicores), min(1.0, fit.memory_bytes))
     )

@@ -152,8 +152,8 @@ def _sized(
     room = _factor(
         shape, (shape.request_fill_ratio,) * 2, scenario_builder.asked_by_step(agents, frame).max(axis=1), most
     )
-    asked = contention.Load(min(1.0, room.cpu_millicores), min(1.0, room.memory_bytes))
-    return [each.sized(ONE, asked, shape.node, shape.pod_ceiling_ratio) for each in grown]
+    request = contention.Load(min(1.0, room.cpu_millicores), min(1.0, room.memory_bytes))
+    return [each.sized(ONE, request, shape.node, shape.pod_ceiling_ratio) for each in grown]
 
 
 def _factor(

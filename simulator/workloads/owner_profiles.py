@@ -96,11 +96,11 @@ def draw(used: Use, habits: Habits, rng: np.random.Generator) -> OwnerProfiles:
     number = replicas(rng)
     guessing = bool(rng.random() < habits.guessing_ratio)
     min_available = budget(number, habits.budget_ratio, rng)
-    asked = requests(used, guessing, rng)
+    request = requests(used, guessing, rng)
     if guessing and habits.guesses_memory:
         memory_bytes = used.mean.memory_bytes / _used_per_request(USED_MEMORY_PER_REQUEST, rng)
-        asked = Load(asked.cpu_millicores, memory_bytes)
-    return OwnerProfiles(number, guessing, asked, min_available)
+        request = Load(request.cpu_millicores, memory_bytes)
+    return OwnerProfiles(number, guessing, request, min_available)
 
 
 def replicas(rng: np.random.Generator) -> int:

@@ -126,11 +126,11 @@ def asked_by_step(drafts: Sequence[Draft], frame: Frame) -> Amounts:
     """Returns the requests of all replicas [2, steps], millicores and bytes."""
     changes = np.zeros((2, frame.steps + 1))
     for each in drafts:
-        asked = np.array([each.requests.cpu_millicores, each.requests.memory_bytes])
+        requests = np.array([each.requests.cpu_millicores, each.requests.memory_bytes])
         for stay in each.life.stays:
             first, end = frame.steps_of(stay)
-            changes[:, first] += asked
-            changes[:, end] -= asked
+            changes[:, first] += requests
+            changes[:, end] -= requests
     return np.asarray(np.cumsum(changes[:, :-1], axis=1))
 
 

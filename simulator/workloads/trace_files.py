@@ -102,8 +102,10 @@ def scenario(trace: Trace, rule: str, seed: int, recipe: Recipe | None = None) -
             f"{trace.name}: no replica's lifetime is covered by samples; expected other steps, or another file"
         )
     nodes = scenario_builder.machines(_nodes(drafts, recipe, casting.frame), recipe.node)
-    told = (*_assumptions(trace, rule, recipe), *casting.remarks())
-    return scenario_builder.built(f"{trace.name}, {rule}, seed {seed}", drafts, nodes, casting.frame, assumptions=told)
+    remarks = (*_assumptions(trace, rule, recipe), *casting.remarks())
+    return scenario_builder.built(
+        f"{trace.name}, {rule}, seed {seed}", drafts, nodes, casting.frame, assumptions=remarks
+    )
 
 
 class _Casting:
@@ -211,12 +213,12 @@ def covered_until(trace: Trace, window: slice) -> npt.NDArray[np.intp]:
     longest = round(LONGEST_GAP_SECONDS / trace.step_seconds)
     steps = known.shape[1]
     until = np.zeros(known.shape, np.intp)
-    end, seen = np.full(len(known), -1), np.full(len(known), steps + longest + 1)
+    end, begin = np.full(len(known), -1), np.full(len(known), steps + longest + 1)
     for step in reversed(range(steps)):
-        bridged = seen - step <= longest + 1
+        bridged = begin - step <= longest + 1
         end = np.where(known[:, step] & ~bridged, step + 1, end)
-        seen = np.where(known[:, step], step, seen)
-        until[:, step] = np.where(known[:, step] | (seen - step <= longest), np.maximum(end, step), step)
+        begin = np.where(known[:, step], step, begin)
+        until[:, step] = np.where(known[:, step] | (begin - step <= longest), np.maximum(end, step), step)
     return until
 
 
@@ -228,14 +230,14 @@ def _nodes(drafts: Sequence[scenario_builder.Draft], recipe: Recipe, frame: scen
 
 
 def _assumptions(trace: Trace, rule: str, recipe: Recipe) -> tuple[str, ...]:
-    told = (
+    remarks = (
         f"Load is that of {len(trace.cpu_ratio)} jobs of {trace.name}, each a share of a node times about "
         f"{recipe.scale:g}; who comes when is drawn as in the Azure region of 2016.",
         f"{owner_profiles.sentence(rule)} As many nodes as requests fill to {100 * recipe.fill_ratio:.0f} %.",
     )
     if np.isnan(trace.memory_ratio).all():
-        return (*told, "The file has no memory series: memory use is unknown, and requests are the least.")
-    return told
+        return (*remarks, "The file has no memory series: memory use is unknown, and requests are the least.")
+    return remarks
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

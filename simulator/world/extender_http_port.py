@@ -57,7 +57,7 @@ class ExtenderHttpPort:
         self.application: wsgi.WSGIApplication = extender.app().wsgi_app
         self._pod: Pod | None = None  # whose JSON is at hand: prioritize follows filter
         self._opening = b""
-        self._asked: Names = ()  # as given the last time, and what it holds: callers' sequences stay as they are
+        self._last_names: Names = ()  # as given the last time, and what it holds: callers' sequences stay as they are
         self._names: list[str] = []
         self._listed = b"[]"
 
@@ -72,46 +72,46 @@ class ExtenderHttpPort:
 
     def filter(self, pod: Pod, names: Names) -> FilterResult:
         """Which of the nodes may take the pod."""
-        found = _FILTERED.decode(self._post("/filter", self._args(pod, names)))
-        passed = names if found.names == self._names else found.names or ()  # the same object: nobody looks for rows
-        return FilterResult(passed, found.failed or {}, found.unresolvable or {})
+        answer = _FILTERED.decode(self._post("/filter", self._args(pod, names)))
+        passed = names if answer.names == self._names else answer.names or ()  # the same object: nobody looks for rows
+        return FilterResult(passed, answer.failed or {}, answer.unresolvable or {})
 
     def prioritize(self, pod: Pod, names: Names) -> Ints:
         """0 to 10 for each node; one that is not named has 0."""
-        found = _SCORES.decode(self._post("/prioritize", self._args(pod, names)))
-        scores = {one.host: one.score for one in found}
+        answer = _SCORES.decode(self._post("/prioritize", self._args(pod, names)))
+        scores = {one.host: one.score for one in answer}
         return np.array([scores.get(name, 0) for name in names], np.int64)
 
     def preempt(
         self, pod: Pod, victims: collections.abc.Mapping[str, Victims]
     ) -> collections.abc.Mapping[str, Victims]:
         """The nodes on which victims may be made."""
-        given = {
+        arguments = {
             name: _MetaVictims([_MetaPod(each.uid) for each in one.pods], one.violations)
             for name, one in victims.items()
         }
-        body = b'{"Pod":%b,"NodeNameToMetaVictims":%b}' % (_ENCODER.encode(pod), _ENCODER.encode(given))
+        body = b'{"Pod":%b,"NodeNameToMetaVictims":%b}' % (_ENCODER.encode(pod), _ENCODER.encode(arguments))
         left = _PREEMPTED.decode(self._post("/preempt", body)).victims
         return {name: one for name, one in victims.items() if name in left}
 
     def explain(self, pod: Pod, names: Names) -> dict[str, object]:
         """POST /explain at this moment."""
-        found: dict[str, object] = msgspec.json.decode(self._post("/explain", self._args(pod, names)))
-        return found
+        answer: dict[str, object] = msgspec.json.decode(self._post("/explain", self._args(pod, names)))
+        return answer
 
     def _args(self, pod: Pod, names: Names) -> bytes:
         if pod is not self._pod:
             self._pod, self._opening = pod, b'{"Pod":%b,"Nodes":null,"NodeNames":' % _ENCODER.encode(pod)
-        if names is not self._asked and list(names) != self._names:
+        if names is not self._last_names and list(names) != self._names:
             self._names, self._listed = list(names), _ENCODER.encode(names)
-        self._asked = names
+        self._last_names = names
         return b"%b%b}" % (self._opening, self._listed)
 
     def _post(self, path: str, body: bytes) -> bytes:
-        said: list[str] = []
+        sentences: list[str] = []
 
         def begin(status: str, _headers: object, _error: object = None, /) -> Callable[[bytes], object]:
-            said.append(status)
+            sentences.append(status)
             return _unwritten
 
         environ: wsgi.WSGIEnvironment = {
@@ -125,8 +125,8 @@ class ExtenderHttpPort:
             answer = b"".join(reply)
         finally:
             getattr(reply, "close", _nothing)()
-        if not said[0].startswith("200 "):
-            raise Refusal(f"the extender answered {path} with {said[0]}: {answer[:200]!r}; 200 expected")
+        if not sentences[0].startswith("200 "):
+            raise Refusal(f"the extender answered {path} with {sentences[0]}: {answer[:200]!r}; 200 expected")
         return answer
 
 

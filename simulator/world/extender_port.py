@@ -35,7 +35,7 @@ class DirectExtender:
     """An `ExtenderPort` over a view; `weight` is the stanza's."""
 
     def __init__(self, extender: Service, clock: Clock, *, weight: int) -> None:
-        self._extender, self._seen = extender, extender.view
+        self._extender, self._view = extender, extender.view
         self._clock, self._weight = clock, weight
         self._news: list[tuple[Pod | None, Pod | None]] = []  # of pods, since it last caught up
         self._filtered: _FilterReply | None = None  # the last answer
@@ -60,12 +60,12 @@ class DirectExtender:
             self._extender.catch_up(pods=False)
         news, self._news = self._news, []
         for old, new in news:
-            self._seen.pod_changed(old, new, self._clock.now())
+            self._view.pod_changed(old, new, self._clock.now())
 
     def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
         """Which of the nodes may take the pod."""
         candidates = self._candidates(pod, names)
-        left, judged = verbs.judge_nominated(self._seen, candidates, pod)
+        left, judged = verbs.judge_nominated(self._view, candidates, pod)
         passed = left.names if judged.rejected else names
         self._filtered = _FilterReply(pod, passed, left)
         return FilterResult(passed, {}, judged.rejected)
@@ -75,7 +75,7 @@ class DirectExtender:
         last, self._filtered = self._filtered, None
         same = last is not None and last.pod is pod and last.passed is names
         candidates = last.left if same and last is not None else self._candidates(pod, names)
-        return candidates.ranking(pod, self._seen.mean(pod, self._clock.now())).scores
+        return candidates.ranking(pod, self._view.mean(pod, self._clock.now())).scores
 
     def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The nodes on which victims may be made."""
@@ -84,12 +84,12 @@ class DirectExtender:
 
     def explain(self, pod: Pod, names: Sequence[str]) -> dict[str, object]:
         """POST /explain at this moment."""
-        body = protocol.encode(explain.explain(self._seen, pod, tuple(names), self._clock.now()))
-        found: dict[str, object] = msgspec.json.decode(body)
-        return found
+        body = protocol.encode(explain.explain(self._view, pod, tuple(names), self._clock.now()))
+        answer: dict[str, object] = msgspec.json.decode(body)
+        return answer
 
     def _candidates(self, pod: Pod, names: Sequence[str]) -> Candidates:
-        return self._seen.candidates(tuple(names), self._clock.now(), pod)
+        return self._view.candidates(tuple(names), self._clock.now(), pod)
 
 
 def _living(pod: Pod | None) -> Pod | None:

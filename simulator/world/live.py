@@ -112,10 +112,10 @@ def opened(
     with world.calm(), world.directory_of_a_run() as directory:
         ledger = Ledger(directory / "ledger.db", alone=True).open()
         with contextlib.closing(ledger):
-            made = world.World(scenario, held, directory, ledger, report=report)
-            with contextlib.closing(made):
-                days.append(LiveDay(made, ledger, lock))
-                thread = loop.start_thread("day", lambda _stop: _run(made, scenario, lock, reached), stop)
+            simulated = world.World(scenario, held, directory, ledger, report=report)
+            with contextlib.closing(simulated):
+                days.append(LiveDay(simulated, ledger, lock))
+                thread = loop.start_thread("day", lambda _stop: _run(simulated, scenario, lock, reached), stop)
                 try:
                     reached.wait()
                     yield days[0]

@@ -95,7 +95,7 @@ class Remarks:
     def __init__(self, most: int, placements: int) -> None:
         self._most = most
         self._every = max(1, 2 * placements // max(1, most))
-        self._seen = 0
+        self._turns = 0
         self._evicted: set[str] = set()  # uids of owners
         self._pending: dict[str, ScheduledPod] = {}
         self.explained: list[ScheduledPod] = []
@@ -107,14 +107,14 @@ class Remarks:
 
     def wanted(self, pod: Pod) -> bool:
         """Whether the turn of this pod is to be explained."""
-        self._seen += 1
+        self._turns += 1
         if len(self.explained) >= self._most or pod.is_daemonset:
             return False
         owner = pod.owner
         if owner is not None and owner.uid in self._evicted:
             self._evicted.discard(owner.uid)
             return True
-        return self._seen % self._every == 0
+        return self._turns % self._every == 0
 
     def explain(self, pod: Pod, body: dict[str, object], at_seconds: float) -> None:
         """Returns the extender's explanation of a pod in its scheduling cycle."""
@@ -122,9 +122,9 @@ class Remarks:
 
     def placed(self, pod: Pod, node: str) -> None:
         """Where it went."""
-        said = self._pending.pop(pod.key, None)
-        if said is not None:
-            self.explained.append(dataclasses.replace(said, node=node))
+        decision = self._pending.pop(pod.key, None)
+        if decision is not None:
+            self.explained.append(dataclasses.replace(decision, node=node))
 
 
 class Recorder:

@@ -75,8 +75,8 @@ def in_force(setup: Setup, step_seconds: float) -> LoadPolicy:
     """The policy that the services get: periods no shorter than a step, an extender that enforces, and a descheduler
     that does where that is asked for.
     """
-    given = setup.policy or load_policy.defaults()
-    sync, descheduler = given.sync, given.descheduler
+    policy = setup.policy or load_policy.defaults()
+    sync, descheduler = policy.sync, policy.descheduler
     period_seconds = max(sync.period_seconds, step_seconds)
     stretched = sync.model_copy(
         update={
@@ -84,7 +84,7 @@ def in_force(setup: Setup, step_seconds: float) -> LoadPolicy:
             "stale_after_seconds": max(sync.stale_after_seconds, STALE_PERIODS * period_seconds),
         }
     )
-    silent = expressions.unknown(given)
+    silent = expressions.unknown(policy)
     changes: dict[str, object] = {
         "interval_seconds": max(descheduler.interval_seconds, step_seconds),
         "thresholds": _answered(descheduler.thresholds, silent),
@@ -94,11 +94,11 @@ def in_force(setup: Setup, step_seconds: float) -> LoadPolicy:
     updated: dict[str, object] = {
         "sync": stretched,
         "descheduler": descheduler.model_copy(update=changes),
-        "pools": tuple(_in_force_on(pool, setup, silent) for pool in given.pools),
+        "pools": tuple(_in_force_on(pool, setup, silent) for pool in policy.pools),
     }
-    if given.extender.mode != "Enforce":  # a run shows what the policy would do
+    if policy.extender.mode != "Enforce":  # a run shows what the policy would do
         updated["extender"] = load_policy.Extender()
-    return given.model_copy(update=updated)
+    return policy.model_copy(update=updated)
 
 
 def _in_force_on(pool: node_pools.Pool, setup: Setup, silent: Container[str]) -> node_pools.Pool:
@@ -116,27 +116,31 @@ def _answered(bands: Mapping[str, Band], silent: Container[str]) -> dict[str, Ba
 
 def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
     """Returns the changes that `in_force` made, and other notes for the reader of the outcome."""
-    given, found = setup.policy or load_policy.defaults(), in_force(setup, step_seconds)
-    said = []
-    if found.sync != given.sync:
-        said.append(
+    policy, actual = setup.policy or load_policy.defaults(), in_force(setup, step_seconds)
+    sentences = []
+    if actual.sync != policy.sync:
+        sentences.append(
             f"Time goes in steps of {units.duration_text(step_seconds)}: the annotator reads every "
-            f"{units.duration_text(found.sync.period_seconds)} and a reading is stale after "
-            f"{units.duration_text(found.sync.stale_after_seconds)}."
+            f"{units.duration_text(actual.sync.period_seconds)} and a reading is stale after "
+            f"{units.duration_text(actual.sync.stale_after_seconds)}."
         )
-    if setup.policy is not None and found.descheduler.interval_seconds != given.descheduler.interval_seconds:
-        said.append(f"The descheduler runs every {units.duration_text(found.descheduler.interval_seconds)}.")
+    if setup.policy is not None and actual.descheduler.interval_seconds != policy.descheduler.interval_seconds:
+        sentences.append(f"The descheduler runs every {units.duration_text(actual.descheduler.interval_seconds)}.")
     if setup.policy is not None:
-        said += unanswered(setup.policy)
-    if setup.policy is not None and found.descheduler.mode != given.descheduler.mode:
-        said.append(f"The policy's descheduler.mode is {given.descheduler.mode}; the run is as if it were Enforce.")
-    for before, after in zip(given.pools, found.pools, strict=True):
+        sentences += unanswered(setup.policy)
+    if setup.policy is not None and actual.descheduler.mode != policy.descheduler.mode:
+        sentences.append(
+            f"The policy's descheduler.mode is {policy.descheduler.mode}; the run is as if it were Enforce."
+        )
+    for before, after in zip(policy.pools, actual.pools, strict=True):
         if before.descheduler.mode not in (after.descheduler.mode, "Enforce"):
             mode = before.descheduler.mode
-            said.append(f"The mode of the policy's pool {before.name} is {mode}; the run is as if it were Enforce.")
-    if found.extender.mode != given.extender.mode:
-        said.append(f"The policy's extender.mode is {given.extender.mode}; the run is as if it were Enforce.")
-    return tuple(said)
+            sentences.append(
+                f"The mode of the policy's pool {before.name} is {mode}; the run is as if it were Enforce."
+            )
+    if actual.extender.mode != policy.extender.mode:
+        sentences.append(f"The policy's extender.mode is {policy.extender.mode}; the run is as if it were Enforce.")
+    return tuple(sentences)
 
 
 def unanswered(policy: LoadPolicy) -> tuple[str, ...]:

@@ -117,30 +117,30 @@ class World:
         self._plan()
 
     def _made_prometheus(self) -> SimulatedPrometheus:
-        made = SimulatedPrometheus(self._book, self.kernel.clock, own=own(self._policy))
+        prometheus = SimulatedPrometheus(self._book, self.kernel.clock, own=own(self._policy))
         for begin, end in self._setup.prometheus_away:
-            made.inject(Fault(begin, end, errors.Unreachable))
-        return made
+            prometheus.inject(Fault(begin, end, errors.Unreachable))
+        return prometheus
 
     def _wire(self) -> None:
         """The cluster's own parts first: what a service hears of has happened."""
-        given, api, clock, scenario = self._setup, self._api, self.kernel.clock, self._scenario
+        conditions, api, clock, scenario = self._setup, self._api, self.kernel.clock, self._scenario
         later = Delays(self.kernel)
         self._nodes = Nodes(api)
         kubelet = Kubelet(api, later, start_seconds=setup.START_SECONDS, grace_seconds=setup.GRACE_SECONDS)
         self._owners = Owners(api, scenario.owners, scenario.replicas, finish=kubelet.finish)
         Budgets(api, clock)
         handover = handing.HandoverPublisher(lambda: self._placing.readings_changed())
-        self._publisher = None if given.whole_way else handover
+        self._publisher = None if conditions.whole_way else handover
         self._annotator = services.annotator(self._around, self._publisher)
         self._descheduler: Descheduler | None = None
         self.extender_application: wsgi.WSGIApplication | None = None  # where questions go the whole way
         self._port: ExtenderHttpPort | DirectExtender | None = None
-        if given.policy is not None and given.descheduler:
+        if conditions.policy is not None and conditions.descheduler:
             self._descheduler = services.descheduler(self._around, self._ledger)
-        if given.policy is not None and given.extender and given.peer is None:
+        if conditions.policy is not None and conditions.extender and conditions.peer is None:
             self._port = self._ask_evenload()
-        rng = np.random.default_rng((given.seed, 7))
+        rng = np.random.default_rng((conditions.seed, 7))
         self._placing = Placing(
             api,
             self.kernel,

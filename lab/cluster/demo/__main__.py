@@ -51,21 +51,21 @@ def main(*, seed: int, nodes: int, span: float, settle: float, policy: pathlib.P
         read = loader.load(policy.read_text(encoding="utf-8"), str(policy))
         least_seconds = read.descheduler.protect.min_pod_age_seconds
         settings = phases.Settings(demo_plan.plan(seed, shape), policy, settle, least_seconds, interrupted=interrupted)
-        outcomes, kept = run(settings, read, progress, keep=keep)
+        outcomes, running = run(settings, read, progress, keep=keep)
     except FAILURES as error:
         progress.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(FAILED)
     except KeyboardInterrupt:
         progress.print("ended; everything that was started has been stopped")
         sys.exit(INTERRUPTED)
-    found = comparison.of({name: [outcome.figures] for name, outcome in outcomes.items()}, [seed])
+    compared = comparison.of({name: [outcome.figures] for name, outcome in outcomes.items()}, [seed])
     facts = described(settings)
     if output == "json":
-        click.echo(table.to_json(found, facts))
+        click.echo(table.to_json(compared, facts))
     else:
-        table.print_table(found, facts, console.Console())
-    if kept:
-        progress.print(looking_around(kept), markup=False, highlight=False, soft_wrap=True)
+        table.print_table(compared, facts, console.Console())
+    if running:
+        progress.print(looking_around(running), markup=False, highlight=False, soft_wrap=True)
     sys.exit(findings(outcomes, progress))
 
 
@@ -74,12 +74,12 @@ def run(
 ) -> tuple[dict[str, phases.Outcome], phases.PhaseResult | None]:
     """Both phases, one after the other."""
     outcomes: dict[str, phases.Outcome] = {}
-    with display.opened(progress, windows(policy)) as shown:
-        shown.say(f"{settings.plan.pods} pods of {len(settings.plan.owners)} owners will arrive, twice")
+    with display.opened(progress, windows(policy)) as live:
+        live.say(f"{settings.plan.pods} pods of {len(settings.plan.owners)} owners will arrive, twice")
         for name in ("plain", "evenload"):
             last = name == "evenload"
-            outcomes[name] = phases.Phase(name, settings, shown, clocks.WallClock()).run(keep=keep and last)
-    return outcomes, outcomes["evenload"].kept
+            outcomes[name] = phases.Phase(name, settings, live, clocks.WallClock()).run(keep=keep and last)
+    return outcomes, outcomes["evenload"].running
 
 
 def windows(policy: load_policy.LoadPolicy) -> dict[str, str]:
@@ -108,13 +108,13 @@ def described(settings: phases.Settings) -> dict[str, object]:
 
 def findings(outcomes: dict[str, phases.Outcome], progress: console.Console) -> int:
     """The exit code, with a line for each finding."""
-    found = [f"PDB violated: {words}" for outcome in outcomes.values() for words in outcome.violations]
+    violations = [f"PDB violated: {words}" for outcome in outcomes.values() for words in outcome.violations]
     pending = {name: outcome.figures.pods_pending for name, outcome in outcomes.items()}
     if pending["evenload"] > pending["plain"]:
-        found.append(f"pods pending at the end: {pending['evenload']} with Evenload, {pending['plain']} without")
-    for words in found:
+        violations.append(f"pods pending at the end: {pending['evenload']} with Evenload, {pending['plain']} without")
+    for words in violations:
         progress.print(words, style="red", markup=False)
-    return int(exit_codes.Exit.FINDINGS if found else exit_codes.Exit.OK)
+    return int(exit_codes.Exit.FINDINGS if violations else exit_codes.Exit.OK)
 
 
 def looking_around(result: phases.PhaseResult) -> str:

@@ -23,7 +23,7 @@ class Display:
 
     def __init__(self, display: screen.Screen, windows: Mapping[str, str]) -> None:
         self._screen, self._windows = display, windows
-        self._shown = ("", 0.0)
+        self._last_view = ("", 0.0)
 
     def say(self, words: str) -> None:
         """Prints a line that stays."""
@@ -33,18 +33,18 @@ class Display:
         """Draws the page; without a terminal, prints a line every ten seconds of a phase."""
         if self._screen.draw(lambda: page(view, self._windows)):
             return
-        phase, last_seconds = self._shown
+        phase, last_seconds = self._last_view
         if phase == view.phase and view.elapsed_seconds - last_seconds < LINE_EVERY_SECONDS:
             return
-        self._shown = (view.phase, view.elapsed_seconds)
+        self._last_view = (view.phase, view.elapsed_seconds)
         self.say(line(view))
 
 
 @contextmanager
 def opened(out: console.Console, windows: Mapping[str, str]) -> Iterator[Display]:
     """The live page on a terminal, plain lines elsewhere."""
-    with screen.opened(out, frames_per_second=4) as shown:
-        yield Display(shown, windows)
+    with screen.opened(out, frames_per_second=4) as live:
+        yield Display(live, windows)
 
 
 def line(view: watching.View) -> str:
@@ -74,19 +74,19 @@ def page(view: watching.View, windows: Mapping[str, str]) -> console.RenderableT
 
 def _nodes(view: watching.View, windows: Mapping[str, str]) -> table.Table:
     lengths = "/".join(windows.get(stem, stem) for stem in METRIC_STEMS)
-    shown = table.Table(box=box.SIMPLE, pad_edge=False, expand=True)
+    grid = table.Table(box=box.SIMPLE, pad_edge=False, expand=True)
     hottest = sorted(view.nodes, key=_peak, reverse=True)[:ROWS]
     rest = len(view.nodes) - len(hottest)
     node_heading = f"node ({len(hottest)} hottest of {len(view.nodes)})" if rest else "node"
     for heading in (node_heading, f"CPU {lengths}", "", f"memory {lengths}", "", "pods", "hot", "score", "filter"):
-        shown.add_column(heading, no_wrap=True, justify="right" if heading in ("pods", "hot", "score") else "left")
+        grid.add_column(heading, no_wrap=True, justify="right" if heading in ("pods", "hot", "score") else "left")
     for node in (each for each in view.nodes if each in hottest):
         hot = "/".join(str(count) for count in node.hot.values())
         score = "-" if node.score is None else str(node.score)
-        shown.add_row(
+        grid.add_row(
             node.name, *_resource(node, "cpu"), *_resource(node, "memory"), str(node.pods), hot, score, node.reason
         )  # fmt: skip
-    return shown
+    return grid
 
 
 def _peak(node: watching.NodeRow) -> float:

@@ -84,7 +84,7 @@ class Outcome:
 
     figures: figures.Figures
     violations: tuple[str, ...]
-    kept: PhaseResult | None = None
+    running: PhaseResult | None = None
 
 
 class Phase:
@@ -115,10 +115,10 @@ class Phase:
             undo.pop_all()
             self._stop.set()
             settings = self._settings
-            kept = PhaseResult(
+            result = PhaseResult(
                 running.directory, running.kubeconfig, running.prometheus_url, settings.policy, settings.total_seconds
             )
-            return Outcome(outcome.figures, outcome.violations, kept)
+            return Outcome(outcome.figures, outcome.violations, result)
 
     def _cluster(self, *, keep: bool) -> cluster.Cluster:
         directory = (

@@ -70,8 +70,8 @@ class Service:
     @property
     def record(self) -> state.Record | None:
         """For the cluster's state file; None when it is gone."""
-        found = identity.of(self._process.pid)
-        return None if found is None else state.Record(self.name, found, str(self.log_path))
+        process_identity = identity.of(self._process.pid)
+        return None if process_identity is None else state.Record(self.name, process_identity, str(self.log_path))
 
     def is_ready(self) -> bool:
         """Whether /readyz says ok."""

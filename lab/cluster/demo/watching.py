@@ -56,8 +56,8 @@ class Watcher:
 
     def pods(self) -> tuple[objects.Pod, ...]:
         """The living pods of the workload."""
-        found = self._kube.list(kinds.PODS, namespace=self._namespace).items
-        return tuple(pod for pod in found if not pod.finished and not pod.deleting)
+        pods = self._kube.list(kinds.PODS, namespace=self._namespace).items
+        return tuple(pod for pod in pods if not pod.finished and not pod.deleting)
 
     def view(self, phase: str, elapsed_seconds: float, total_seconds: float, violations: tuple[str, ...]) -> View:
         """Everything as it is now."""
@@ -79,15 +79,15 @@ class Watcher:
 
     def readings(self) -> dict[str, load_annotation.Reading]:
         """Returns the reading on each node; a node without a usable annotation is absent."""
-        found: dict[str, load_annotation.Reading] = {}
+        readings: dict[str, load_annotation.Reading] = {}
         for node in self._kube.list(kinds.NODES).items:
             text = node.annotations.get(load_annotation.KEY)
             if text is not None:
                 try:
-                    found[node.name] = load_annotation.decode(text)
+                    readings[node.name] = load_annotation.decode(text)
                 except load_annotation.AnnotationError:
                     continue
-        return found
+        return readings
 
     def _nodes(self, bound: Mapping[str, int]) -> tuple[NodeRow, ...]:
         readings = self.readings()
