@@ -193,7 +193,7 @@ def _readings(
             if ticking.monotonic() < began + SETTLE_SECONDS:
                 continue
             pages = {name: metric_pages.read(session, services[name].url) for name, session in sessions.items()}
-            pages["kube-scheduler"] = metric_pages.read(control, running.scheduler_url)
+            pages["kube-scheduler"] = metric_pages.read(control, running.url("kube-scheduler"))
             pages["kube-apiserver"] = metric_pages.read(control, running.api_url)
             pids: dict[str, int | None] = {name: running.processes[name].pid for name in CONTROL_PLANE}
             pids |= {name: one.process.pid for name, one in services.items()}

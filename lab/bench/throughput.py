@@ -148,6 +148,6 @@ def _scheduled(running: cluster.Cluster) -> float:
     with requests.Session() as session:
         session.trust_env = False  # a proxy or CA of the environment has no business on loopback
         authority = running.directory / "pki" / "ca.crt"
-        answer = session.get(f"{running.scheduler_url}/metrics", timeout=5, verify=str(authority))
+        answer = session.get(f"{running.url('kube-scheduler')}/metrics", timeout=5, verify=str(authority))
     answer.raise_for_status()
     return sum(float(value) for value in _SCHEDULED.findall(answer.text))

@@ -15,6 +15,7 @@ import requests
 from lab.cluster import errors
 
 TIMEOUT_SECONDS = 30.0
+TOKEN_SECONDS = 24 * 3600
 Json = dict[str, typing.Any]
 
 
@@ -57,6 +58,13 @@ class Api:
     def create(self, path: str, body: collections.abc.Mapping[str, object]) -> Json:
         """POST; the object as stored."""
         return self._call("POST", path, json=body)
+
+    def token(self, namespace: str, name: str) -> str:
+        """A token of an existing ServiceAccount, good for a day."""
+        spec = {"expirationSeconds": TOKEN_SECONDS}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        token: str = self.create(f"api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", body)["status"]["token"]
+        return token
 
     def replace(self, path: str, body: collections.abc.Mapping[str, object]) -> Json:
         """PUT; the object as stored."""

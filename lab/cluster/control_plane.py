@@ -21,6 +21,7 @@ import typing
 from lab.cluster import binaries, components, errors, kubeconfigs, monitoring, nodes, ports, processes, site, state
 from lab.cluster.api import Api
 from lab.cluster.nodes import NodeShape
+from lab.cluster.nodes import shapes as node_shapes
 from lab.cluster.processes import Process
 
 OBSERVERS = ("prometheus", "node-exporter")
@@ -28,7 +29,6 @@ EXPORTERS = ("node-exporter", "load-exporter")
 KUBERNETES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "load-exporter")
 SETTLE_SECONDS = 180.0
 CLOSE_GRACE_SECONDS = 0.0  # nothing of a closed cluster is used again but its logs, and those are not buffered
-TOKEN_SECONDS = 24 * 3600
 
 
 class Cluster:
@@ -60,7 +60,7 @@ class Cluster:
         detached: bool = False,
         pod_cidr: str = components.POD_CIDR,
     ) -> None:
-        self._shapes = _shapes(nodes)
+        self._shapes = node_shapes(nodes)
         self._wanted_directory = directory
         self._settings = site.Settings(
             audit=audit,
@@ -77,10 +77,8 @@ class Cluster:
         self._kubernetes = kubernetes
         self._detached = detached
         self._node_names: list[str] = []
-        self._processes: dict[str, Process] = {}
-        self._site: site.Site | None = None
+        self._components: _Components | None = None
         self._api: Api | None = None
-        self._watchdog: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "Cluster":
         self.start()
@@ -92,7 +90,7 @@ class Cluster:
     @property
     def directory(self) -> pathlib.Path:
         """Everything of this cluster; logs are in logs/."""
-        return self._here.layout.directory
+        return self._started.site.layout.directory
 
     @property
     def kubeconfig(self) -> pathlib.Path:
@@ -102,32 +100,26 @@ class Cluster:
     @property
     def api_url(self) -> str:
         """Where the apiserver answers."""
-        return self._here.url("kube-apiserver")
+        return self._started.site.url("kube-apiserver")
 
     @property
     def prometheus_url(self) -> str:
         """Where Prometheus answers."""
-        return self._here.url("prometheus")
+        return self._started.site.url("prometheus")
 
     @property
     def exporter_url(self) -> str:
         """Where the load exporter answers."""
-        return self._here.url("load-exporter")
+        return self.url("load-exporter")
 
-    @property
-    def node_exporter_url(self) -> str:
-        """Where the real node_exporter answers."""
-        return self._here.url("node-exporter")
-
-    @property
-    def scheduler_url(self) -> str:
-        """Where kube-scheduler serves its metrics (https, the cluster's CA, no token needed)."""
-        return self._here.url("kube-scheduler")
+    def url(self, component: str) -> str:
+        """Where a component answers: node-exporter, kube-scheduler (https, the cluster's CA) ..."""
+        return self._started.site.url(component)
 
     @property
     def processes(self) -> collections.abc.Mapping[str, Process]:
         """The components by name, each with start, stop, kill, pause, resume."""
-        return self._processes
+        return self._started.processes
 
     @property
     def api(self) -> Api:
@@ -139,12 +131,14 @@ class Cluster:
     def start(self) -> None:
         """Builds what is missing, starts everything, and returns when all nodes are Ready and pods can be created."""
         paths = binaries.find_or_build([tool for tool in binaries.TOOLS if tool.module != "victoriametrics"])
-        layout = components.Layout(self._make_directory(), paths)
-        self._site = site.Site(layout, ports.Ports(random.SystemRandom()), self._settings)
+        layout = components.Layout(_new_directory(self._wanted_directory, self._names), paths)
+        here = site.Site(layout, ports.Ports(random.SystemRandom()), self._settings)
+        self._components = _Components(here, self._names, temporary=self._wanted_directory is None)
         with contextlib.ExitStack() as undo:
             undo.callback(state.clean, layout.directory)  # the logs stay: the error names them
             undo.callback(self._end)
-            self._start_watchdog()
+            if not self._detached:
+                self._components.start_watchdog()
             self._start_all()
             undo.pop_all()
 
@@ -159,8 +153,8 @@ class Cluster:
         self, *, extenders: collections.abc.Sequence[collections.abc.Mapping[str, object]] = ()
     ) -> None:
         """(Re)starts kube-scheduler with these extender stanzas, until it is ready. ComponentError shows its log."""
-        self._here.write_scheduler(extenders)
-        process = self._processes.get("kube-scheduler") or self._process("kube-scheduler")
+        self._started.site.write_scheduler(extenders)
+        process = self._started.process("kube-scheduler")
         process.stop()
         process.start()
 
@@ -169,30 +163,25 @@ class Cluster:
         nodes.create(self.api, new, first_index=len(self._node_names))
         self._node_names.extend(shape.name for shape in new)
         nodes.wait_ready(self.api, self._node_names)
-        self._record()
+        self._started.record(nodes=len(self._node_names))
 
     def kubeconfig_for(self, user: str, groups: collections.abc.Sequence[str] = ()) -> pathlib.Path:
         """A kubeconfig with a client certificate for that user and those groups; RBAC decides what it may do."""
-        return self._here.write(
-            f"kubeconfigs/{kubeconfigs.file_name(user)}", self._here.client_kubeconfig(user, groups)
-        )
+        text = self._started.site.client_kubeconfig(user, groups)
+        return self._started.site.write(f"kubeconfigs/{kubeconfigs.file_name(user)}", text)
 
     def service_account_kubeconfig(self, namespace: str, name: str) -> pathlib.Path:
         """A kubeconfig with a token of an existing ServiceAccount, good for a day (TokenRequest)."""
-        path = f"api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
-        body = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {"expirationSeconds": TOKEN_SECONDS},
-        }
-        token = self.api.create(path, body)["status"]["token"]
+        token = self.api.token(namespace, name)
         user = f"system:serviceaccount:{namespace}:{name}"
-        return self._here.write(f"kubeconfigs/{kubeconfigs.file_name(user)}", self._here.token_kubeconfig(user, token))
+        return self._started.site.write(
+            f"kubeconfigs/{kubeconfigs.file_name(user)}", self._started.site.token_kubeconfig(user, token)
+        )
 
     def scrape(self, addresses: collections.abc.Sequence[str]) -> None:
         """Lets Prometheus scrape Evenload's services at these HOST:PORTs, and at no others."""
         name, text = monitoring.services(addresses)
-        self._here.write(f"configuration/{name}", text)
+        self._started.site.write(f"configuration/{name}", text)
 
     def backfill(self, openmetrics: str) -> None:
         """Puts history into Prometheus: OpenMetrics text, seconds as timestamps. Prometheus is restarted to see it.
@@ -200,113 +189,128 @@ class Cluster:
         Call it before live data matter: a restarted Prometheus drops its own samples older than the newest
         back-filled one.
         """
-        prometheus = self._processes["prometheus"]
+        prometheus = self.processes["prometheus"]
         prometheus.stop()
-        monitoring.create_blocks(self._here.layout, openmetrics)
+        monitoring.create_blocks(self._started.site.layout, openmetrics)
         prometheus.start()
 
     @property
-    def _here(self) -> site.Site:
-        if self._site is None:
+    def _started(self) -> "_Components":
+        if self._components is None:
             raise errors.ClusterError("the cluster is not started: use it as `with cluster.Cluster(…) as running:`")
-        return self._site
-
-    def _make_directory(self) -> pathlib.Path:
-        if self._wanted_directory is None:
-            return pathlib.Path(tempfile.mkdtemp(prefix="evenload-cluster-"))
-        directory = self._wanted_directory.absolute()
-        directory.mkdir(parents=True, exist_ok=True)
-        recorded = state.read(directory)
-        if recorded and (running := state.alive(recorded)):
-            names = ", ".join(record.name for record in running)
-            raise errors.ClusterError(
-                f"a cluster runs in {directory} already ({names}). "
-                f"`python -m lab.cluster down --directory {directory}` ends it."
-            )
-        state.clean(directory)
-        for name in self._names:
-            (directory / "logs" / f"{name}.log").unlink(missing_ok=True)
-        return directory
+        return self._components
 
     def _start_all(self) -> None:
-        here = self._here
+        here = self._started.site
         here.prepare(now_seconds=time.time())
         here.write_targets([name for name in EXPORTERS if name in self._names])
         if self._kubernetes:
             self._start_apiserver()
-        self._spawn(*self._names)
+        self._started.spawn(*self._names)
         if self._kubernetes:
             nodes.create(self.api, self._shapes)
             self._node_names = [shape.name for shape in self._shapes]
-        for process in self._processes.values():
+        for process in self.processes.values():
             process.wait_ready()
         here.write_targets([name for name in EXPORTERS if name in self._names])
         if self._kubernetes:
             nodes.wait_ready(self.api, self._node_names)
-            self._wait_for_service_account()
-        self._record()
+            _wait_for_service_account(self.api, self.processes["kube-controller-manager"].log_path)
+        self._started.record(nodes=len(self._node_names))
 
     def _start_apiserver(self) -> None:
-        here = self._here
-        self._spawn("etcd")
-        self._processes["etcd"].wait_ready()
-        self._spawn("kube-apiserver", *OBSERVERS)
-        self._processes["kube-apiserver"].wait_ready()
-        self._api = here.admin()
-        here.write_kubeconfigs()
-        here.write_scheduler(())
-
-    def _spawn(self, *names: str) -> None:
-        for name in names:
-            if name in self._names:
-                (self._processes.get(name) or self._process(name)).spawn()
-
-    def _process(self, name: str) -> Process:
-        here = self._here
-        log = self.directory / "logs" / f"{name}.log"
-        self._processes[name] = Process(here.component(name), log, here.ports, self._record)
-        return self._processes[name]
-
-    def _wait_for_service_account(self) -> None:
-        """Pods are refused until the controller-manager has made `default` in the namespace `default`."""
-        limit = time.monotonic() + SETTLE_SECONDS
-        while not self.api.exists("api/v1/namespaces/default/serviceaccounts/default"):
-            if time.monotonic() > limit:
-                log = self._processes["kube-controller-manager"].log_path
-                raise errors.ComponentError(f"no ServiceAccount default/default after {SETTLE_SECONDS:g} s; see {log}")
-            time.sleep(processes.POLL_SECONDS)
-
-    def _record(self) -> None:
-        records = tuple(
-            state.Record(process.name, process.identity, str(process.log_path))
-            for process in self._processes.values()
-            if process.identity is not None
-        )
-        addresses = {name: self._here.url(name) for name in self._processes}
-        temporary = self._wanted_directory is None
-        state.write(self.directory, state.State(records, addresses, len(self._node_names), temporary))
-
-    def _start_watchdog(self) -> None:
-        if not self._detached:
-            command = [sys.executable, "-m", "lab.cluster.watchdog", str(self.directory)]
-            quiet = subprocess.DEVNULL  # or it would hold a pipe open that others read to its end
-            self._watchdog = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, cwd=processes.ROOT, start_new_session=True
-            )
+        self._started.spawn("etcd")
+        self.processes["etcd"].wait_ready()
+        self._started.spawn("kube-apiserver", *OBSERVERS)
+        self.processes["kube-apiserver"].wait_ready()
+        self._api = self._started.site.admin()
+        self._started.site.write_kubeconfigs()
+        self._started.site.write_scheduler(())
 
     def _end(self) -> None:
-        recorded = state.read(self.directory)
-        if recorded:
-            state.stop(recorded, grace_seconds=CLOSE_GRACE_SECONDS)
-        for process in self._processes.values():
-            process.kill()
         if self._api is not None:
             self._api.close()
-        (self.directory / state.FILE_NAME).unlink(missing_ok=True)
+        self._started.end()
+
+
+class _Components:
+    """The processes of a control plane: starts them by name, records them for `down` and the watchdog, ends them."""
+
+    def __init__(self, here: site.Site, names: collections.abc.Sequence[str], *, temporary: bool) -> None:
+        self.site = here
+        self.processes: dict[str, Process] = {}
+        self._names, self._temporary = names, temporary
+        self._nodes = 0
+        self._watchdog: subprocess.Popen[bytes] | None = None
+
+    def spawn(self, *names: str) -> None:
+        """Starts those of the names that belong to the cluster, without waiting for them."""
+        for name in names:
+            if name in self._names:
+                self.process(name).spawn()
+
+    def process(self, name: str) -> Process:
+        """The process of a component, which may not have been started yet."""
+        if name not in self.processes:
+            log = self.site.layout.directory / "logs" / f"{name}.log"
+            self.processes[name] = Process(self.site.component(name), log, self.site.ports, self.record)
+        return self.processes[name]
+
+    def record(self, *, nodes: int | None = None) -> None:
+        """Writes which processes run, their addresses, and the number of nodes."""
+        self._nodes = self._nodes if nodes is None else nodes
+        records = tuple(
+            state.Record(process.name, process.identity, str(process.log_path))
+            for process in self.processes.values()
+            if process.identity is not None
+        )
+        addresses = {name: self.site.url(name) for name in self.processes}
+        state.write(self.site.layout.directory, state.State(records, addresses, self._nodes, self._temporary))
+
+    def start_watchdog(self) -> None:
+        """Starts the process that ends all others when this one dies."""
+        command = [sys.executable, "-m", "lab.cluster.watchdog", str(self.site.layout.directory)]
+        quiet = subprocess.DEVNULL  # or it would hold a pipe open that others read to its end
+        self._watchdog = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, cwd=processes.ROOT, start_new_session=True
+        )
+
+    def end(self) -> None:
+        """Ends every process, those of the record first: another process may have started some."""
+        recorded = state.read(self.site.layout.directory)
+        if recorded:
+            state.stop(recorded, grace_seconds=CLOSE_GRACE_SECONDS)
+        for process in self.processes.values():
+            process.kill()
+        (self.site.layout.directory / state.FILE_NAME).unlink(missing_ok=True)
         if self._watchdog is not None:
             self._watchdog.communicate()
             self._watchdog = None
 
 
-def _shapes(shapes: int | collections.abc.Sequence[NodeShape]) -> tuple[NodeShape, ...]:
-    return nodes.shapes(shapes)
+def _new_directory(wanted: pathlib.Path | None, names: collections.abc.Sequence[str]) -> pathlib.Path:
+    """A temporary directory, or the wanted one without what an earlier cluster left. ClusterError while that runs."""
+    if wanted is None:
+        return pathlib.Path(tempfile.mkdtemp(prefix="evenload-cluster-"))
+    directory = wanted.absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    recorded = state.read(directory)
+    if recorded and (running := state.alive(recorded)):
+        words = ", ".join(record.name for record in running)
+        raise errors.ClusterError(
+            f"a cluster runs in {directory} already ({words}). "
+            f"`python -m lab.cluster down --directory {directory}` ends it."
+        )
+    state.clean(directory)
+    for name in names:
+        (directory / "logs" / f"{name}.log").unlink(missing_ok=True)
+    return directory
+
+
+def _wait_for_service_account(api: Api, log: pathlib.Path) -> None:
+    """Pods are refused until the controller-manager has made `default` in the namespace `default`."""
+    limit = time.monotonic() + SETTLE_SECONDS
+    while not api.exists("api/v1/namespaces/default/serviceaccounts/default"):
+        if time.monotonic() > limit:
+            raise errors.ComponentError(f"no ServiceAccount default/default after {SETTLE_SECONDS:g} s; see {log}")
+        time.sleep(processes.POLL_SECONDS)

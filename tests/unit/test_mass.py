@@ -21,7 +21,7 @@ PACKAGES: Final = (*PRODUCT, "simulator", "lab/bench", "lab/cluster", "lab/peers
 MOST_LINES: Final = {
     "product": ((*PRODUCT, "deploy"), 45_420),
     "simulator": (("simulator",), 12_930),
-    "lab": (("lab",), 13_790),
+    "lab": (("lab",), 13_810),
     "tests of the lab": (("lab/tests",), 4_950),
     "tests": (("tests",), 63_380),
     "tests of the simulator": (("tests/unit/simulator",), 6_020),
@@ -33,10 +33,6 @@ MOST_METRICS: Final = 81
 MOST_POLICY_FIELDS: Final = 173
 
 MOST_CLASS_LINES: Final = 200
-# Classes that are longer, with their lines: a figure only falls.
-LONG_CLASSES: Final = {
-    "lab.cluster.control_plane.Cluster": 275,
-}
 MOST_POSITIONAL: Final = 4
 INHERITED: Final = frozenset(("promql/http/proxied_transport.py send",))  # signatures of a library's class
 PARTICIPLE: Final = re.compile(r"([a-z]ed|Held|Read|Told|Known|Sent|Taken|Begun|Made|Seen|Said|Shown|Given)$")
@@ -86,13 +82,14 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_a_class_has_at_most_two_hundred_lines() -> None:
-    long = {
+    lines = {
         f"{dotted(path)}.{one.name}": one.lines
         for path, source in sources_of(*PACKAGES).items()
         for one in source.definitions
-        if one.body_lines is None and one.lines > MOST_CLASS_LINES
+        if one.body_lines is None
     }
-    assert long == LONG_CLASSES
+    assert len(lines) > 500
+    assert not {name: count for name, count in lines.items() if count > MOST_CLASS_LINES}
 
 
 def test_a_caller_passes_at_most_four_values_by_position() -> None:

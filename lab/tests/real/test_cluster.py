@@ -216,7 +216,7 @@ def test_the_real_node_exporter_is_scraped_under_its_own_address(hundred: cluste
         answer = requests.get(f"{hundred.prometheus_url}/api/v1/query", params=query, timeout=30).json()
         return [entry["metric"]["instance"] for entry in answer["data"]["result"]]
 
-    assert eventually(instances, "the first scrape") == [hundred.node_exporter_url.removeprefix("http://")]
+    assert eventually(instances, "the first scrape") == [hundred.url("node-exporter").removeprefix("http://")]
 
 
 def test_back_filled_history_is_there_after_prometheus_came_back(hundred: cluster.Cluster) -> None:
