@@ -70,7 +70,10 @@ class ShadowReport(NamedTuple):
 @click.option("--selector", default="", metavar="MATCHERS", help="""Further matchers, e.g. 'cluster="a"'.""")
 @click.option("--kubeconfig", metavar="FILE", help="To find Prometheus by. Default: as kubectl.")
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
-@click.option("--png", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw them over time.")
+@click.option(
+    "--png", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw them over time.",
+    deprecated="evenload console draws them",
+)  # fmt: skip
 @click.option("--shadow", is_flag=True, help="What Evenload would have changed, by extenders in shadow mode.")
 @click.option(
     "--points",

@@ -56,7 +56,10 @@ class Wish(NamedTuple):
 @click.option("--events", is_flag=True, help="The Events of the ledger; --node names their object here.")
 @click.option("--summary", is_flag=True, help="How good plans were: errors of predictions, lines held, returns.")
 @click.option("--by", type=click.Choice(list(GROUPS)), help="With --summary: each node or workload after the whole.")
-@click.option("--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw: .svg or .png.")
+@click.option(
+    "--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw: .svg or .png.",
+    deprecated="evenload console shows them",
+)  # fmt: skip
 @click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
 @output.option("table", "wide", "csv", "json", "yaml", "jsonl")
 def main(

@@ -19,7 +19,7 @@ ROOT: Final = pathlib.Path(__file__).parents[2]
 PRODUCT: Final = tuple(package for package in pages.PACKAGES if package not in ("simulator", "lab", "tests"))
 PACKAGES: Final = (*PRODUCT, "simulator", "lab/bench", "lab/cluster", "lab/peers")
 MOST_LINES: Final = {
-    "product": ((*PRODUCT, "deploy"), 45_420),
+    "product": ((*PRODUCT, "deploy"), 45_430),
     "simulator": (("simulator",), 12_930),
     "lab": (("lab",), 13_810),
     "tests of the lab": (("lab/tests",), 4_950),
@@ -27,7 +27,7 @@ MOST_LINES: Final = {
     "tests of the simulator": (("tests/unit/simulator",), 6_020),
 }
 APART: Final = ("lab/tests", "tests/unit/simulator")  # within `lab` and `tests`, with limits of their own
-MOST_WORDS: Final = 104_700
+MOST_WORDS: Final = 104_800
 MOST_COMMANDS: Final = 21
 MOST_METRICS: Final = 81
 MOST_POLICY_FIELDS: Final = 173
