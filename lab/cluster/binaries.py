@@ -20,6 +20,7 @@ HERE = pathlib.Path(__file__).parent
 KUBERNETES = "v1.36.3"
 _VICTORIA_METRICS_STAMP = "github.com/VictoriaMetrics/VictoriaMetrics/lib/buildinfo.Version"
 _PROMETHEUS_STAMP = "github.com/prometheus/common/version.Version"
+_REAL_NODES = "real-nodes"
 _VERSION = re.compile(r"(?<![\w.])v?(\d+)\.(\d+)\.(\d+)")
 
 
@@ -70,6 +71,8 @@ TOOLS = (
         {_VICTORIA_METRICS_STAMP: "victoria-metrics-v1.140.0"},
     ),
 )
+# Built by `make -C lab real-nodes` only.
+REAL_NODES = tuple(_kubernetes(name)._replace(module=_REAL_NODES) for name in ("kubelet", "kube-proxy"))
 
 
 def find_or_build(tools: collections.abc.Sequence[Tool] = TOOLS) -> dict[str, pathlib.Path]:
@@ -89,13 +92,20 @@ def find_or_build(tools: collections.abc.Sequence[Tool] = TOOLS) -> dict[str, pa
 
 def directory_of(module: str) -> pathlib.Path:
     """The cache directory of a module's commands; its name changes with go.mod, go.sum and the build flags."""
-    sources = [(HERE / module / name).read_text(encoding="utf-8") for name in ("go.mod", "go.sum")]
+    sources = [(_source(module) / name).read_text(encoding="utf-8") for name in ("go.mod", "go.sum")]
     return cache.here() / "cluster" / f"{module}-{cache.key(*sources, *_flags(module))}"
+
+
+def _source(module: str) -> pathlib.Path:
+    """The directory of a module's go.mod."""
+    return HERE.parent / "real_nodes" / "tools" if module == _REAL_NODES else HERE / module
 
 
 def _flags(module: str) -> list[str]:
     """The build flags of a module."""
-    stamps = {name: value for tool in TOOLS if tool.module == module for name, value in tool.stamps.items()}
+    stamps = {
+        name: value for tool in (*TOOLS, *REAL_NODES) if tool.module == module for name, value in tool.stamps.items()
+    }
     stamped = " ".join(f"-X {name}={value}" for name, value in stamps.items())
     flags = [*golang.COMPILER_FLAGS, f"-ldflags=-s -w {stamped}"]
     # without the cloud discoveries: half the size, static and file discovery remain
@@ -143,6 +153,6 @@ def _from_cache(module: str, wanted: collections.abc.Sequence[Tool]) -> dict[str
 
 
 def _build(module: str, missing: collections.abc.Sequence[Tool], home: pathlib.Path) -> None:
-    go = golang.find(golang.needed_by((HERE / module / "go.mod").read_text(encoding="utf-8")))
+    go = golang.find(golang.needed_by((_source(module) / "go.mod").read_text(encoding="utf-8")))
     packages = {tool.name: tool.package for tool in missing}
-    compiling.build(go, HERE / module, packages, home, flags=_flags(module), environment=golang.environment(go))
+    compiling.build(go, _source(module), packages, home, flags=_flags(module), environment=golang.environment(go))

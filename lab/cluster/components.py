@@ -74,7 +74,9 @@ def etcd(layout: Layout, *, client_port: int, peer_port: int) -> Arguments:
     ]
 
 
-def apiserver(layout: Layout, *, port: int, etcd_port: int, audit: bool, aggregation: bool = False) -> Arguments:
+def apiserver(
+    layout: Layout, *, port: int, etcd_port: int, audit: bool, aggregation: bool = False, kubelets: bool = False
+) -> Arguments:
     """RBAC on, admission as shipped (PodSecurity, PriorityClass, ValidatingAdmissionPolicy …)."""
     arguments = [
         layout.binary("kube-apiserver"),
@@ -102,6 +104,12 @@ def apiserver(layout: Layout, *, port: int, etcd_port: int, audit: bool, aggrega
         arguments.append(f"--audit-log-path={layout.directory / 'logs' / 'audit.log'}")
     if aggregation:
         arguments += _aggregation(layout)
+    if kubelets:  # for exec, logs and port-forward
+        arguments += [
+            "--kubelet-preferred-address-types=InternalIP",
+            f"--kubelet-client-certificate={layout.pki('kubelet-client.crt')}",
+            f"--kubelet-client-key={layout.pki('kubelet-client.key')}",
+        ]
     return arguments
 
 
@@ -133,7 +141,7 @@ def audit_policy() -> str:
     return yaml.safe_dump({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}, sort_keys=False)
 
 
-def controller_manager(layout: Layout, *, port: int) -> Arguments:
+def controller_manager(layout: Layout, *, port: int, kubelets: bool = False) -> Arguments:
     """The default controllers, each under its own service account as in a real cluster, fast enough for scale."""
     kubeconfig = layout.kubeconfig("kube-controller-manager.kubeconfig")
     return [
@@ -148,7 +156,8 @@ def controller_manager(layout: Layout, *, port: int) -> Arguments:
         "--kube-api-burst=2000",
         f"--controllers=*,{DISABLED_CONTROLLERS}",
         "--node-monitor-period=2s",  # default 5s; a new node loses its not-ready taint in this rhythm
-        "--node-monitor-grace-period=10m",  # default 50s: a machine on which kwok starves for so long has no dead nodes
+        # default 50s: a machine on which kwok starves for so long has no dead nodes
+        f"--node-monitor-grace-period={'40s' if kubelets else '10m'}",
         "--concurrent-deployment-syncs=20",
         "--concurrent-replicaset-syncs=20",
         "--concurrent-statefulset-syncs=20",

@@ -38,9 +38,9 @@ class Cluster:
     by default). scheduler, prometheus, node_exporter, exporter: False leaves that component out; `exporter` may also
     be extra arguments of `python -m lab.cluster.exporter`. kubernetes: False leaves out all but Prometheus and the
     node_exporter; then there are no nodes and no `api`. scheduler_gates: kube-scheduler's feature gates. pod_cidr:
-    addresses of the fake pods. aggregation: servers of aggregated APIs can be registered. detached: the processes
-    outlive this one (`python -m lab.cluster down` ends them). Errors: errors.ClusterError from `start` and `__enter__`;
-    what had been started is ended, the logs stay.
+    addresses of the fake pods. kubelets: the apiserver's address for real ones, without kwok. aggregation: servers of
+    aggregated APIs can be registered. detached: the processes outlive this one (`python -m lab.cluster down` ends
+    them). Errors: errors.ClusterError from `start` and `__enter__`; what had been started is ended, the logs stay.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Cluster:
         aggregation: bool = False,
         detached: bool = False,
         pod_cidr: str = components.POD_CIDR,
+        kubelets: str = "",
     ) -> None:
         self._shapes = node_shapes(nodes)
         self._wanted_directory = directory
@@ -69,12 +70,12 @@ class Cluster:
             exporter_arguments=tuple(exporter or ()),
             scheduler_gates=scheduler_gates or {},
             pod_cidr=pod_cidr,
+            kubelets=kubelets,
         )
         left_out = {"kube-scheduler": scheduler, "prometheus": prometheus, "node-exporter": node_exporter}
-        left_out["load-exporter"] = exporter is not False
+        left_out |= {"load-exporter": exporter is not False, "kwok": not kubelets}
         there = (name for name in site.ORDER if left_out.get(name, True))
         self._names = tuple(name for name in there if kubernetes or name not in KUBERNETES)
-        self._kubernetes = kubernetes
         self._detached = detached
         self._node_names: list[str] = []
         self._components: _Components | None = None
@@ -184,10 +185,8 @@ class Cluster:
         self._started.site.write(f"configuration/{name}", text)
 
     def backfill(self, openmetrics: str) -> None:
-        """Puts history into Prometheus: OpenMetrics text, seconds as timestamps. Prometheus is restarted to see it.
-
-        Call it before live data matter: a restarted Prometheus drops its own samples older than the newest
-        back-filled one.
+        """Puts history into Prometheus: OpenMetrics text, seconds as timestamps. Call it before live data matter: the
+        restart that shows it drops Prometheus' own samples older than the newest back-filled one.
         """
         prometheus = self.processes["prometheus"]
         prometheus.stop()
@@ -204,16 +203,16 @@ class Cluster:
         here = self._started.site
         here.prepare(now_seconds=time.time())
         here.write_targets([name for name in EXPORTERS if name in self._names])
-        if self._kubernetes:
+        if "kube-apiserver" in self._names:
             self._start_apiserver()
         self._started.spawn(*self._names)
-        if self._kubernetes:
+        if "kube-apiserver" in self._names:
             nodes.create(self.api, self._shapes)
             self._node_names = [shape.name for shape in self._shapes]
         for process in self.processes.values():
             process.wait_ready()
         here.write_targets([name for name in EXPORTERS if name in self._names])
-        if self._kubernetes:
+        if "kube-apiserver" in self._names:
             nodes.wait_ready(self.api, self._node_names)
             _wait_for_service_account(self.api, self.processes["kube-controller-manager"].log_path)
         self._started.record(nodes=len(self._node_names))

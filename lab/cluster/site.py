@@ -21,6 +21,7 @@ STAGES = pathlib.Path(__file__).parent / "stages"
 SERVER_NAMES = ("localhost", "127.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
 ADMIN = ("kubernetes-admin", ("system:masters",))  # user and groups, as the certificates say them
 SCHEDULER = ("system:kube-scheduler", ())
+KUBELET_CLIENT = ("kube-apiserver-kubelet-client", ("system:masters",))
 CONTROLLER_MANAGER = ("system:kube-controller-manager", ())
 ORDER = (
     "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok",
@@ -48,6 +49,7 @@ class Settings:
     scheduler_gates: collections.abc.Mapping[str, bool] = dataclasses.field(default_factory=dict)
     stages: pathlib.Path = STAGES  # where kwok finds them
     pod_cidr: str = components.POD_CIDR
+    kubelets: str = ""  # the address at which real kubelets reach the apiserver, "" where kwok plays them
 
 
 class Site:
@@ -67,11 +69,14 @@ class Site:
     def prepare(self, *, now_seconds: float) -> None:
         """Makes the certificates and the configuration that does not depend on a port."""
         self.authority = certificates.Authority.create(now_seconds=now_seconds)
-        names = tuple(dict.fromkeys((*SERVER_NAMES, self.layout.host("kube-apiserver"))))
+        kubelets = (self.settings.kubelets,) if self.settings.kubelets else ()
+        names = tuple(dict.fromkeys((*SERVER_NAMES, self.layout.host("kube-apiserver"), *kubelets)))
         self._write_pair("ca", self.authority.pair)
         self._write_pair("server", self.authority.serving(names, now_seconds=now_seconds))
         self._write_pair("front-proxy", self.authority.client(components.FRONT_PROXY, (), now_seconds=now_seconds))
         self._write_pair("admin", self.authority.client(*ADMIN, now_seconds=now_seconds))
+        if kubelets:
+            self._write_pair("kubelet-client", self.authority.client(*KUBELET_CLIENT, now_seconds=now_seconds))
         accounts = certificates.new_key()
         self.write("pki/service-accounts.key", certificates.key_pem(accounts))
         self.write("pki/service-accounts.pub", certificates.public_pem(accounts))
@@ -140,7 +145,10 @@ class Site:
                 etcd_port=self.ports.of("etcd"),
                 audit=wanted.audit,
                 aggregation=wanted.aggregation,
+                kubelets=bool(wanted.kubelets),
             )
+        if name == "kube-controller-manager":
+            return components.controller_manager(layout, port=port, kubelets=bool(self.settings.kubelets))
         if name == "kwok":
             return components.kwok(layout, port=port, stages=self._stages(), pod_cidr=self.settings.pod_cidr)
         if name == "kube-scheduler":
@@ -148,7 +156,6 @@ class Site:
         if name == "load-exporter":
             return self._load_exporter(port)
         render = {
-            "kube-controller-manager": components.controller_manager,
             "prometheus": monitoring.arguments,
             "node-exporter": components.node_exporter,
         }

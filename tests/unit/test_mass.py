@@ -21,13 +21,13 @@ PACKAGES: Final = (*PRODUCT, "simulator", "lab/bench", "lab/cluster", "lab/peers
 MOST_LINES: Final = {
     "product": ((*PRODUCT, "deploy"), 45_430),
     "simulator": (("simulator",), 12_930),
-    "lab": (("lab",), 13_810),
-    "tests of the lab": (("lab/tests",), 4_950),
+    "lab": (("lab",), 14_620),
+    "tests of the lab": (("lab/tests",), 5_210),
     "tests": (("tests",), 63_380),
     "tests of the simulator": (("tests/unit/simulator",), 6_020),
 }
 APART: Final = ("lab/tests", "tests/unit/simulator")  # within `lab` and `tests`, with limits of their own
-MOST_WORDS: Final = 104_800
+MOST_WORDS: Final = 104_900
 MOST_COMMANDS: Final = 21
 MOST_METRICS: Final = 81
 MOST_POLICY_FIELDS: Final = 173

@@ -138,3 +138,15 @@ def test_a_node_is_usable_when_ready_and_free_of_the_control_planes_taints(
     spec = {"taints": [{"key": taint}]} if taint else {}
     node = {"spec": spec, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
     assert nodes.is_usable(node) is usable
+
+
+def test_real_kubelets_are_asked_by_address_with_a_certificate_and_given_up_after_forty_seconds() -> None:
+    command = components.apiserver(LAYOUT, port=3, etcd_port=1, audit=False, kubelets=True)
+    added = set(command) - set(components.apiserver(LAYOUT, port=3, etcd_port=1, audit=False))
+    assert added == {
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--kubelet-client-certificate={LAYOUT.pki('kubelet-client.crt')}",
+        f"--kubelet-client-key={LAYOUT.pki('kubelet-client.key')}",
+    }
+    assert "--node-monitor-grace-period=10m" in components.controller_manager(LAYOUT, port=4)
+    assert "--node-monitor-grace-period=40s" in components.controller_manager(LAYOUT, port=4, kubelets=True)
