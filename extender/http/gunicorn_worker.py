@@ -113,7 +113,7 @@ class Exchanges:
             self._stays.release()
 
     def _comes(self, waiting: "select.poll", until_seconds: float) -> bool:
-        """Whether something comes before that; what was put off is done meanwhile."""
+        """Whether bytes arrive before that; deferred work is done meanwhile."""
         while deferred.pending():
             if waiting.poll(0):
                 return bool(self._worker.alive)

@@ -130,7 +130,7 @@ class Candidates(NamedTuple):
         return tuple(cause for cause, nodes_hit in self.lacking().items() if nodes_hit.any()) + self.stale_watches
 
     def lacking(self) -> dict[str, Mask]:
-        """Which nodes [nodes] lack what, by the words of `degradations`."""
+        """Masks [nodes] of nodes with missing data, by the words of `degradations`."""
         unknown = self.rows == node_cache.UNKNOWN
         unread = np.isnan(self.loads.effective_seconds[self.rows]) & ~unknown
         return {

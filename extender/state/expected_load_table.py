@@ -40,7 +40,7 @@ class Placement(NamedTuple):
 
     @property
     def is_assumption(self) -> bool:
-        """Whether the watch has not confirmed it."""
+        """Whether the pod watch has not shown the pod on that node yet."""
         return self.until_seconds < math.inf
 
 

@@ -1,4 +1,4 @@
-"""What runs is imported, both lists agree, and the bills of materials are as the standard wants them.
+"""Packages that run are imported, both lists agree, and bills of materials are valid CycloneDX.
 
 pip refuses a line without a version or a hash (--require-hashes), Go a module without its checksum (-mod=readonly).
 """
@@ -62,7 +62,7 @@ def test_every_package_that_runs_is_imported_by_a_module_of_ours_or_what_it_impo
 
 
 def test_what_is_left_out_is_asked_for_by_something_that_is_pinned() -> None:
-    """A name in requirements-unused.in that nobody asks for any more is a mistake; so is one that is pinned."""
+    """A name in requirements-unused.in must be a requirement of a pinned package, and not pinned itself."""
     left_out = {line.partition("#")[0].strip() for line in UNUSED.splitlines() if not line.startswith("#")}
     asked = {
         canonical(requirements.Requirement(line).name)
