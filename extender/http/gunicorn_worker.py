@@ -94,7 +94,7 @@ class Exchanges:
             client.sock.sendall(http_exchange.refusal(client.client, error) or b"")
 
     def _follows(self, client: Connection) -> bool:
-        """Whether the next request comes in time; False gives the connection back to the main thread."""
+        """Whether the client sends its next request in time; False gives the connection back to the main thread."""
         if not self._worker.alive or len(self._turns) or client.sock.unsent or client.incoming.buffer:
             return False
         if not self._stays.acquire(blocking=False):

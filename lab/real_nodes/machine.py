@@ -33,7 +33,7 @@ def missing() -> str:
 
 
 def lacks(user: int, has_program: _Exists, has_file: _Exists) -> str:
-    """As `missing`, of a machine that is described by the arguments."""
+    """Returns the line of `missing` for a machine whose user, programs and files the arguments name."""
     if user != 0:
         return "real nodes need root"
     packages = [package for name, package in PROGRAMS.items() if not has_program(name)]

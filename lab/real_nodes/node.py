@@ -125,8 +125,8 @@ class Node:
                 stdout=log,
                 stderr=log,
             )
-        made = self.place.directory / "ready"
-        waiting.until(lambda: made.exists() or process.poll() is not None, self.place.name, LIMIT_SECONDS)
+        ready = self.place.directory / "ready"
+        waiting.until(lambda: ready.exists() or process.poll() is not None, self.place.name, LIMIT_SECONDS)
         if process.poll() is not None:
             log_path = self.place.directory / "log" / "init.log"
             raise errors.ComponentError(f"the init of {self.place.name} ended:\n{errors.log_tail(log_path)}")

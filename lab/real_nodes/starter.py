@@ -83,9 +83,9 @@ class Starter:
             )
         children = pathlib.Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         waiting.until(lambda: bool(children.read_text(encoding="utf-8").split()), "the namespaces", 30)
-        made = identity.of(node.child_of(self._process.pid))
-        if made is not None:
-            (self.directory / _PID).write_text(" ".join(map(str, made)), encoding="utf-8")
+        init = identity.of(node.child_of(self._process.pid))
+        if init is not None:
+            (self.directory / _PID).write_text(" ".join(map(str, init)), encoding="utf-8")
 
     def _living(self) -> identity.Identity | None:
         try:

@@ -47,8 +47,8 @@ class World:
         self._write_credentials()
         wanted = [tool for tool in binaries.TOOLS if tool.name == "node_exporter"]
         programs = binaries.find_or_build([*wanted, *binaries.REAL_NODES])
-        made = [Node(place, programs, archives) for place in self.places]
-        for index, node in enumerate(made):
+        started = [Node(place, programs, archives) for place in self.places]
+        for index, node in enumerate(started):
             node.start(processors[index % len(processors)])
         self._scrape()
         self._publish_apiserver()
@@ -56,7 +56,7 @@ class World:
         urls = f"{self._plane.kubeconfig}\n{self._plane.api_url}\n{self._plane.prometheus_url}\n"
         (self._root / READY).write_text(urls, encoding="utf-8")
         while not _NEVER.wait(0.5):
-            for node in made:
+            for node in started:
                 node.restart_ended()
 
     def _connect(self) -> None:

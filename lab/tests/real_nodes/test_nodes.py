@@ -32,7 +32,7 @@ BURNER = {
 
 
 class Nodes:
-    """What runs, as a person sees it who has entered the namespaces."""
+    """Commands within the namespaces of the nodes, as `nsenter` gives a person."""
 
     def __init__(self, running: starter.Starter) -> None:
         self._tools = binaries.find_or_build()
@@ -40,7 +40,7 @@ class Nodes:
         self._kubeconfig, _, self._prometheus = running.addresses()
 
     def kubectl(self, *arguments: str, text: str = "") -> str:
-        """What kubectl prints."""
+        """Returns the output of kubectl."""
         command = [*self._enter, str(self._tools["kubectl"]), f"--kubeconfig={self._kubeconfig}", *arguments]
         return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
