@@ -44,16 +44,6 @@ class EvictionOutcome:
         return self.answer.result
 
     @property
-    def http_status(self) -> int | None:
-        """The apiserver's status, None where none came."""
-        return self.answer.status
-
-    @property
-    def message(self) -> str:
-        """The apiserver's words."""
-        return self.answer.message
-
-    @property
     def accepted(self) -> bool:
         """Whether the eviction took place, or would have, in the run's mode."""
         return self.result in ("evicted", "dry_run", "observed")
@@ -165,7 +155,7 @@ class Evictor:
             for draft in eviction_events.evicted(outcome.eviction, node, run):
                 self._announcer.post(draft)
         elif outcome.result == "refused":
-            self._announcer.post(eviction_events.refused(outcome.eviction, node, run, message=outcome.message))
+            self._announcer.post(eviction_events.refused(outcome.eviction, node, run, message=outcome.answer.message))
 
     def _hint(self, eviction: Eviction, node: Node, terms: ExecutionContext, hinted: dict[str, str | None]) -> None:
         """Asks the extender, by an annotation on the node, not to put the replacement back where it came from.

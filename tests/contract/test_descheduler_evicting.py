@@ -164,7 +164,7 @@ def test_an_eviction_is_carried_out_recorded_told_and_hinted(
     admin: KubeDoor, evict: Evict, ledger: Ledger, pod: objects.Pod
 ) -> None:
     outcome = evict(pod)
-    assert (outcome.result, outcome.http_status) == ("evicted", 201)
+    assert (outcome.result, outcome.answer.status) == ("evicted", 201)
     assert pod.uid not in {one.uid for one in running_pods(admin, pod.namespace)}, "three again: it was replaced"
     assert [(row.result, row.http_status) for row in ledger.rows(Query())] == [("evicted", 201)]
     by_kind = {one.regarding.kind: one for one in recorded_events(admin, pod.namespace, "NodeOverloaded")}
@@ -206,8 +206,8 @@ def test_a_budget_refuses_with_429_and_the_pod_stays(
 ) -> None:
     budgeted(admin, pod.namespace, least=3, allowed=0)
     outcome = evict(pod)
-    assert (outcome.result, outcome.http_status) == ("refused", 429)
-    assert "disruption budget" in outcome.message
+    assert (outcome.result, outcome.answer.status) == ("refused", 429)
+    assert "disruption budget" in outcome.answer.message
     assert pod.uid in {one.uid for one in running_pods(admin, pod.namespace)}
     assert [row.result for row in ledger.rows(Query())] == ["refused"]
     (event,) = recorded_events(admin, pod.namespace, "EvictionBlockedByPDB")
@@ -225,14 +225,14 @@ def test_another_pod_under_the_same_name_is_not_evicted(admin: KubeDoor, evict: 
         metadata=objects.Metadata(**{**metadata, "uid": str(uuid.uuid4())}), spec=pod.spec, status=pod.status
     )
     outcome = evict(other)
-    assert (outcome.result, outcome.http_status) == ("replaced", 409)
+    assert (outcome.result, outcome.answer.status) == ("replaced", 409)
     assert pod.uid in {one.uid for one in running_pods(admin, pod.namespace)}
 
 
 def test_a_pod_that_left_by_itself_is_gone(admin: KubeDoor, evict: Evict, pod: objects.Pod) -> None:
     admin.delete(kinds.DEPLOYMENTS, "web", namespace=pod.namespace)
     waiting.eventually(lambda: not admin.list(kinds.PODS, namespace=pod.namespace).items, 90, "the pods to go")
-    assert (outcome := evict(pod)).http_status == 404
+    assert (outcome := evict(pod)).answer.status == 404
     assert outcome.result == "gone"
 
 

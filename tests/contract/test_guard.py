@@ -270,7 +270,7 @@ def refused(evict: Evict, pod: objects.Pod, why: str) -> None:
 
     def refusal_text() -> tuple[str, int | None, str]:
         outcome = evict(pod, mode="DryRun")
-        return outcome.result, outcome.http_status, outcome.message
+        return outcome.result, outcome.answer.status, outcome.answer.message
 
     def as_expected() -> bool:
         result, status, message = refusal_text()
@@ -307,8 +307,8 @@ def guarded_pod(admin: KubeDoor, namespace: str, app: str) -> objects.Pod:
 def test_what_is_protected_is_refused_by_the_apiserver(admin: KubeDoor, evict: Evict, namespace: str, app: str) -> None:
     pod = guarded_pod(admin, where(app, namespace), app)
     outcome = evict(pod)
-    assert (outcome.accepted, outcome.http_status) == (False, 403)
-    assert PROTECTED[app] in outcome.message
+    assert (outcome.accepted, outcome.answer.status) == (False, 403)
+    assert PROTECTED[app] in outcome.answer.message
     assert api_results.refused_by(outcome.answer) == "guard"
     assert guarded_pod(admin, where(app, namespace), app).uid == pod.uid
 
@@ -321,7 +321,7 @@ def test_a_pod_is_refused_while_it_is_younger_than_the_limit_and_leaves_when_it_
     assert evict(plain, mode="DryRun").result == "dry_run"
     control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables(minPodAge='duration("1h")')}})
     refused(evict, plain, "less than 3600s")
-    assert "less than 3600s" in evict(plain).message
+    assert "less than 3600s" in evict(plain).answer.message
     assert guarded_pod(admin, namespace, "plain").uid == plain.uid
     control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables()}})
     refused(evict, plain, "")

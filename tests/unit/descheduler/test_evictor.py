@@ -151,7 +151,7 @@ def test_a_pod_that_another_replica_asked_for_is_left_out_and_the_run_goes_on(
     door = doors.FakeDoor()
     outcomes = evicter(door, ledger).carry_out(plan, terms())
     assert [name for name, _, _ in door.evictions] == ["default/b-0"]
-    assert [(one.result, one.message) for one in outcomes] == [
+    assert [(one.result, one.answer.message) for one in outcomes] == [
         ("not_done", "row 1 of run 0ther has this pod's eviction already (intended)"),
         ("evicted", ""),
     ]
