@@ -18,6 +18,7 @@ from descheduler.eviction.last_look import Look
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Run
 from descheduler.planning.plans import Eviction, EvictionPlan
+from descheduler.snapshot import usage
 from kube import errors, kinds
 from kube.door import EvictionAnswer, KubeDoor
 from kube.objects import Node
@@ -187,7 +188,4 @@ def relief_seconds(policy: LoadPolicy) -> float:
     pod.
     """
     cooldown = policy.descheduler.cooldown
-    windows = (
-        metric.averaging_seconds for metric in policy.metrics_in_force if metric.name in policy.descheduler.thresholds
-    )
-    return max(cooldown.workload_seconds, cooldown.node_seconds, *windows)
+    return max(cooldown.workload_seconds, cooldown.node_seconds, *usage.pod_windows(policy).values())

@@ -94,9 +94,7 @@ class PlanDraft:
         self._overloaded = overloaded
         self._landed = history.landed
         self._resources = usage.resources_of(policy)
-        self._longest_window_seconds = max(
-            (usage.window_of(policy, name) for name in policy.descheduler.thresholds), default=0.0
-        )
+        self._longest_window_seconds = max(usage.pod_windows(policy).values())
 
     @functools.cached_property
     def _destinations(self) -> destinations.Destinations:
