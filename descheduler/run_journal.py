@@ -51,10 +51,7 @@ class RunJournal:
     def look_back(self, policy: LoadPolicy, view: ClusterView, now_seconds: float) -> None:
         """Asks the source what the load of nodes was after earlier evictions from them."""
         rows = followup.unfinished(self.ledger, now_seconds=now_seconds)
-
-        def usage_at(moment: float) -> followup.Usages:
-            return self.source.node_usage(view.nodes, policy, at_seconds=moment)
-
+        usage_at = lambda moment: self.source.node_usage(view.nodes, policy, at_seconds=moment)  # noqa: E731
         known_until_seconds = self.source.known_until_seconds(now_seconds)
         looks = self._looks_back.fill(self.ledger, rows, policy, usage_at, now_seconds=known_until_seconds)
         self.telemetry.predictions.count(looks)

@@ -21,14 +21,11 @@ def row(entry: Row) -> dict[str, object]:
     """A ledger row: "_at_seconds" columns become times, the rest keeps its unit in its name; beside them what
     `predictions` makes of the row.
     """
-    named = entry._asdict()
-    columns = {_named(name): _json_value(name, value) for name, value in named.items()}
     errors = {
         f"error_{after}_ratio": prediction_errors.error_ratio(entry, after) for after in prediction_errors.PREDICTED
     }
     return {
-        **columns,
-        **{name: _json_value(name, ratio) for name, ratio in errors.items()},
+        **{_named(name): _json_value(name, value) for name, value in (entry._asdict() | errors).items()},
         "stayed_under_line": prediction_errors.stayed_under_line(entry),
         "returned": None if entry.returned is None else bool(entry.returned),
     }
@@ -167,7 +164,6 @@ def headroom(left: Headroom) -> dict[str, object]:
 
 def breaker(state: Breaker) -> dict[str, object]:
     """A workload whose evictions failed, and how its breaker stands."""
-    until = None if state.until_seconds is None else clock.to_rfc3339(state.until_seconds)
     return {
         "workload": state.workload,
         "namespace": state.namespace,
@@ -175,7 +171,7 @@ def breaker(state: Breaker) -> dict[str, object]:
         "failures": state.failures,
         "last_at": clock.to_rfc3339(state.last_at_seconds),
         "state": state.state,
-        "until": until,
+        "until": None if state.until_seconds is None else clock.to_rfc3339(state.until_seconds),
     }
 
 
