@@ -150,10 +150,7 @@ def _over(usages: collections.abc.Mapping[str, NodeUsage], metric: str, policies
 
 
 def _reading(reading: NodeUsage | None, metric: str, policy: LoadPolicy, now_seconds: float) -> float | None:
-    if reading is None or not usage.fresh(reading.at_seconds, now_seconds, policy.sync.stale_after_seconds):
-        return None
-    value = reading.ratios.get(metric)
-    return value if value is not None and usage.usable_ratio(value) else None
+    return usage.fresh_ratios(reading, now_seconds, policy).get(metric)
 
 
 def _too_long_ago(last_seconds: float, at_seconds: float, policy: LoadPolicy) -> bool:

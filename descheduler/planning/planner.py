@@ -260,14 +260,14 @@ def cool_nodes(taken: Snapshot, policies: NodePolicies, overloaded: frozenset[st
     """
     tolerated = open_nodes.tolerated_taints(node for node in taken.nodes if node.name in overloaded)
     for node in taken.nodes:
-        reading = taken.node_usage.get(node.name)
-        if reading is None or not open_nodes.open_to_pods(node):
+        if not open_nodes.open_to_pods(node):
             continue
         if overloaded and not open_nodes.closing_taints(node) <= tolerated:
             continue
-        current = usage.fresh(reading.at_seconds, taken.at_seconds, policies.whole.sync.stale_after_seconds)
+        ratios = usage.fresh_ratios(taken.node_usage.get(node.name), taken.at_seconds, policies.whole)
         lines = policies.bands(node.name).items()
-        if current and all(_at_or_under(reading.ratios.get(name), band.evict_until_ratio) for name, band in lines):
+        under = (name in ratios and not usage.over(ratios[name], band.evict_until_ratio) for name, band in lines)
+        if ratios and all(under):
             yield node.name
 
 
@@ -281,7 +281,3 @@ def _hottest_first(node: Node, overloads: list[Overload], resources: dict[str, s
 def _capacity_per_allocatable(node: Node, resource: str) -> float:
     allocatable = usage.size(node.allocatable, resource)
     return usage.size(node.capacity, resource) / allocatable if allocatable > 0 else 1.0
-
-
-def _at_or_under(value: float | None, line_ratio: float) -> bool:
-    return value is not None and usage.usable_ratio(value) and not usage.over(value, line_ratio)

@@ -117,17 +117,12 @@ def over(value_ratio: float, line_ratio: float) -> bool:
     return value_ratio > line_ratio + ROUNDING
 
 
-def usable_ratio(value: float) -> bool:
-    """Whether a node's ratio is a figure at all: finite, not negative, not beyond what a node can use."""
-    return load_annotation.invalid_reason(value) is None
-
-
 def fresh_ratios(reading: NodeUsage | None, now_seconds: float, policy: LoadPolicy) -> dict[str, float]:
     """A node's valid ratios by metric; none at all without a reading, or with one that may not be acted on."""
     if reading is None or not fresh(reading.at_seconds, now_seconds, policy.sync.stale_after_seconds):
         return {}
     limit = load_annotation.MAX_RATIO
-    return {name: value for name, value in reading.ratios.items() if 0 <= value <= limit}  # as `usable_ratio` has it
+    return {name: value for name, value in reading.ratios.items() if 0 <= value <= limit}  # as `invalid_reason` has it
 
 
 def resources_of(policy: LoadPolicy) -> dict[str, str]:
