@@ -17,7 +17,7 @@ import click
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher, LedgerEventSink
+from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher
 from descheduler.eviction.evictor import Evictor
 from descheduler.http import views
 from descheduler.ledger.database import LedgerError
@@ -105,7 +105,7 @@ def run(command_line: CommandLine, begun: WatchConnection | None) -> None:
         elects = command_line.leader_elect and (enforces or not options.once)
         leader = election if elects else None
         writer = events.EventWriter(door, controller=CONTROLLER, instance=identity, clock=wall)
-        announcer = EventPublisher(writer, LedgerEventSink(ledger, wall))
+        announcer = EventPublisher(writer, ledger, wall)
         speaker = policy_events.speaker("descheduler", options)
         parts = Parts(
             policy=policy,

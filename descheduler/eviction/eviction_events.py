@@ -42,42 +42,17 @@ class EventDraft(NamedTuple):
     annotations: collections.abc.Mapping[str, str] | None = None
 
 
-class LedgerEventSink(NamedTuple):
-    """Where Events are kept, and by which clock."""
-
-    ledger: Ledger
-    clock: Clock
-
-    def keep(self, draft: EventDraft) -> None:
-        """Writes it into the ledger; a ledger that fails here fails again where nothing may go on without it."""
-        regarding, related = draft.regarding, draft.related
-        event = RecordedEvent(
-            self.clock.now(),
-            draft.reason,
-            int(draft.warning),
-            regarding.kind,
-            regarding.namespace,
-            regarding.name,
-            f"{related.kind}/{related.name}" if related is not None else "",
-            draft.note,
-        )
-        try:
-            self.ledger.tell(event)
-        except LedgerError as error:
-            log.warning("event not kept", reason=draft.reason, error=str(error))
-
-
 class EventPublisher:
-    """Posts announcements as Events of this process and keeps them; best effort, it never raises."""
+    """Posts announcements as Events of this process and records them; best effort, it never raises."""
 
-    def __init__(self, writer: events.EventWriter, sink: LedgerEventSink | None = None) -> None:
+    def __init__(self, writer: events.EventWriter, ledger: Ledger, clock: Clock) -> None:
         self._writer = writer
-        self._sink = sink
+        self._ledger = ledger
+        self._clock = clock
 
     def post(self, draft: EventDraft) -> None:
         """Writes one Event."""
-        if self._sink is not None:
-            self._sink.keep(draft)
+        self._record(draft)
         self._writer.write(
             draft.reason,
             draft.note,
@@ -87,6 +62,24 @@ class EventPublisher:
             related=draft.related,
             annotations=draft.annotations,
         )
+
+    def _record(self, draft: EventDraft) -> None:
+        """Writes it into the ledger; a ledger that fails here fails again where nothing may go on without it."""
+        regarding, related = draft.regarding, draft.related
+        event = RecordedEvent(
+            self._clock.now(),
+            draft.reason,
+            int(draft.warning),
+            regarding.kind,
+            regarding.namespace,
+            regarding.name,
+            f"{related.kind}/{related.name}" if related is not None else "",
+            draft.note,
+        )
+        try:
+            self._ledger.tell(event)
+        except LedgerError as error:
+            log.warning("event not kept", reason=draft.reason, error=str(error))
 
 
 def figures(eviction: Eviction, run: Run) -> str:

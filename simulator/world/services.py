@@ -114,7 +114,7 @@ def descheduler(around: Surroundings, ledger: Ledger) -> Descheduler:
     """The descheduler, leading."""
     clock, door = around.clock, around.kube
     writer = events.EventWriter(door, controller=eviction_events.CONTROLLER, instance="simulated", clock=clock)
-    announcer = eviction_events.EventPublisher(writer, eviction_events.LedgerEventSink(ledger, clock))
+    announcer = eviction_events.EventPublisher(writer, ledger, clock)
     prometheus = _guarded(around, "descheduler", lambda: around.policy.current.descheduler.interval_seconds)
     watch = ClusterWatch(door, clock=clock, rng=around.rng("descheduler watches"))
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher, LedgerEventSink
+from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher
 from descheduler.eviction.evictor import Evictor
 from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
@@ -130,7 +130,7 @@ def run(order: Order) -> None:
     policy = Reloading(order.policy, loader.load, clock=clock)
     policy.load()
     events = EventWriter(door, controller=CONTROLLER, instance="mortal", clock=clock)
-    announcer = EventPublisher(events, LedgerEventSink(ledger, clock))
+    announcer = EventPublisher(events, ledger, clock)
     watch = ClusterWatch(door, clock=clock, rng=random.Random())
     watch.begin_lists()
     parts = Parts(

@@ -105,7 +105,8 @@ def evict(descheduler: KubeDoor, admin: KubeDoor, ledger: Ledger) -> Evict:
 
     def carry_out(pod: objects.Pod, *, mode: str = "Enforce") -> EvictionOutcome:
         wall = clock.WallClock()
-        announcer = EventPublisher(events.EventWriter(descheduler, controller=CONTROLLER, instance="test", clock=wall))
+        writer = events.EventWriter(descheduler, controller=CONTROLLER, instance="test", clock=wall)
+        announcer = EventPublisher(writer, ledger, wall)
         terms = ExecutionContext(
             Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True, lambda _: Look()
         )

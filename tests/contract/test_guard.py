@@ -138,8 +138,9 @@ Evict = Callable[..., EvictionOutcome]
 def evict(admin: KubeDoor, descheduler: KubeDoor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evict]:
     """Evicts a pod, whatever it is, with the descheduler's own last step."""
     wall = clock.WallClock()
-    announcer = EventPublisher(events.EventWriter(descheduler, controller=CONTROLLER, instance="test", clock=wall))
     ledger = Ledger(tmp_path_factory.mktemp("guard") / "ledger.sqlite").open()
+    writer = events.EventWriter(descheduler, controller=CONTROLLER, instance="test", clock=wall)
+    announcer = EventPublisher(writer, ledger, wall)
 
     def carry_out(pod: objects.Pod, *, mode: str = "Enforce") -> EvictionOutcome:
         terms = ExecutionContext(

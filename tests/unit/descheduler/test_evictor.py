@@ -44,9 +44,8 @@ LOST = errors.Unreachable("POST eviction: timed out")
 def evicter(door: doors.FakeDoor, ledger: Ledger) -> Evictor:
     """An evicter that posts its Events through the same door."""
     clock = clocks.ManualClock(NOW)
-    return Evictor(
-        door, ledger, EventPublisher(EventWriter(door, controller=CONTROLLER, instance="me", clock=clock)), clock=clock
-    )
+    writer = EventWriter(door, controller=CONTROLLER, instance="me", clock=clock)
+    return Evictor(door, ledger, EventPublisher(writer, ledger, clock), clock=clock)
 
 
 def terms(mode: str = "Enforce") -> ExecutionContext:

@@ -9,7 +9,7 @@ import flask
 import yaml
 from prometheus_client import CollectorRegistry
 
-from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher, LedgerEventSink
+from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher
 from descheduler.eviction.evictor import Evictor
 from descheduler.http import app
 from descheduler.ledger.ledger import Ledger
@@ -129,7 +129,7 @@ class World:
         self.source = self.of_usage()
         given = ServiceOptions(path, namespace="ours")
         writer = EventWriter(self.door, controller=CONTROLLER, instance="me", clock=self.clock)
-        announcer = EventPublisher(writer, LedgerEventSink(self.ledger, self.clock))
+        announcer = EventPublisher(writer, self.ledger, self.clock)
         self.service = Service(
             Parts(
                 policy=self.policy,
