@@ -8,7 +8,7 @@ the wire can be read in the code that sends it.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -65,6 +65,14 @@ class EvictionAnswer(NamedTuple):
         return self.status == errors.TOO_MANY_REQUESTS and self.reason == errors.FLOW_CONTROL
 
 
+class Selection(TypedDict, total=False):
+    """The objects that a list or a watch is about; without a namespace those of all."""
+
+    namespace: str
+    label_selector: str
+    field_selector: str
+
+
 class KubeReader(Protocol):
     """Reads of the Kubernetes API."""
 
@@ -72,13 +80,11 @@ class KubeReader(Protocol):
         self,
         kind: Kind[T],
         *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
         limit: int = 500,
         from_cache: bool = False,
+        **selection: Unpack[Selection],
     ) -> Listing[T]:
-        """All objects of a kind, page by page of `limit`; namespace "" is all. Gone when a page token ran out.
+        """All objects of a kind, page by page of `limit`. Gone when a page token ran out.
 
         `from_cache`: as the apiserver has it in memory, which may be a moment old. It then answers at once, without
         pages, for a fraction of the work.
@@ -89,10 +95,8 @@ class KubeReader(Protocol):
         kind: Kind[T],
         *,
         resource_version: str,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
         timeout_seconds: float = 300,
+        **selection: Unpack[Selection],
     ) -> "Watch[T]":
         """Changes after `resource_version` until the server ends the stream, after `timeout_seconds` at the latest."""
 

@@ -26,12 +26,12 @@ import queue
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypedDict, TypeVar
+from typing import Generic, TypeVar, Unpack
 
 from kube import errors
 from kube.cache import store
 from kube.cache.store import Change
-from kube.door import KubeDoor, Watch
+from kube.door import KubeDoor, Selection, Watch
 from kube.kinds import Kind
 from kube.objects import IdentifiedObject
 from runtime import clock as clocks
@@ -55,12 +55,6 @@ BATCH_CHANGES = 500
 JOIN_SECONDS = 1.0
 FOREVER = float("inf")
 _UNSTOPPED = threading.Event()  # nothing interrupts a turn on the caller's thread
-
-
-class _Selection(TypedDict):
-    namespace: str
-    label_selector: str
-    field_selector: str
 
 
 class _ChangeQueue(Generic[T]):
@@ -113,20 +107,18 @@ class Reflector(Generic[T]):
         *,
         clock: clocks.Clock,
         rng: random.Random,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
         on_change: OnChange[T] | None = None,
         queued_batches: int = QUEUED_BATCHES,
         direct: bool = False,
         cached_start: bool = False,
+        **selection: Unpack[Selection],
     ) -> None:
         self._door = door
         self.kind = kind
         self._changes = _ChangeQueue(kind, on_change, queued_batches=queued_batches, direct=direct)
         self._clock = clock
         self._rng = rng
-        self._selection = _Selection(namespace=namespace, label_selector=label_selector, field_selector=field_selector)
+        self._selection = selection
         self._cached_start = cached_start
         self._store: store.Store[T] = store.Store()
         self._lock = threading.Lock()
