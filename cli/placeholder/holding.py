@@ -29,10 +29,6 @@ class Room(NamedTuple):
     held: int = 0
     requests: Resources = NOTHING
 
-    def with_pod(self, pod: Pod) -> "Room":
-        """One more."""
-        return Room(self.held + 1, self.requests.plus(pod.requests))
-
 
 class Owner(NamedTuple):
     """A set: the namespace and name of its Deployment."""
@@ -100,8 +96,8 @@ class Holding:
     @property
     def rooms(self) -> dict[str, Room]:
         """Room by node, of all sets; a node that lost its last placeholder in this hour is there with none."""
-        lost = {one.node: Room() for one in self.preemptions or () if one.node}
-        return dict(sorted({**lost, **per_node(self.sets)}.items()))
+        lost = [(one.node, Room()) for one in self.preemptions or () if one.node]
+        return per_node([*lost, *(room for one in self.sets for room in one.nodes.items())])
 
 
 def holding(pods: Iterable[Pod], events: Iterable[Event] | None, now_seconds: float) -> Holding:
@@ -122,19 +118,10 @@ def owner_of(pod: Pod) -> Owner:
 
 
 def _set(owner: Owner, pods: Sequence[Pod]) -> Set:
-    nodes: dict[str, Room] = collections.defaultdict(Room)
-    for pod in pods:
-        if pod.node_name:
-            nodes[pod.node_name] = nodes[pod.node_name].with_pod(pod)
+    nodes = per_node((pod.node_name, Room(1, pod.requests)) for pod in pods if pod.node_name)
     waiting = tuple(sorted(pod.created_at_seconds for pod in pods if not pod.node_name))
     first = min(pods, key=lambda pod: pod.name)
-    return Set(
-        owner,
-        first.annotations.get(compact.PRESET_ANNOTATION, ""),
-        first.priority,
-        dict(sorted(nodes.items())),
-        waiting,
-    )
+    return Set(owner, first.annotations.get(compact.PRESET_ANNOTATION, ""), first.priority, nodes, waiting)
 
 
 def total(rooms: Iterable[Room]) -> Room:
@@ -145,13 +132,12 @@ def total(rooms: Iterable[Room]) -> Room:
     return Room(held, requests)
 
 
-def per_node(sets: Iterable[Set]) -> dict[str, Room]:
-    """The sum over sets, by node."""
-    rooms: dict[str, list[Room]] = collections.defaultdict(list)
-    for one in sets:
-        for node, room in one.nodes.items():
-            rooms[node].append(room)
-    return {node: total(rooms[node]) for node in sorted(rooms)}
+def per_node(rooms: Iterable[tuple[str, Room]]) -> dict[str, Room]:
+    """The sum of the rooms of each node, by its name."""
+    by_node: dict[str, list[Room]] = collections.defaultdict(list)
+    for node, room in rooms:
+        by_node[node].append(room)
+    return {node: total(by_node[node]) for node in sorted(by_node)}
 
 
 def _preemptions(events: Iterable[Event], owners: Sequence[Owner], now_seconds: float) -> tuple[Preemption, ...]:

@@ -113,17 +113,15 @@ def _set(group: holding.Set, preempted: int | None) -> dict[str, Any]:
 
 
 def _preemption(preemption: holding.Preemption) -> dict[str, Any]:
-    names = {
+    return {
+        "at": clock.to_rfc3339(preemption.at_seconds),
         "namespace": preemption.owner.namespace,
         "set": preemption.owner.name,
         "placeholder": preemption.placeholder,
-    }
-    by = {
         "node": preemption.node or None,
         "by": preemption.preemptor or None,
         "by_uid": preemption.preemptor_uid or None,
     }
-    return {"at": clock.to_rfc3339(preemption.at_seconds), **names, **by}
 
 
 def _room(room: Room) -> dict[str, Any]:
@@ -136,7 +134,8 @@ def _narrow(held_room: Holding) -> tuple[tuple[str, ...], list[list[object]]]:
     """A row for the cluster, then one for each node."""
     rooms = held_room.rooms
     rows = [_row(node, room, held_room.preempted(node=node)) for node, room in rooms.items()]
-    whole = _whole(holding.total(rooms.values()), len(held_room.waiting_since_seconds), held_room.preempted())
+    waiting = len(held_room.waiting_since_seconds)
+    whole = _row(WHOLE_CLUSTER, holding.total(rooms.values()), held_room.preempted(), waiting)
     return HEADERS, [row[:-1] for row in (whole, *rows)]
 
 
@@ -146,24 +145,17 @@ def _wide(held_room: Holding) -> tuple[tuple[str, ...], list[list[object]]]:
     for one in held_room.sets:
         lead = [str(one.owner), one.preset or "-", one.priority]
         room = holding.total(one.nodes.values())
-        whole = _whole(room, len(one.waiting_since_seconds), held_room.preempted(one.owner))
+        whole = _row(WHOLE_CLUSTER, room, held_room.preempted(one.owner), len(one.waiting_since_seconds))
         nodes = [_row(node, room, held_room.preempted(one.owner, node)) for node, room in one.nodes.items()]
         rows += [[*lead, *row] for row in (whole, *nodes)]
     return WIDE_HEADERS, rows
 
 
-def _row(node: str, room: Room, preempted: int | None) -> list[object]:
-    return [node, room.held, ELSEWHERE, UNKNOWN if preempted is None else preempted, *_amounts(room)]
-
-
-def _whole(room: Room, waiting: int, preempted: int | None) -> list[object]:
-    return [WHOLE_CLUSTER, room.held, waiting, UNKNOWN if preempted is None else preempted, *_amounts(room)]
-
-
-def _amounts(room: Room) -> list[object]:
+def _row(node: str, room: Room, preempted: int | None, waiting: int | str = ELSEWHERE) -> list[object]:
     requests = room.requests
     other = ", ".join(f"{name} {amount:g}" for name, amount in requests.extended.items())
-    return [f"{requests.cpu_millicores:.0f}m", api_types.mebibytes(requests.memory_bytes), other or "-"]
+    amounts = [f"{requests.cpu_millicores:.0f}m", api_types.mebibytes(requests.memory_bytes), other or "-"]
+    return [node, room.held, waiting, UNKNOWN if preempted is None else preempted, *amounts]
 
 
 def remarks(held_room: Holding, refused: str, namespace: str, now_seconds: float) -> list[str]:
@@ -172,10 +164,8 @@ def remarks(held_room: Holding, refused: str, namespace: str, now_seconds: float
         where = f"in {namespace} (-A looks everywhere)" if namespace else "in any namespace"
         return [f"no placeholders {where}; next: {output.program()} placeholder render | kubectl apply -f -"]
     rows = []
-    waiting, preemptors = (
-        held_room.waiting_since_seconds,
-        collections.Counter(one.preemptor for one in held_room.preemptions or () if one.preemptor),
-    )
+    waiting = held_room.waiting_since_seconds
+    preemptors = collections.Counter(one.preemptor for one in held_room.preemptions or () if one.preemptor)
     if preemptors:
         named = ", ".join(name for name, _ in preemptors.most_common(PREEMPTORS_NAMED))
         more = len(preemptors) - PREEMPTORS_NAMED
