@@ -163,7 +163,7 @@ class Site:
     def obey(self, **overrides: object) -> None:
         """Writes the policy file, with these keys laid over it, for replicas that are started from now on."""
         given = {"mode": "Enforce", "interval": "1s", "overloadedFor": "1s", "limits": {"perHour": PER_HOUR}}
-        policies.write(self._policy, **{f"descheduler__{key}": value for key, value in given.items()}, **overrides)
+        policies.write(self._policy, **{f"descheduler__{key}": value for key, value in given.items()} | overrides)
 
     def on_a_clock_of_its_own(self) -> shifted.Shift:
         """Makes the first replica one whose machine's clock can be set while it runs."""
