@@ -4,11 +4,14 @@
 here stands what works, but hardly as meant.
 """
 
-from collections.abc import Callable, Iterator
+import collections
+from collections.abc import Callable, Iterator, Sequence
 
 from cli.doctor import findings
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding
+from kube.objects import Node
+from policy.metrics import MEMORY
 from policy.schema.load_policy import LoadPolicy
 
 Remarks = Iterator[Finding]
@@ -21,6 +24,7 @@ def consistent(facts: Facts) -> Finding:
     remarks += _in_pools(policy, frozenset(remarks))
     if not isinstance(facts.nodes, Finding):
         remarks += _cool_nodes(policy, len(facts.nodes))
+        remarks += _above_allocatable(policy, facts.nodes)
     filtered = sum(limit > 0 for limit in policy.filter.thresholds.values())
     sound = findings.ok(
         f"{facts.settings.policy_source}: {filtered} filter rules, descheduler {policy.descheduler.mode}"
@@ -92,6 +96,44 @@ def _cool_nodes(policy: LoadPolicy, nodes: int) -> Remarks:
             f"descheduler.coolNodes is {policy.descheduler.cool_nodes} and there are {nodes} nodes: it never acts",
             f"set descheduler.coolNodes to {max(1, nodes - 1)} or less",
         )
+
+
+def _above_allocatable(policy: LoadPolicy, nodes: Sequence[Node]) -> Remarks:
+    """Lines of memory that lie above what a node lets all its pods use: kubelet evicts and the kernel kills earlier.
+
+    A reading is a share of the whole machine. CPU has no such line: pods take what nobody else wants.
+    """
+    below: dict[tuple[str, float, str], dict[str, float]] = collections.defaultdict(dict)
+    for node in nodes:
+        own, pool = policy.on_node(node.labels), policy.pool_of(node.labels)
+        for metric in own.metrics_in_force:
+            if metric.resource != MEMORY or metric.query is not None:
+                continue
+            band = own.descheduler.thresholds.get(metric.name)
+            lines = {
+                f"filter.thresholds.{metric.name}": own.filter.thresholds.get(metric.name, 0.0),
+                f"descheduler.thresholds.{metric.name}.evictAbove": band.evict_above_ratio if band else 0.0,
+            }
+            for key, line in lines.items():
+                if line > (share := _allocatable_ratio(node)):
+                    below[key, line, f" of pool {pool.name}" if pool else ""][node.name] = share
+    for (key, line, where), shares in below.items():
+        ascending = sorted((share, name) for name, share in shares.items())
+        yield findings.warn(
+            f"{key} is {line:g}, and the memory that pods may use is "
+            f"{findings.few(f'{share:.2f} of {name}' for share, name in ascending)}: kubelet evicts pods there, or the "
+            "kernel kills them, before a reading is over the line",
+            f"set {key}{where} lower than {ascending[0][0]:.2f}",
+        )
+
+
+def _allocatable_ratio(node: Node) -> float:
+    """Allocatable memory as a share of the machine's; 1 where the node does not say both."""
+    try:
+        allocatable_bytes, capacity_bytes = node.allocatable.memory_bytes, node.capacity.memory_bytes
+    except (ValueError, OverflowError):
+        return 1.0
+    return allocatable_bytes / capacity_bytes if allocatable_bytes and capacity_bytes else 1.0
 
 
 _RULES: tuple[Callable[[LoadPolicy], Remarks], ...] = (

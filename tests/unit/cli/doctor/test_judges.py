@@ -24,6 +24,11 @@ SPOT = {
     "nodeSelector": {"matchLabels": {"lifecycle": "spot"}},
     "filter": {"thresholds": {"cpu_avg_5m": 0.9}},
 }
+TIGHT = {
+    "name": "tight",
+    "nodeSelector": {"matchLabels": {"pool": "tight"}},
+    "descheduler": {"thresholds": {"memory_avg_5m": {"evictAbove": 0.95, "evictUntil": 0.6}}},
+}
 
 
 EVICTIONS = pathlib.Path(__file__).parents[4] / "deploy" / "guard" / "evictions.yaml"
@@ -42,6 +47,15 @@ def test_healthy_facts_are_well(check: str) -> None:
     finding = judged(check)
     assert (finding.verdict, finding.fix) == (findings.Verdict.OK, "")
     assert finding.observation
+
+
+def small(name: str, allocatable: str, *, pool: str = "") -> objects.Node:
+    """A node of 32 GiB of which pods may use less."""
+
+    def reserving(body: dict[str, Any]) -> None:
+        body["status"]["allocatable"]["memory"] = allocatable
+
+    return builders.node(name, labels={"pool": pool}, mutate=reserving)
 
 
 def claiming(body: builders.Body) -> None:
@@ -592,6 +606,29 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         "warn",
         ("it never acts", "coolNodes to 1 or less"),
     ),
+    "a line above what pods may use": (
+        "policy rules",
+        {"nodes": (small("node-1", "23Gi"), small("node-2", "16Gi"))},
+        "warn",
+        (
+            "memory_avg_5m.evictAbove is 0.8, and the memory that pods may use is 0.50 of node-2, 0.72 of node-1:",
+            "set descheduler.thresholds.memory_avg_5m.evictAbove lower than 0.50",
+            "memory_avg_5m is 0.65, and the memory that pods may use is 0.50 of node-2: kubelet evicts",
+            "memory_max_1h is 0.75, and the memory that pods may use is 0.50 of node-2, 0.72 of node-1:",
+        ),
+    ),
+    "a line of a pool above what its pods may use": (
+        "policy rules",
+        {
+            "settings": worlds.settings(pools=[TIGHT]),
+            "nodes": (small("node-1", "29Gi", pool="tight"), small("node-2", "29Gi")),
+        },
+        "warn",
+        (
+            "memory_avg_5m.evictAbove is 0.95, and the memory that pods may use is 0.91 of node-1: kubelet",
+            "set descheduler.thresholds.memory_avg_5m.evictAbove of pool tight lower than 0.91",
+        ),
+    ),
     "a budget that wants as many pods as there are": (
         "disruption budgets",
         {"budgets": budget(min_available=3)},
@@ -629,6 +666,11 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         ("lets placeholders preempt others", "preemptionPolicy: Never"),
     ),
 }
+
+
+def test_a_line_at_what_pods_may_use_and_a_node_without_sizes_are_sound() -> None:
+    finding = judged("policy rules", nodes=(small("node-1", "26Gi"), small("node-2", "lots")))
+    assert (finding.verdict, finding.fix) == ("ok", "")
 
 
 def test_placeholders_that_soak_up_free_room_may_be_under_the_cutoff() -> None:
