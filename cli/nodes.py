@@ -20,6 +20,7 @@ from runtime import exit_codes
 CPU: Final = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d")
 MEMORY: Final = ("memory_avg_5m", "memory_max_1h", "memory_max_1d")
 HEADERS: Final = ("node", "cpu 5m/1h/1d", "mem 5m/1h/1d", "hot", "score", "age", "filter")
+STATUS: Final = "status"  # a column where some node is not Ready, under pressure or cordoned
 POOL: Final = "pool"  # a column where the policy has pools
 WHOLE_CLUSTER: Final = "*"
 
@@ -44,9 +45,9 @@ def main(sort_by: str, selector: str, no_headers: bool, output_format: str, **wh
     """Show the load that scheduling goes by, per node.
 
     HOT is the hot-spot penalty in points, SCORE what a pod would find (0 to 10), FILTER the rule that keeps new pods
-    away, AGE that of the reading, POOL the policy's pool, where it has some. The row * is the cluster: means of the
-    loads. -o wide adds further metrics, the placements per window, the base, and why a reading is unusable. Exit code
-    4: some node has no usable reading.
+    away, AGE that of the reading. STATUS is there where a node is not Ready, under pressure or cordoned, POOL where the
+    policy has pools. The row * is the cluster: means of the loads. -o wide adds further metrics, the placements per
+    window, the base, and why a reading is unusable. Exit code 4: some node has no usable reading.
 
     \b
     Examples:
@@ -90,15 +91,16 @@ def text(
     more = _Wide.of(nodes) if wide else _Wide((), ())
     rows = [*([_cluster(nodes, more)] if nodes else []), *(_row(node, more) for node in nodes)]
     headers = [*HEADERS, *more.headers]
+    adverse = sum(bool(node.conditions) for node in nodes)
+    if adverse:
+        states = [f"{adverse} of {len(nodes)} not", *(",".join(node.conditions) or "Ready" for node in nodes)]
+        headers, rows = [*headers, STATUS], [[*row, state] for row, state in zip(rows, states, strict=True)]
     if any(node.pool for node in nodes):
-        headers.append(POOL)
-        rows = [
-            [*row, pool or answers.MISSING]
-            for row, pool in zip(rows, [None, *(node.pool for node in nodes)], strict=True)
-        ]
+        pools = [answers.MISSING, *(node.pool or answers.MISSING for node in nodes)]
+        headers, rows = [*headers, POOL], [[*row, pool] for row, pool in zip(rows, pools, strict=True)]
     if as_csv:
         return output.csv_table(headers, rows, no_headers=no_headers)
-    return output.table(headers, rows, names={"node", POOL}, no_headers=no_headers)
+    return output.table(headers, rows, names={"node", STATUS, POOL}, no_headers=no_headers)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

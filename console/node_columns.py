@@ -35,6 +35,7 @@ class Node(msgspec.Struct, frozen=True):
     penalty: float = 0.0
     score: int | None = None
     rejected: str | None = None
+    conditions: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
 
 
@@ -95,6 +96,7 @@ def columns(answer: Nodes, pools: collections.abc.Mapping[str, str]) -> Json:
         "states": states.texts,
         "rejected": [-1 if node.rejected is None else reasons.of(node.rejected) for node in nodes],
         "reasons": reasons.texts,
+        "conditions": {node.name: node.conditions for node in nodes if node.conditions},
         "limits": limits,
         "own_limits": own,
         "pools": [pools.get(node.name, "") for node in nodes] if pools else [],

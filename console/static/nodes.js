@@ -38,7 +38,8 @@ function wanted(nodes, at) {
 function words(nodes, at, metric) {
   const value = ratio(nodes.values[metric]?.[at])
   const reason = nodes.rejected[at] < 0 ? '' : `, rejected: ${nodes.reasons[nodes.rejected[at]]}`
-  return `${nodes.names[at]}: ${metric} ${percent(value)}, score ${nodes.score[at] ?? MISSING}${reason}`
+  const conditions = (nodes.conditions[nodes.names[at]] ?? []).map(one => `, ${one}`).join('')
+  return `${nodes.names[at]}: ${metric} ${percent(value)}, score ${nodes.score[at] ?? MISSING}${reason}${conditions}`
 }
 
 function drawMap(nodes) {
@@ -91,9 +92,11 @@ function drawNode(nodes) {
       [limit === undefined ? MISSING : `${percent(limit)}${own[metric] === undefined ? '' : ' own'}`, 'number'], bar(value, expected, limit)]
   })
   const reason = nodes.rejected[at] < 0 ? null : nodes.reasons[nodes.rejected[at]]
+  const conditions = nodes.conditions[chosen.node]
   const hot = Object.entries(nodes.hot).map(([window, counts]) => `${counts[at]} in ${window}`).join(', ')
   show('node',
     el('h3', {}, chosen.node),
+    conditions ? el('p', { class: 'bad strong' }, `kube-scheduler places no pods here: ${conditions.join(', ')}`) : '',
     el('p', { class: reason ? 'bad strong' : 'good strong' }, reason ? `New pods are kept away: ${reason}` : `New pods may come: score ${nodes.score[at] ?? MISSING} of 10`),
     el('p', { class: 'dim' }, `Reading ${nodes.states[nodes.state[at]]}, ${age(nodes.age_seconds[at])} old`,
       nodes.pools[at] ? `; pool ${nodes.pools[at]}` : '', hot ? `; new pods: ${hot}` : '', nodes.penalty[at] ? ` (−${nodes.penalty[at]} points)` : ''),

@@ -36,7 +36,7 @@ _UNWRITTEN_MOST: Final = 256  # rows that a request may have to write before it 
 
 class NodeFacts(NamedTuple):
     """One node as its object says it: the reading or why there is none, allocatable resources, the relief hint, the
-    thresholds of its own, and its labels.
+    thresholds of its own, its labels, and `Node.adverse_conditions`.
     """
 
     reading: load_annotation.Reading | None
@@ -46,6 +46,7 @@ class NodeFacts(NamedTuple):
     relief: relief_hint.Relief | None
     own: node_thresholds.Own | None = None
     labels: collections.abc.Mapping[str, str] = {}
+    conditions: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -172,6 +173,9 @@ class NodeTable:
     def node_changed(self, old: objects.Node | None, new: objects.Node | None) -> None:
         """A change from the Node watch; `new` None means that the node is gone."""
         if old is not None and new is not None and _says_the_same(old, new):
+            if old.adverse_conditions != new.adverse_conditions:
+                with self._lock:  # for people; the view for requests stays the same object
+                    self._facts[new.name] = facts_of(new)
             return  # most changes are the kubelet's, about conditions and images
         with self._lock:
             if new is not None:
@@ -325,7 +329,8 @@ def facts_of(node: objects.Node) -> NodeFacts:
     hint = relief_hint.decode(node.annotations.get(relief_hint.KEY))
     allocatable = _allocatable(node)
     own = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
-    return NodeFacts(reading, problem, allocatable.cpu_millicores, allocatable.memory_bytes, hint, own, node.labels)
+    sizes = allocatable.cpu_millicores, allocatable.memory_bytes
+    return NodeFacts(reading, problem, *sizes, hint, own, node.labels, node.adverse_conditions)
 
 
 def state_of(facts: NodeFacts, effective_seconds: float, now_seconds: float, stale_after_seconds: float) -> str:

@@ -34,7 +34,10 @@ class Packing(msgspec.Struct, frozen=True):
 
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """One node; what depends on the other nodes is None in a decision of the filter, which ranks none."""
+    """One node; what depends on the other nodes is None in a decision of the filter, which ranks none.
+
+    `conditions` are those that keep kube-scheduler from placing pods there: NotReady, pressures, SchedulingDisabled.
+    """
 
     name: str
     pool: str | None = None
@@ -47,6 +50,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     hot: dict[str, int] = {}
     relief_until: str | None = None
     thresholds_ignored: str | None = None
+    conditions: tuple[str, ...] = ()
     expected: dict[str, float | None] = {}
     incoming: dict[str, float | None] = {}
     predicted: dict[str, float | None] = {}

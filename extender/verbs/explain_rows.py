@@ -91,6 +91,7 @@ def state(candidates: Candidates, facts: Facts | None, at: int) -> str:
 def _row(candidates: Candidates, facts: Facts | None, at: int) -> Json:
     """The readings of one node: values that are used, and for each that is not the reason."""
     word = state(candidates, facts, at)
+    known = None if facts is None else facts.get(candidates.names[at])
     hint = candidates.loads.reliefs.get(int(candidates.rows[at]))
     values, unusable = _readings(candidates, facts, at, word)
     hot_spots = candidates.in_force.policy.hot_spots
@@ -106,6 +107,7 @@ def _row(candidates: Candidates, facts: Facts | None, at: int) -> Json:
         "hot": {spot.window: int(number) for spot, number in zip(hot_spots, candidates.counts[at], strict=True)},
         "relief_until": None if hint is None else clock.to_rfc3339(hint.until_seconds),
         "thresholds_ignored": _ignored(candidates, facts, at) or None,
+        "conditions": known.conditions if known is not None else (),
     }
 
 

@@ -13,6 +13,7 @@ from kube.api.metadata import AnnotatedObject, Condition, Moment, Object, holdin
 from kube.api.resources import Quantity, Resources
 from kube.api.selectors import Taint
 
+PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 HUGE_PAGES: Final = "hugepages-"  # with the size of a page, a resource of its own
 
 
@@ -73,6 +74,15 @@ class Node(AnnotatedObject, frozen=True, kw_only=True, dict=True):
     def ready(self) -> bool:
         """Whether the Ready condition is True; Unknown is not."""
         return holding(self.status.conditions, "Ready") is not None
+
+    @functools.cached_property
+    def adverse_conditions(self) -> tuple[str, ...]:
+        """Returns the reasons why kube-scheduler places no pods on it, in kubectl's words: NotReady, pressures that the
+        kubelet reports, SchedulingDisabled.
+        """
+        pressures = [kind for kind in PRESSURES if holding(self.status.conditions, kind)]
+        states = [*pressures, *(["SchedulingDisabled"] if self.unschedulable else [])]
+        return tuple(states if self.ready else ["NotReady", *states])
 
     @property
     def addresses(self) -> tuple[Address, ...]:

@@ -73,6 +73,7 @@ def nodes(loads: collections.abc.Mapping[str, float | None], *, limit: float = 0
         "reasons": [f"cpu_avg_5m over {limit}"],
         "limits": {"cpu_avg_5m": limit},
         "own_limits": {},
+        "conditions": {},
         "pools": [],
     }
 

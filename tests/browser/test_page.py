@@ -69,6 +69,18 @@ def test_a_node_is_reached_and_read_by_keyboard(console: serving.Console, tab: T
     expect(tab.page.locator("#node")).to_contain_text("New pods are kept away: cpu_avg_5m over 0.65")
 
 
+def test_a_node_that_takes_no_pods_says_why_beside_its_score(console: serving.Console, tab: Tab) -> None:
+    console.show(nodes=serving.nodes(LOADS) | {"conditions": {"node-2": ["NotReady", "MemoryPressure"]}})
+    tab.page.goto(console.url)
+    focus_map(tab, "4 nodes")
+    tab.page.keyboard.press("Home")
+    text = "kube-scheduler places no pods here: NotReady, MemoryPressure"
+    expect(tab.page.locator("#node")).to_contain_text(text)
+    tab.page.keyboard.press("ArrowRight")
+    expect(tab.page.locator("#node h3").first).to_have_text("node-10")
+    expect(tab.page.locator("#node")).not_to_contain_text("kube-scheduler places no pods")
+
+
 def test_every_control_is_reached_by_tab(console: serving.Console, tab: Tab) -> None:
     console.show(nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")])
     tab.page.goto(console.url)

@@ -78,6 +78,20 @@ def test_a_column_names_the_pools_where_the_policy_has_some() -> None:
     assert [row["pool"] for row in csv.DictReader(as_csv.stdout.splitlines())] == ["-", "spot", "-"]
 
 
+def test_a_column_names_what_else_keeps_pods_away_where_something_does() -> None:
+    view = worlds.view_of({"a-well": worlds.IDLE})
+    ill, well = worlds.node("b-ill", worlds.IDLE, mutate=worlds.under_pressure), worlds.node("b-ill", worlds.IDLE)
+    view.nodes.node_changed(None, ill)
+    with extenders.serving({}, view) as served:
+        shown = extenders.run("nodes", "--extender", served.url)
+        view.nodes.node_changed(ill, well)
+        later = extenders.run("nodes", "--extender", served.url)
+    last = [line.split()[-1] for line in shown.stdout.splitlines()]
+    assert last == ["STATUS", "not", "Ready", "NotReady,MemoryPressure,SchedulingDisabled"]
+    assert "1 of 2 not" in shown.stdout
+    assert "STATUS" not in later.stdout
+
+
 def test_json_is_the_answer_and_nothing_else_in_the_order_asked_for(extender: extenders.Extender) -> None:
     result = extenders.run("nodes", "--extender", extender.url, "-o", "json", "--sort-by", "score")
     answer = json.loads(result.stdout)

@@ -26,6 +26,12 @@ def test_the_extenders_own_answer_becomes_columns() -> None:
     assert [found["pools"][at[name]] for name in ("hot", "cool")] == ["gpu", ""]  # type: ignore[index]
 
 
+def test_nodes_that_kube_scheduler_leaves_out_are_named_with_their_conditions() -> None:
+    nodes = [{"name": "n", "conditions": ["NotReady", "DiskPressure"]}, {"name": "well"}]
+    body = json.dumps({"at": "t", "policy": "p", "nodes": nodes}).encode()
+    assert node_columns.columns(node_columns.decoded(body), {})["conditions"] == {"n": ("NotReady", "DiskPressure")}
+
+
 def test_a_nodes_own_limits_are_apart_from_the_policys() -> None:
     rules = [{"metric": "cpu_avg_5m", "limit": 0.9, "own": True}, {"metric": "memory_avg_5m", "limit": 0.6}]
     body = json.dumps({"at": "t", "policy": "p", "nodes": [{"name": "n", "rules": rules}]}).encode()

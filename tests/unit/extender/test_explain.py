@@ -226,6 +226,13 @@ def test_nodes_shows_the_heartbeat_and_who_differs_from_it() -> None:
     assert (shown["matches"], shown["differing"], shown["age_seconds"]) == (False, ["b"], 10)
 
 
+def test_nodes_shows_what_else_keeps_pods_away() -> None:
+    world = worlds.view_of({"well": worlds.IDLE})
+    world.nodes.node_changed(None, worlds.node("n", worlds.IDLE, mutate=worlds.under_pressure))
+    shown = {name: row["conditions"] for name, row in nodes(world).items()}
+    assert shown == {"well": [], "n": ["NotReady", "MemoryPressure", "SchedulingDisabled"]}
+
+
 def test_nodes_shows_a_relief_hint() -> None:
     world = worlds.view_of({})
     hint = relief_hint.encode(relief_hint.Relief({"uid-web": NOW + 60}))

@@ -76,6 +76,7 @@ def test_changes_that_do_not_concern_load_change_nothing() -> None:
     cordoned = worlds.node("a", worlds.IDLE, mutate=lambda body: body["spec"].update(unschedulable=True))
     made.node_changed(worlds.node("a", worlds.IDLE), cordoned)
     assert made.loads() is first
+    assert made.facts()["a"].conditions == ("SchedulingDisabled",), "people see it at once"
     made.node_changed(cordoned, worlds.node("a", worlds.IDLE, cpu="16"))
     assert made.loads().per_allocatable[1, 0] == 1 / 16000
 

@@ -62,6 +62,13 @@ def view_of(
     return world
 
 
+def under_pressure(body: dict[str, Any]) -> None:
+    """Makes a node's body that of a cordoned node under memory pressure whose kubelet is silent."""
+    body["spec"]["unschedulable"] = True
+    statuses = {"Ready": "Unknown", "MemoryPressure": "True", "DiskPressure": "False", "KernelReady": "True"}
+    body["status"]["conditions"] = [{"type": kind, "status": status} for kind, status in statuses.items()]
+
+
 def wait(world: cluster_view.ClusterView, *names: str, now_seconds: float = NOW, **fields: Any) -> None:
     """The Pod watch brings pods that wait for a node."""
     for name in names:
