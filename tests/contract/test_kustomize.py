@@ -385,7 +385,7 @@ def test_kubeadms_patch_makes_a_valid_pod_of_the_manifest_that_kubeadm_writes(
     assert container["volumeMounts"][-1]["name"] == pod["spec"]["volumes"][-1]["name"] == "evenload"
 
 
-def test_ha_is_applied_runs_and_is_taken_away_without_a_trace(site: Site) -> None:
+def test_ha_is_applied_runs_is_unchanged_when_applied_again_and_is_taken_away_without_a_trace(site: Site) -> None:
     overlay = DEPLOY / "kustomize" / "overlays" / "ha"
     volume = f"ledger-{uuid.uuid4().hex[:8]}"
     site.cluster.api.create("api/v1/persistentvolumes", disk(volume))
@@ -398,6 +398,11 @@ def test_ha_is_applied_runs_and_is_taken_away_without_a_trace(site: Site) -> Non
     assert {name: len(found) for name, found in nodes.items()} == {"annotator": 2, "descheduler": 1, "extender": 3}
     waiting.eventually(
         lambda: site.dispensable() == 1, waiting.LIMIT_SECONDS, "one extender to be dispensable", site.dispensable
+    )
+    again = site.kubectl("apply", "-k", str(overlay)).stdout.splitlines()
+    patched = [line for line in again if not line.endswith(" unchanged")]
+    assert [line.partition("/")[0] for line in patched] == ["poddisruptionbudget.policy"], (
+        "kubectl sends a budget's selector each time (patchStrategy: replace), and nothing else"
     )
     site.delete(overlay)
     site.cluster.api.delete(f"api/v1/persistentvolumes/{volume}")
