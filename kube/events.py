@@ -25,8 +25,6 @@ T = TypeVar("T", bound=Object)
 NOTE_LIMIT_BYTES = 1024  # validation of events.k8s.io/v1; name limits likewise
 NAME_LIMIT = 128
 CLUSTER_NAMESPACE = "default"  # where Events about cluster-wide objects must live
-REPEAT_SECONDS = 300.0
-REMEMBERED = 4096
 
 
 class Reason(enum.StrEnum):
@@ -49,47 +47,6 @@ def reference(kind: Kind[T], item: T) -> Reference:
     )
 
 
-def event_body(
-    *,
-    reason: str,
-    action: str,
-    note: str,
-    type_: str,
-    regarding: Reference,
-    controller: str,
-    instance: str,
-    now_seconds: float,
-    related: Reference | None = None,
-    annotations: Mapping[str, str] | None = None,
-) -> dict[str, object]:
-    """An events.k8s.io/v1 Event. `type_` is Normal or Warning; a note over 1 KiB is cut at a character.
-
-    The name is the server's.
-    """
-    metadata: dict[str, object] = {
-        "generateName": f"{regarding.name[:200]}-",
-        "namespace": regarding.namespace or CLUSTER_NAMESPACE,
-    }
-    if annotations:
-        metadata["annotations"] = dict(annotations)
-    body: dict[str, object] = {
-        "apiVersion": kinds.EVENTS.api_version,
-        "kind": kinds.EVENTS.name,
-        "metadata": metadata,
-        "eventTime": clocks.to_rfc3339(now_seconds, micros=True),
-        "reportingController": controller,
-        "reportingInstance": instance[:NAME_LIMIT],
-        "action": action[:NAME_LIMIT],
-        "reason": str(reason)[:NAME_LIMIT],
-        "type": type_,
-        "note": cut(note, NOTE_LIMIT_BYTES),
-        "regarding": msgspec.to_builtins(regarding),
-    }
-    if related is not None:
-        body["related"] = msgspec.to_builtins(related)
-    return body
-
-
 def cut(text: str, limit_bytes: int) -> str:
     """The text in at most so many bytes of UTF-8, ending in "…" where something was cut, never inside a character."""
     whole = text.encode()
@@ -100,30 +57,13 @@ def cut(text: str, limit_bytes: int) -> str:
 
 
 class EventWriter:
-    """Posts Events; a failure is logged and counted, never raised. Thread-safe enough for counters read by metrics."""
+    """Posts Events; a failure is logged, never raised."""
 
     def __init__(self, door: KubeDoor, *, controller: str, instance: str, clock: clocks.Clock) -> None:
         self._door = door
         self._controller = controller
         self._instance = instance
         self._clock = clock
-        self._last_seconds: dict[tuple[str, str, str, str], float] = {}
-        self.posted = 0
-        self.failed = 0
-        self.suppressed = 0
-
-    def post(self, body: Mapping[str, object]) -> bool:
-        """Write a body of event_body; False when the apiserver did not take it."""
-        metadata = body["metadata"]
-        namespace = str(metadata.get("namespace", "")) if isinstance(metadata, Mapping) else ""
-        try:
-            self._door.create(kinds.EVENTS, body, namespace=namespace or CLUSTER_NAMESPACE)
-        except errors.KubeError as error:
-            self.failed += 1
-            log.warning("event not written", reason=str(body.get("reason")), error=str(error))
-            return False
-        self.posted += 1
-        return True
 
     def write(
         self,
@@ -135,33 +75,28 @@ class EventWriter:
         warning: bool = False,
         related: Reference | None = None,
         annotations: Mapping[str, str] | None = None,
-        repeat: bool = True,
-    ) -> bool:
-        """Build and post. With repeat=False the same reason about the same object is written once in five minutes."""
-        now_seconds = self._clock.now()
-        if not repeat and self._is_repeat((reason, regarding.kind, regarding.namespace, regarding.name), now_seconds):
-            self.suppressed += 1
-            return False
-        return self.post(
-            event_body(
-                reason=reason,
-                action=action,
-                note=note,
-                type_="Warning" if warning else "Normal",
-                regarding=regarding,
-                related=related,
-                controller=self._controller,
-                instance=self._instance,
-                now_seconds=now_seconds,
-                annotations=annotations,
-            )
-        )
-
-    def _is_repeat(self, key: tuple[str, str, str, str], now_seconds: float) -> bool:
-        last_seconds = self._last_seconds.get(key)
-        if last_seconds is not None and 0 <= now_seconds - last_seconds < REPEAT_SECONDS:
-            return True
-        if len(self._last_seconds) >= REMEMBERED:
-            self._last_seconds.clear()
-        self._last_seconds[key] = now_seconds
-        return False
+    ) -> None:
+        """Post an events.k8s.io/v1 Event; a note over 1 KiB is cut at a character. The name is the server's."""
+        namespace = regarding.namespace or CLUSTER_NAMESPACE
+        metadata: dict[str, object] = {"generateName": f"{regarding.name[:200]}-", "namespace": namespace}
+        if annotations:
+            metadata["annotations"] = dict(annotations)
+        body: dict[str, object] = {
+            "apiVersion": kinds.EVENTS.api_version,
+            "kind": kinds.EVENTS.name,
+            "metadata": metadata,
+            "eventTime": clocks.to_rfc3339(self._clock.now(), micros=True),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance[:NAME_LIMIT],
+            "action": action,
+            "reason": str(reason),
+            "type": "Warning" if warning else "Normal",
+            "note": cut(note, NOTE_LIMIT_BYTES),
+            "regarding": msgspec.to_builtins(regarding),
+        }
+        if related is not None:
+            body["related"] = msgspec.to_builtins(related)
+        try:
+            self._door.create(kinds.EVENTS, body, namespace=namespace)
+        except errors.KubeError as error:
+            log.warning("event not written", reason=str(reason), error=str(error))

@@ -57,9 +57,7 @@ class PolicyEventPublisher:
         self._last_state = state
         refused = self._held.error is not None
         reason = events.Reason.POLICY_REFUSED if refused else events.Reason.POLICY_ACCEPTED
-        self._writer.write(
-            reason, note(self._held), regarding=self._by.regarding, action=ACTION, warning=refused, repeat=True
-        )
+        self._writer.write(reason, note(self._held), regarding=self._by.regarding, action=ACTION, warning=refused)
 
     def _state(self) -> tuple[str, str, str | None]:
         return self._held.content_hash, self._held.refused_hash, self._held.error

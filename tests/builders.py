@@ -213,6 +213,19 @@ def budget(name: str = "web", *, mutate: Mutator | None = None, **fields: Any) -
     return decoded(budget_body(name, mutate=mutate, **fields), objects.DisruptionBudget)
 
 
+def event_body(regarding: objects.Reference) -> Body:
+    """An Event without metadata, which the apiserver takes in the namespace of its object."""
+    return {
+        "eventTime": "2026-11-21T04:00:00.000000Z",
+        "reportingController": "evenload.io/test",
+        "reportingInstance": "test",
+        "action": "Try",
+        "reason": "Tried",
+        "type": "Normal",
+        "regarding": msgspec.to_builtins(regarding),
+    }
+
+
 def _metadata(name: str, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str] | None) -> Body:
     return {
         "name": name,

@@ -81,16 +81,7 @@ class DoorSuite:
     ) -> None:
         """A time of the year 0, which the apiserver stores."""
         pod = objects.Reference(kind="Pod", name="web-1", namespace=namespace, uid="uid", api_version="v1")
-        sound = events.event_body(
-            reason="Tried",
-            action="Try",
-            note="",
-            type_="Normal",
-            regarding=pod,
-            controller="evenload.io/test",
-            instance="test",
-            now_seconds=1e9,
-        )
+        sound = builders.event_body(pod)
         before = api.list(kinds.EVENTS, namespace=namespace)
         for name, body in (("sound", sound), ("spoilt", {**sound, "eventTime": "0000-01-01T00:00:00.000000Z"})):
             named = {**body, "metadata": {"name": name, "namespace": namespace}}
@@ -477,18 +468,9 @@ class DoorSuite:
 
     def test_an_event_in_the_wrong_namespace_is_invalid(self, api: door.KubeDoor, namespace: str) -> None:
         node = events.reference(kinds.NODES, api.list(kinds.NODES).items[0])
-        body = events.event_body(
-            reason="Tried",
-            action="Try",
-            note="",
-            type_="Normal",
-            regarding=node,
-            controller="evenload.io/test",
-            instance="test",
-            now_seconds=clock.WallClock().now(),
-        )
+        body = {**builders.event_body(node), "metadata": {"generateName": "a-"}}
         with pytest.raises(errors.Invalid):
-            api.create(kinds.EVENTS, {**body, "metadata": {"generateName": "a-"}}, namespace=namespace)
+            api.create(kinds.EVENTS, body, namespace=namespace)
         with pytest.raises(errors.Invalid):
             api.create(kinds.EVENTS, {**body, "note": "x" * 1025}, namespace="default")
 
@@ -497,9 +479,9 @@ class DoorSuite:
         pod = objects.Reference(kind="Pod", name="web-1", namespace=namespace, uid=str(uuid.uuid4()), api_version="v1")
         node = events.reference(kinds.NODES, api.list(kinds.NODES).items[0])
         about = events.Reason.NODE_OVERLOADED
-        assert writer.write(about, "é" * 2000, regarding=pod, related=node, action="Evict", annotations={"a": "b"})
+        writer.write(about, "é" * 2000, regarding=pod, related=node, action="Evict", annotations={"a": "b"})
         note = f"nowhere in {namespace}"  # the namespace of a Node's Events is everybody's
-        assert writer.write(events.Reason.NO_FITTING_NODE, note, regarding=node, action="Plan", warning=True)
+        writer.write(events.Reason.NO_FITTING_NODE, note, regarding=node, action="Plan", warning=True)
         (found,) = api.list(kinds.EVENTS, namespace=namespace).items
         assert (found.reason, found.type, found.regarding.name) == ("NodeOverloaded", "Normal", "web-1")
         assert found.related == node

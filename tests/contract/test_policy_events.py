@@ -14,6 +14,7 @@ from kube import config, errors, events, kinds, objects
 from lab import cluster
 from lab.cluster.demo import permissions
 from runtime import reloading
+from tests import builders
 from tests.e2e import services, waiting
 from tests.e2e.lent import lent
 
@@ -98,16 +99,8 @@ def test_every_service_tells_of_a_refused_policy_and_of_the_next_accepted_one(wo
 
 @pytest.mark.parametrize("name", ["annotator", "extender"])
 def test_events_in_other_namespaces_are_beyond_their_rights(world: World, name: str) -> None:
-    body = events.event_body(
-        reason=events.Reason.POLICY_REFUSED,
-        action="Reload",
-        note="n",
-        type_="Normal",
-        regarding=objects.Reference("Namespace", "default", "default", "", "v1"),
-        controller=f"evenload.io/{name}",
-        instance="x",
-        now_seconds=1_795_233_600.0,
-    )
+    regarding = objects.Reference("Namespace", "default", "default", "", "v1")
+    body = {**builders.event_body(regarding), "metadata": {"generateName": "default-", "namespace": "default"}}
     door = config.connect(str(permissions.kubeconfig(world.cluster, name)), None)
     with contextlib.closing(door), pytest.raises(errors.Forbidden):
         door.create(kinds.EVENTS, body, namespace="default")
