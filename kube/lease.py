@@ -16,7 +16,7 @@ import math
 import random
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kube import errors, kinds
 from kube.api.metadata import seconds
@@ -58,8 +58,6 @@ class Election:
         lease_seconds: float = 15,
         renew_seconds: float = 10,
         retry_seconds: float = 2,
-        on_started: Callable[[], None] | None = None,
-        on_stopped: Callable[[], None] | None = None,
     ) -> None:
         if not lease_seconds > renew_seconds > retry_seconds * (1 + RETRY_JITTER_RATIO) > 0:
             raise ValueError(
@@ -75,8 +73,6 @@ class Election:
         self._lease_seconds = lease_seconds
         self._renew_seconds = renew_seconds
         self._retry_seconds = retry_seconds
-        self._on_started = on_started
-        self._on_stopped = on_stopped
         self._leading_until_seconds = NEVER  # monotonic
         self._told_leading = False
         self._seen_version = ""
@@ -115,7 +111,7 @@ class Election:
     def run(self, stop: threading.Event) -> None:
         """Campaign and renew until `stop` is set, then release, so that another takes over at once.
 
-        After a loss it campaigns again. `on_started` and `on_stopped` are called on this thread and must be short.
+        After a loss it campaigns again.
         """
         try:
             while not stop.is_set():
@@ -202,13 +198,9 @@ class Election:
 
     def _tell(self) -> None:
         leading = self.is_leader()
-        if leading == self._told_leading:
-            return
-        self._told_leading = leading
-        log.info("leading" if leading else "no longer leading", lease=self._name, identity=self._identity)
-        callback = self._on_started if leading else self._on_stopped
-        if callback is not None:
-            callback()
+        if leading != self._told_leading:
+            self._told_leading = leading
+            log.info("leading" if leading else "no longer leading", lease=self._name, identity=self._identity)
 
     def _release(self) -> None:
         """Give the Lease back, if it still names this replica; is_leader() is False from here on."""

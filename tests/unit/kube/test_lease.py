@@ -1,5 +1,6 @@
 """Candidates on one Lease in memory, each with a clock of its own that the test moves."""
 
+import logging
 import random
 import threading
 from collections.abc import Callable, Mapping
@@ -75,11 +76,10 @@ class LeaseDoor:
 
 
 class Candidate:
-    """An Election with its own clock; `told` lists its callbacks."""
+    """An Election with its own clock."""
 
     def __init__(self, door: LeaseDoor, identity: str) -> None:
         self.clock = clocks.ManualClock()
-        self.told: list[str] = []
         self.election = lease.Election(
             door,  # type: ignore[arg-type]
             namespace=NAMESPACE,
@@ -87,8 +87,6 @@ class Candidate:
             identity=identity,
             clock=self.clock,
             rng=random.Random(1),
-            on_started=lambda: self.told.append("started"),
-            on_stopped=lambda: self.told.append("stopped"),
         )
 
     def attempt(self) -> bool:
@@ -96,16 +94,23 @@ class Candidate:
         return self.election.is_leader()
 
 
+def logged(caplog: pytest.LogCaptureFixture, identity: str) -> list[str]:
+    """When a candidate said that it leads, and that it does no longer."""
+    lines = [line for line in caplog.messages if f"'identity': '{identity}'" in line]
+    return ["stopped" if "no longer leading" in line else "started" for line in lines if "leading" in line]
+
+
 @pytest.fixture
-def door() -> LeaseDoor:
+def door(caplog: pytest.LogCaptureFixture) -> LeaseDoor:
+    caplog.set_level(logging.INFO)
     return LeaseDoor()
 
 
-def test_the_first_creates_the_lease_and_leads(door: LeaseDoor) -> None:
+def test_the_first_creates_the_lease_and_leads(door: LeaseDoor, caplog: pytest.LogCaptureFixture) -> None:
     one = Candidate(door, "one")
     assert not one.election.is_leader()
     assert one.attempt()
-    assert one.told == ["started"]
+    assert logged(caplog, "one") == ["started"]
     assert door.spec == {
         "holderIdentity": "one",
         "leaseDurationSeconds": 15,
@@ -115,7 +120,7 @@ def test_the_first_creates_the_lease_and_leads(door: LeaseDoor) -> None:
     }
 
 
-def test_a_renewal_keeps_the_time_of_acquisition(door: LeaseDoor) -> None:
+def test_a_renewal_keeps_the_time_of_acquisition(door: LeaseDoor, caplog: pytest.LogCaptureFixture) -> None:
     one = Candidate(door, "one")
     one.attempt()
     one.clock.advance(8)
@@ -124,7 +129,7 @@ def test_a_renewal_keeps_the_time_of_acquisition(door: LeaseDoor) -> None:
         "2026-11-21T04:00:00",
         "2026-11-21T04:00:08",
     )
-    assert one.told == ["started"]
+    assert logged(caplog, "one") == ["started"]
 
 
 def test_a_follower_waits_the_whole_duration_by_its_own_clock(door: LeaseDoor) -> None:
@@ -168,7 +173,9 @@ def test_every_renewal_seen_starts_the_wait_again(door: LeaseDoor) -> None:
         assert not two.attempt()
 
 
-def test_a_leader_stops_calling_itself_one_before_others_may_take_over(door: LeaseDoor) -> None:
+def test_a_leader_stops_calling_itself_one_before_others_may_take_over(
+    door: LeaseDoor, caplog: pytest.LogCaptureFixture
+) -> None:
     one = Candidate(door, "one")
     one.attempt()
     door.broken.update({"get", "replace"})
@@ -177,7 +184,7 @@ def test_a_leader_stops_calling_itself_one_before_others_may_take_over(door: Lea
     one.clock.advance(0.2)
     assert not one.election.is_leader()
     one.attempt()
-    assert one.told == ["started", "stopped"]
+    assert logged(caplog, "one") == ["started", "stopped"]
 
 
 def test_setting_the_machines_clock_back_does_not_prolong_a_lease(door: LeaseDoor) -> None:
@@ -244,7 +251,9 @@ def test_two_who_create_at_once_cannot_both_win(door: LeaseDoor) -> None:
     assert not one.attempt()
 
 
-def test_a_deleted_lease_is_created_again_at_once_by_its_holder_alone(door: LeaseDoor) -> None:
+def test_a_deleted_lease_is_created_again_at_once_by_its_holder_alone(
+    door: LeaseDoor, caplog: pytest.LogCaptureFixture
+) -> None:
     one, two = Candidate(door, "one"), Candidate(door, "two")
     one.attempt()
     two.attempt()
@@ -254,7 +263,7 @@ def test_a_deleted_lease_is_created_again_at_once_by_its_holder_alone(door: Leas
     assert one.attempt()
     assert not two.attempt()
     assert door.spec["holderIdentity"] == "one"
-    assert one.told == ["started"]
+    assert logged(caplog, "one") == ["started"]
 
 
 def test_a_deleted_lease_whose_holder_is_gone_is_created_after_its_whole_duration(door: LeaseDoor) -> None:
@@ -322,24 +331,26 @@ def test_a_lease_that_is_ours_and_has_run_out_is_not_held(door: LeaseDoor) -> No
     assert not one.election.holds()
 
 
-def test_a_lease_taken_by_another_ends_our_leadership_at_once(door: LeaseDoor) -> None:
+def test_a_lease_taken_by_another_ends_our_leadership_at_once(
+    door: LeaseDoor, caplog: pytest.LogCaptureFixture
+) -> None:
     one, two = Candidate(door, "one"), Candidate(door, "two")
     one.attempt()
     two.attempt()
     two.clock.advance(16)
     two.attempt()
     assert not one.attempt()
-    assert one.told == ["started", "stopped"]
+    assert logged(caplog, "one") == ["started", "stopped"]
 
 
-def test_a_stop_releases_so_that_the_next_need_not_wait(door: LeaseDoor) -> None:
+def test_a_stop_releases_so_that_the_next_need_not_wait(door: LeaseDoor, caplog: pytest.LogCaptureFixture) -> None:
     one, two = Candidate(door, "one"), Candidate(door, "two")
     stop = threading.Event()
     one.clock.on_wait = lambda _seconds: stop.set() if len(one.clock.waits) == 3 else None
     one.election.run(stop)
     assert all(2.0 <= pause <= 2.4 for pause in one.clock.waits)
     assert (door.spec["holderIdentity"], one.election.is_leader()) == ("", False)
-    assert one.told == ["started", "stopped"]
+    assert logged(caplog, "one") == ["started", "stopped"]
     assert two.attempt()
 
 
