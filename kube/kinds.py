@@ -49,27 +49,7 @@ EVENTS = Kind("apis/events.k8s.io/v1", "events", "Event", objects.Event)
 PRIORITY_CLASSES = Kind(
     "apis/scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", objects.PriorityClass, namespaced=False
 )
+ALL: tuple[Kind[Any], ...] = tuple([one for one in [*vars().values()] if isinstance(one, Kind)])  # those above
 # Not of kube-apiserver itself, but of metrics-server behind it, where there is one; they can be listed, not watched.
 NODE_METRICS = Kind("apis/metrics.k8s.io/v1beta1", "nodes", "NodeMetrics", objects.NodeMetrics, namespaced=False)
 POD_METRICS = Kind("apis/metrics.k8s.io/v1beta1", "pods", "PodMetrics", objects.PodMetrics)
-
-ALL: tuple[Kind[Any], ...] = (
-    NODES,
-    PODS,
-    NAMESPACES,
-    CONFIG_MAPS,
-    SERVICES,
-    ENDPOINT_SLICES,
-    CLAIMS,
-    VOLUMES,
-    CSI_NODES,
-    REPLICATION_CONTROLLERS,
-    REPLICA_SETS,
-    DEPLOYMENTS,
-    STATEFUL_SETS,
-    JOBS,
-    BUDGETS,
-    LEASES,
-    EVENTS,
-    PRIORITY_CLASSES,
-)
