@@ -8,12 +8,12 @@ bodies and decodes answers; `kube.http.transport` below it authenticates, sends,
 import functools
 from collections.abc import Mapping
 from email import utils
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
 from urllib import parse
 
 from kube import errors, kinds
 from kube.api.salvage import UndecodableObject
-from kube.door import EvictionAnswer, KubeWriter, Listing, WriteRequest
+from kube.door import EvictionAnswer, KubeWriter, Listing, Selection, WriteRequest
 from kube.http import decoding, watch_stream
 from kube.http.request import Request
 from kube.http.undecodable import Source, UndecodableObjects
@@ -76,28 +76,27 @@ class Client(KubeWriter):
         self,
         kind: Kind[T],
         *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
         limit: int = 500,
         from_cache: bool = False,
+        **selection: Unpack[Selection],
     ) -> Listing[T]:
         """All objects of a kind, in one answer or page by page."""
         items: list[T] = []
         undecodable: list[UndecodableObject] = []
-        selection = _selection(label_selector, field_selector) + ((("limit", str(limit)),) if limit else ())
+        path = _path(kind, selection.get("namespace", ""))
+        selected = _selectors(selection) + ((("limit", str(limit)),) if limit else ())
         token = ""
         while True:
             where = ("continue", token) if token else ("resourceVersion", "0")
-            query = selection + ((where,) if token or from_cache else ())
-            request = Request("GET", _path(kind, namespace), query=query, read_seconds=LIST_SECONDS, compressed=True)
+            query = selected + ((where,) if token or from_cache else ())
+            request = Request("GET", path, query=query, read_seconds=LIST_SECONDS, compressed=True)
             decoded = functools.partial(decoding.page, self._transport.name(request), kind.type)
             page = self._transport.take(request, decoded)
             items.extend(page.items or ())
             undecodable.extend(page.undecodable)
             token = page.metadata.token
             if not token:
-                self.undecodable.listed(Source(kind.name, namespace, label_selector, field_selector), undecodable)
+                self.undecodable.listed(Source(kind.name, **selection), undecodable)
                 return Listing(tuple(items), page.metadata.resource_version)
 
     def watch(
@@ -105,10 +104,8 @@ class Client(KubeWriter):
         kind: Kind[T],
         *,
         resource_version: str,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
         timeout_seconds: float = 300,
+        **selection: Unpack[Selection],
     ) -> watch_stream.HttpWatch[T]:
         """Changes after `resource_version`."""
         query = (
@@ -116,14 +113,13 @@ class Client(KubeWriter):
             ("allowWatchBookmarks", "true"),
             ("resourceVersion", resource_version),
             ("timeoutSeconds", str(int(timeout_seconds))),
-            *_selection(label_selector, field_selector),
+            *_selectors(selection),
         )
         idle_seconds = min(timeout_seconds + WATCH_END_SECONDS, self._watch_idle_seconds)
-        request = Request("GET", _path(kind, namespace), query=query, read_seconds=idle_seconds)
-        name, source = f"watch {self.url}{request.path}", Source(kind.name, namespace, label_selector, field_selector)
-        return watch_stream.HttpWatch(
-            name, kind.type, self._transport.open(request), source, undecodable=self.undecodable
-        )
+        request = Request("GET", _path(kind, selection.get("namespace", "")), query=query, read_seconds=idle_seconds)
+        name, stream = f"watch {self.url}{request.path}", self._transport.open(request)
+        source = Source(kind.name, **selection)
+        return watch_stream.HttpWatch(name, kind.type, stream, source, undecodable=self.undecodable)
 
     def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
         """One object."""
@@ -243,8 +239,8 @@ def _joined(parts: list[str]) -> str:
     return "".join(f"/{parse.quote(part, safe='')}" for part in parts)
 
 
-def _selection(label_selector: str, field_selector: str) -> Query:
-    pairs = (("labelSelector", label_selector), ("fieldSelector", field_selector))
+def _selectors(selection: Selection) -> Query:
+    pairs = ("labelSelector", selection.get("label_selector")), ("fieldSelector", selection.get("field_selector"))
     return tuple((name, text) for name, text in pairs if text)
 
 

@@ -7,7 +7,7 @@ with the first characters of what came instead.
 
 import functools
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -18,6 +18,7 @@ from kube.api.salvage import REFUSALS, UndecodableObject
 from kube.objects import ApiResource, IdentifiedObject
 
 T = TypeVar("T", bound=IdentifiedObject)
+M = TypeVar("M")
 SHOWN_CHARACTERS = 120
 CREATED = 201
 # A list of everything may be 300 MB: it is decoded in parts of about this size while the rest is still on its way.
@@ -169,11 +170,11 @@ class _Parts(Generic[T]):
         try:
             whole = self._decoder.decode(self.text)
         except REFUSALS:
-            text = bytes(self.text)
-            items = [decoded(self._request, self._kind, raw) for raw in _raw_items(text)]
+            raw_page = _raw_pages.decode(bytes(self.text))
+            items = [decoded(self._request, self._kind, raw) for raw in raw_page.items or ()]
             self._items.extend([one.object for one in items if one.object is not None])
             self._undecodable.extend([one.undecodable for one in items if one.undecodable is not None])
-            return _raw_pages.decode(text).metadata
+            return raw_page.metadata
         self._items.extend(whole.items or ())
         return whole.metadata
 
@@ -192,10 +193,6 @@ class _Parts(Generic[T]):
         self.text = head + rest[1:]
 
 
-def _raw_items(text: bytes) -> Iterator[msgspec.Raw]:
-    yield from _raw_pages.decode(text).items or ()
-
-
 def decoded(request: str, kind: type[T], raw: bytes | msgspec.Raw) -> DecodedObject[T]:
     """A single object of many, of which no other may suffer: what cannot be decoded is left out or decoded in part.
 
@@ -212,42 +209,25 @@ def decoded(request: str, kind: type[T], raw: bytes | msgspec.Raw) -> DecodedObj
         return DecodedObject(salvage.in_part(decoder, text, lost.reason) if kind.counts_in_part else None, lost)
 
 
-def gone(request: str, kind: type[T], lost: UndecodableObject) -> T:
-    """The object of which nothing counts, with its identity alone: who held it as it was lets go of it."""
-    return one(request, kind, lost.identity())
-
-
 def one(request: str, kind: type[T], body: bytes | msgspec.Raw) -> T:
     """A single object."""
-    try:
-        decoded: T = _objects(kind).decode(body)
-        return decoded
-    except REFUSALS as error:
-        raise _undecodable(request, bytes(body), error) from error
+    decoder: msgspec.json.Decoder[T] = _objects(kind)
+    return _whole(decoder, request, body)
 
 
 def served(request: str, body: bytes) -> tuple[ApiResource, ...]:
     """Returns the resources that an API version serves."""
-    try:
-        return _served.decode(body).resources or ()
-    except REFUSALS as error:
-        raise _undecodable(request, body, error) from error
+    return _whole(_served, request, body).resources or ()
 
 
 def frame(request: str, line: bytes) -> Frame:
     """A line of a watch."""
-    try:
-        return _frames.decode(line)
-    except REFUSALS as error:
-        raise _undecodable(request, line, error) from error
+    return _whole(_frames, request, line)
 
 
 def bookmarked_version(request: str, raw: msgspec.Raw) -> str:
     """The resourceVersion that a BOOKMARK frame carries."""
-    try:
-        return _bookmarks.decode(raw).metadata.resource_version
-    except REFUSALS as error:
-        raise _undecodable(request, bytes(raw), error) from error
+    return _whole(_bookmarks, request, raw).metadata.resource_version
 
 
 def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) -> errors.ApiError:
@@ -294,6 +274,13 @@ def _pages(kind: type[T]) -> msgspec.json.Decoder[Page[T]]:
 def _objects(kind: type[T]) -> msgspec.json.Decoder[T]:
     with _building:
         return msgspec.json.Decoder(kind)
+
+
+def _whole(decoder: msgspec.json.Decoder[M], request: str, body: bytes | msgspec.Raw) -> M:
+    try:
+        return decoder.decode(body)
+    except REFUSALS as error:
+        raise _undecodable(request, bytes(body), error) from error
 
 
 def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:

@@ -82,7 +82,7 @@ class HttpWatch(Generic[T]):
     def _changed(self, type_: EventType, frame: decoding.Frame) -> WatchEvent[T]:
         item, lost = decoding.decoded(self._name, self._kind, frame.object)
         if item is None and lost is not None:
-            type_, item = "DELETED", decoding.gone(self._name, self._kind, lost)
+            type_, item = "DELETED", decoding.one(self._name, self._kind, lost.identity())  # who held it lets go of it
         assert item is not None  # noqa: S101 - decoding names what it leaves out
         self._undecodable.changed(self._source, item.key, None if frame.type == "DELETED" else lost)
         return WatchEvent(type_, item, item.resource_version if lost is None else lost.resource_version)
