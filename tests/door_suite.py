@@ -437,7 +437,7 @@ class DoorSuite:
         pod = running_pod(api, home, "web-1")
         body = {"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}}
         api.create(kinds.BUDGETS, body, namespace=home)
-        await_state(api, kinds.BUDGETS, home, lambda one: one.observed_generation == one.generation)
+        await_state(api, kinds.BUDGETS, home, lambda one: one.is_current)
         answer = api.evict(namespace=home, name=pod.name, uid=pod.uid, dry_run=dry_run)
         assert (answer.accepted, answer.status, answer.reason) == (False, 429, "DisruptionBudget")
         assert "web" in answer.message
@@ -450,7 +450,8 @@ class DoorSuite:
         api.create(kinds.BUDGETS, counted, namespace=home)
 
         def figures(budget: objects.DisruptionBudget) -> tuple[int, int, int, int]:
-            return budget.expected_pods, budget.current_healthy, budget.desired_healthy, budget.disruptions_allowed
+            status = budget.status
+            return status.expected_pods, status.current_healthy, status.desired_healthy, status.disruptions_allowed
 
         await_state(api, kinds.BUDGETS, home, lambda one: figures(one) == (2, 2, 1, 1))
         assert api.evict(namespace=home, name=pods[0].name, uid=pods[0].uid, dry_run=False).accepted
@@ -460,10 +461,8 @@ class DoorSuite:
         api.delete(kinds.BUDGETS, "counted", namespace=home)
         scaled = {"metadata": {"name": "scaled"}, "spec": {"maxUnavailable": 1, **selector}}
         api.create(kinds.BUDGETS, scaled, namespace=home)  # of an owner's replicas, and these pods have no owner
-        found = await_state(
-            api, kinds.BUDGETS, home, lambda one: one.name == "scaled" and one.observed_generation == one.generation
-        )
-        assert found.disruptions_allowed == 0
+        found = await_state(api, kinds.BUDGETS, home, lambda one: one.name == "scaled" and one.is_current)
+        assert found.status.disruptions_allowed == 0
         assert not api.evict(namespace=home, name=pods[1].name, uid=pods[1].uid, dry_run=False).accepted
 
     def test_an_event_in_the_wrong_namespace_is_invalid(self, api: door.KubeDoor, namespace: str) -> None:

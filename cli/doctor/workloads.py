@@ -29,13 +29,13 @@ def budgets(facts: Facts) -> Finding:
     if isinstance(facts.budgets, Finding):
         return facts.budgets
     protected = set(facts.settings.policy.descheduler.protect.namespaces)
-    ours = [one for one in facts.budgets if one.namespace not in protected and one.expected_pods > 0]
+    ours = [one for one in facts.budgets if one.namespace not in protected and one.status.expected_pods > 0]
     never = [one for one in ours if _never_allows(one)]
-    for_now = [one for one in ours if one not in never and one.disruptions_allowed == 0]
+    for_now = [one for one in ours if one not in never and one.status.disruptions_allowed == 0]
     waiting = f"; {findings.few(one.key for one in for_now)} allow none just now" if for_now else ""
     if not never:
         return findings.ok(f"{len(ours)} budgets, all of them can allow an eviction{waiting}")
-    text = findings.few(f"{one.key} ({_rule(one)} over {one.expected_pods} pods)" for one in never)
+    text = findings.few(f"{one.key} ({_rule(one)} over {one.status.expected_pods} pods)" for one in never)
     first = never[0]
     patch = f"kubectl -n {first.namespace} patch pdb {first.name} --type merge -p "
     return findings.warn(
@@ -85,17 +85,17 @@ def _preempting(facts: Facts) -> set[str]:
 
 def _never_allows(budget: DisruptionBudget) -> bool:
     """Whether no number of healthy pods would help: all must be available, or none may be unavailable."""
-    if budget.disruptions_allowed > 0:
+    if budget.status.disruptions_allowed > 0:
         return False
-    unavailable, available = budget.max_unavailable, budget.min_available
+    unavailable, available = budget.spec.max_unavailable, budget.spec.min_available
     if unavailable is not None:
         return str(unavailable) in ("0", "0%")
     if isinstance(available, int):
-        return available >= budget.expected_pods
-    return available is not None and budget.desired_healthy >= budget.expected_pods
+        return available >= budget.status.expected_pods
+    return available is not None and budget.status.desired_healthy >= budget.status.expected_pods
 
 
 def _rule(budget: DisruptionBudget) -> str:
-    if budget.max_unavailable is not None:
-        return f"maxUnavailable {budget.max_unavailable}"
-    return f"minAvailable {budget.min_available}"
+    if budget.spec.max_unavailable is not None:
+        return f"maxUnavailable {budget.spec.max_unavailable}"
+    return f"minAvailable {budget.spec.min_available}"

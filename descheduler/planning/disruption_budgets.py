@@ -37,8 +37,8 @@ class Headroom:
         for budget in budgets:
             if budget.undecodable:
                 self._undecodable[budget.namespace] = budget
-            elif budget.selector is not None:
-                label = next(iter(budget.selector.match_labels.items()), None)
+            elif budget.spec.selector is not None:
+                label = next(iter(budget.spec.selector.match_labels.items()), None)
                 self._by_label[budget.namespace, label].append(budget)
         self._reserved: collections.Counter[tuple[str, str]] = collections.Counter()
         self._over_candidates: dict[tuple[str, str], DisruptionBudget] = {}
@@ -48,7 +48,7 @@ class Headroom:
         namespace = pod.namespace
         candidates = (self._by_label.get((namespace, label), ()) for label in (*pod.labels.items(), None))
         asking = (budget for those in candidates for budget in those)
-        return sorted((one for one in asking if one.selector and one.selector.matches(pod.labels)), key=_key)
+        return sorted((one for one in asking if one.spec.selector and one.spec.selector.matches(pod.labels)), key=_key)
 
     def verdict(self, pod: Pod, standing: WorkloadStatus | None, metric: str) -> Verdict | None:
         """None if the budgets allow the eviction now, else why not; two budgets over one pod are an error to the
@@ -95,23 +95,23 @@ def _key(budget: DisruptionBudget) -> tuple[str, str]:
 def _allowed(budget: DisruptionBudget) -> int:
     # A status computed for an older spec says nothing about this one; the apiserver refuses such evictions with 429 as
     # well.
-    return budget.disruptions_allowed if budget.observed_generation >= budget.generation else 0
+    return budget.status.disruptions_allowed if budget.is_current else 0
 
 
 def _needs_no_disruption(pod: Pod, budget: DisruptionBudget) -> bool:
     """Unready pods cost no disruption where the budget's unhealthyPodEvictionPolicy, or enough healthy others, let
     them go.
     """
-    if pod.ready or budget.observed_generation < budget.generation:
+    if pod.ready or not budget.is_current:
         return False
-    if budget.unhealthy_pod_eviction_policy == ALWAYS_ALLOW:
+    if budget.spec.unhealthy_pod_eviction_policy == ALWAYS_ALLOW:
         return True
-    return budget.desired_healthy > 0 and budget.current_healthy >= budget.desired_healthy
+    return budget.status.desired_healthy > 0 and budget.status.current_healthy >= budget.status.desired_healthy
 
 
 def _why(budget: DisruptionBudget, reserved: int) -> str:
-    if budget.observed_generation < budget.generation:
+    if not budget.is_current:
         return f"{budget.name}: its status is not current yet"
-    healthy = f"{budget.current_healthy} healthy, {budget.desired_healthy} needed"
+    healthy = f"{budget.status.current_healthy} healthy, {budget.status.desired_healthy} needed"
     planned = f", {reserved} in this plan" if reserved else ""
-    return f"{budget.name} allows {budget.disruptions_allowed} ({healthy}{planned})"
+    return f"{budget.name} allows {budget.status.disruptions_allowed} ({healthy}{planned})"

@@ -13,7 +13,9 @@ IntOrPercent = int | str
 
 
 class BudgetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """spec of a PodDisruptionBudget."""
+    """spec of a PodDisruptionBudget; the policy is "", IfHealthyBudget or AlwaysAllow: whether pods that are not Ready
+    may go regardless.
+    """
 
     selector: LabelSelector | None = None
     min_available: IntOrPercent | None = None
@@ -45,54 +47,9 @@ class DisruptionBudget(Object, frozen=True, kw_only=True):
     undecodable: str = msgspec.field(name=salvage.MARK, default="")
 
     @property
-    def selector(self) -> LabelSelector | None:
-        """Which pods it protects."""
-        return self.spec.selector
-
-    @property
-    def min_available(self) -> IntOrPercent | None:
-        """A number or a "50%"."""
-        return self.spec.min_available
-
-    @property
-    def max_unavailable(self) -> IntOrPercent | None:
-        """A number or a "50%"."""
-        return self.spec.max_unavailable
-
-    @property
-    def unhealthy_pod_eviction_policy(self) -> str:
-        """ "", IfHealthyBudget or AlwaysAllow: whether pods that are not Ready may go regardless."""
-        return self.spec.unhealthy_pod_eviction_policy
-
-    @property
-    def disruptions_allowed(self) -> int:
-        """How many evictions the apiserver would accept now."""
-        return self.status.disruptions_allowed
-
-    @property
-    def expected_pods(self) -> int:
-        """Pods counted."""
-        return self.status.expected_pods
-
-    @property
-    def current_healthy(self) -> int:
-        """Healthy ones."""
-        return self.status.current_healthy
-
-    @property
-    def desired_healthy(self) -> int:
-        """The least that must stay healthy."""
-        return self.status.desired_healthy
-
-    @property
-    def generation(self) -> int:
-        """metadata.generation."""
-        return self.metadata.generation
-
-    @property
-    def observed_generation(self) -> int:
-        """The generation that the status speaks of; behind `generation`, the apiserver refuses evictions."""
-        return self.status.observed_generation
+    def is_current(self) -> bool:
+        """Whether the status speaks of the budget as it is; while it does not, the apiserver refuses evictions."""
+        return self.status.observed_generation >= self.metadata.generation
 
     @property
     def disrupted_pods(self) -> dict[str, float]:

@@ -36,22 +36,22 @@ def permit(state: State, pod: Version, rewrite: Rewrite, *, dry_run: bool) -> No
 
 
 def _covers(budget: DisruptionBudget, pod: Pod) -> bool:
-    return budget.selector is not None and budget.selector.matches(pod.labels)
+    return budget.spec.selector is not None and budget.spec.selector.matches(pod.labels)
 
 
 def _spares_the_unready(budget: DisruptionBudget) -> bool:
     """Whether a pod that is not Ready anyway may go without being counted."""
-    if budget.unhealthy_pod_eviction_policy == ALWAYS_ALLOW:
+    if budget.spec.unhealthy_pod_eviction_policy == ALWAYS_ALLOW:
         return True
-    return budget.current_healthy >= budget.desired_healthy > 0
+    return budget.status.current_healthy >= budget.status.desired_healthy > 0
 
 
 def _check(budget: DisruptionBudget) -> None:
-    if budget.observed_generation < budget.generation:
+    if not budget.is_current:
         why = f"{budget.name} is not up to date: its status is of an older generation"
         raise refusals.budget(why, refusals.REPEAT_SECONDS)
-    if budget.disruptions_allowed <= 0:
-        healthy = f"{budget.current_healthy} pods are healthy and {budget.desired_healthy} have to be"
+    if budget.status.disruptions_allowed <= 0:
+        healthy = f"{budget.status.current_healthy} pods are healthy and {budget.status.desired_healthy} have to be"
         raise refusals.budget(f"{budget.name} allows none now, {healthy}")
 
 

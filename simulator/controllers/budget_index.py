@@ -75,7 +75,7 @@ class BudgetIndex:
 
 
 def _place(budget: DisruptionBudget) -> Place:
-    wanted = budget.selector.match_labels if budget.selector is not None else {}
+    wanted = budget.spec.selector.match_labels if budget.spec.selector is not None else {}
     return (budget.namespace, *next(iter(wanted.items()), _NO_LABEL))
 
 
@@ -86,4 +86,4 @@ def _places(pod: Pod) -> list[Place]:
 
 def _covers(budget: DisruptionBudget, pod: Pod) -> bool:
     """Whether the selector takes in a pod of the same namespace; a budget without a selector takes none."""
-    return budget.selector is not None and budget.selector.matches(pod.labels)
+    return budget.spec.selector is not None and budget.spec.selector.matches(pod.labels)

@@ -95,15 +95,16 @@ class Budgets:
             expected, desired = self._wanted(budget, pods)
             allowed = max(0, healthy - desired) if expected > 0 else 0
         except UnknownScaleError:
-            expected, desired, allowed = budget.expected_pods, budget.desired_healthy, 0
+            expected, desired, allowed = budget.status.expected_pods, budget.status.desired_healthy, 0
         if disrupted:
             self._stale.add(budget.key)  # to be looked at again when those are forgotten
-        known = (budget.disruptions_allowed, budget.expected_pods, budget.current_healthy, budget.desired_healthy)
+        before = budget.status
+        known = (before.disruptions_allowed, before.expected_pods, before.current_healthy, before.desired_healthy)
         counted = (allowed, expected, healthy, desired)
-        if (known, budget.observed_generation, budget.disrupted_pods) == (counted, budget.generation, disrupted):
+        if known == counted and budget.is_current and budget.disrupted_pods == disrupted:
             return
         status: dict[str, Any] = dict(zip(COUNTED, counted, strict=True))
-        status["observedGeneration"] = budget.generation
+        status["observedGeneration"] = budget.metadata.generation
         status["disruptedPods"] = {name: clocks.to_rfc3339(at_seconds) for name, at_seconds in disrupted.items()}
         self._api.rewrite(kinds.BUDGETS, budget.name, {"status": status}, namespace=budget.namespace)
 
@@ -119,11 +120,11 @@ class Budgets:
     def _wanted(self, budget: DisruptionBudget, pods: dict[str, Pod]) -> tuple[int, int]:
         """expectedPods and desiredHealthy."""
         if not _asks_for_scale(budget):
-            return len(pods), int(budget.min_available or 0)
+            return len(pods), int(budget.spec.min_available or 0)
         expected = self._owners_wish(pods)
-        if budget.max_unavailable is not None:
-            return expected, max(0, expected - _of(budget.max_unavailable, expected))
-        return expected, _of(budget.min_available or 0, expected)
+        if budget.spec.max_unavailable is not None:
+            return expected, max(0, expected - _of(budget.spec.max_unavailable, expected))
+        return expected, _of(budget.spec.min_available or 0, expected)
 
     def _owners_wish(self, pods: dict[str, Pod]) -> int:
         """Returns the sum of the replicas that all owners of the pods want; a pod without an owner adds nothing."""
@@ -152,7 +153,7 @@ class Budgets:
 
 def _asks_for_scale(budget: DisruptionBudget) -> bool:
     """Whether the budget speaks of what owners want, not of the pods that are there."""
-    return budget.max_unavailable is not None or isinstance(budget.min_available, str)
+    return budget.spec.max_unavailable is not None or isinstance(budget.spec.min_available, str)
 
 
 def _of(amount: IntOrPercent, expected: int) -> int:

@@ -152,7 +152,7 @@ def _started(pod: Pod) -> float:
 def _by_budgets(lower: Sequence[Pod], budgets: Iterable[DisruptionBudget]) -> tuple[list[Pod], list[Pod]]:
     """Pods whose leaving would be against a budget, and the others; budgets are used up in the order of the pods."""
     known = list(budgets)
-    allowed = [budget.disruptions_allowed for budget in known]
+    allowed = [budget.status.disruptions_allowed for budget in known]
     violating: list[Pod] = []
     harmless: list[Pod] = []
     for pod in lower:
@@ -167,7 +167,7 @@ def _by_budgets(lower: Sequence[Pod], budgets: Iterable[DisruptionBudget]) -> tu
 
 def _protects(budget: DisruptionBudget, pod: Pod) -> bool:
     """An empty selector protects no pod from preemption, and a pod that is already counted out does not count again."""
-    selector = budget.selector
+    selector = budget.spec.selector
     if budget.namespace != pod.namespace or selector is None or not pod.labels:
         return False
     if pod.name in (budget.status.disrupted_pods or {}):

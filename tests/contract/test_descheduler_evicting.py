@@ -151,7 +151,7 @@ def budgeted(admin: KubeDoor, namespace: str, least: int, allowed: int) -> None:
 
     def computed() -> bool:
         (budget,) = admin.list(kinds.BUDGETS, namespace=namespace).items
-        return budget.observed_generation >= budget.generation and budget.disruptions_allowed == allowed
+        return budget.is_current and budget.status.disruptions_allowed == allowed
 
     waiting.eventually(computed, 90, f"the budget to allow {allowed}")
 

@@ -63,7 +63,7 @@ def computed(site: Site, least: int) -> None:
 
     def known() -> bool:
         found = site.door.list(kinds.BUDGETS, namespace=NAMESPACE).items
-        return all(one.observed_generation >= one.generation and one.desired_healthy == least for one in found)
+        return all(one.is_current and one.status.desired_healthy == least for one in found)
 
     waiting.eventually(known, LIMIT, "the budgets to be computed")
 

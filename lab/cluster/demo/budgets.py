@@ -26,11 +26,11 @@ class Watcher:
                 self._met.pop(gone.uid, None)
 
     def _note(self, budget: objects.DisruptionBudget) -> None:
-        if budget.expected_pods == 0:
+        if budget.status.expected_pods == 0:
             return
-        met = budget.current_healthy >= budget.desired_healthy
+        met = budget.status.current_healthy >= budget.status.desired_healthy
         if self._met.get(budget.uid) and not met:
-            healthy, desired = budget.current_healthy, budget.desired_healthy
+            healthy, desired = budget.status.current_healthy, budget.status.desired_healthy
             self._violations.append(f"{budget.namespace}/{budget.name}: {healthy} healthy, {desired} demanded")
         if met or budget.uid in self._met:
             self._met[budget.uid] = met

@@ -44,7 +44,7 @@ def test_the_budgets_over_a_pod(
     expected = [
         one.name
         for one in several
-        if one.namespace == namespace and one.selector is not None and one.selector.matches(labels)
+        if one.namespace == namespace and one.spec.selector is not None and one.spec.selector.matches(labels)
     ]
     assert [one.name for one in disruption_budgets.Headroom(reversed(several)).over(pod)] == expected
 

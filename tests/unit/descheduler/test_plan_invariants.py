@@ -143,9 +143,9 @@ def test_no_cap_is_exceeded(scene: Scene, caps: dict[str, Any], history: History
 def test_no_budget_is_exceeded(scene: Scene, caps: dict[str, Any], history: History) -> None:
     plan = scene.plan(obeying(caps), history)
     for budget in scene.budgets:
-        assert budget.selector is not None
-        spent = [one for one in plan.evictions if one.pod.ready and budget.selector.matches(one.pod.labels)]
-        assert len(spent) <= budget.disruptions_allowed
+        assert budget.spec.selector is not None
+        spent = [one for one in plan.evictions if one.pod.ready and budget.spec.selector.matches(one.pod.labels)]
+        assert len(spent) <= budget.status.disruptions_allowed
 
 
 @many

@@ -281,23 +281,24 @@ def test_a_replication_controllers_label_map_selects() -> None:
 def test_a_budget_reads_flat() -> None:
     disrupted = {"web-1": builders.SCHEDULED}
     budget = builders.budget(min_available="50%", mutate=lambda body: body["status"].update(disruptedPods=disrupted))
-    assert (budget.min_available, budget.max_unavailable) == ("50%", None)
-    assert (budget.disruptions_allowed, budget.expected_pods, budget.current_healthy, budget.desired_healthy) == (
+    assert (budget.spec.min_available, budget.spec.max_unavailable) == ("50%", None)
+    status = budget.status
+    assert (status.disruptions_allowed, status.expected_pods, status.current_healthy, status.desired_healthy) == (
         1,
         3,
         3,
         2,
     )
-    assert (budget.generation, budget.observed_generation) == (1, 1)
+    assert (budget.metadata.generation, budget.status.observed_generation) == (1, 1)
     assert budget.disrupted_pods == {"web-1": SINCE}
-    assert budget.unhealthy_pod_eviction_policy == ""
-    assert budget.selector is not None
-    assert budget.selector.matches({"app": "web"})
+    assert budget.spec.unhealthy_pod_eviction_policy == ""
+    assert budget.spec.selector is not None
+    assert budget.spec.selector.matches({"app": "web"})
 
 
 def test_an_absent_budget_selector_is_not_an_empty_one() -> None:
-    assert builders.budget(mutate=lambda body: body["spec"].pop("selector")).selector is None
-    everything = builders.budget(mutate=lambda body: body["spec"].update(selector={})).selector
+    assert builders.budget(mutate=lambda body: body["spec"].pop("selector")).spec.selector is None
+    everything = builders.budget(mutate=lambda body: body["spec"].update(selector={})).spec.selector
     assert everything is not None
     assert everything.matches({})
 

@@ -22,7 +22,8 @@ def guarded(count: int, spec: dict[str, object], kind: str = "Deployment") -> ci
 
 
 def figures(budget: objects.DisruptionBudget) -> tuple[int, int, int, int]:
-    return budget.expected_pods, budget.current_healthy, budget.desired_healthy, budget.disruptions_allowed
+    status = budget.status
+    return status.expected_pods, status.current_healthy, status.desired_healthy, status.disruptions_allowed
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def figures(budget: objects.DisruptionBudget) -> tuple[int, int, int, int]:
 def test_a_budget_counts_as_its_spec_says(count: int, spec: dict[str, object], expected: tuple[int, ...]) -> None:
     budget = guarded(count, spec).budget()
     assert figures(budget) == expected
-    assert budget.observed_generation == budget.generation
+    assert budget.status.observed_generation == budget.metadata.generation
 
 
 def test_a_budget_over_nothing_allows_nothing() -> None:
@@ -49,8 +50,8 @@ def test_a_budget_over_nothing_allows_nothing() -> None:
 
 
 def test_percentages_need_an_owner_with_a_scale() -> None:
-    assert guarded(3, {"maxUnavailable": 1}, "Job").budget().disruptions_allowed == 0
-    assert guarded(3, {"minAvailable": 2}, "Job").budget().disruptions_allowed == 1
+    assert guarded(3, {"maxUnavailable": 1}, "Job").budget().status.disruptions_allowed == 0
+    assert guarded(3, {"minAvailable": 2}, "Job").budget().status.disruptions_allowed == 1
 
 
 def test_an_eviction_is_charged_at_once_and_given_back_when_the_successor_is_ready() -> None:
@@ -60,7 +61,7 @@ def test_an_eviction_is_charged_at_once_and_given_back_when_the_successor_is_rea
     assert figures(city.budget()) == (4, 2, 2, 0)  # the one that ends and its successor are both there
     assert city.evict(second) == REFUSED
     city.wait(1)
-    assert city.budget().disruptions_allowed == 1
+    assert city.budget().status.disruptions_allowed == 1
     assert city.evict(second) == EVICTED
 
 
