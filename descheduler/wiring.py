@@ -95,7 +95,7 @@ def run(command_line: CommandLine, begun: WatchConnection | None) -> None:
         else:
             used = _of_prometheus(asking, command_line.labels, policy, wall, rng=rng, registry=registry)
         registry.register(kube_telemetry.DoorCollector(door.undecodable, watch.watches))
-        moved_to = ledger.open_or_set_aside(at_seconds=wall.now())
+        moved_to = ledger.open_or_set_aside(wall.now())
         if moved_to is not None:
             log.error("ledger is corrupt and was set aside, a new one begun", moved_to=str(moved_to))
         stop = loop.stop_on_signals(signal.SIGTERM) if options.once else loop.stop_on_signals()

@@ -1,9 +1,9 @@
 """The ledger's file: one writer that syncs every transaction, readers of their own, and what happens when it is broken.
 
-`ledger.ledger` reads and writes rows through it. A file that SQLite calls malformed, that is no database, or that
-somebody removed is `LedgerCorrupt`: `set_aside` then moves it away under another name, for people to look at, and puts
-a new one in its place that knows it. Everything else that goes wrong (no space, no rights, a newer version's file) is a
-`LedgerError` and leaves the file where it is.
+`ledger.ledger` adds the rows to it. A file that SQLite calls malformed, that is no database, or that somebody removed
+is `LedgerCorrupt`: `set_aside` then moves it away under another name, for people to look at, and puts a new one in its
+place that knows it. Everything else that goes wrong (no space, no rights, a newer version's file) is a `LedgerError`
+and leaves the file where it is.
 
 Replicas open one file together: the one that checks, migrates or replaces it holds a lock on `<ledger>.lock` from the
 first look to the last step, because SQLite's own locks belong to the file that is being replaced. It has no time-out:
@@ -18,7 +18,7 @@ import os
 import sqlite3
 import threading
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from descheduler.ledger import sql_schema
 from runtime import clock
@@ -57,13 +57,19 @@ class LedgerFile:
         self._writer: sqlite3.Connection | None = None
         self._inode = 0
 
-    def open(self) -> None:
-        """Opens or creates the file, checks it page by page, and brings it to this version's schema."""
+    def open(self) -> Self:
+        """Opens or creates the file, checks it page by page, and brings it to this version's schema. LedgerError if it
+        is not a ledger, LedgerCorrupt if it cannot be trusted.
+        """
         with self._locked():
             self._open()
+        return self
 
     def open_or_set_aside(self, at_seconds: float) -> Path | None:
-        """Opens the file; one that cannot be trusted is set aside first, and its new name returned."""
+        """Opens the file; one that cannot be trusted is set aside first, a new one begun, and its new name returned.
+
+        The new one stores the time, from which its counts are complete.
+        """
         with self._locked():
             try:
                 self._open()
@@ -192,14 +198,11 @@ class LedgerFile:
             if self._alone and self._writer is not None:
                 yield self._writer
                 return
-            with contextlib.closing(self._connected()) as reader:
+            uri = f"{self.path.absolute().as_uri()}?mode=ro"
+            with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=TIMEOUT_SECONDS)) as reader:
                 yield reader
         except sqlite3.Error as error:
             raise self._wrapped(error, "nothing can be read from it") from error
-
-    def _connected(self) -> sqlite3.Connection:
-        uri = f"{self.path.absolute().as_uri()}?mode=ro"
-        return sqlite3.connect(uri, uri=True, timeout=TIMEOUT_SECONDS)
 
     def _require_same_file(self) -> None:
         """A removed file would take every write and keep none."""

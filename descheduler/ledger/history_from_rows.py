@@ -6,7 +6,6 @@ the intents: a run that stalls asks for its evictions long after it began. Pure:
 
 import collections
 import collections.abc
-from typing import NamedTuple
 
 from descheduler.ledger import prediction_errors
 from descheduler.ledger.rows import COUNTED, DONE, ENDS_FAILURES, FAILED, IN_VAIN, OPEN, Row
@@ -23,20 +22,14 @@ from descheduler.snapshot.eviction_history import (
     PodUse,
 )
 
+Rows = collections.abc.Sequence[Row]
+Resets = collections.abc.Mapping[str, float]  # Unix seconds by workload uid, "" for all
 
-class LedgerRows(NamedTuple):
-    """Rows of one mode, oldest first: those of the window, all of workloads that ever failed; and when breakers were
-    reset (Unix seconds by workload uid, "" for all).
+
+def history(rows: Rows, failing: Rows, resets: Resets, *, now_seconds: float, window_seconds: float) -> History:
+    """Builds the planner's history from rows of one mode, oldest first: those of the window, and all of workloads that
+    ever failed. Counts returns for `window_seconds`; `resets` are those of breakers.
     """
-
-    rows: collections.abc.Sequence[Row]
-    failing: collections.abc.Sequence[Row]
-    resets: collections.abc.Mapping[str, float]
-
-
-def history(ledger_rows: LedgerRows, *, now_seconds: float, window_seconds: float) -> History:
-    """Builds the planner's history from ledger rows; counts returns for `window_seconds`."""
-    rows, resets = ledger_rows.rows, ledger_rows.resets
     counted = [row for row in rows if row.result in COUNTED]
     done = [row for row in counted if row.result in DONE]
     lately = in_last_hour(rows, now_seconds=now_seconds)
@@ -48,7 +41,7 @@ def history(ledger_rows: LedgerRows, *, now_seconds: float, window_seconds: floa
         returned=collections.Counter(
             row.workload_uid for row in done if row.returned and row.intended_at_seconds > now_seconds - window_seconds
         ),
-        failures=_failures(ledger_rows.failing, resets),
+        failures=_failures(failing, resets),
         in_vain=_in_vain(rows, resets),
         flow=_flows(counted),
         in_flight=frozenset(row.workload_uid for row in counted if _in_flight(row)),
@@ -70,11 +63,11 @@ def in_last_hour(rows: collections.abc.Iterable[Row], *, now_seconds: float) -> 
     return [row for row in rows if row.result in COUNTED and row.intended_at_seconds > since_seconds]
 
 
-def _since_reset(row: Row, resets: collections.abc.Mapping[str, float]) -> bool:
+def _since_reset(row: Row, resets: Resets) -> bool:
     return row.intended_at_seconds > max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
 
 
-def _failures(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
+def _failures(rows: Rows, resets: Resets) -> dict[str, Failures]:
     """Failures since the last success or reset, by workload; `rows` oldest first."""
     failures: dict[str, Failures] = {}
     for row in rows:
@@ -85,7 +78,7 @@ def _failures(rows: collections.abc.Iterable[Row], resets: collections.abc.Mappi
     return failures
 
 
-def _in_vain(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
+def _in_vain(rows: Rows, resets: Resets) -> dict[str, Failures]:
     """How often each pod was asked for in vain since the last reset, by its uid; `rows` oldest first."""
     failures: dict[str, Failures] = {}
     for row in rows:

@@ -17,7 +17,6 @@ from typing import Final
 
 from descheduler.ledger import history_from_rows, sql_schema
 from descheduler.ledger.database import LedgerError, LedgerFile, LedgerReplaced
-from descheduler.ledger.history_from_rows import LedgerRows
 from descheduler.ledger.rows import BARRING, DONE, FAILED, OPEN, Intent, Query, RecordedEvent, Row, Run, intent
 from descheduler.planning.departed_load import LOOK_BACKS
 from descheduler.planning.plans import Eviction, EvictionPlan
@@ -27,48 +26,21 @@ from runtime import logs
 log = logs.get(__name__)
 
 
-class Ledger:
-    """The one writer of a ledger file, and its readers; `alone` as `LedgerFile` has it."""
+class Ledger(LedgerFile):
+    """The one writer of a ledger file, and its readers."""
 
     def __init__(self, path: Path, *, alone: bool = False) -> None:
-        self._file = LedgerFile(path, alone=alone)
+        super().__init__(path, alone=alone)
         self._unfinished: tuple[object, float, list[Row]] = None, 0.0, []  # of which version, since when, the rows
-
-    def open(self) -> "Ledger":
-        """Opens or creates the file and brings it to this version's schema; LedgerError if it is not a ledger,
-        LedgerCorrupt if it cannot be trusted.
-        """
-        self._file.open()
-        return self
-
-    def open_or_set_aside(self, *, at_seconds: float) -> Path | None:
-        """Opens the file; one that cannot be trusted is moved away first, a new one begun, and its new place returned.
-
-        The new one stores the time, from which its counts are complete.
-        """
-        return self._file.open_or_set_aside(at_seconds)
-
-    def set_aside(self, cause: str, *, at_seconds: float) -> Path | None:
-        """Moves a file away that turned out to be corrupt in use and begins a new one; where it is now.
-
-        None where another replica did so: its new file is opened.
-        """
-        return self._file.set_aside(cause, at_seconds)
 
     def begin_again(self, error: LedgerError, *, at_seconds: float) -> None:
         """Sets a corrupt file aside and goes on with an empty one; opens one put in its place. Raises LedgerError."""
         replaced = isinstance(error, LedgerReplaced)
-        moved_to = (
-            self._file.open_or_set_aside(at_seconds) if replaced else self._file.set_aside(str(error), at_seconds)
-        )
+        moved_to = self.open_or_set_aside(at_seconds) if replaced else self.set_aside(str(error), at_seconds)
         if moved_to is None:
             log.warning("ledger opened again", cause=str(error))
         else:
             log.error("ledger set aside, a new one begun", moved_to=str(moved_to), cause=str(error))
-
-    def close(self) -> None:
-        """Closes the file; safe to call twice."""
-        self._file.close()
 
     def intend(self, run: Run, eviction: Eviction, *, at_seconds: float) -> Intent:
         """Writes the intent and syncs it to disk.
@@ -77,7 +49,7 @@ class Ledger:
         `not_done` from the start, and why. So a pod is not evicted twice, however many replicas believe that they lead.
         """
         columns = intent(run, eviction) | {"intended_at_seconds": at_seconds}
-        with self._file.written() as writer:
+        with self.written() as writer:
             refusal = _refusal(writer, run.mode, eviction.pod.uid)
             if refusal:
                 columns |= {"result": "not_done", "message": refusal, "decided_at_seconds": at_seconds}
@@ -97,7 +69,7 @@ class Ledger:
     def record_run(self, run: Run, plan: EvictionPlan, summary: str) -> None:
         """Writes the run itself: also runs that evict nothing say why, node by node."""
         nodes = {one.node.name: one.summary for one in plan.nodes}
-        with self._file.written() as writer:
+        with self.written() as writer:
             writer.execute(
                 "INSERT OR REPLACE INTO runs (run, at_seconds, mode, policy_hash, evictions, summary, nodes)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -107,12 +79,12 @@ class Ledger:
     def tell(self, event: RecordedEvent) -> None:
         """Keeps an Event."""
         names, marks = ", ".join(RecordedEvent._fields), _marks(RecordedEvent._fields)
-        with self._file.written() as writer:
+        with self.written() as writer:
             writer.execute(f"INSERT INTO events ({names}) VALUES ({marks})", tuple(event))
 
     def prune(self, before_seconds: float) -> int:
         """Deletes what is older, but for intents whose end is not known; how many evictions went."""
-        with self._file.written() as writer:
+        with self.written() as writer:
             for table in sql_schema.BY_TIME:
                 writer.execute(f"DELETE FROM {table} WHERE at_seconds < ?", (before_seconds,))
             old = f"DELETE FROM evictions WHERE at_seconds < ? AND result NOT IN ({_marks(OPEN)})"
@@ -120,7 +92,7 @@ class Ledger:
 
     def reset_breaker(self, workload_uid: str, at_seconds: float) -> None:
         """Forgets the failures of a workload ("" for all) up to now."""
-        with self._file.written() as writer:
+        with self.written() as writer:
             writer.execute(
                 "INSERT INTO breaker_resets (workload_uid, at_seconds) VALUES (?, ?)", (workload_uid, at_seconds)
             )
@@ -151,7 +123,7 @@ class Ledger:
 
         So it is asked in every run, and in most nothing has happened since the one before.
         """
-        version, (known, known_since_seconds, rows) = self._file.version(), self._unfinished
+        version, (known, known_since_seconds, rows) = self.version(), self._unfinished
         if version != known or since_seconds < known_since_seconds:
             missing = " OR ".join(f"{name} IS NULL" for name in _LEARNT)
             # The plus and the order have SQLite look among the rows since then, not among all evictions.
@@ -163,7 +135,7 @@ class Ledger:
     def landed_pods(self, since_seconds: float) -> frozenset[str]:
         """Uids of the pods already known as some evicted pod's replacement."""
         landed = "SELECT landed_pod FROM evictions WHERE landed_pod IS NOT NULL AND at_seconds >= ?"
-        with self._file.reading() as reader:
+        with self.reading() as reader:
             return frozenset(str(uid) for (uid,) in reader.execute(landed, [since_seconds]))
 
     def since(self, mode: str, since_seconds: float) -> list[Row]:
@@ -178,13 +150,14 @@ class Ledger:
         as they are followed).
         """
         rows = self.since(mode, now_seconds - max(FOLLOWED_SECONDS, window_seconds))
-        past = LedgerRows(rows, self._failing(mode), self._resets())
-        return history_from_rows.history(past, now_seconds=now_seconds, window_seconds=window_seconds)
+        return history_from_rows.history(
+            rows, self._failing(mode), self._resets(), now_seconds=now_seconds, window_seconds=window_seconds
+        )
 
     def events(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[RecordedEvent]:
         """The newest Events about objects of that name ("" for any), newest first."""
         rest = "WHERE at_seconds >= ? AND (? IN ('', name)) ORDER BY at_seconds DESC, id DESC LIMIT ?"
-        with self._file.reading() as reader:
+        with self.reading() as reader:
             rows = reader.execute(
                 f"SELECT {', '.join(RecordedEvent._fields)} FROM events {rest}",
                 (since_seconds or 0.0, name, limit),
@@ -193,7 +166,7 @@ class Ledger:
 
     def set_aside_at_seconds(self) -> float | None:
         """When an earlier file was set aside, so that this one knows nothing of before; None if none was."""
-        with self._file.reading() as reader:
+        with self.reading() as reader:
             at_seconds = reader.execute("SELECT max(at_seconds) FROM set_asides").fetchone()[0]
         return None if at_seconds is None else float(at_seconds)
 
@@ -208,18 +181,18 @@ class Ledger:
         )
 
     def _resets(self) -> dict[str, float]:
-        with self._file.reading() as reader:
+        with self.reading() as reader:
             return dict(
                 reader.execute("SELECT workload_uid, max(at_seconds) FROM breaker_resets GROUP BY workload_uid")
             )
 
     def _set(self, row_id: int, **columns: float | int | str | None) -> None:
         assignments = ", ".join(f"{name} = ?" for name in columns)
-        with self._file.written() as writer:
+        with self.written() as writer:
             writer.execute(f"UPDATE evictions SET {assignments} WHERE id = ?", (*columns.values(), row_id))
 
     def _select(self, rest: str, values: collections.abc.Sequence[object]) -> list[Row]:
-        with self._file.reading() as reader:
+        with self.reading() as reader:
             rows = reader.execute(f"SELECT {', '.join(Row._fields)} FROM evictions {rest}", list(values)).fetchall()
         return [Row(*one) for one in rows]
 

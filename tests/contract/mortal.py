@@ -123,8 +123,8 @@ def run(order: Order) -> None:
     clock, steps = WallClock(), Steps(order.dies_at)
     door = Mortal(patience.connect(order.kubeconfig), steps)
     ledger = Ledger(order.ledger)
-    ledger.open_or_set_aside(at_seconds=clock.now())
-    writer = ledger._file._writer
+    ledger.open_or_set_aside(clock.now())
+    writer = ledger._writer
     assert writer is not None
     writer.set_trace_callback(steps.traced)
     policy = Reloading(order.policy, loader.load, clock=clock)

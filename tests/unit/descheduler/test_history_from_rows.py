@@ -3,7 +3,6 @@
 import pytest
 
 from descheduler.ledger import history_from_rows
-from descheduler.ledger.history_from_rows import LedgerRows
 from descheduler.ledger.rows import Row
 from descheduler.snapshot.eviction_history import EvictedPod, Failures, FlowHistory, History, PendingReplacement
 from tests.unit.descheduler.scenes import NOW
@@ -23,7 +22,7 @@ ROW = Row(
 
 def history(*rows: Row, resets: dict[str, float] | None = None) -> History:
     """Of rows that count everywhere, oldest first; pods that came back count for six hours."""
-    return history_from_rows.history(LedgerRows(rows, rows, resets or {}), now_seconds=NOW, window_seconds=6 * HOUR)
+    return history_from_rows.history(rows, rows, resets or {}, now_seconds=NOW, window_seconds=6 * HOUR)
 
 
 def aged(age_seconds: float, **columns: object) -> Row:

@@ -108,7 +108,7 @@ def test_what_is_unfinished_comes_oldest_first(ledger: Ledger) -> None:
 def test_another_file_has_other_rows(ledger: Ledger) -> None:
     record(ledger, "evicted")
     assert ledger.unfinished(NOW)
-    ledger.set_aside("a test", at_seconds=NOW)
+    ledger.set_aside("a test", NOW)
     assert ledger.unfinished(NOW) == []
 
 
@@ -145,7 +145,7 @@ def die(path: str) -> None:
     """End this process, as kill -9 does, between an intent and the outcome that is being written."""
     ledger = Ledger(pathlib.Path(path)).open()
     ledger.intend(run(), eviction(), at_seconds=NOW)
-    with ledger._file.written() as writer:  # killed inside the transaction that writes the outcome
+    with ledger.written() as writer:  # killed inside the transaction that writes the outcome
         writer.execute("UPDATE evictions SET result = 'evicted'")
         os._exit(9)
 
@@ -365,14 +365,14 @@ def test_a_corrupt_file_is_set_aside_at_start_and_the_new_one_knows_it(tmp_path:
     broken = path.stat().st_size // 2
     overwritten(path, broken, b"\xff" * 8192)
     ledger = Ledger(path)
-    moved_to = ledger.open_or_set_aside(at_seconds=NOW)
+    moved_to = ledger.open_or_set_aside(NOW)
     assert moved_to == tmp_path / "ledger.sqlite.corrupt-2026-11-21T040000Z"
     assert moved_to.read_bytes()[broken : broken + 4] == b"\xff" * 4, "it is kept for people to look at"
     record(ledger, "evicted")
     assert ledger.set_aside_at_seconds() == NOW
     ledger.close()
     again = Ledger(path)
-    assert again.open_or_set_aside(at_seconds=NOW + 9) is None
+    assert again.open_or_set_aside(NOW + 9) is None
     assert (again.set_aside_at_seconds(), len(again.rows(Query()))) == (NOW, 1)
     again.close()
 
@@ -383,7 +383,7 @@ def test_a_second_corrupt_file_of_the_same_second_overwrites_no_copy(tmp_path: p
     for content, copy in ((NO_DATABASE, name), (NO_DATABASE + b"another", f"{name}-2"), (NO_DATABASE, f"{name}-4")):
         path.write_bytes(content)
         ledger = Ledger(path)
-        assert ledger.open_or_set_aside(at_seconds=NOW) == pathlib.Path(copy)
+        assert ledger.open_or_set_aside(NOW) == pathlib.Path(copy)
         ledger.close()
         assert pathlib.Path(copy).read_bytes() == content
         cause = f"ledger {path}: file is not a database; {RESTORE}"
@@ -396,7 +396,7 @@ def test_a_corrupt_file_that_cannot_be_replaced_stays_where_it_is(tmp_path: path
     new.mkdir()
     sentence = f"cannot be replaced: [Errno 21] Is a directory: '{new}'; make room beside it or move it by hand"
     with refused(path, f" is corrupt and {sentence}"):
-        Ledger(path).open_or_set_aside(at_seconds=NOW)
+        Ledger(path).open_or_set_aside(NOW)
     assert path.read_bytes() == NO_DATABASE
 
 
@@ -405,7 +405,7 @@ def test_a_new_ledger_is_begun_in_spite_of_one_that_was_begun_before(tmp_path: p
     for name in ("", ".new", ".new-wal", ".new-shm"):
         pathlib.Path(f"{path}{name}").write_bytes(NO_DATABASE)
     ledger = Ledger(path)
-    assert ledger.open_or_set_aside(at_seconds=NOW) is not None
+    assert ledger.open_or_set_aside(NOW) is not None
     assert ledger.rows(Query()) == []
     ledger.close()
     assert not list(tmp_path.glob("*.new*"))
@@ -416,7 +416,7 @@ def test_a_new_ledger_has_its_place_also_after_a_power_cut(
 ) -> None:
     path, synced = tmp_path / "ledger.sqlite", []
     monkeypatch.setattr("os.fsync", lambda file: synced.append((os.fstat(file).st_ino, path.stat().st_ino)))
-    ledger.set_aside("malformed", at_seconds=NOW)
+    ledger.set_aside("malformed", NOW)
     assert synced == [(tmp_path.stat().st_ino, path.stat().st_ino)], "the directory, with the new file in it"
 
 
@@ -444,9 +444,9 @@ def test_beginning_again_sets_aside_what_is_corrupt_and_opens_what_is_sound(
 def test_a_file_that_another_replica_has_replaced_is_opened_and_not_set_aside_again(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "ledger.sqlite"
     first, second = Ledger(path).open(), Ledger(path).open()
-    assert first.set_aside("malformed", at_seconds=NOW) is not None
+    assert first.set_aside("malformed", NOW) is not None
     record(first, "evicted")
-    assert second.set_aside("malformed", at_seconds=NOW + 1) is None
+    assert second.set_aside("malformed", NOW + 1) is None
     assert [row.result for row in second.rows(Query())] == ["evicted"]
     record(second, "refused")
     assert len(first.rows(Query())) == 2
@@ -458,7 +458,7 @@ def test_a_sound_file_is_opened_as_it_is(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "ledger.sqlite"
     a_thousand_rows(path)
     ledger = Ledger(path)
-    assert ledger.open_or_set_aside(at_seconds=NOW) is None
+    assert ledger.open_or_set_aside(NOW) is None
     assert ledger.set_aside_at_seconds() is None
     assert len(ledger.events(limit=2000)) == 1000
     ledger.close()
@@ -469,7 +469,7 @@ def test_a_write_ahead_log_never_plays_into_the_next_file(tmp_path: pathlib.Path
     ledger = Ledger(path).open()
     record(ledger, "evicted")
     assert (tmp_path / "ledger.sqlite-wal").stat().st_size > 0
-    ledger.set_aside("the test says so", at_seconds=NOW)
+    ledger.set_aside("the test says so", NOW)
     assert ledger.rows(Query()) == []
     with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
         assert other.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -506,7 +506,7 @@ def test_a_write_that_fails_leaves_nothing_half_and_the_next_one_goes_on(
 ) -> None:
     row_id = record(ledger, "evicted")
     refusal = ": no such column: colour; nothing is evicted without a record"
-    with refused(tmp_path / "ledger.sqlite", refusal), ledger._file.written() as writer:
+    with refused(tmp_path / "ledger.sqlite", refusal), ledger.written() as writer:
         writer.execute("UPDATE evictions SET result = 'failed'")
         writer.execute("UPDATE evictions SET colour = 'red'")
     ledger.fill(row_id, landed_node="cool")
@@ -517,7 +517,7 @@ def test_a_transaction_keeps_other_processes_from_writing_before_it_reads(
     ledger: Ledger, tmp_path: pathlib.Path
 ) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "ledger.sqlite", timeout=0)) as other:
-        with ledger._file.written(), pytest.raises(sqlite3.OperationalError, match="locked"):
+        with ledger.written(), pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")
         other.execute("BEGIN IMMEDIATE")
 
@@ -539,15 +539,15 @@ def test_a_file_of_any_name_is_read_without_a_right_to_write(
     record(ledger, "evicted")
     assert len(ledger.rows(Query())) == 1
     readonly = ": attempt to write a readonly database; nothing can be read from it"
-    with refused(path, readonly), ledger._file.reading() as reader:
+    with refused(path, readonly), ledger.reading() as reader:
         reader.execute("DELETE FROM evictions")
     ledger.close()
 
 
 def test_a_full_disk_is_no_corruption(ledger: Ledger, tmp_path: pathlib.Path) -> None:
-    with ledger._file.written() as writer:
+    with ledger.written() as writer:
         pages = writer.execute("PRAGMA page_count").fetchone()[0]
-    with ledger._file.written() as writer:
+    with ledger.written() as writer:
         writer.execute(f"PRAGMA max_page_count = {pages}")
     with refused(tmp_path / "ledger.sqlite", ": database or disk is full; nothing is evicted without a record"):
         ledger.tell(RecordedEvent(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "x" * 100_000))
@@ -594,7 +594,7 @@ def test_old_rows_go_and_open_intents_stay(ledger: Ledger, tmp_path: pathlib.Pat
         ledger.tell(RecordedEvent(at_seconds, "NodeOverloaded", 0, "Node", "", "hot", "", ""))
         ledger.record_run(run(at_seconds), scenes.Scene().plan(), "")
         ledger.reset_breaker("uid-web", at_seconds)
-        with ledger._file.written() as writer:
+        with ledger.written() as writer:
             writer.execute("INSERT INTO set_asides VALUES (?, '', '')", [at_seconds])
     assert ledger.prune(NOW - 60) == 1
     assert sorted(row.result for row in ledger.rows(Query()) if row.at_seconds == NOW - 61) == sorted(OPEN)
@@ -644,7 +644,7 @@ def test_every_write_of_a_service_is_synced_to_disk_and_waits_for_others(
     tmp_path: pathlib.Path, *, alone: bool, synchronous: int, locking: str
 ) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite", alone=alone).open()
-    with ledger._file.written() as writer, ledger._file.reading() as reader:
+    with ledger.written() as writer, ledger.reading() as reader:
         expected = {"synchronous": synchronous, "locking_mode": locking, "journal_mode": "wal", "busy_timeout": 10_000}
         assert {name: writer.execute(f"PRAGMA {name}").fetchone()[0] for name in expected} == expected
         assert reader.execute("PRAGMA busy_timeout").fetchone() == (10_000,)

@@ -44,7 +44,7 @@ def opened(path: pathlib.Path, name: str, largest_bytes: int) -> dict[str, Any]:
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_bytes, UNLIMITED))
     ledger = Ledger(path)
     try:
-        moved_to = ledger.open_or_set_aside(at_seconds=NOW)
+        moved_to = ledger.open_or_set_aside(NOW)
         ledger.tell(RecordedEvent(NOW, "NodeOverloaded", 0, "Node", "", name, "", ""))
         return {"error": "", "moved_to": str(moved_to or ""), "knows": ledger.set_aside_at_seconds()}
     except LedgerError as error:
@@ -101,7 +101,7 @@ def malformed(path: pathlib.Path) -> None:
 def whole(path: pathlib.Path) -> Ledger:
     """The ledger as it is afterwards, opened as it is."""
     ledger = Ledger(path)
-    assert ledger.open_or_set_aside(at_seconds=NOW + 9) is None
+    assert ledger.open_or_set_aside(NOW + 9) is None
     return ledger
 
 

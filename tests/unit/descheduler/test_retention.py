@@ -105,7 +105,7 @@ def test_enforce_observes_until_what_a_new_ledger_does_not_know_has_run_out(
 ) -> None:
     policy = scenes.policy(cooldown=cooldown)
     assert retention.why_observe(ledger, policy, now_seconds=NOW) == ""
-    ledger.set_aside("malformed", at_seconds=NOW)
+    ledger.set_aside("malformed", NOW)
     why = "the ledger was corrupt and was set aside, so earlier evictions are not known; Enforce goes on at " + until
     assert retention.why_observe(ledger, policy, now_seconds=NOW + rest_seconds - 1) == why
     assert retention.why_observe(ledger, policy, now_seconds=NOW + rest_seconds) == ""

@@ -543,7 +543,7 @@ def test_a_ledger_that_could_not_be_opened_again_is_opened_once_it_can(
 
 def test_a_ledger_that_cannot_be_written_gives_every_run_up_and_nothing_is_evicted(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
-    with here.ledger._file.written() as writer:
+    with here.ledger.written() as writer:
         writer.execute("PRAGMA query_only = 1")
     for _ in range(2):
         here.service.cycle()
@@ -634,7 +634,7 @@ def test_pods_usage_is_not_asked_for_while_no_node_can_be_relieved(tmp_path: pat
 
 def test_a_ledger_that_another_replica_set_aside_is_opened_and_not_set_aside_again(tmp_path: pathlib.Path) -> None:
     here, other = world(tmp_path), world(tmp_path)
-    other.ledger.set_aside("it was corrupt", at_seconds=scenes.NOW)
+    other.ledger.set_aside("it was corrupt", scenes.NOW)
     here.service.cycle()
     assert "replaced" in str(here.service.trouble)
     assert here.door.evictions == []
