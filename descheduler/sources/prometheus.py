@@ -6,7 +6,7 @@ run: half of a node's series make it look idle.
 
 import collections.abc
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 from descheduler.snapshot import usage
 from descheduler.snapshot.usage import NodeUsage, PodUsage, Resource
@@ -22,32 +22,6 @@ from promql.queries import identity, node_queries, pod_queries
 # Names in one query, which has them up to three times; VictoriaMetrics takes 16 KiB of text unless set otherwise.
 MOST_NAMES_CHARACTERS: Final = 4000
 FEW_RATIO: Final = 0.25  # of all pods: of more than that, all are asked for
-
-
-class Figures(NamedTuple):
-    """Prometheus' figures of pods, by key: cores and bytes used, and the Unix seconds of the data behind each; of each
-    resource of the policy's own the shares of nodes. A pod whose share is no ratio, or has two values, is `refused`.
-    """
-
-    cores: dict[str, float]
-    sizes_bytes: dict[str, float]
-    cpu_at_seconds: dict[str, float]
-    memory_at_seconds: dict[str, float]
-    shares: dict[str, dict[str, float]]
-    refused: frozenset[str]
-
-    def of(self, keys: collections.abc.Set[str]) -> dict[str, PodUsage]:
-        """The usage of those of the pods that have all figures, as old as the older of the data."""
-        known = keys & self.cores.keys() & self.sizes_bytes.keys() & self.cpu_at_seconds.keys()
-        known = (known & self.memory_at_seconds.keys()) - self.refused
-        at_seconds = {key: min(self.cpu_at_seconds[key], self.memory_at_seconds[key]) for key in known}
-        return {
-            key: PodUsage(key, self.cores[key] * 1000.0, self.sizes_bytes[key], at_seconds[key], self._shares_of(key))
-            for key in known
-        }
-
-    def _shares_of(self, key: str) -> dict[str, float]:
-        return {resource: by_pod[key] for resource, by_pod in self.shares.items() if key in by_pod}
 
 
 class PrometheusUsage:
@@ -100,7 +74,7 @@ class PrometheusUsage:
         """
         keys, usages = {pod.key for pod in pods}, dict[str, PodUsage]()
         for selector in self._selectors(pods, of_all):
-            usages |= self._figures(policy, selector).of(keys)
+            usages |= self._usages(policy, selector, keys)
         return usages
 
     def absence(self, pod: Pod) -> str:
@@ -124,7 +98,10 @@ class PrometheusUsage:
         for names in _batches(sorted({pod.name for pod in pods if identifiers.is_name(pod.name)})):
             yield ",".join(filter(None, (own, pod_queries.naming(names))))
 
-    def _figures(self, policy: LoadPolicy, selector: str) -> Figures:
+    def _usages(self, policy: LoadPolicy, selector: str, keys: collections.abc.Set[str]) -> dict[str, PodUsage]:
+        """The usage of those of the pods that have all figures, as old as the older of the data. A pod whose share of a
+        resource of the policy's own is no ratio, or has two values, has none.
+        """
         windows = usage.pod_windows(policy)
         texts = (
             pod_queries.cpu_cores(windows[Resource.CPU], selector=selector),
@@ -132,7 +109,7 @@ class PrometheusUsage:
             pod_queries.data_time("cpu", selector=selector),
             pod_queries.data_time("memory", selector=selector),
         )
-        cores, sizes, *times = (
+        cores, sizes_bytes, cpu_at_seconds, memory_at_seconds = (
             readings.by_pod(self._prometheus.query(text), judge=invalid_amount)[0] for text in texts
         )
         judge = load_annotation.invalid_reason
@@ -141,9 +118,17 @@ class PrometheusUsage:
             for resource, text in metrics.pod_queries(policy.metrics_in_force).items()
             if resource in windows
         }
-        shares = {resource: values for resource, (values, _) in answers.items()}
-        refused = frozenset(key for _, wrong in answers.values() for key in wrong)
-        return Figures(cores, sizes, times[0], times[1], shares, refused)
+        known = keys & cores.keys() & sizes_bytes.keys() & cpu_at_seconds.keys() & memory_at_seconds.keys()
+        return {
+            key: PodUsage(
+                key,
+                cores[key] * 1000.0,
+                sizes_bytes[key],
+                min(cpu_at_seconds[key], memory_at_seconds[key]),
+                {resource: values[key] for resource, (values, _) in answers.items() if key in values},
+            )
+            for key in known.difference(*(wrong for _, wrong in answers.values()))
+        }
 
     def _by_node(
         self,
