@@ -48,22 +48,15 @@ def looks_back_seconds(policy: "LoadPolicy") -> float:
     return max(HOUR_SECONDS, cooldown.returned.window_seconds, breaker.max_seconds, *pauses_seconds)
 
 
-def blind_until_seconds(ledger: "Ledger", policy: "LoadPolicy") -> float | None:
-    """Until when a ledger that replaced a corrupt one does not know what caps and cool-downs count by; None if it does.
-
-    That is the hour of `perHour`, or the longer of the plain cool-downs.
-    """
-    since_seconds = ledger.set_aside_at_seconds()
-    if since_seconds is None:
-        return None
-    cooldown = policy.descheduler.cooldown
-    return since_seconds + max(HOUR_SECONDS, cooldown.workload_seconds, cooldown.node_seconds)
-
-
 def why_observe(ledger: "Ledger", policy: "LoadPolicy", *, now_seconds: float) -> str:
-    """Why Enforce must only observe for the sake of the ledger, "" if it need not."""
-    until_seconds = blind_until_seconds(ledger, policy)
-    if until_seconds is None or now_seconds >= until_seconds:
+    """Why Enforce must only observe for the sake of the ledger, "" if it need not: one that replaced a corrupt one does
+    not know what caps and cool-downs count by, for the hour of `perHour` or the longer of the plain cool-downs.
+    """
+    since_seconds, cooldown = ledger.set_aside_at_seconds(), policy.descheduler.cooldown
+    if since_seconds is None:
+        return ""
+    until_seconds = since_seconds + max(HOUR_SECONDS, cooldown.workload_seconds, cooldown.node_seconds)
+    if now_seconds >= until_seconds:
         return ""
     return (
         "the ledger was corrupt and was set aside, so earlier evictions are not known; "
