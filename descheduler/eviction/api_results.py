@@ -50,23 +50,19 @@ class EvictionResult(NamedTuple):
     verdict: Verdict | None = None
 
 
-def of_answer(answer: EvictionAnswer | None, mode: str) -> EvictionResult:
-    """Translates the apiserver's answer in a mode; None: nothing was asked."""
-    if answer is None:
-        return EvictionResult("observed", None, "")
-    if answer.status == LATER:
-        return EvictionResult("in_progress" if mode == "Enforce" else "dry_run", answer.status, answer.message)
+def of_answer(answer: EvictionAnswer, mode: str) -> EvictionResult:
+    """Translates the apiserver's answer in a mode."""
+    status, message, evicts = answer.status, answer.message, mode == "Enforce"
+    busy = status == errors.TOO_MANY_REQUESTS
+    if answer.of_budget:
+        return EvictionResult("refused", status, message)
+    if status == LATER or (busy and IN_BACKGROUND in message):
+        return EvictionResult("in_progress" if evicts else "dry_run", status, message)
     if answer.accepted:
-        return EvictionResult("evicted" if mode == "Enforce" else "dry_run", answer.status, answer.message)
-    if answer.status == errors.TOO_MANY_REQUESTS:
-        if answer.of_budget:
-            return EvictionResult("refused", answer.status, answer.message)
-        if IN_BACKGROUND in answer.message:
-            return EvictionResult("in_progress" if mode == "Enforce" else "dry_run", answer.status, answer.message)
-        if answer.of_flow_control:
-            return EvictionResult("not_done", answer.status, answer.message, stops=True)
-        return EvictionResult("failed", answer.status, answer.message, trouble=True)
-    return EvictionResult(RESULT_OF_STATUS.get(answer.status, "failed"), answer.status, answer.message)
+        return EvictionResult("evicted" if evicts else "dry_run", status, message)
+    if answer.of_flow_control:
+        return EvictionResult("not_done", status, message, stops=True)
+    return EvictionResult(RESULT_OF_STATUS.get(status, "failed"), status, message, trouble=busy)
 
 
 def refused_by(result: EvictionResult) -> str | None:

@@ -50,18 +50,11 @@ class EventPublisher:
         self._ledger = ledger
         self._clock = clock
 
-    def post(self, draft: EventDraft) -> None:
-        """Writes one Event."""
-        self._record(draft)
-        self._writer.write(
-            draft.reason,
-            draft.note,
-            regarding=draft.regarding,
-            action="Evict",
-            warning=draft.warning,
-            related=draft.related,
-            annotations=draft.annotations,
-        )
+    def post(self, *drafts: EventDraft) -> None:
+        """Writes Events."""
+        for draft in drafts:
+            self._record(draft)
+            self._writer.write(action="Evict", **draft._asdict())
 
     def _record(self, draft: EventDraft) -> None:
         """Writes it into the ledger; a ledger that fails here fails again where nothing may go on without it."""

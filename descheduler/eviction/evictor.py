@@ -9,7 +9,7 @@ apiserver answers is final; `eviction.api_results` has the rule for each status.
 
 import collections.abc
 import dataclasses
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from descheduler.eviction import api_results, eviction_events
 from descheduler.eviction.api_results import EvictionResult
@@ -20,7 +20,7 @@ from descheduler.ledger.rows import Run
 from descheduler.planning.plans import Eviction, EvictionPlan
 from descheduler.snapshot import usage
 from kube import errors, kinds
-from kube.door import EvictionAnswer, KubeDoor
+from kube.door import KubeDoor
 from kube.objects import Node
 from policy.contract import relief_hint
 from policy.contract.relief_hint import Relief
@@ -50,14 +50,6 @@ class EvictionOutcome:
         return self.result in ("evicted", "dry_run", "observed")
 
 
-class Call(Protocol):
-    """The last call of an eviction: the one place where modes differ, and where another API may take its place."""
-
-    def __call__(self, eviction: Eviction, resource_version: str) -> EvictionAnswer | None:
-        """Asks for the eviction of the pod as it was in that version; None if nothing was asked."""
-        ...
-
-
 class ExecutionContext(NamedTuple):
     """Under what a plan is carried out: the run, how long relief hints hold, whether to go on, and the last look."""
 
@@ -65,22 +57,6 @@ class ExecutionContext(NamedTuple):
     relief_seconds: float
     may_go_on: collections.abc.Callable[[], bool]
     look: collections.abc.Callable[[Eviction], Look]
-
-
-def call_for(mode: str, door: KubeDoor) -> Call:
-    """The last call of a mode."""
-
-    def ask(eviction: Eviction, resource_version: str) -> EvictionAnswer | None:
-        pod = eviction.pod
-        return door.evict(
-            namespace=pod.namespace,
-            name=pod.name,
-            uid=pod.uid,
-            resource_version=resource_version,
-            dry_run=mode != "Enforce",
-        )
-
-    return ask if mode in ("Enforce", "DryRun") else lambda eviction, resource_version: None
 
 
 class Evictor:
@@ -94,7 +70,6 @@ class Evictor:
 
     def carry_out(self, plan: EvictionPlan, terms: ExecutionContext) -> tuple[EvictionOutcome, ...]:
         """Evicts what the plan says, in its order, until it is through or must stop; gives what happened."""
-        call = call_for(terms.run.mode, self._door)
         nodes = {one.node.name: one.node for one in plan.nodes}
         spent: set[tuple[str, str]] = set()
         outcomes: list[EvictionOutcome] = []
@@ -108,7 +83,7 @@ class Evictor:
                 log.info("run cut short", run=terms.run.run, left=len(plan.evictions) - len(outcomes))
                 break
             self._hint(eviction, nodes[eviction.overload.node], terms, hinted)
-            outcome = self._evict(eviction, terms, call)
+            outcome = self._evict(eviction, terms)
             outcomes.append(outcome)
             self._tell(outcome, nodes[eviction.overload.node], terms.run)
             if outcome.result == "refused":
@@ -120,10 +95,10 @@ class Evictor:
                 break
         return tuple(outcomes)
 
-    def _evict(self, eviction: Eviction, terms: ExecutionContext, call: Call) -> EvictionOutcome:
+    def _evict(self, eviction: Eviction, terms: ExecutionContext) -> EvictionOutcome:
         run = terms.run
         row_id, refusal = self._ledger.intend(run, eviction, at_seconds=self._clock.now())
-        answer = EvictionResult("not_done", None, refusal) if refusal else self._call(eviction, terms, call)
+        answer = EvictionResult("not_done", None, refusal) if refusal else self._call(eviction, terms)
         log.info(  # before the outcome's row: should the ledger fail now, this line still tells
             "eviction",
             result=answer.result,
@@ -142,19 +117,28 @@ class Evictor:
         )
         return EvictionOutcome(eviction, row_id, answer)
 
-    def _call(self, eviction: Eviction, terms: ExecutionContext, call: Call) -> EvictionResult:
-        look = terms.look(eviction)
+    def _call(self, eviction: Eviction, terms: ExecutionContext) -> EvictionResult:
+        """The one place where modes differ, and where another API may take the place of the Eviction API."""
+        look, pod, mode = terms.look(eviction), eviction.pod, terms.run.mode
         if look.refusal is not None:
             return look.refusal
+        if mode == "Observe":
+            return EvictionResult("observed", None, "")
         try:
-            return api_results.of_answer(call(eviction, look.resource_version), terms.run.mode)
+            answer = self._door.evict(
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=pod.uid,
+                resource_version=look.resource_version,
+                dry_run=mode != "Enforce",
+            )
         except errors.KubeError as error:
             return api_results.of_error(error)
+        return api_results.of_answer(answer, mode)
 
     def _tell(self, outcome: EvictionOutcome, node: Node, run: Run) -> None:
         if outcome.accepted:
-            for draft in eviction_events.evicted(outcome.eviction, node, run):
-                self._announcer.post(draft)
+            self._announcer.post(*eviction_events.evicted(outcome.eviction, node, run))
         elif outcome.result == "refused":
             self._announcer.post(eviction_events.refused(outcome.eviction, node, run, message=outcome.answer.message))
 

@@ -20,7 +20,7 @@ import flask
 
 from annotator.publish import write_plan
 from annotator.service import Service
-from descheduler.eviction.evictor import Call, EvictionOutcome, Evictor, ExecutionContext
+from descheduler.eviction.evictor import EvictionOutcome, Evictor, ExecutionContext
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Intent, Run
 from descheduler.planning import protections
@@ -54,12 +54,12 @@ def row_after_the_call() -> None:
     """The intent is written once the eviction was asked for."""
     whole = Evictor._evict
 
-    def evict(self: Evictor, eviction: Eviction, terms: ExecutionContext, call: Call) -> EvictionOutcome:
-        told = self._call(eviction, terms, call)
+    def evict(self: Evictor, eviction: Eviction, terms: ExecutionContext) -> EvictionOutcome:
+        told = self._call(eviction, terms)
         time.sleep(LATE_SECONDS)
         self._call = lambda *_: told  # type: ignore[method-assign]
         try:
-            return whole(self, eviction, terms, call)
+            return whole(self, eviction, terms)
         finally:
             del self._call
 
