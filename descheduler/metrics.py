@@ -26,6 +26,15 @@ SIDES: Final = ("hotter", "cooler")
 RELIEF: Final = {True: "under_line", False: "over_line", None: "unknown"}
 
 
+def _counter(name: str, text: str, registry: CollectorRegistry, **values: collections.abc.Sequence[str]) -> Counter:
+    """Makes a counter of one label, with a sample of each value, at 0, from the start."""
+    ((label, known),) = values.items()
+    counter = Counter(name, text, (label,), registry=registry)
+    for value in known:
+        counter.labels(value)
+    return counter
+
+
 class PredictionMetrics:
     """The metrics of how evictions turned out: the load of their node, as predicted and as measured."""
 
@@ -37,24 +46,21 @@ class PredictionMetrics:
             registry=registry,
             buckets=(0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3),
         )
-        self._unmeasured = Counter(
+        self._unmeasured = _counter(
             "evenload_descheduler_predictions_unmeasured_total",
             "Predictions without a fresh reading at their moment; a rise means that no error is known.",
-            ("after",),
-            registry=registry,
+            registry,
+            after=prediction_errors.PREDICTED,
         )
         for after in prediction_errors.PREDICTED:
-            self._unmeasured.labels(after)
             for side in SIDES:
                 self._errors.labels(after, side)
-        self._relief = Counter(
+        self._relief = _counter(
             "evenload_descheduler_relief_total",
             "Evictions by whether their node was at or under its line at every look until 30 minutes later.",
-            ("result",),
-            registry=registry,
+            registry,
+            result=tuple(RELIEF.values()),
         )
-        for result in RELIEF.values():
-            self._relief.labels(result)
 
     def count(self, looks: collections.abc.Iterable[Look]) -> None:
         """The load of nodes some time after evictions from them; a look is one of `rows.LOOK_BACKS`."""
@@ -85,29 +91,25 @@ class Telemetry:
             ("mode", "result", "metric"),
             registry=registry,
         )
-        self._refusals = Counter(
+        self._refusals = _counter(
             "evenload_eviction_refusals_total",
             "Evictions and dry runs that were refused, or not answered (unanswered); a rise means planning in vain.",
-            ("refused_by",),
-            registry=registry,
+            registry,
+            refused_by=api_results.REFUSERS,
         )
-        for refuser in api_results.REFUSERS:
-            self._refusals.labels(refuser)
-        self._returned = Counter(
+        self.returned = Counter(
             "evenload_eviction_returned_total",
             "Replacements that came back to the node they had left; a rise means evictions in vain.",
             registry=registry,
         )
-        self._owners_failed = Counter(
+        self.owners_failed = _counter(
             "evenload_owner_lookup_failures_total",
             "Owners of pods on hot nodes that could not be looked up; their pods stay, by verdict owner_lookup_failed.",
-            ("reason",),
-            registry=registry,
+            registry,
+            reason=scaled_owners.REASONS,
         )
-        for reason in scaled_owners.REASONS:
-            self._owners_failed.labels(reason)
         self._export_plans(registry)
-        self._set_aside = Gauge(
+        self.set_aside = Gauge(
             "evenload_ledger_set_aside_timestamp_seconds",
             "When a corrupt ledger was last set aside, 0 if none was; Enforce observes for at least an hour after it.",
             registry=registry,
@@ -140,30 +142,24 @@ class Telemetry:
         )
 
     def _export_runs(self, registry: CollectorRegistry) -> None:
-        self._runs = Counter(
+        self._runs = _counter(
             "evenload_descheduler_runs_total",
             "Runs by result: planned, blocked (a reason holds for the whole run) or failed (a door did not answer).",
-            ("result",),
-            registry=registry,
+            registry,
+            result=RUN_RESULTS,
         )
-        self._failures = Counter(
+        self.failures = _counter(
             "evenload_descheduler_failures_total",
             "Runs given up by what did not answer; ledger: a full disk, missing rights, or a file set aside.",
-            ("door",),
-            registry=registry,
+            registry,
+            door=DOORS,
         )
-        self._cut_short = Counter(
+        self.cut_short = _counter(
             "evenload_descheduler_runs_cut_short_total",
             "Runs that ended before their last eviction, by why; snapshot_age: limits.maxSnapshotAge, doors are slow.",
-            ("reason",),
-            registry=registry,
+            registry,
+            reason=CUTS,
         )
-        for reason in CUTS:
-            self._cut_short.labels(reason)
-        for result in RUN_RESULTS:
-            self._runs.labels(result)
-        for door in DOORS:
-            self._failures.labels(door)
         self._duration = Histogram(
             "evenload_descheduler_run_duration_seconds",
             "How long a run takes, evictions included.",
@@ -218,33 +214,12 @@ class Telemetry:
             if refuser is not None:
                 self._refusals.labels(refuser).inc()
 
-    def cut_short(self, reason: str) -> None:
-        """A run that ended before its last eviction, because of one of CUTS."""
-        self._cut_short.labels(reason).inc()
-
-    def owners_failed(self, failures: collections.abc.Iterable[scaled_owners.Failure]) -> None:
-        """Owners that a run could not look up."""
-        for failure in failures:
-            self._owners_failed.labels(failure.reason).inc()
-
-    def came_back(self, count: int) -> None:
-        """Replacements found on the node they had left."""
-        self._returned.inc(count)
-
-    def set_aside(self, at_seconds: float) -> None:
-        """A corrupt ledger was moved away."""
-        self._set_aside.set(at_seconds)
-
     def ended(self, seconds: float, now_seconds: float) -> None:
         """A run that ended well."""
         self._duration.observe(seconds)
         self._last.set(now_seconds)
 
-    def view_stale(self) -> None:
-        """A run that planned nothing because a watch was silent for too long."""
-        self._failures.labels("apiserver").inc()
-
     def failed(self, door: str) -> None:
         """A run that did not, because of one of DOORS: nothing was evicted in it after the failure."""
         self._runs.labels("failed").inc()
-        self._failures.labels(door).inc()
+        self.failures.labels(door).inc()

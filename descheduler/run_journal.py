@@ -38,15 +38,15 @@ class RunJournal:
     def reconcile(self, now_seconds: float) -> None:
         """Ends the intents of a process that stopped amid an eviction."""
         for row in followup.reconcile(self.ledger, self.door, now_seconds=now_seconds):
-            self._post(eviction_events.unconfirmed(row))
+            self.announcer.post(*eviction_events.unconfirmed(row))
 
     def follow(self, view: ClusterView, now_seconds: float) -> None:
         """Learns from the pods what became of earlier evictions; a paused descheduler does, too."""
         rows = followup.unfinished(self.ledger, now_seconds=now_seconds)
         returned = followup.follow(self.ledger, rows, view.pods, now_seconds=now_seconds)
-        self.telemetry.came_back(len(returned))
-        for one in returned:
-            self._post(eviction_events.returned(one.row, one.pod))
+        self.telemetry.returned.inc(len(returned))
+        for row, pod in returned:
+            self.announcer.post(*eviction_events.returned(row, pod))
 
     def look_back(self, policy: LoadPolicy, view: ClusterView, now_seconds: float) -> None:
         """Asks the source what the load of nodes was after earlier evictions from them."""
@@ -59,7 +59,7 @@ class RunJournal:
     def record(self, report: Report) -> None:
         """Records a run that has ended, and announces the nodes that it could not relieve."""
         if report.stale:
-            self.telemetry.view_stale()
+            self.telemetry.failures.labels("apiserver").inc()
             log.warning("a watch is silent, nothing is evicted", error=report.stale)
         for one in report.parts:
             run, plan, summary = one.run, one.plan, one.own_summary
@@ -78,7 +78,3 @@ class RunJournal:
             return
         self._stuck[node.node.name] = (draft.reason, run.at_seconds)
         self.announcer.post(draft)
-
-    def _post(self, drafts: tuple[eviction_events.EventDraft, ...]) -> None:
-        for draft in drafts:
-            self.announcer.post(draft)

@@ -59,15 +59,6 @@ class Cut(NamedTuple):
     words: str
 
 
-def too_old(policy: LoadPolicy, age_seconds: float) -> Cut | None:
-    """Why nothing more is evicted by a snapshot of that age, None if it may be acted on."""
-    most_seconds = policy.descheduler.limits.max_snapshot_age_seconds
-    if age_seconds <= most_seconds:
-        return None
-    words = f"the snapshot is {age_seconds:.0f} s old, {most_seconds:g} s allowed (limits.maxSnapshotAge)"
-    return Cut("snapshot_age", words)
-
-
 def permission(policy: LoadPolicy, now_seconds: float, *, why_observe: str = "") -> Permission:
     """The mode in force: Enforce only inside the windows, and where nothing else is a reason to observe."""
     descheduler = policy.descheduler

@@ -122,7 +122,8 @@ class Service:
         inputs = self.run_input(rules, view, now_seconds)
         policy = inputs.policies.whole
         self._journal.look_back(policy, view, now_seconds)
-        parts.telemetry.owners_failed(inputs.taken.owner_failures.values())
+        for failure in inputs.taken.owner_failures.values():
+            parts.telemetry.owners_failed.labels(failure.reason).inc()
         self._memory, self._memory_at_seconds = inputs.memory, parts.clock.monotonic()
         report = self._act(self.decided(inputs, headroom=headroom), policy, inputs.taken, began)
         self._journal.record(report)
@@ -138,25 +139,19 @@ class Service:
         node_usage = source.node_usage(view.nodes, policy)
         lines = mean_lines.lines(policy, view.nodes, node_usage, now_seconds=now_seconds)
         policies = NodePolicies(mean_lines.in_run(policy, lines), view.nodes)
-        before = self._remembered(policy)
+        clock_seconds, bridged_seconds = self.parts.clock.monotonic(), overload.bridged_seconds(policy)
+        # Not after a gap (another replica led, a pause, an outage): a node may have been relieved and loaded again.
+        before = self._memory if clock_seconds - self._memory_at_seconds <= bridged_seconds else None
         if before is None:
             before = overload_recovery.memory(
                 source, self.parts.ledger, view.nodes, node_usage, policies=policies, now_seconds=now_seconds
             )
         memory = overload.observe(before, node_usage, policies, now_seconds=now_seconds)
         overloads = overload.confirmed(memory, node_usage, policies, now_seconds=now_seconds)
-        until_seconds = self.parts.clock.monotonic() + overload.bridged_seconds(policy)
         names = frozenset(one.node for one in overloads)
-        source.follow(memory.nodes, until_seconds=until_seconds)
+        source.follow(memory.nodes, until_seconds=self.parts.clock.monotonic() + bridged_seconds)
         taken = reader.snapshot(view, node_usage, policies.whole, names, now_seconds=now_seconds)
         return RunInput(rules.name, taken, policies, lines, memory, overloads)
-
-    def _remembered(self, policy: LoadPolicy) -> Memory | None:
-        """Returns the state of the previous run; None before the first, and after a gap (another replica led, a pause,
-        an outage), in which a node may have been relieved and loaded again.
-        """
-        age_seconds = self.parts.clock.monotonic() - self._memory_at_seconds
-        return self._memory if age_seconds <= overload.bridged_seconds(policy) else None
 
     def period_seconds(self) -> float:
         """Until the next run: the policy's interval, or a moment before the first lists and for a replica that may
@@ -235,7 +230,7 @@ class Service:
         except LedgerError as failure:
             log.warning("ledger not replaced, the next run tries again", error=str(failure))
         else:
-            self.parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
+            self.parts.telemetry.set_aside.set(ledger.set_aside_at_seconds() or 0.0)
 
     def _act(self, report: Report, policy: LoadPolicy, planned: Snapshot, began: float) -> Report:
         parts = self.parts
@@ -260,7 +255,7 @@ class Service:
             report.plan, ExecutionContext(report.run, evictor.relief_seconds(policy), may_go_on, look)
         )
         for cut in cuts:
-            parts.telemetry.cut_short(cut.reason)
+            parts.telemetry.cut_short.labels(cut.reason).inc()
         parts.telemetry.carried_out(outcomes, report.run.mode)
         moved = [one.eviction.overload for one in outcomes if one.result == "evicted"]
         if moved and self._memory is not None:
@@ -284,7 +279,11 @@ class Service:
             return run_schedule.Cut("lease", "another replica may lead")
         if parts.stopping.is_set():
             return run_schedule.Cut("stopping", "the service stops")
-        return run_schedule.too_old(policy, parts.clock.monotonic() - began)
+        age_seconds, most_seconds = parts.clock.monotonic() - began, policy.descheduler.limits.max_snapshot_age_seconds
+        if age_seconds <= most_seconds:
+            return None
+        words = f"the snapshot is {age_seconds:.0f} s old, {most_seconds:g} s allowed (limits.maxSnapshotAge)"
+        return run_schedule.Cut("snapshot_age", words)
 
 
 def _clock_is_confirmed(taken: Snapshot, policy: LoadPolicy) -> bool:

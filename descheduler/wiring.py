@@ -124,7 +124,7 @@ def run(command_line: CommandLine, begun: WatchConnection | None) -> None:
             news=policy_events.PolicyEventPublisher(policy, door, speaker, clock=wall),
         )
         parts.telemetry.export_leadership(parts.leads)
-        parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
+        parts.telemetry.set_aside.set(ledger.set_aside_at_seconds() or 0.0)
         if options.once:
             code = once(parts, leader, ledger_named=command_line.ledger_named or not enforces)
             gc.freeze()  # or Python looks for garbage among all that it knows, three times, before it ends

@@ -38,14 +38,8 @@ Pods = collections.abc.Collection[Pod]
 Rows = collections.abc.Sequence[Row]
 
 
-class ReturnedPod(NamedTuple):
-    """A replacement that landed on the very node its predecessor was evicted from."""
-
-    row: Row
-    pod: Pod
-
-
 Columns = dict[str, float | int | str | None]
+Look = tuple[Row, str]  # a row with what a look back found for one of its columns, if anything
 
 
 class PodState(NamedTuple):
@@ -118,21 +112,21 @@ def unfinished(ledger: Ledger, *, now_seconds: float) -> Rows:
     return ledger.unfinished(now_seconds - FOLLOWED_SECONDS)
 
 
-def follow(ledger: Ledger, rows: Rows, pods: Pods, *, now_seconds: float) -> tuple[ReturnedPod, ...]:
+def follow(ledger: Ledger, rows: Rows, pods: Pods, *, now_seconds: float) -> tuple[tuple[Row, Pod], ...]:
     """Adds to the ledger what the pods show of these evictions; the replacements found to be back where they left."""
     rows = [row for row in rows if awaits_pods(row)]
     if not rows:
         return ()
     known = set(ledger.landed_pods(now_seconds - FOLLOWED_SECONDS))
     sight = PodState.of(pods, {row.owner_uid for row in rows}, now_seconds)
-    returned: list[ReturnedPod] = []
+    returned: list[tuple[Row, Pod]] = []
     for row in rows:
         columns = findings(row, sight, known)
         ledger.fill(row.id, **columns)
         landed = str(columns.get("landed_pod") or "")
         known.add(landed)
         if columns.get("returned"):
-            returned.append(ReturnedPod(row, sight.by_uid[landed]))
+            returned.append((row, sight.by_uid[landed]))
             log.warning("replacement came back", workload=row.workload, node=row.node, run=row.run)
     return tuple(returned)
 
@@ -160,13 +154,6 @@ def findings(row: Row, sight: PodState, known: collections.abc.Collection[str]) 
     return columns
 
 
-class Look(NamedTuple):
-    """A row with what a look back found for one of its columns, if anything."""
-
-    row: Row
-    column: str
-
-
 class LookBack:
     """Asks what the load of nodes was until 30 minutes after an eviction from them: at those moments, however late.
 
@@ -192,7 +179,7 @@ class LookBack:
                     columns |= moved(row, column, ledger, policy, moment=moment)
                 ledger.fill(row.id, **columns)
                 rows[row.id] = Row(**{**rows[row.id]._asdict(), **columns})
-                yield Look(rows[row.id], column)
+                yield rows[row.id], column
 
 
 def due_moments(rows: collections.abc.Iterable[Row], now_seconds: float) -> dict[float, list[tuple[Row, str]]]:

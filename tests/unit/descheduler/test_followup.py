@@ -135,7 +135,7 @@ def after(seconds: float, *pods: Pod, hot: float = 0.7) -> Snapshot:
     return dataclasses.replace(taken, at_seconds=NOW + seconds, pods=pods, node_usage=usages)
 
 
-def followed(ledger: Ledger, snapshot: Snapshot) -> tuple[followup.ReturnedPod, ...]:
+def followed(ledger: Ledger, snapshot: Snapshot) -> tuple[tuple[Row, Pod], ...]:
     """What a run finds that sees this."""
     rows = followup.unfinished(ledger, now_seconds=snapshot.at_seconds)
     return followup.follow(ledger, rows, snapshot.pods, now_seconds=snapshot.at_seconds)
@@ -178,7 +178,7 @@ def test_a_replacement_elsewhere_is_recorded(ledger: Ledger) -> None:
 def test_a_replacement_that_came_back_is_recorded_and_told(ledger: Ledger) -> None:
     record(ledger, "evicted")
     (returned,) = followed(ledger, after(5, replacement("hot")))
-    assert (returned.row.pod, returned.pod.name) == ("web-0", "web-9")
+    assert (returned[0].pod, returned[1].name) == ("web-0", "web-9")
     assert row(ledger).returned == 1
     assert followed(ledger, after(6, replacement("hot"))) == (), "told once"
 
@@ -189,7 +189,7 @@ def test_a_return_is_seen_whatever_our_clock_says(ledger: Ledger, ahead_seconds:
     record(ledger, "evicted", at_seconds=NOW + ahead_seconds)
     seen = dataclasses.replace(after(5, replacement("hot", after_seconds=0.0)), at_seconds=NOW + ahead_seconds + 5)
     (returned,) = followed(ledger, seen)
-    assert (returned.row.pod, returned.pod.name) == ("web-0", "web-9")
+    assert (returned[0].pod, returned[1].name) == ("web-0", "web-9")
 
 
 def test_a_replacement_is_ready_when_it_is_ready(ledger: Ledger) -> None:
