@@ -14,7 +14,7 @@ waits for those alone.
 
 import dataclasses
 import functools
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,7 @@ CHANGES_MOST: Final = 32  # of a table's rows, before all of them are made again
 
 
 class _Numbers(NamedTuple):
-    """The numbers of some rows, as the columns of `ScoreTable` hold them."""
+    """The numbers of some rows, or of all: base and penalty of each, and the score before and after rounding."""
 
     base: node_cache.Floats
     penalty: node_cache.Floats
@@ -47,9 +47,9 @@ class ScoreTable:
 
     `allowed` and `reasons` are the filter's verdict on any pod that is not exempt, `refusals` the bytes of
     `"name":"reason"` where it is not allowed; `lacking` has a bit for each of CAUSES, and `sound` is that no node
-    lacks anything. `base` is the node's own, NaN without one, `whole` where no weighted metric is missing; `raw` and
-    `scores` hold where it is whole, has a base, neither `stretch` nor a penalty of all makes them depend on the others,
-    and no pod's load is added.
+    lacks anything; `whole` is where no weighted metric is missing. Of the `numbers`, `base` is the node's own, NaN
+    without one; `raw` and `scores` hold where it is whole, has a base, neither `stretch` nor a penalty of all makes
+    them depend on the others, and no pod's load is added.
     """
 
     standing: Candidates
@@ -60,10 +60,7 @@ class ScoreTable:
     lacking: npt.NDArray[np.uint8]
     sound: bool
     whole: Mask
-    base: node_cache.Floats
-    penalty: node_cache.Floats
-    raw: node_cache.Floats
-    scores: npt.NDArray[np.int64]
+    numbers: _Numbers
 
     def causes(self, rows: node_cache.Rows) -> tuple[str, ...]:
         """Returns the data that some of the rows lack, as `Candidates.degradations`."""
@@ -123,18 +120,15 @@ class CandidateScores(NamedTuple):
         """Returns the ranking of the candidates: for a pod that brings this load, or for any (None)."""
         table, rows = self.table, self.rows
         weighing = table.standing.in_force.weighing
-        base = self._column(table.base, "base") if load is None else self._bases_with(load)
-        crowded = self._column(table.penalty, "penalty")
+        base = self._column("base") if load is None else self._bases_with(load)
+        crowded = self._column("penalty")
         penalty = scoring.beyond_least(crowded)
         if weighing.stretch or not weighing.weighted or not (table.sound or table.whole[rows].all()):
             return scoring.rank(base, penalty, whole=table.whole[rows], stretch=weighing.stretch)
         none = np.zeros(len(rows), dtype=np.bool_)  # each node's numbers are its own, and without a load stand ready
         if load is not None or not np.array_equal(penalty, crowded):
             return scoring.Ranking(base, none, none, penalty, *scoring.clamped(base, penalty))
-        scores = table.scores[rows]
-        if self.own is not None:
-            scores[self.own.place] = self.own.numbers.scores[0]
-        return scoring.Ranking(base, none, none, penalty, self._column(table.raw, "raw"), scores)
+        return scoring.Ranking(base, none, none, penalty, self._column("raw"), self._column("scores"))
 
     def only(self, keep: Mask) -> "CandidateScores":
         """Returns the marked candidates."""
@@ -151,8 +145,8 @@ class CandidateScores(NamedTuple):
             return candidates
         return candidates._replace(own=self.own.without._replace(rows=np.array([self.own.place], dtype=np.intp)))
 
-    def _column(self, column: node_cache.Floats, name: str) -> node_cache.Floats:
-        picked = column[self.rows]
+    def _column(self, name: str) -> npt.NDArray[Any]:
+        picked: npt.NDArray[Any] = getattr(self.table.numbers, name)[self.rows]
         if self.own is not None:
             picked[self.own.place] = getattr(self.own.numbers, name)[0]
         return picked
@@ -307,10 +301,7 @@ def _build(standing: Candidates, before: ScoreTable | None, labels: NodeLabels) 
         lacking=lacking,
         sound=not lacking[labels.named].any(),
         whole=scoring.whole(standing.values, standing.in_force.weighing, standing.score_places),
-        base=np.full(size, np.nan),
-        penalty=np.zeros(size),
-        raw=np.full(size, np.nan),
-        scores=np.zeros(size, dtype=np.int64),
+        numbers=_Numbers(np.full(size, np.nan), np.zeros(size), np.full(size, np.nan), np.zeros(size, dtype=np.int64)),
     )
     _write(blank, standing, standing.verdicts(each_alone=True))
     return blank
@@ -319,22 +310,10 @@ def _build(standing: Candidates, before: ScoreTable | None, labels: NodeLabels) 
 def _repaired(before: ScoreTable, standing: Candidates, changed: Candidates) -> ScoreTable:
     """The next table, where only the placements of some rows changed; `standing` is all rows as they are now."""
     verdicts = changed.verdicts(each_alone=True)
-    texts = (before.reasons, before.refusals)
+    numbers = _Numbers._make([column.copy() for column in before.numbers])
+    table = dataclasses.replace(before, standing=standing, allowed=before.allowed.copy(), numbers=numbers)
     if not verdicts.allowed.all():  # slow to copy
-        texts = (before.reasons.copy(), before.refusals.copy())
-    table = ScoreTable(
-        standing,
-        before.labels,
-        before.allowed.copy(),
-        *texts,
-        before.lacking,
-        before.sound,
-        before.whole,
-        before.base.copy(),
-        before.penalty.copy(),
-        before.raw.copy(),
-        before.scores.copy(),
-    )
+        table = dataclasses.replace(table, reasons=before.reasons.copy(), refusals=before.refusals.copy())
     _write(table, changed, verdicts)
     return table
 
@@ -353,12 +332,12 @@ def _numbers(changed: Candidates) -> _Numbers:
 
 def _write(table: ScoreTable, changed: Candidates, verdicts: filtering.Verdicts) -> None:
     """Judge and score the changed rows into the columns of a table that no other thread has yet."""
-    rows, numbers = changed.rows, _numbers(changed)
+    rows = changed.rows
     table.allowed[rows] = verdicts.allowed
     if not verdicts.allowed.all():
         _write_refusals(table, rows, verdicts)
-    table.base[rows], table.penalty[rows] = numbers.base, numbers.penalty
-    table.raw[rows], table.scores[rows] = numbers.raw, numbers.scores
+    for column, numbers in zip(table.numbers, _numbers(changed), strict=True):
+        column[rows] = numbers
 
 
 def _write_refusals(table: ScoreTable, rows: node_cache.Rows, verdicts: filtering.Verdicts) -> None:

@@ -619,13 +619,13 @@ def test_a_score_table_whose_making_took_too_long_loses_no_change() -> None:
     seen = Interrupted(worlds.policy(), "0", worlds.NOW)
     seen.nodes.node_changed(None, worlds.node("n", worlds.IDLE))
     tables = score_cache.ScoreCache(seen)
-    (before,) = tables.current(worlds.NOW).base[1:2]
+    (before,) = tables.current(worlds.NOW).numbers.base[1:2]
     seen.pod_changed(None, worlds.watch_sees("p", "n", cpu="8"), worlds.NOW)
     seen.impatient = True
     with pytest.raises(deadline.Overrun):
         tables.current(worlds.NOW)
     seen.impatient = False
-    assert tables.current(worlds.NOW).base[1] < before
+    assert tables.current(worlds.NOW).numbers.base[1] < before
 
 
 def test_rows_that_nobody_asks_for_wait_until_somebody_does() -> None:
@@ -635,7 +635,7 @@ def test_rows_that_nobody_asks_for_wait_until_somebody_does() -> None:
     worlds.bind(seen, NAMES[0], "p1", cpu="8")
     assert tables.current(worlds.NOW, np.array([second])) is before
     repaired = tables.current(worlds.NOW, np.array([second, first]))
-    assert repaired.base[first] < before.base[first]
+    assert repaired.numbers.base[first] < before.numbers.base[first]
     for at in range(expected_load_table.PUT_OFF):
         worlds.bind(seen, NAMES[2 + at], f"q{at}", cpu="8")
     assert tables.current(worlds.NOW, np.array([second])) is not repaired, "too many to wait for"
@@ -736,8 +736,10 @@ def test_a_score_table_that_only_grew_older_is_the_one_that_would_be_made_anew(l
         score_cache.ScoreCache(seen).current(worlds.NOW + later_seconds),
     )
     assert older is not before
-    for name in ("allowed", "lacking", "whole", "base", "penalty", "raw", "scores"):
+    for name in ("allowed", "lacking", "whole"):
         np.testing.assert_array_equal(getattr(older, name), getattr(anew, name), err_msg=name)
+    for column, other in zip(older.numbers, anew.numbers, strict=True):
+        np.testing.assert_array_equal(column, other)
     assert older.refusals[~older.allowed].tolist() == anew.refusals[~anew.allowed].tolist()
     for name in ("now_seconds", "fresh", "values", "expected", "counts"):
         np.testing.assert_array_equal(getattr(older.standing, name), getattr(anew.standing, name), err_msg=name)
