@@ -5,8 +5,8 @@ of a pod its identity, requests and owner, of a full Node its name, while the re
 Go's field names are upper-case; the tags of schedulers before 1.17 and names that are lower-case throughout are read
 too, as Go would. Replies use Go's names, which every Go client reads.
 
-Where a request cannot be answered, `ProtocolError` carries the HTTP status: kube-scheduler takes any status but 200
-as an error.
+A body that is not the request that the verb expects raises the HTTP error that answers it, as kube-scheduler takes any
+status but 200 as an error: 400 (unreadable), 413 (more values than a request has), 422 (readable, but no pod in it).
 """
 
 import collections.abc
@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from werkzeug import exceptions
 
 from kube import objects
 from policy.rules import scoring
@@ -26,23 +27,10 @@ BODY_LIMIT_BYTES: Final = 16 * 2**20  # whole Node objects of 1,700 nodes
 VALUES_MOST: Final = 2**16
 BYTES_OF_A_VALUE: Final = 32
 NAMES_MOST: Final = 50_000  # ten times the nodes that Kubernetes supports
-BAD_REQUEST: Final = 400
-TOO_LARGE: Final = 413
-UNPROCESSABLE: Final = 422
 
 T = TypeVar("T")
 C = TypeVar("C", bound=collections.abc.Sized)
 RawMap = dict[str, msgspec.Raw]
-
-
-class ProtocolError(ValueError):
-    """A body that is not the request the verb expects; `status` is 400 (unreadable), 413 (more values than a request
-    has) or 422 (readable, but no pod in it).
-    """
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class _NodeList(msgspec.Struct, frozen=True):
@@ -170,7 +158,7 @@ _CLOSINGS: Final = np.array([b"%d}," % score for score in range(scoring.MAX_SCOR
 
 
 def decode_args(body: bytes) -> Args:
-    """The request in an ExtenderArgs body; ProtocolError otherwise. No names at all, or null, are no candidates."""
+    """The request in an ExtenderArgs body; HTTPException otherwise. No names at all, or null, are no candidates."""
     wire = _decode(_ARGS, body)
     pod = _pod(wire.pod_upper, wire.pod_lower)
     node_list = wire.nodes_upper or wire.nodes_lower
@@ -198,12 +186,12 @@ def pod_before_names(head: bytes) -> objects.Pod | None:
 
 
 def decode(verb: str, body: bytes) -> AnyArgs:
-    """The request in the body of a verb; ProtocolError otherwise."""
+    """The request in the body of a verb; HTTPException otherwise."""
     return decode_preemption(body) if verb == "preempt" else decode_args(body)
 
 
 def decode_preemption(body: bytes) -> PreemptionArgs:
-    """The request in an ExtenderPreemptionArgs body; ProtocolError otherwise."""
+    """The request in an ExtenderPreemptionArgs body; HTTPException otherwise."""
     wire = _decode(_PREEMPTION_ARGS, body)
     pod = _pod(wire.pod_upper, wire.pod_lower)
     return PreemptionArgs(pod, {node: _victims(victims) for node, victims in _few(wire.victims).items()})
@@ -305,26 +293,27 @@ def _excessive(body: bytes) -> bool:
 
 
 def _few(names: C) -> C:
-    """The nodes of a request; ProtocolError for more than any cluster has."""
+    """The nodes of a request; HTTPException for more than any cluster has."""
     if len(names) > NAMES_MOST:
-        raise ProtocolError(TOO_LARGE, f"{len(names)} nodes in the request, expected at most {NAMES_MOST}")
+        message = f"{len(names)} nodes in the request, expected at most {NAMES_MOST}"
+        raise exceptions.RequestEntityTooLarge(message)
     return names
 
 
 def _decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
     if _excessive(body):
         what = f"{len(body)} bytes of JSON with {body.count(b',')} commas: expected at most {VALUES_MOST} values,"
-        raise ProtocolError(TOO_LARGE, f"{what} or one in {BYTES_OF_A_VALUE} bytes")
+        raise exceptions.RequestEntityTooLarge(f"{what} or one in {BYTES_OF_A_VALUE} bytes")
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(BAD_REQUEST, f"cannot read the request: {error}; expected the v1 extender JSON") from error
+        raise exceptions.BadRequest(f"cannot read the request: {error}; expected the v1 extender JSON") from error
 
 
 def _pod(upper: objects.Pod | None, lower: objects.Pod | None) -> objects.Pod:
     pod = upper or lower
     if pod is None:
-        raise ProtocolError(UNPROCESSABLE, 'the request has no pod: expected the pod to schedule under "Pod"')
+        raise exceptions.UnprocessableEntity('the request has no pod: expected the pod to schedule under "Pod"')
     return pod
 
 

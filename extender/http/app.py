@@ -107,8 +107,6 @@ def _respond(parts: Parts, verb: str) -> flask.Response:
     try:
         outcome = _in_time(parts, verb, protocol.decode(verb, _body()))
         result = "degraded" if outcome.decision.degraded else "ok"
-    except protocol.ProtocolError as error:
-        raise _refusal(error) from error
     finally:
         took_seconds = parts.clock.monotonic() - started_seconds
         parts.metrics.duration_seconds.labels(verb, result).observe(took_seconds)
@@ -153,10 +151,7 @@ def _explain(parts: Parts, share: Share) -> flask.Response:
     body = _body()
 
     def make() -> Shown:
-        try:
-            args = protocol.decode_args(body)
-        except protocol.ProtocolError as error:
-            raise _refusal(error) from error
+        args = protocol.decode_args(body)
         most = max(EXPLAINED_MOST, len(parts.view.nodes.loads().index))
         if len(args.names) > most:
             message = f"{len(args.names)} nodes given, at most {most} are explained at once"
@@ -200,10 +195,6 @@ def _body() -> bytes:
     if flask.request.content_length is None and len(body) >= flask.current_app.config["MAX_CONTENT_LENGTH"]:
         raise exceptions.RequestEntityTooLarge  # in chunks, and cut at the limit without a word
     return body
-
-
-def _refusal(error: protocol.ProtocolError) -> exceptions.HTTPException:
-    return exceptions.default_exceptions[error.status](str(error))
 
 
 def _json(body: bytes) -> flask.Response:

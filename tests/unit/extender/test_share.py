@@ -82,10 +82,10 @@ def test_one_is_answered_at_a_time_and_a_failed_one_lets_the_next_begin() -> Non
     def slow() -> app.Shown:
         begun.set()
         end.wait()
-        raise protocol.ProtocolError(400, "at last")
+        raise exceptions.BadRequest("at last")
 
     def attempt() -> None:
-        with pytest.raises(protocol.ProtocolError):
+        with pytest.raises(exceptions.BadRequest):
             share.answer(slow)
 
     thread = threading.Thread(target=attempt)

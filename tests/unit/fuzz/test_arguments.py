@@ -5,6 +5,7 @@ from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
+from werkzeug import exceptions
 
 from extender import protocol
 from tests import builders
@@ -31,14 +32,14 @@ def args(body: bytes) -> protocol.Args | None:
     """The request; None where it is refused as it should be."""
     try:
         return protocol.decode_args(body)
-    except protocol.ProtocolError as error:
+    except exceptions.HTTPException as error:
         check(error)
     return None
 
 
-def check(refused: protocol.ProtocolError) -> None:
+def check(refused: exceptions.HTTPException) -> None:
     """A refusal has a status of ours and a text that can be answered."""
-    assert refused.status in (400, 422)
+    assert refused.code in (400, 422)
     str(refused).encode()
 
 
@@ -80,7 +81,7 @@ def test_a_body_is_a_request_or_refused(body: bytes) -> None:
 def test_a_body_is_a_question_about_victims_or_refused(body: bytes) -> None:
     try:
         asked = protocol.decode_preemption(body)
-    except protocol.ProtocolError as error:
+    except exceptions.HTTPException as error:
         check(error)
         return
     reply = json.loads(protocol.encode_preemption(asked.victims))
