@@ -1,11 +1,11 @@
 """Metrics of the extender: the one place where their names are spelt.
 
-`app` and `service` count into a `Metrics` made for their registry, a scrape reads a `ReplicaState` from `service`;
+`app` and `service` count into a `Metrics` made for their registry, a scrape reads the values of GAUGES from `service`;
 docs/reference/extender.md lists the names for operators.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 import prometheus_client
 from prometheus_client import core, registry
@@ -89,7 +89,7 @@ def _counter(
     return counter
 
 
-GAUGES: Final = {  # read when /metrics is scraped, in the order of the fields of `ReplicaState`
+GAUGES: Final = {  # read when /metrics is scraped
     "assumed_placements": "Winners not yet confirmed by the Pod watch; a lasting rise means that the watch lags.",
     "awaited_pods": "Pods asked about in the last 5 s that the Pod watch has not brought, so that they are assumed "
     "nowhere; a lasting rise means that the watch lags or that questions are made up.",
@@ -105,22 +105,12 @@ GAUGES: Final = {  # read when /metrics is scraped, in the order of the fields o
 }
 
 
-class ReplicaState(NamedTuple):
-    """State of the replica at the moment of a scrape, in the order of GAUGES."""
-
-    assumed_placements: int
-    awaited_pods: int
-    nodes_by_state: dict[str, int]
-    nodes_by_thresholds: dict[str, int]
-    owners_estimated: int
-    heartbeat_matches: bool
-    shadow: bool
-
-
 class ReplicaStateCollector(registry.Collector):
-    """Gauges that are read when /metrics is scraped, not kept up to date at every change."""
+    """Gauges that are read when /metrics is scraped, not kept up to date at every change; `read` gives each of GAUGES a
+    value, or one by state.
+    """
 
-    def __init__(self, read: Callable[[], ReplicaState]) -> None:
+    def __init__(self, read: Callable[[], Mapping[str, int | Mapping[str, int]]]) -> None:
         self._read = read
 
     def describe(self) -> Iterable[core.Metric]:
@@ -129,9 +119,10 @@ class ReplicaStateCollector(registry.Collector):
 
     def collect(self) -> Iterable[core.Metric]:
         """One reading of everything."""
-        values: tuple[int | dict[str, int], ...] = self._read()
-        for family, value in zip(self.describe(), values, strict=True):
-            if isinstance(value, dict):
+        values = self._read()
+        for name, family in zip(GAUGES, self.describe(), strict=True):
+            value = values[name]
+            if isinstance(value, Mapping):
                 for state, number in value.items():
                     family.add_sample(family.name, {"state": state}, number)
             else:

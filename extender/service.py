@@ -225,17 +225,17 @@ class Service:
     def _usage_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
         self.view.usage_changed(None if new is None else new.data, self._clock.now())
 
-    def _standing(self) -> metrics.ReplicaState:
+    def _standing(self) -> dict[str, int | dict[str, int]]:
         now_seconds = self._clock.now()
-        return metrics.ReplicaState(
-            assumed_placements=self.view.placements.assumed(now_seconds),
-            awaited_pods=self.view.awaited(now_seconds),
-            nodes_by_state=explain.states(self.view, now_seconds),
-            nodes_by_thresholds=explain.thresholds(self.view),
-            owners_estimated=self.view.placements.estimates.owners(now_seconds),
-            heartbeat_matches=self.view.nodes.heartbeat_state().matches,
-            shadow=self.view.in_force.shadow,
-        )
+        return {
+            "assumed_placements": self.view.placements.assumed(now_seconds),
+            "awaited_pods": self.view.awaited(now_seconds),
+            "nodes": explain.states(self.view, now_seconds),
+            "node_thresholds": explain.thresholds(self.view),
+            "owner_means": self.view.placements.estimates.owners(now_seconds),
+            "heartbeat_matches": self.view.nodes.heartbeat_state().matches,
+            "shadow_mode": self.view.in_force.shadow,
+        }
 
     def _configz(self) -> object:
         return {"policy": self._policy_file.current.as_file(), "policyState": self._policy_file.state()}

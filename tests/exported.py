@@ -102,7 +102,7 @@ def _extender() -> CollectorRegistry:
     filled.register(_kube())
     extender.metrics.Metrics(filled)
     filled.register(left_out.PodsLeftOut())
-    standing = extender.metrics.ReplicaState(0, 0, {"usable": 1}, {"own": 0}, 0, True, False)
+    standing = dict.fromkeys(extender.metrics.GAUGES, 0) | {"nodes": {"usable": 1}, "node_thresholds": {"own": 0}}
     filled.register(extender.metrics.ReplicaStateCollector(lambda: standing))
     filled.register(tls.ReloadCollector(tls.Security(tls.Files(pathlib.Path("crt"), pathlib.Path("key")))))
     return filled
