@@ -66,7 +66,9 @@ def main(
         options.policy, loader.load, clock=ticking, describe=loader.describe
     )
     with exit_codes.reported(*REPORTED):
-        security = _security(tls.chosen(tls_cert, tls_key, client_ca, client_names), client_names)
+        security = tls.chosen(tls_cert, tls_key, client_ca, client_names)
+        if security is not None:
+            security.load()
         policy_file.load()
         kube = config.connect(options.kubeconfig, options.context)
         if options.once:
@@ -101,15 +103,6 @@ def _deadline(text: str) -> float:
     if not 0 < seconds <= LONGEST_DEADLINE_SECONDS:
         raise click.BadParameter(f"{text} is not more than 0s and at most {LONGEST_DEADLINE_SECONDS:g}s")
     return seconds
-
-
-def _security(files: tls.Files | None, client_names: tuple[str, ...]) -> tls.Security | None:
-    """The loaded certificate, or None for plain HTTP."""
-    if files is None:
-        return None
-    security = tls.Security(files, client_names)
-    security.load()
-    return security
 
 
 def _once(kube: door.KubeDoor, policy_file: service.PolicyFile, namespace: str, now_seconds: float) -> exit_codes.Exit:

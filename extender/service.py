@@ -207,9 +207,8 @@ class Service:
             self._left_out.check(),
             self._pods_left_out.check(),
         ]
-        security = self._security
-        if security is not None:
-            checks.append(health.Check("certificate", lambda: None, lambda: _certificate(security)))
+        if self._security is not None:
+            checks.append(health.Check("certificate", lambda: None, self._security.line))
         return checks
 
     def _pod_changed(self, old: compact.Pod | None, new: compact.Pod | None) -> None:
@@ -239,10 +238,6 @@ class Service:
 
     def _configz(self) -> object:
         return {"policy": self._policy_file.current.as_file(), "policyState": self._policy_file.state()}
-
-
-def _certificate(held: tls.Security) -> str:
-    return held.content_hash + (f"; the files as they are now are refused: {held.error}" if held.error else "")
 
 
 def read_once(kube: door.KubeDoor, view: cluster_view.ClusterView, *, namespace: str, now_seconds: float) -> None:

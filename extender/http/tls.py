@@ -1,17 +1,16 @@
 """TLS on the extender's port: its certificate, renewed while it serves, and who may ask the verbs.
 
 `__main__` makes a `Security` from the options, `http.gunicorn_server` gives its context to gunicorn for every new
-connection and puts `guarded` around the application, and `service` polls the files. Rotation restarts nothing:
+connection and puts its `guard` around the application, and `service` polls the files. Rotation restarts nothing:
 connections keep the certificate they began with, new ones get the new. The client's certificate is asked for but not
 required in the handshake, because probes share the port and have none; the path decides.
 """
 
 import collections.abc
-import dataclasses
 import json
 import pathlib
 import ssl
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from wsgiref import types as wsgi
 
 from prometheus_client import core, registry
@@ -33,40 +32,12 @@ class TlsError(ValueError):
     """Options that do not fit together, or files that make no server certificate."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Files:
+class Files(NamedTuple):
     """PEM files: the certificate with its chain, its key, and the CA of the clients (None: any client)."""
 
     certificate: pathlib.Path
     key: pathlib.Path
     client_ca: pathlib.Path | None = None
-
-    def present(self) -> tuple[pathlib.Path, ...]:
-        """Those that were named."""
-        return (self.certificate, self.key, *([self.client_ca] if self.client_ca else []))
-
-
-def chosen(
-    certificate: pathlib.Path | None,
-    key: pathlib.Path | None,
-    client_ca: pathlib.Path | None,
-    client_names: collections.abc.Collection[str],
-) -> Files | None:
-    """The files of a combination of options, None for plain HTTP; TlsError says what is missing.
-
-    Half a combination is refused rather than served with less protection than was asked for.
-    """
-    if client_names and client_ca is None:
-        raise TlsError("--client-name needs --client-ca: a name means nothing unless a CA vouches for it")
-    if "" in client_names:
-        raise TlsError("--client-name '': expected a certificate's common name, as system:kube-scheduler")
-    if certificate is None and key is None:
-        if client_ca is not None:
-            raise TlsError("--client-ca needs --tls-cert and --tls-key: without TLS no client shows a certificate")
-        return None
-    if certificate is None or key is None:
-        raise TlsError("--tls-cert and --tls-key need each other: give both files, or neither for plain HTTP")
-    return Files(certificate, key, client_ca)
 
 
 class Socket(nonblocking_sockets.Sending, ssl.SSLSocket):
@@ -155,22 +126,70 @@ class Security:
         return True
 
     def guard(self, application: wsgi.WSGIApplication) -> wsgi.WSGIApplication:
-        """The application behind the check of clients' certificates; as it is when no CA was named."""
-        return guarded(application, self.client_names) if self.files.client_ca else application
+        """Answer 403 to all but the plain paths unless the connection's client is admitted.
+
+        The plain paths are listed and all others guarded, so that a new route is closed until it is opened here.
+        """
+
+        def answer(
+            environ: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse
+        ) -> collections.abc.Iterable[bytes]:
+            if environ["PATH_INFO"] not in hosts.PLAIN_PATHS:
+                why = self.refusal(_client_name(environ))
+                if why is not None:
+                    log.warning("client refused", path=environ["PATH_INFO"], reason=why)
+                    return _forbidden(environ["PATH_INFO"], why, start_response)
+            return application(environ, start_response)
+
+        return answer if self.files.client_ca else application
 
     def refusal(self, client_name: str | None) -> str | None:
         """Why a client may ask for the plain paths only, or None; never where no CA was named."""
-        return refusal(client_name, self.client_names) if self.files.client_ca else None
+        if self.files.client_ca is None:
+            return None
+        if client_name is None:
+            return "a client certificate is needed here: give certFile and keyFile in the extender's tlsConfig"
+        if self.client_names and client_name not in self.client_names:
+            return f"the client certificate's common name is {client_name!r}, which is none of --client-name"
+        return None
+
+    def line(self) -> str:
+        """Returns the hash of the files in force, and why newer ones are not: for /readyz?verbose."""
+        refused = f"; the files as they are now are refused: {self.error}" if self.error else ""
+        return self.content_hash + refused
 
     def _hash(self) -> str:
         """Of the contents, not the times: a Secret volume changes by swapping a symlink."""
-        return reloading.content_hash(b"\0".join(files.read(path) for path in self.files.present()))
+        return reloading.content_hash(b"\0".join(files.read(path) for path in self.files if path is not None))
 
     def _refuse(self, reason: str, found_hash: str) -> Literal[False]:
         if reason != self.error:
             log.warning("changed certificate refused, the last good one stays", error=reason)
         self.error, self._seen_hash = reason, found_hash
         return False
+
+
+def chosen(
+    certificate: pathlib.Path | None,
+    key: pathlib.Path | None,
+    client_ca: pathlib.Path | None,
+    client_names: collections.abc.Collection[str],
+) -> Security | None:
+    """The security of a combination of options, None for plain HTTP; TlsError says what is missing.
+
+    Half a combination is refused rather than served with less protection than was asked for.
+    """
+    if client_names and client_ca is None:
+        raise TlsError("--client-name needs --client-ca: a name means nothing unless a CA vouches for it")
+    if "" in client_names:
+        raise TlsError("--client-name '': expected a certificate's common name, as system:kube-scheduler")
+    if certificate is None and key is None:
+        if client_ca is not None:
+            raise TlsError("--client-ca needs --tls-cert and --tls-key: without TLS no client shows a certificate")
+        return None
+    if certificate is None or key is None:
+        raise TlsError("--tls-cert and --tls-key need each other: give both files, or neither for plain HTTP")
+    return Security(Files(certificate, key, client_ca), client_names)
 
 
 class ReloadCollector(registry.Collector):
@@ -224,37 +243,11 @@ def common_name(peer: collections.abc.Mapping[str, object] | None) -> str | None
     return next((value for part in reversed(subject) for key, value in part if key == "commonName"), "")
 
 
-def guarded(application: wsgi.WSGIApplication, client_names: frozenset[str]) -> wsgi.WSGIApplication:
-    """Answer 403 to all but the plain paths unless the connection's client is known by name (no names: by CA).
-
-    The plain paths are listed and all others guarded, so that a new route is closed until it is opened here.
-    """
-
-    def answer(environ: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse) -> collections.abc.Iterable[bytes]:
-        if environ["PATH_INFO"] not in hosts.PLAIN_PATHS:
-            why = refusal(_client_name(environ), client_names)
-            if why is not None:
-                log.warning("client refused", path=environ["PATH_INFO"], reason=why)
-                return _forbidden(environ["PATH_INFO"], why, start_response)
-        return application(environ, start_response)
-
-    return answer
-
-
 def _client_name(environ: wsgi.WSGIEnvironment) -> str | None:
     if CLIENT_NAME in environ:
         name: str | None = environ[CLIENT_NAME]
         return name
     return getattr(environ.get("gunicorn.socket"), "client_name", None)
-
-
-def refusal(client_name: str | None, client_names: frozenset[str]) -> str | None:
-    """Why a client may not ask, or None."""
-    if client_name is None:
-        return "a client certificate is needed here: give certFile and keyFile in the extender's tlsConfig"
-    if client_names and client_name not in client_names:
-        return f"the client certificate's common name is {client_name!r}, which is none of --client-name"
-    return None
 
 
 def _forbidden(path: str, why: str, start_response: wsgi.StartResponse) -> list[bytes]:

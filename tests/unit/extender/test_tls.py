@@ -53,8 +53,10 @@ def test_without_options_there_is_no_tls() -> None:
 
 
 def test_whole_combinations_are_taken() -> None:
-    assert tls.chosen(A, B, None, ()) == tls.Files(A, B)
-    assert tls.chosen(A, B, C, ("me",)) == tls.Files(A, B, C)
+    for files, names in ((tls.Files(A, B), ()), (tls.Files(A, B, C), ("me",))):
+        security = tls.chosen(files.certificate, files.key, files.client_ca, names)
+        assert security is not None
+        assert (security.files, security.client_names) == (files, frozenset(names))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +201,7 @@ def ask(path: str, names: frozenset[str], **connection: object) -> tuple[str, by
     def start(status: str, _headers: object, _error: object = None) -> Any:
         started.append(status)
 
-    body = tls.guarded(inside, names)({"PATH_INFO": path, **connection}, start)
+    body = tls.Security(tls.Files(A, B, C), names).guard(inside)({"PATH_INFO": path, **connection}, start)
     return started[0], b"".join(body)
 
 
@@ -336,7 +338,7 @@ def test_a_request_of_kube_scheduler_over_tls_is_answered_in_one_piece_and_only_
         select.select([one.sock], [], [])
     while not one.receive(1.0):
         select.select([one.sock], [], [])
-    assert raw_requests.answer(one, tls.guarded(inside, frozenset({known})), NOW)
+    assert raw_requests.answer(one, tls.Security(files, {known}).guard(inside), NOW)
     asking.join()
     one.close()
     (reply,) = replies
