@@ -237,7 +237,7 @@ class Annotator:
         """Brings the values to the nodes, with the placements on them."""
         hot, worth = self._hot_counts(rules.policy, now_seconds), self.fleets.rules(rules.policy)
         published = self._publisher.publish(
-            node_publisher.Publication(
+            write_plan.Publication(
                 self._book, fleet, hot, worth, rules.content_hash, now_seconds, self._source.extent, lagging
             )
         )

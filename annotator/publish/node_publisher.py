@@ -6,21 +6,18 @@ a cluster; a simulation hands the values over in another one (`simulator.world.h
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
 from annotator import change_logger
-from annotator.collect.last_good_values import Flags, LastGoodValues, NodeSet
+from annotator.collect.last_good_values import NodeSet
 from annotator.metrics import Telemetry
-from annotator.placements.hot_counts import Hot
 from annotator.publish import write_plan
 from annotator.publish.node_annotations import NodeAnnotationCache
+from annotator.publish.write_plan import Publication
 from kube import errors
 from kube.door import KubeWriter
 from policy.contract import heartbeat
-from policy.contract.load_annotation import Windows
 
 
 class Result(NamedTuple):
@@ -29,31 +26,6 @@ class Result(NamedTuple):
     counted: Mapping[str, int]
     error: errors.KubeError | None
     beat_error: errors.KubeError | None
-
-
-class Publication(NamedTuple):
-    """Values to publish: those held of these nodes, the placements on them, when a change is worth a write, the
-    content hash of the policy, the time (Unix seconds), the extent of a node's windows, by name, and the nodes of which
-    a value stands that was not answered [nodes] (None: none).
-    """
-
-    book: LastGoodValues
-    fleet: NodeSet
-    hot: Hot
-    rules: write_plan.Rules
-    content_hash: str
-    now_seconds: float
-    extent: Callable[[str], Windows | None] = lambda _: None
-    lagging: Flags | None = None
-
-    @property
-    def lagging_names(self) -> list[str]:
-        """The names of the lagging nodes, those of the oldest values first."""
-        if self.lagging is None or not self.lagging.any():
-            return []
-        oldest_seconds, names = self.book.oldest_seconds(), self.book.nodes
-        rows = np.flatnonzero(self.lagging)
-        return [names[row] for row in rows[np.argsort(oldest_seconds[rows], kind="stable")].tolist()]
 
 
 class Publisher(Protocol):
@@ -76,7 +48,7 @@ class NodePublisher:
         self._telemetry = telemetry
         self._namespace = namespace
         self._writers = writers
-        self._cooled = ""  # the node that the next sync writes again, see `write_plan.plan`
+        self._cooled = ""  # the node that the next sync writes again, see `write_plan.weigh`
         self._standing = NodeAnnotationCache()
         self._digester = heartbeat.Digester()
         self._complaints = change_logger.ChangeLogger()
@@ -87,19 +59,10 @@ class NodePublisher:
 
     def publish(self, publication: Publication) -> Result:
         """See Publisher."""
-        book, fleet, now_seconds = publication.book, publication.fleet, publication.now_seconds
-        carried = self._standing.carried(fleet, book.metrics, now_seconds=now_seconds)
-        patches, self._cooled = write_plan.plan(
-            fleet,
-            book,
-            publication.hot,
-            carried=carried,
-            rules=publication.rules,
-            now_seconds=now_seconds,
-            again=self._cooled,
-            lagging=publication.lagging,
-            extent=publication.extent,
-        )
+        fleet, now_seconds = publication.fleet, publication.now_seconds
+        carried = self._standing.carried(fleet, publication.book.metrics, now_seconds=now_seconds)
+        chosen = write_plan.weigh(publication, carried, again=self._cooled)
+        patches, self._cooled = chosen.patches, chosen.cooled
         results = write_plan.write(self._kube, patches, writers=self._writers)
         for patch in patches:
             if results[patch.node].result == write_plan.WRITTEN:

@@ -1,8 +1,8 @@
 """Selects the fewest merge-patches of nodes, then builds the heartbeat that renews all the quiet ones.
 
-`weigh` and `plan` are pure: the one compares what is held of all nodes with what they carry
-(`annotator.publish.node_annotations`) and leaves out every change too small to be worth a write, the other makes texts
-of what is left. `write` carries a plan out in parallel. How nothing is presented fresher than it is:
+`weigh` is pure: it compares what is held of all nodes with what they carry (`annotator.publish.node_annotations`) and
+leaves out every change too small to be worth a write; `WriteSet.patches` makes texts of what is left. `write` carries
+these out in parallel. How nothing is presented fresher than it is:
 
 * a reading's `at` is the oldest confirmation among its values, and the heartbeat's `at` the oldest among all nodes';
 * a node whose patch failed, or of which a value was not answered and stands (`lagging`), is named in the heartbeat as
@@ -96,60 +96,53 @@ def _lines(policy: LoadPolicy, own: Mapping[str, float]) -> tuple[Floats, Floats
     return padded, np.array([[thresholds.get(name) or np.nan for name in names] for thresholds in every])
 
 
-class WriteSet(NamedTuple):
-    """The values of all nodes as text, the nodes worth a write [nodes], and the node that the next sync is to write
-    again ("" for none).
+class Publication(NamedTuple):
+    """Values to publish: those held of these nodes, the placements on them, when a change is worth a write, the
+    content hash of the policy, the time (Unix seconds), the extent of a node's windows, by name, and the nodes of which
+    a value stands that was not answered [nodes].
     """
 
+    book: LastGoodValues
+    fleet: NodeSet
+    hot: Hot
+    rules: Rules
+    content_hash: str
+    now_seconds: float
+    extent: Callable[[str], Windows | None]
+    lagging: Flags
+
+    @property
+    def lagging_names(self) -> list[str]:
+        """The names of the lagging nodes, those of the oldest values first."""
+        rows = np.flatnonzero(self.lagging)
+        order = np.argsort(self.book.oldest_seconds()[rows], kind="stable")
+        return [self.book.nodes[row] for row in rows[order].tolist()]
+
+
+class WriteSet(NamedTuple):
+    """A publication with the values of all its nodes as text, the nodes worth a write [nodes], and the node that the
+    next sync is to write again ("" for none).
+    """
+
+    publication: Publication
     readings: "Readings"
     worth: Flags
     cooled: str
 
-
-class Plan(NamedTuple):
-    """The patches, and `WriteSet.cooled`."""
-
-    patches: tuple[Patch, ...]
-    cooled: str
-
-
-def plan(
-    fleet: NodeSet,
-    book: LastGoodValues,
-    hot: Hot,
-    *,
-    carried: AnnotationColumns,
-    rules: Rules,
-    now_seconds: float,
-    again: str = "",
-    lagging: Flags | None = None,
-    extent: Callable[[str], Windows | None] = lambda _: None,
-) -> Plan:
-    """The patches that bring what the nodes carry to what is held (`book`, of the same nodes), and no more than that;
-    each takes the `hot` counts and the `extent` of the node's windows along. Other parameters as of `weigh`.
-    """
-    readings, worth, cooled = weigh(
-        fleet, book, carried=carried, rules=rules, now_seconds=now_seconds, again=again, lagging=lagging
-    )
-    patches = []
-    for place in np.flatnonzero(worth).tolist():
-        name = fleet.names[place]
-        extra = readings.cranes(place) if rules.crane else {}
-        row = readings.row(place, hot.of(name), extent(name))
-        patches.append(Patch(name, fleet.uids[place], row, extra))
-    return Plan(tuple(patches), cooled)
+    @property
+    def patches(self) -> tuple[Patch, ...]:
+        """The patches that bring what the nodes carry to what is held, and no more than that."""
+        fleet, hot, extent = self.publication.fleet, self.publication.hot, self.publication.extent
+        patches = []
+        for place in np.flatnonzero(self.worth).tolist():
+            name = fleet.names[place]
+            extra = self.readings.cranes(place) if self.publication.rules.crane else {}
+            row = self.readings.row(place, hot.of(name), extent(name))
+            patches.append(Patch(name, fleet.uids[place], row, extra))
+        return tuple(patches)
 
 
-def weigh(
-    fleet: NodeSet,
-    book: LastGoodValues,
-    *,
-    carried: AnnotationColumns,
-    rules: Rules,
-    now_seconds: float,
-    again: str = "",
-    lagging: Flags | None = None,
-) -> WriteSet:
+def weigh(publication: Publication, carried: AnnotationColumns, *, again: str = "") -> WriteSet:
     """Which nodes are to be written.
 
     `again` names a node that is written even if nothing moved: `WriteSet.cooled` of the sync before, the first node
@@ -159,18 +152,18 @@ def weigh(
     every watch has caught up, and none after that, as nothing crossed.
 
     A node that never had a value gets no annotation; one that lost its values gets an empty reading, because its old
-    one would otherwise be renewed by every heartbeat. A quiet node that begins to lag (`lagging` [nodes]) is written
-    with the time of its values: the one it carries may be hours old, and an extender that starts now has no other.
+    one would otherwise be renewed by every heartbeat. A quiet node that begins to lag is written with the time of its
+    values: the one it carries may be hours old, and an extender that starts now has no other.
     """
-    readings = Readings.of(book, now_seconds)
-    worth = _worth_writing(readings, carried, rules, now_seconds)
-    if lagging is not None:
-        worth |= lagging & (carried.at_seconds < np.floor(readings.at_seconds))
-    if again in fleet.names:
-        worth[fleet.names.index(again)] = True
-    worth &= np.array([name in carried.texts for name in fleet.names], np.bool_) | ~np.isnan(book.ratios).all(axis=1)
+    names, book, rules = publication.fleet.names, publication.book, publication.rules
+    readings = Readings.of(book, publication.now_seconds)
+    worth = _worth_writing(readings, carried, rules, publication.now_seconds)
+    worth |= publication.lagging & (carried.at_seconds < np.floor(readings.at_seconds))
+    if again in names:
+        worth[names.index(again)] = True
+    worth &= np.array([name in carried.texts for name in names], np.bool_) | ~np.isnan(book.ratios).all(axis=1)
     cooled = worth & (_is_over(carried.ratios, rules) & ~_is_over(readings.ratios, rules)).any(axis=1)
-    return WriteSet(readings, worth, fleet.names[int(cooled.argmax())] if cooled.any() else "")
+    return WriteSet(publication, readings, worth, names[int(cooled.argmax())] if cooled.any() else "")
 
 
 class Readings(NamedTuple):

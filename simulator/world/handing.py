@@ -17,7 +17,7 @@ import numpy as np
 from annotator.collect.last_good_values import NodeSet
 from annotator.publish import write_plan
 from annotator.publish.node_annotations import AnnotationColumns
-from annotator.publish.node_publisher import Publication, Result
+from annotator.publish.node_publisher import Result
 from extender.state import node_cache
 from policy.contract.load_annotation import Reading
 from policy.schema import node_pools
@@ -49,18 +49,11 @@ class HandoverPublisher:
         del fleet, now_seconds
         return {}
 
-    def publish(self, publication: Publication) -> Result:
+    def publish(self, publication: write_plan.Publication) -> Result:
         """Replaces the readings."""
         book, fleet = publication.book, publication.fleet
-        values, worth, self._again = write_plan.weigh(
-            fleet,
-            book,
-            carried=self._carried(fleet, book.metrics),
-            rules=publication.rules,
-            now_seconds=publication.now_seconds,
-            again=self._again,
-            lagging=publication.lagging,
-        )
+        chosen = write_plan.weigh(publication, self._carried(fleet, book.metrics), again=self._again)
+        values, worth, self._again = chosen.readings, chosen.worth, chosen.cooled
         behind = publication.lagging_names
         confirmed_seconds = math.floor(write_plan.confirmed_seconds(book, behind, now_seconds=publication.now_seconds))
         readings = {uid: self.readings[uid] for uid in fleet.uids if uid in self.readings}

@@ -90,6 +90,8 @@ def test_what_is_kept_from_sync_to_sync_is_what_the_texts_say(
             book = LastGoodValues.of(dict.fromkeys(fleet.names, held(values)), METRICS)
             rules = write_plan.Rules.of(POLICY, fleet.nodes, crane=False)
             hot = Hot({"a": [NOW - 2.0, NOW - 1.0]}, POLICY.hot_spots, NOW)
-            done = write_plan.plan(fleet, book, hot, carried=carried, rules=rules, now_seconds=NOW)
-            for node, uid, row, _ in done.patches:
+            publication = write_plan.Publication(
+                book, fleet, hot, rules, "", NOW, extent=lambda _: None, lagging=np.zeros(len(fleet.names), np.bool_)
+            )
+            for node, uid, row, _ in write_plan.weigh(publication, carried).patches:
                 kept.wrote(node, uid, row, carried.texts.get(node), now_seconds=NOW)

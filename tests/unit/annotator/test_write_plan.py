@@ -31,18 +31,14 @@ def planned(
     again: str = "",
     lagging: bool = False,
     policy: load_policy.LoadPolicy = POLICY,
-) -> write_plan.Plan:
-    fleet = NodeSet.of([node])
-    return write_plan.plan(
-        fleet,
-        LastGoodValues.of({node.name: held}, METRICS),
-        NO_HOT,
-        carried=node_annotations.NodeAnnotationCache().carried(fleet, METRICS, now_seconds=NOW),
-        rules=write_plan.Rules.of(policy, fleet.nodes, crane=crane),
-        now_seconds=NOW,
-        again=again,
-        lagging=np.array([lagging]),
+) -> write_plan.WriteSet:
+    fleet, book = NodeSet.of([node]), LastGoodValues.of({node.name: held}, METRICS)
+    rules = write_plan.Rules.of(policy, fleet.nodes, crane=crane)
+    publication = write_plan.Publication(
+        book, fleet, NO_HOT, rules, "", NOW, extent=lambda _: None, lagging=np.array([lagging])
     )
+    carried = node_annotations.NodeAnnotationCache().carried(fleet, METRICS, now_seconds=NOW)
+    return write_plan.weigh(publication, carried, again=again)
 
 
 def plan(node: Node, values: Mapping[str, float], *, crane: bool = False) -> tuple[write_plan.Patch, ...]:
