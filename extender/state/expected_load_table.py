@@ -12,6 +12,7 @@ is ahead) is new until then: its est stands in A of the offset alone.
 """
 
 import collections.abc
+import contextlib
 import math
 from typing import Final, NamedTuple
 
@@ -64,15 +65,14 @@ class ExpectedLoadColumns(NamedTuple):
     amounts: npt.NDArray[np.float64]
 
 
-class SavedRow(NamedTuple):
-    """One row of the table with its marks."""
+class _Columns(NamedTuple):
+    """The table by row: counts, the line of each metric, whether it was written, and whether a slope is not 0."""
 
-    row: int
     counts: npt.NDArray[np.int64]
     offset: npt.NDArray[np.float64]
     slope: npt.NDArray[np.float64]
-    touched: bool
-    aging: bool
+    touched: npt.NDArray[np.bool_]
+    aging: npt.NDArray[np.bool_]
 
 
 class ExpectedLoadTable:
@@ -90,8 +90,7 @@ class ExpectedLoadTable:
         self.expecting_seconds = max(self._spans, default=-math.inf)
         self._origin_seconds = origin_seconds
         self._index: collections.abc.Mapping[str, int] = {}
-        self._counts, self._offset, self._slope = self._empty(1)
-        self._touched, self._aging = np.zeros((2, 1), dtype=np.bool_)  # by row; `_aging` where a slope is not 0
+        self._columns = self._empty(1)
 
     def follow(self, index: collections.abc.Mapping[str, int], rows: int) -> set[str]:
         """Stand in the order of `index` from now on; gives the nodes whose rows are to be written.
@@ -127,27 +126,26 @@ class ExpectedLoadTable:
             self._zero(row)
             return
         ages = [now_seconds - placement.binding.at_seconds for placement in here]
-        self._counts[row] = [len([age for age in ages if age < window]) for window in self._hot_windows]
+        columns = self._columns
+        columns.counts[row] = [len([age for age in ages if age < window]) for window in self._hot_windows]
         offset, slope = [0.0] * len(self._metrics), [0.0] * len(self._metrics)
-        for group, columns in self._groups.items():
+        for group, places in self._groups.items():
             line = self._line(group, here, now_seconds)
-            for column in columns:
-                offset[column], slope[column] = line
-        self._offset[row], self._slope[row] = offset, slope  # at once: numpy's fixed cost is the cost
-        self._touched[row], self._aging[row] = True, any(slope)
+            for place in places:
+                offset[place], slope[place] = line
+        columns.offset[row], columns.slope[row] = offset, slope  # at once: numpy's fixed cost is the cost
+        columns.touched[row], columns.aging[row] = True, any(slope)
 
-    def saved(self, node: str) -> "SavedRow | None":
-        """A node's row as it is, to be put back by `restore`; None for a node without one."""
+    @contextlib.contextmanager
+    def put_back(self, node: str) -> collections.abc.Iterator[None]:
+        """Put a node's row back at the end of the block as if it had never been written meanwhile: whoever keeps the
+        others learns nothing of it.
+        """
         row = self._index.get(node)
-        if row is None:
-            return None
-        columns = self._counts[row].copy(), self._offset[row].copy(), self._slope[row].copy()
-        return SavedRow(row, *columns, bool(self._touched[row]), bool(self._aging[row]))
-
-    def restore(self, row: "SavedRow") -> None:
-        """Puts a row back as if it had never been written meanwhile: whoever keeps the others learns nothing of it."""
-        self._counts[row.row], self._offset[row.row], self._slope[row.row] = row.counts, row.offset, row.slope
-        self._touched[row.row], self._aging[row.row] = row.touched, row.aging
+        before = [] if row is None else [(column, column[row].copy()) for column in self._columns]
+        yield
+        for column, values in before:
+            column[row] = values
 
     def clear(self, nodes: collections.abc.Iterable[str]) -> None:
         """Write that nothing counts on these nodes any more: mostly all whose assumed pods end with a second."""
@@ -155,21 +153,22 @@ class ExpectedLoadTable:
 
     def read(self, rows: npt.NDArray[np.intp], now_seconds: float) -> ExpectedLoadColumns:
         """The columns of some rows at this moment."""
-        slope = self._slope.take(rows, axis=0)
-        amounts = self._offset.take(rows, axis=0) - (now_seconds - self._origin_seconds) * slope
-        return ExpectedLoadColumns(self._counts.take(rows, axis=0), np.maximum(amounts, 0.0))
+        columns, since_origin_seconds = self._columns, now_seconds - self._origin_seconds
+        amounts = columns.offset.take(rows, axis=0) - since_origin_seconds * columns.slope.take(rows, axis=0)
+        return ExpectedLoadColumns(columns.counts.take(rows, axis=0), np.maximum(amounts, 0.0))
 
     def touched(self, rows: npt.NDArray[np.intp] | None, *, aging: bool) -> npt.NDArray[np.intp]:
         """The rows written since this last gave them, to the one who keeps the others; none of them while there are
         few and none is `rows` for (None: all are). With `aging` also those whose expected load is another one at every
         moment.
         """
+        touched = self._columns.touched
         if not aging:
-            number = np.count_nonzero(self._touched)
-            if not number or (rows is not None and number < PUT_OFF and not self._touched[rows].any()):
+            number = np.count_nonzero(touched)
+            if not number or (rows is not None and number < PUT_OFF and not touched[rows].any()):
                 return _NO_ROWS
-        (changes,) = (self._touched | self._aging if aging else self._touched).nonzero()
-        self._touched[changes] = False
+        (changes,) = (touched | self._columns.aging if aging else touched).nonzero()
+        touched[changes] = False
         return changes
 
     def _line(self, group: Group, here: collections.abc.Iterable[Placement], now_seconds: float) -> tuple[float, float]:
@@ -186,21 +185,19 @@ class ExpectedLoadTable:
         return total + math.fsum(moments) / window_seconds + math.fsum(coming), total / window_seconds
 
     def _zero(self, rows: int | npt.NDArray[np.intp]) -> None:
-        self._counts[rows] = self._offset[rows] = self._slope[rows] = 0
-        self._touched[rows], self._aging[rows] = True, False
+        for column in self._columns:
+            column[rows] = 0
+        self._columns.touched[rows] = True
 
-    def _empty(self, rows: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        offset, slope = np.zeros((2, rows, len(self._metrics)))
-        return np.zeros((rows, len(self._hot_windows)), dtype=np.int64), offset, slope
+    def _empty(self, rows: int) -> _Columns:
+        counts = np.zeros((rows, len(self._hot_windows)), dtype=np.int64)
+        return _Columns(counts, *np.zeros((2, rows, len(self._metrics))), *np.zeros((2, rows), dtype=np.bool_))
 
     def _grow(self, rows: int) -> None:
-        if rows > len(self._counts):
-            grown = self._empty(2 * rows)
-            for new, old in zip(grown, (self._counts, self._offset, self._slope), strict=True):
-                new[: len(old)] = old
-            self._counts, self._offset, self._slope = grown
-            more = np.zeros(2 * rows - len(self._touched), dtype=np.bool_)
-            self._touched, self._aging = np.concatenate((self._touched, more)), np.concatenate((self._aging, more))
+        size = len(self._columns.counts)
+        if rows > size:
+            grown = zip(self._columns, self._empty(2 * rows - size), strict=True)
+            self._columns = _Columns._make(map(np.concatenate, grown))
 
 
 def _columns_by_window(in_force: collections.abc.Sequence[metrics.Metric]) -> dict[Group, list[int]]:

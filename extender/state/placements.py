@@ -165,13 +165,11 @@ class Placements:
     ) -> expected_load_table.ExpectedLoadColumns:
         """The columns of some rows; that of a pod's node is written without the pod and then put back as it was."""
         placement = self.by_pod.get(besides) if besides else None
-        saved = None if placement is None else self.rows.saved(placement.binding.node)
-        if placement is None or saved is None:
+        if placement is None:
             return self.rows.read(rows, now_seconds)
-        self._write_row(placement.binding.node, now_seconds, besides=besides)
-        columns = self.rows.read(rows, now_seconds)
-        self.rows.restore(saved)
-        return columns
+        with self.rows.put_back(placement.binding.node):
+            self._write_row(placement.binding.node, now_seconds, besides=besides)
+            return self.rows.read(rows, now_seconds)
 
     def _write_row(self, node: str, now_seconds: float, *, besides: str = "") -> None:
         here = [placement for uid, placement in self.by_node.get(node, {}).items() if uid != besides]
