@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from extender import deadline
 from kube import objects
-from policy.contract import freshness, heartbeat, load_annotation, node_thresholds, relief_hint
+from policy.contract import heartbeat, load_annotation, node_thresholds, relief_hint
 from policy.schema import node_pools
 from runtime import logs
 
@@ -331,13 +331,6 @@ def facts_of(node: objects.Node) -> NodeFacts:
     own = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
     sizes = allocatable.cpu_millicores, allocatable.memory_bytes
     return NodeFacts(reading, problem, *sizes, hint, own, node.labels, node.adverse_conditions)
-
-
-def state_of(facts: NodeFacts, effective_seconds: float, now_seconds: float, stale_after_seconds: float) -> str:
-    """`usable`, or why the whole reading cannot be used: stale, future, missing, or what is wrong with its text."""
-    if facts.reading is None:
-        return facts.problem
-    return freshness.usable(effective_seconds, now_seconds, stale_after_seconds)
 
 
 def _allocatable(node: objects.Node) -> objects.Resources:

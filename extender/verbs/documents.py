@@ -1,6 +1,6 @@
 """The answers for people as JSON: GET /nodes, POST /explain and GET /decisions, in the order of their keys.
 
-`verbs.explain` and `verbs.explain_rows` make them, commands read them. A number that does not exist is None.
+`verbs.explain` makes them, commands read them. A number that does not exist is None.
 """
 
 import msgspec
