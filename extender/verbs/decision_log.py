@@ -47,7 +47,7 @@ class Inputs:
     """The inputs of a decision: the nodes at that moment, the pod, and the reason of each rejected node.
 
     Everything is shared with the request that made it, which may only have marked rows of what stood for all nodes
-    (`CandidateRows`), except the pod, which is a `decided_pod.slim` one (`of`). `omitted` nodes were left out when it
+    (`CandidateRows`), except the pod, which is a `decided_pod.slim` one. `omitted` nodes were left out when it
     was condensed; `mean` is what the pod's owner was known to use.
     """
 
@@ -56,17 +56,6 @@ class Inputs:
     rejected: collections.abc.Mapping[str, str]
     omitted: int = 0
     mean: owner_usage.Mean | None = None
-
-    @classmethod
-    def of(
-        cls,
-        rows: AnyCandidates,
-        pod: objects.Pod,
-        rejected: collections.abc.Mapping[str, str],
-        mean: owner_usage.Mean | None = None,
-    ) -> "Inputs":
-        """Those of a request, whose pod goes with all that it carries."""
-        return cls(rows, decided_pod.slim(pod), rejected, mean=mean)
 
     @property
     def candidates(self) -> Candidates:

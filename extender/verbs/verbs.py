@@ -11,7 +11,7 @@ import numpy as np
 from extender import deadline, protocol
 from extender.state.candidates import AnyCandidates, Candidates
 from extender.state.cluster_view import ClusterView
-from extender.verbs import decision_log, documents, shadow_log
+from extender.verbs import decided_pod, decision_log, documents, shadow_log
 from kube import objects
 from policy.contract import filter_opt_out, relief_hint
 from policy.contract.owner_usage import Mean
@@ -245,5 +245,5 @@ def decision(
         assumed=assumed,
         shadow=every.in_force.shadow,
         pod_class=every.in_force.class_name,
-        inputs=decision_log.Inputs.of(rows, pod, judged.rejected, mean),
+        inputs=decision_log.Inputs(rows, decided_pod.slim(pod), judged.rejected, mean=mean),
     )

@@ -13,7 +13,7 @@ import cli.__main__
 from extender import metrics
 from extender.http import app
 from extender.state import cluster_view
-from extender.verbs import decision_log, shadow_log, verbs
+from extender.verbs import decided_pod, decision_log, shadow_log, verbs
 from kube import objects
 from runtime import ops_server
 from tests import builders, clocks, scripted_http
@@ -60,7 +60,7 @@ class Extender:
         args = worlds.args(names, pod, **fields)
         candidates = self.view.candidates(args.names, decision.at_seconds, args.pod)
         rejected = verbs.judge(candidates, args.pod)[1].rejected if decision.verb == "filter" else {}
-        inputs = decision_log.Inputs.of(candidates, args.pod, rejected)
+        inputs = decision_log.Inputs(candidates, decided_pod.slim(args.pod), rejected)
         if condensed:
             inputs = inputs.condensed(ranked.node for ranked in decision.best)
         self.ring.add(msgspec.structs.replace(decision, inputs=inputs))

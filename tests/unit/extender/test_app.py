@@ -13,7 +13,7 @@ import pytest
 from extender import metrics
 from extender.http import app
 from extender.state import cluster_view
-from extender.verbs import decision_log, shadow_log
+from extender.verbs import decided_pod, decision_log, shadow_log
 from runtime import ops_server
 from tests import builders, clocks
 from tests.unit.extender import worlds
@@ -201,7 +201,7 @@ def test_decisions_of_a_pod_show_the_nodes_they_were_made_from(world: World) -> 
     """Without a pod in the query they do not: a hundred decisions over thousands of nodes are no answer."""
     args = worlds.args(["hot", "cool"], "a")
     candidates = world.view.candidates(args.names, worlds.NOW)
-    inputs = decision_log.Inputs.of(candidates, args.pod, {"hot": "cpu_avg_5m over 0.65"})
+    inputs = decision_log.Inputs(candidates, decided_pod.slim(args.pod), {"hot": "cpu_avg_5m over 0.65"})
     world.ring.add(decision_log.Decision("filter", worlds.NOW, "default", "a", "u", 2, 1, "h", inputs=inputs))
     (row,) = world.get("/decisions?pod=a&namespace=default")["decisions"]
     assert [(node["name"], node["rejected"]) for node in row["nodes"]] == [

@@ -12,7 +12,7 @@ import pytest
 from extender import protocol
 from extender.state import cluster_view
 from extender.state.candidates import CandidateRows, Candidates
-from extender.verbs import decision_log, documents, verbs
+from extender.verbs import decided_pod, decision_log, documents, verbs
 from tests import builders
 from tests.unit.extender import worlds
 
@@ -28,7 +28,7 @@ def over(world: cluster_view.ClusterView, count: int, pod: str = "p", at_seconds
     args = worlds.args([f"node-{at:05}" for at in range(count)], pod)
     candidates = world.candidates(args.names, at_seconds)
     rejected = dict.fromkeys(args.names[::2], "cpu_avg_5m over 0.65")
-    inputs = decision_log.Inputs.of(candidates, args.pod, rejected)
+    inputs = decision_log.Inputs(candidates, decided_pod.slim(args.pod), rejected)
     best = tuple(documents.RankedNode(name, 9, 9.0, 0.0) for name in args.names[1:10:2])
     return decision_log.Decision("filter", at_seconds, "default", pod, "u", count, 1, "h", best=best, inputs=inputs)
 
@@ -91,7 +91,7 @@ def test_condensing_keeps_each_nodes_numbers_and_unknown_nodes_unknown() -> None
     worlds.bind(world, "node-00003", "p1")
     args = worlds.args([*reversed(loads), "unknown"])
     candidates = world.candidates(args.names, NOW)
-    whole = decision_log.Inputs.of(candidates, args.pod, {"unknown": "cpu_avg_5m missing"})
+    whole = decision_log.Inputs(candidates, decided_pod.slim(args.pod), {"unknown": "cpu_avg_5m missing"})
     small = whole.condensed(["node-00003", "node-00007"]).candidates
     assert small.names == ("node-00007", "node-00003", "unknown")
     assert small.values[:2, 0].tolist() == [0.07, 0.03]
@@ -175,7 +175,7 @@ def test_the_histogram_of_reasons_is_bounded() -> None:
 def decision_of(standing: Candidates, pod: str) -> decision_log.Decision:
     """A decision of the fast path over every node: rows of what stood for all."""
     seen = CandidateRows(standing, standing.rows[1:])
-    inputs = decision_log.Inputs.of(seen, worlds.args([]).pod, {})
+    inputs = decision_log.Inputs(seen, decided_pod.slim(worlds.args([]).pod), {})
     best = (documents.RankedNode("node-00002", 9, 9.0, 0.0),)
     return decision_log.Decision("prioritize", NOW, "default", pod, "u", 500, 500, "h", best=best, inputs=inputs)
 
@@ -229,7 +229,7 @@ def test_the_node_of_a_pod_asked_again_stands_without_the_pod_when_a_decision_is
     without = here._replace(expected=here.expected + 0.25)
     own = without._replace(rows=np.array([place], dtype=np.intp))
     seen = CandidateRows(standing, rows, own)
-    inputs = decision_log.Inputs.of(seen, worlds.args([]).pod, {"node-00004": "hot"})
+    inputs = decision_log.Inputs(seen, decided_pod.slim(worlds.args([]).pod), {"node-00004": "hot"})
     whole, small = inputs.candidates, inputs.condensed([best]).candidates
     assert whole.expected[place].tolist() == [0.25] * 6
     assert not np.delete(whole.expected, place, axis=0).any()

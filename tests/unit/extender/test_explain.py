@@ -7,7 +7,7 @@ import msgspec
 
 from extender import protocol
 from extender.state import cluster_view
-from extender.verbs import decision_log, explain, verbs
+from extender.verbs import decided_pod, decision_log, explain, verbs
 from policy.contract import relief_hint
 from tests.unit.extender import worlds
 
@@ -111,7 +111,7 @@ def decision(world: cluster_view.ClusterView, verb: str, *names: str, condensed:
     ranking = candidates.score(args.pod).ranking
     best = verbs.ranked(candidates, ranking) if verb == "prioritize" else ()
     rejected = verbs.judge(candidates, args.pod)[1].rejected if verb == "filter" else {}
-    inputs = decision_log.Inputs.of(candidates, args.pod, rejected)
+    inputs = decision_log.Inputs(candidates, decided_pod.slim(args.pod), rejected)
     if condensed:
         inputs = inputs.condensed(ranked.node for ranked in best)
     made = decision_log.Decision(verb, NOW, "default", "new", "u", len(names), 0, "h", best=best, inputs=inputs)
