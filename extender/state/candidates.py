@@ -125,7 +125,7 @@ class Candidates(NamedTuple):
         """Why the data behind this decision is less than whole, in words fit for a metric label; empty when it is
         whole.
         """
-        if _all(self.fresh) and not np.isnan(self.values).any():
+        if np.count_nonzero(self.fresh) == len(self.fresh) and not np.isnan(self.values).any():
             return self.stale_watches
         return tuple(cause for cause, nodes_hit in self.lacking().items() if nodes_hit.any()) + self.stale_watches
 
@@ -197,7 +197,3 @@ def _limits(in_force: CompiledPolicy, loads: node_cache.NodeLoads, rows: node_ca
         return own
     of_pool = in_force.pool_limits[loads.pools[rows]]
     return of_pool if own is None else np.where(np.isnan(own), of_pool, own)
-
-
-def _all(marked: Mask) -> bool:
-    return bool(np.count_nonzero(marked) == len(marked))

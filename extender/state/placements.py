@@ -194,7 +194,7 @@ class PlacementTable:
     ) -> None:
         self._lock = deadline.Lock()
         self._changed_uids: set[str] | None = set() if aside else None
-        self.estimates = usage_estimates.Estimates.under(policy, published)  # by what pods are estimated now
+        self.estimates = usage_estimates.Estimates(policy.recent_pods, policy.sync, published)  # of pods, now
         self._placements = Placements(policy, now_seconds)
 
     def count_anew(self, pods: collections.abc.Iterable[PodView], now_seconds: float) -> None:

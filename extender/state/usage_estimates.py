@@ -69,13 +69,6 @@ class Estimates:
     sync: load_policy.Sync
     published: owner_usage.PublishedUsage = owner_usage.NOTHING
 
-    @classmethod
-    def under(
-        cls, policy: load_policy.LoadPolicy, published: owner_usage.PublishedUsage = owner_usage.NOTHING
-    ) -> "Estimates":
-        """The estimates under a policy."""
-        return cls(policy.recent_pods, policy.sync, published)
-
     def mean(self, owner: str, now_seconds: float) -> owner_usage.Mean | None:
         """The mean of an owner, while the means may be used and the policy wants them."""
         mean = self.published.means.get(owner) if self.recent_pods.owner_usage else None
@@ -91,20 +84,13 @@ class Estimates:
         return len(self.published.means) if wanted else 0
 
 
-class UsageState(NamedTuple):
-    """A decoded state of the ConfigMap, and its error ("" for none)."""
-
-    published: owner_usage.PublishedUsage
-    problem: str
-
-
-def read(data: collections.abc.Mapping[str, str] | None) -> UsageState:
-    """The means in the ConfigMap's data; without usable ones requests are what is known."""
+def read(data: collections.abc.Mapping[str, str] | None) -> tuple[owner_usage.PublishedUsage, str]:
+    """The means in the ConfigMap's data and its error ("" for none); without usable ones requests are what is known."""
     if data is None:
-        return UsageState(owner_usage.NOTHING, NONE_SEEN)
+        return owner_usage.NOTHING, NONE_SEEN
     try:
         published = owner_usage.decode(data)
     except owner_usage.UsageError as error:
         log.warning("owners' usage ignored", error=str(error))
-        return UsageState(owner_usage.NOTHING, str(error))
-    return UsageState(published, f"{published.refused} lines cannot be read" if published.refused else "")
+        return owner_usage.NOTHING, str(error)
+    return published, f"{published.refused} lines cannot be read" if published.refused else ""

@@ -119,7 +119,8 @@ def bound_body(
 
 def estimate(pod: objects.Pod) -> expected_load.Load:
     """What a pod is expected to use where nothing is known of its owner."""
-    return usage_estimates.Estimates.under(policy()).of(usage_estimates.estimate_key(pod), NOW).load
+    estimates = usage_estimates.Estimates(policy().recent_pods, policy().sync)
+    return estimates.of(usage_estimates.estimate_key(pod), NOW).load
 
 
 def args(names: Sequence[str], pod: str = "new", **fields: Any) -> protocol.Args:
