@@ -95,9 +95,12 @@ def create_app(parts: Parts, ops: flask.Blueprint) -> flask.Flask:
     for verb in metrics.VERBS:
         app.add_url_rule(f"/{verb}", verb, functools.partial(_respond, parts, verb), methods=["POST"])
     share = Share(parts.clock)
-    app.add_url_rule("/explain", "explain", functools.partial(_explain, parts, share), methods=["POST"])
-    app.add_url_rule("/decisions", "decisions", functools.partial(_decisions, parts, share), methods=["GET"])
-    app.add_url_rule("/nodes", "nodes", functools.partial(_nodes, parts, share), methods=["GET"])
+    for route, method, make in (
+        ("explain", "POST", _explain),
+        ("decisions", "GET", _decisions),
+        ("nodes", "GET", _nodes),
+    ):
+        app.add_url_rule(f"/{route}", route, functools.partial(_show, parts, share, make), methods=[method])
     return app
 
 
@@ -147,44 +150,36 @@ def note(parts: Parts, decision: decision_log.Decision, verdicts: shadow_log.Pod
     )
 
 
-def _explain(parts: Parts, share: Share) -> flask.Response:
-    body = _body()
-
-    def make() -> Shown:
-        args = protocol.decode_args(body)
-        most = max(EXPLAINED_MOST, len(parts.view.nodes.loads().index))
-        if len(args.names) > most:
-            message = f"{len(args.names)} nodes given, at most {most} are explained at once"
-            raise exceptions.RequestEntityTooLarge(message)
-        document = explain.explain(parts.view, args.pod, args.names, parts.clock.now())
-        return protocol.encode_by_parts(document), len(args.names)
-
-    return _json(share.answer(make))
+def _show(parts: Parts, share: Share, make: collections.abc.Callable[[Parts], Shown]) -> flask.Response:
+    return _json(share.answer(lambda: make(parts)))
 
 
-def _decisions(parts: Parts, share: Share) -> flask.Response:
+def _explain(parts: Parts) -> Shown:
+    args = protocol.decode_args(_body())
+    most = max(EXPLAINED_MOST, len(parts.view.nodes.loads().index))
+    if len(args.names) > most:
+        message = f"{len(args.names)} nodes given, at most {most} are explained at once"
+        raise exceptions.RequestEntityTooLarge(message)
+    document = explain.explain(parts.view, args.pod, args.names, parts.clock.now())
+    return protocol.encode_by_parts(document), len(args.names)
+
+
+def _decisions(parts: Parts) -> Shown:
     query = flask.request.args
     limit = query.get("limit", str(DECISIONS_SHOWN))
     if not (limit.isascii() and limit.isdigit() and len(limit) < 7):
         raise exceptions.BadRequest(f"limit={limit!r}: expected a whole number")
     namespace, pod = query.get("namespace", ""), query.get("pod", "")
-
-    def make() -> Shown:
-        decisions = parts.decisions.find(namespace, pod, int(limit), now_seconds=parts.clock.now())
-        documents = explain.decided(decisions, with_nodes=bool(pod))
-        largest = max((one.candidates for one in decisions), default=0) if pod else 0
-        rows = len(documents) + len(TIMED) * largest  # the newest of each verb has its nodes
-        return protocol.encode_by_parts({"decisions": documents}), rows
-
-    return _json(share.answer(make))
+    decisions = parts.decisions.find(namespace, pod, int(limit), now_seconds=parts.clock.now())
+    documents = explain.decided(decisions, with_nodes=bool(pod))
+    largest = max((one.candidates for one in decisions), default=0) if pod else 0
+    rows = len(documents) + len(TIMED) * largest  # the newest of each verb has its nodes
+    return protocol.encode_by_parts({"decisions": documents}), rows
 
 
-def _nodes(parts: Parts, share: Share) -> flask.Response:
-    def make() -> Shown:
-        document = explain.all_nodes(parts.view, parts.clock.now())
-        return protocol.encode_by_parts(document), len(parts.view.nodes.loads().index)
-
-    return _json(share.answer(make))
+def _nodes(parts: Parts) -> Shown:
+    document = explain.all_nodes(parts.view, parts.clock.now())
+    return protocol.encode_by_parts(document), len(parts.view.nodes.loads().index)
 
 
 def _body() -> bytes:
