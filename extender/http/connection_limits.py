@@ -61,7 +61,7 @@ class Turns:
 
     def __init__(self, threads: int) -> None:
         self._free = threads
-        self._waiting: dict[str, Connections] = {}
+        self._waiting: Connections = {}
         self._in_progress: collections.Counter[str] = collections.Counter()
         self._large: connection.Connection | None = None
 
@@ -70,13 +70,11 @@ class Turns:
 
     def wait(self, client: connection.Connection) -> None:
         """A request is whole."""
-        self._waiting.setdefault(client.address, {})[client] = None
+        self._waiting[client] = None
 
     def take(self) -> connection.Connection | None:
         """The next for a thread; None while there is none of either."""
-        if not self._free or not self._waiting:
-            return None
-        ready = [one for ours in self._waiting.values() if (one := self._first(ours))]
+        ready = [one for one in self._waiting if not (self._large and one.large)] if self._free else []
         if not ready:
             return None
         chosen = min(ready, key=lambda one: self._in_progress[one.address])
@@ -97,13 +95,7 @@ class Turns:
 
     def forget(self, client: connection.Connection) -> None:
         """It waits no longer."""
-        ours = self._waiting.get(client.address, {})
-        ours.pop(client, None)
-        if not ours:
-            self._waiting.pop(client.address, None)
-
-    def _first(self, ours: Connections) -> connection.Connection | None:
-        return next((one for one in ours if not (one.large and self._large)), None)
+        self._waiting.pop(client, None)
 
 
 class Handshakes:

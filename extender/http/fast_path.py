@@ -12,6 +12,7 @@ ask in between, as it could before. The decision is remembered and counted when 
 """
 
 import collections.abc
+import dataclasses
 import io
 import socket
 from typing import Final, NamedTuple
@@ -32,12 +33,22 @@ _JSON: Final = frozenset({"", "application/json"})
 _VERBS: Final = {"/filter": "filter", "/prioritize": "prioritize"}
 
 
-class Reply(NamedTuple):
-    """The body, and what is left to do when it is sent."""
+@dataclasses.dataclass(slots=True)
+class Reply:
+    """A body of one piece; `after` is left to do when the server closes it."""
 
     body: bytes
     degraded: bool
     after: collections.abc.Callable[[], None]
+    connection: socket.socket | None = None
+
+    def __iter__(self) -> collections.abc.Iterator[bytes]:
+        return iter((self.body,))
+
+    def close(self) -> None:
+        """The last byte is sent, or the client went away: the answer was given either way."""
+        nonblocking_sockets.cork(self.connection, False)
+        loop.attempt("note an answer", self.after)  # a bug in it must not end the connection
 
 
 class _Verdict(NamedTuple):
@@ -88,14 +99,14 @@ class FastPath:
         if reply is None:
             environ["wsgi.input"] = io.BytesIO(body)
             return self._application(environ, start_response)
-        connection = environ.get("gunicorn.socket")
+        reply.connection = environ.get("gunicorn.socket")
         # gunicorn writes the head and then the body: the head alone would wake the scheduler for nothing
-        nonblocking_sockets.cork(connection, True)
+        nonblocking_sockets.cork(reply.connection, True)
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(reply.body)))]
         start_response("200 OK", headers)
         result = "degraded" if reply.degraded else "ok"
         self._durations[verb, result].observe(self._parts.clock.monotonic() - started_seconds)
-        return _SentReply(reply, connection)
+        return reply
 
     def ahead(self) -> None:
         """Builds this second's score tables before the first request needs them."""
@@ -255,19 +266,3 @@ def _allowed(request: ParsedRequest) -> Mask:
         return np.isin(candidates.rows, left.rows)
     allowed = request.candidates.allowed()
     return allowed if allowed.any() else request.candidates.as_candidates().verdicts().allowed
-
-
-class _SentReply:
-    """A reply of one piece that does the rest when the server closes it."""
-
-    def __init__(self, reply: Reply, connection: socket.socket | None) -> None:
-        self._reply = reply
-        self._connection = connection
-
-    def __iter__(self) -> collections.abc.Iterator[bytes]:
-        return iter((self._reply.body,))
-
-    def close(self) -> None:
-        """The last byte is sent, or the client went away: the answer was given either way."""
-        nonblocking_sockets.cork(self._connection, False)
-        loop.attempt("note an answer", self._reply.after)  # a bug in it must not end the connection

@@ -138,7 +138,7 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
         super().__init__(*arguments, **named)
         self._open = connection_limits.Open()
         self._turns = connection_limits.Turns(self.cfg.threads)
-        self._exchanges = Exchanges(self, self._turns)
+        self.handle = Exchanges(self, self._turns).answer  # on a thread
         self._handshakes = connection_limits.Handshakes()
         self._sweep_seconds = 0.0
         self._drop_log = connection_limits.DropLog()
@@ -283,10 +283,6 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
             client.until_seconds = min(now_seconds + limit_seconds, self._idle_until)
             self._watch(client, selectors.EVENT_READ)
             self._read(client)
-
-    def handle(self, client: Connection) -> bool:
-        """Answer requests of a connection, on a thread; True when the connection stays."""
-        return self._exchanges.answer(client)
 
     def murder_pending(self) -> None:
         """Do what is due in each turn of gunicorn's loop: a handshake, and the ends of what took too long. The first
