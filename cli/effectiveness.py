@@ -5,6 +5,7 @@ counted (`cli.effectiveness_figures`), or extenders in shadow mode (`cli.effecti
 JSON, and a picture on request (`cli.effectiveness_plot`).
 """
 
+import collections.abc
 import functools
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -36,29 +37,18 @@ _MEANINGS: Final = {
 
 
 class Report(NamedTuple):
-    """Prometheus' figures over a span that ends at `until_seconds`."""
-
-    span_seconds: float
-    until_seconds: float
-    covered_seconds: float
-    figures: figures.Figures
-    warnings: tuple[str, ...] = ()
-
-
-class ShadowReport(NamedTuple):
-    """The figures of shadow mode over a span that ends at `until_seconds`.
-
-    `known`: Prometheus has some extender's mode; `began_seconds`: when it was Shadow first; from `points` below the
-    best on a node counts as worse.
+    """The figures of a span with their meanings for the table, the fields of the document, how much of the span has
+    data, and the remarks on what is missing.
     """
 
-    span_seconds: float
-    until_seconds: float
-    known: bool
-    began_seconds: float | None
-    points: int
-    figures: shadow_figures.ShadowFigures
-    warnings: tuple[str, ...] = ()
+    figures: dict[str, Any]
+    meanings: collections.abc.Mapping[str, str]
+    document: dict[str, Any]
+    covered_seconds: float
+    remarks: tuple[str, ...]
+
+
+Ask = collections.abc.Callable[[str], tuple[promql_door.Sample, ...]]
 
 
 @click.command("effectiveness", context_settings={"help_option_names": ["-h", "--help"]})
@@ -110,88 +100,87 @@ def main(
         raise click.UsageError("--png draws the figures of placements, not those of --shadow: give one of the two")
     with exit_codes.reported(kube_errors.KubeError, errors.PromqlError, plotting.NotInstalled, OSError):
         door = prometheus_finding.connect(**options)
-        if shadow:
-            shadow_report = _shadow_report(door, since, selector, points)
-            _print_shadow(shadow_report, output_format, no_headers=no_headers)
-            _shadow_remarks(shadow_report)
-            return
-        report = _report(door, since, selector)
-        _print(report, output_format, no_headers=no_headers)
+        warnings: list[str] = []
+        until_seconds = _first(_samples(door, "vector(time())", None, [])) or 0.0  # of all queries
+        ask = functools.partial(_samples, door, at_seconds=until_seconds, warnings=warnings)
+        report = (
+            _shadow(ask, since, until_seconds, selector, points=points)
+            if shadow
+            else _placements(ask, since, until_seconds, selector)
+        )
+        if output_format == "table":
+            rows = [(name, _formatted(name, value), report.meanings[name]) for name, value in report.figures.items()]
+            output.data(output.table(("figure", "value", "meaning"), rows, no_headers=no_headers))
+        else:
+            span = {"from": clock.to_rfc3339(until_seconds - since), "to": clock.to_rfc3339(until_seconds)}
+            output.data(output.structured(span | report.document, output_format))
         if png is not None:
-            moments, warnings = _moments(door, report, selector)
-            report = report._replace(warnings=tuple(dict.fromkeys((*report.warnings, *warnings))))
-            effectiveness_plot.write(moments, png, f"Placements until {clock.to_rfc3339(report.until_seconds)}")
-            output.say(f"{png}: {len(moments)} steps")
-    _remarks(report)
-
-
-def _report(door: client.Client, span_seconds: float, selector: str) -> Report:
-    """The figures of the span; all queries end at the same moment of the server's clock."""
-    now_seconds = _first(_samples(door, "vector(time())", None, [])) or 0.0
-    warnings: list[str] = []
-    ask = functools.partial(_samples, door, at_seconds=now_seconds, warnings=warnings)
-    sums = {one.labels[figures.PART]: one.value for one in ask(figures.increases(span_seconds, selector))}
-    oldest_seconds = _first(ask(figures.oldest(span_seconds, selector)))
-    covered_seconds = 0.0 if oldest_seconds is None else min(span_seconds, now_seconds - oldest_seconds)
-    return Report(span_seconds, now_seconds, covered_seconds, figures.of(sums), tuple(dict.fromkeys(warnings)))
-
-
-def _shadow_report(door: client.Client, span_seconds: float, selector: str, points: int) -> ShadowReport:
-    """The figures of shadow mode; all queries end at the same moment of the server's clock."""
-    now_seconds = _first(_samples(door, "vector(time())", None, [])) or 0.0
-    warnings: list[str] = []
-    ask = functools.partial(_samples, door, at_seconds=now_seconds, warnings=warnings)
-    began_seconds = _first(ask(shadow_figures.began(span_seconds, selector)))
-    return ShadowReport(
-        span_seconds,
-        now_seconds,
-        bool(ask(shadow_figures.known(span_seconds, selector))),
-        None if began_seconds is None else max(began_seconds, now_seconds - span_seconds),
-        points,
-        shadow_figures.of(ask(shadow_figures.increases(span_seconds, selector)), points),
-        tuple(dict.fromkeys(warnings)),
-    )
-
-
-def _print_shadow(report: ShadowReport, output_format: str, *, no_headers: bool) -> None:
-    values = report.figures._asdict()
-    if output_format == "table":
-        meanings = shadow_figures.meanings(report.points)
-        rows = [(name, _formatted(name, value), meanings[name]) for name, value in values.items()]
-        output.data(output.table(("figure", "value", "meaning"), rows, no_headers=no_headers))
-        return
-    began_seconds = report.began_seconds
-    document = {
-        "from": clock.to_rfc3339(report.until_seconds - report.span_seconds),
-        "to": clock.to_rfc3339(report.until_seconds),
-        "shadowSince": None if began_seconds is None else clock.to_rfc3339(began_seconds),
-        "points": report.points,
-        "figures": values,
-    }
-    output.data(output.structured(document, output_format))
-
-
-def _shadow_remarks(report: ShadowReport) -> None:
-    """Reports missing figures on stderr; exits with code 4 if there are any."""
-    for warning in report.warnings:
+            steps, more = moments(
+                door, selector, since, until_seconds, step_seconds=max(SHORTEST_STEP_SECONDS, since / STEPS)
+            )
+            warnings += more
+            effectiveness_plot.write(steps, png, f"Placements until {clock.to_rfc3339(until_seconds)}")
+            output.say(f"{png}: {len(steps)} steps")
+    for warning in dict.fromkeys(warnings):
         output.say(f"warning: the answer may not be whole: {warning}")
-    covered_seconds = 0.0 if report.began_seconds is None else report.until_seconds - report.began_seconds
-    whole = covered_seconds >= WHOLE_RATIO * report.span_seconds
-    if not report.known:
-        output.say(
+    for remark in report.remarks:
+        output.say(remark)
+    if warnings or report.covered_seconds < WHOLE_RATIO * since:
+        raise SystemExit(int(exit_codes.Exit.PARTIAL))
+
+
+def _placements(ask: Ask, span_seconds: float, until_seconds: float, selector: str) -> Report:
+    """The figures of placements, as the annotators counted them."""
+    counted = figures.of(
+        {one.labels[figures.PART]: one.value for one in ask(figures.increases(span_seconds, selector))}
+    )
+    oldest_seconds = _first(ask(figures.oldest(span_seconds, selector)))
+    covered_seconds = 0.0 if oldest_seconds is None else min(span_seconds, until_seconds - oldest_seconds)
+    values, remarks = counted._asdict(), []
+    if counted.left_out_ratio:
+        remarks.append(f"{100 * counted.left_out_ratio:.1f}% of the results were on nodes without fresh data")
+    if not covered_seconds:
+        remarks.append(
+            f"no data: Prometheus knows no {figures.SERIES['total']} within the span; let it scrape the annotators' "
+            "/metrics (port 8901)"
+        )
+    elif covered_seconds < WHOLE_RATIO * span_seconds:
+        reach, span = (seconds / durations.DAY_SECONDS for seconds in (covered_seconds, span_seconds))
+        remarks.append(f"data reach back {reach:.2f} of {span:.2f} days only")
+    document = {
+        "coveredSeconds": round(covered_seconds),
+        "figures": {name: value for name, value in values.items() if name != "left_out"},
+        "leftOut": counted.left_out,
+        "leftOutRatio": counted.left_out_ratio,
+    }
+    return Report(values, _MEANINGS, document, covered_seconds, tuple(remarks))
+
+
+def _shadow(ask: Ask, span_seconds: float, until_seconds: float, selector: str, *, points: int) -> Report:
+    """The figures of shadow mode, which covers the span since it began; from `points` below the best on a node counts
+    as worse.
+    """
+    first_seconds = _first(ask(shadow_figures.began(span_seconds, selector)))
+    began_seconds = None if first_seconds is None else max(first_seconds, until_seconds - span_seconds)
+    covered_seconds = 0.0 if began_seconds is None else until_seconds - began_seconds
+    remarks = []
+    if not ask(shadow_figures.known(span_seconds, selector)):
+        remarks.append(
             f"no data: Prometheus knows no {shadow_figures.MODE} within the span; let it scrape the extenders' "
             "/metrics (port 8900)"
         )
-    elif report.began_seconds is None:
-        output.say(
+    elif began_seconds is None:
+        remarks.append(
             "no extender was in shadow mode within the span: write extender: {mode: Shadow} into the policy, and see "
             "docs/reference/extender.md, shadow mode"
         )
-    elif not whole:
-        reach, span = (seconds / durations.DAY_SECONDS for seconds in (covered_seconds, report.span_seconds))
-        output.say(f"shadow mode began {reach:.2f} days ago, within a span of {span:.2f}")
-    if report.warnings or not whole:
-        raise SystemExit(int(exit_codes.Exit.PARTIAL))
+    elif covered_seconds < WHOLE_RATIO * span_seconds:
+        reach, span = (seconds / durations.DAY_SECONDS for seconds in (covered_seconds, span_seconds))
+        remarks.append(f"shadow mode began {reach:.2f} days ago, within a span of {span:.2f}")
+    values = shadow_figures.of(ask(shadow_figures.increases(span_seconds, selector)), points)._asdict()
+    since = None if began_seconds is None else clock.to_rfc3339(began_seconds)
+    document = {"shadowSince": since, "points": points, "figures": values}
+    return Report(values, shadow_figures.meanings(points), document, covered_seconds, tuple(remarks))
 
 
 def _samples(
@@ -209,37 +198,17 @@ def _first(samples: tuple[promql_door.Sample, ...]) -> float | None:
     return samples[0].value if samples else None
 
 
-def _moments(door: client.Client, report: Report, selector: str) -> tuple[tuple[figures.Moment, ...], tuple[str, ...]]:
+def moments(
+    door: client.Client, selector: str, span_seconds: float, until_seconds: float, *, step_seconds: float
+) -> tuple[tuple[figures.Moment, ...], tuple[str, ...]]:
     """The figures step by step, each over its own step, and what the server said against its answers."""
-    step_seconds = max(SHORTEST_STEP_SECONDS, report.span_seconds / STEPS)
     answer = door.query_range(
         figures.increases(step_seconds, selector),
-        start_seconds=report.until_seconds - report.span_seconds + step_seconds,
-        end_seconds=report.until_seconds,
+        start_seconds=until_seconds - span_seconds + step_seconds,
+        end_seconds=until_seconds,
         step_seconds=step_seconds,
     )
     return figures.moments({one.labels[figures.PART]: one.points for one in answer.series}), answer.warnings
-
-
-def _print(report: Report, output_format: str, *, no_headers: bool) -> None:
-    if output_format != "table":
-        output.data(output.structured(_document(report), output_format))
-        return
-    rows = [(name, _formatted(name, value), _MEANINGS[name]) for name, value in report.figures._asdict().items()]
-    output.data(output.table(("figure", "value", "meaning"), rows, no_headers=no_headers))
-
-
-def _document(report: Report) -> dict[str, object]:
-    values = report.figures._asdict()
-    left_out = values.pop("left_out")
-    return {
-        "from": clock.to_rfc3339(report.until_seconds - report.span_seconds),
-        "to": clock.to_rfc3339(report.until_seconds),
-        "coveredSeconds": round(report.covered_seconds),
-        "figures": values,
-        "leftOut": left_out,
-        "leftOutRatio": report.figures.left_out_ratio,
-    }
 
 
 def _formatted(name: str, value: float | None) -> str:
@@ -248,22 +217,3 @@ def _formatted(name: str, value: float | None) -> str:
     if name.endswith("utilization_total_avg"):
         return f"{100 * value:.1f}%"
     return f"{value:.2f}" if name.endswith(("_ratio", "_avg")) else f"{value:,g}"
-
-
-def _remarks(report: Report) -> None:
-    """Reports missing figures on stderr; exits with code 4 if there are any."""
-    for warning in report.warnings:
-        output.say(f"warning: the answer may not be whole: {warning}")
-    if report.figures.left_out_ratio:
-        output.say(f"{100 * report.figures.left_out_ratio:.1f}% of the results were on nodes without fresh data")
-    whole = report.covered_seconds >= WHOLE_RATIO * report.span_seconds
-    if not report.covered_seconds:
-        output.say(
-            f"no data: Prometheus knows no {figures.SERIES['total']} within the span; let it scrape the annotators' "
-            "/metrics (port 8901)"
-        )
-    elif not whole:
-        reach, span = (seconds / durations.DAY_SECONDS for seconds in (report.covered_seconds, report.span_seconds))
-        output.say(f"data reach back {reach:.2f} of {span:.2f} days only")
-    if report.warnings or not whole:
-        raise SystemExit(int(exit_codes.Exit.PARTIAL))

@@ -61,14 +61,14 @@ def increases(span_seconds: float, selector: str = "") -> str:
     It is one query, which sees one state of the data: between two a scrape may come in, and the increases of a young
     counter are extrapolated differently by it.
     """
-    braces, span = f"{{{selector}}}" if selector else "", node_queries.duration(span_seconds)
-    sums = {part: f"sum(increase({series}{braces}[{span}]))" for part, series in SERIES.items()}
+    span = node_queries.duration(span_seconds)
+    sums = {part: f"sum(increase({series}{{{selector}}}[{span}]))" for part, series in SERIES.items()}
     return " or ".join(f'label_replace({each}, "{PART}", "{part}", "", "")' for part, each in sums.items())
 
 
 def oldest(span_seconds: float, selector: str = "") -> str:
     """The PromQL for when the oldest sample within the span is from, to about a two-hundredth of it (Unix seconds)."""
-    return first(f"{SERIES['total']}{{{selector}}}" if selector else SERIES["total"], span_seconds)
+    return first(f"{SERIES['total']}{{{selector}}}", span_seconds)
 
 
 def first(expression: str, span_seconds: float) -> str:

@@ -42,12 +42,12 @@ class ShadowFigures(NamedTuple):
 
 def increases(span_seconds: float, selector: str = "") -> str:
     """The PromQL for placements by verdict, points by bucket, and their sum: one query, of one state of the data."""
-    braces, span = _braces(selector), node_queries.duration(span_seconds)
-    missed = f"sum(increase({POINTS}_sum{braces}[{span}]))"
+    span = node_queries.duration(span_seconds)
+    missed = f"sum(increase({POINTS}_sum{{{selector}}}[{span}]))"
     return " or ".join(
         (
-            f"sum by ({_VERDICT}) (increase({PLACEMENTS}{braces}[{span}]))",
-            f"sum by ({_BUCKET}) (increase({POINTS}_bucket{braces}[{span}]))",
+            f"sum by ({_VERDICT}) (increase({PLACEMENTS}{{{selector}}}[{span}]))",
+            f"sum by ({_BUCKET}) (increase({POINTS}_bucket{{{selector}}}[{span}]))",
             f'label_replace({missed}, "{figures.PART}", "{_MISSED}", "", "")',
         )
     )
@@ -55,12 +55,12 @@ def increases(span_seconds: float, selector: str = "") -> str:
 
 def known(span_seconds: float, selector: str = "") -> str:
     """The PromQL for whether any extender was scraped within the span."""
-    return f"count(last_over_time({MODE}{_braces(selector)}[{node_queries.duration(span_seconds)}]))"
+    return f"count(last_over_time({MODE}{{{selector}}}[{node_queries.duration(span_seconds)}]))"
 
 
 def began(span_seconds: float, selector: str = "") -> str:
     """The PromQL for when an extender was in shadow mode first within the span (Unix seconds)."""
-    return figures.first(f"{MODE}{_braces(selector)} == 1", span_seconds)
+    return figures.first(f"{MODE}{{{selector}}} == 1", span_seconds)
 
 
 def of(samples: collections.abc.Iterable[door.Sample], least_points: int) -> ShadowFigures:
@@ -97,7 +97,3 @@ def meanings(least_points: int) -> dict[str, str]:
         "best": "on one of the best nodes",
         "left_out": "on nodes that were no candidates, or without any reading; in no figure above",
     }
-
-
-def _braces(selector: str) -> str:
-    return f"{{{selector}}}" if selector else ""

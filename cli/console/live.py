@@ -8,6 +8,7 @@ import collections.abc
 import dataclasses
 from typing import Final
 
+from cli import effectiveness as placements
 from cli import effectiveness_figures as figures
 from cli import policy_diff
 from cli.common import http_client, services
@@ -112,21 +113,14 @@ def pools_of(kube: Client, label: str) -> dict[str, str]:
 def effectiveness(door: promql_client.Client, selector: str, span_seconds: float) -> Json:
     """The annotator's figures over a span, as a whole and step by step."""
     try:
-        (now,) = door.query("vector(time())").samples
-        sums = door.query(figures.increases(span_seconds, selector), at_seconds=now.value).samples
-        step_seconds = span_seconds / STEPS
-        answer = door.query_range(
-            figures.increases(step_seconds, selector),
-            start_seconds=now.value - span_seconds + step_seconds,
-            end_seconds=now.value,
-            step_seconds=step_seconds,
-        )
+        (until,) = door.query("vector(time())").samples
+        sums = door.query(figures.increases(span_seconds, selector), at_seconds=until.value).samples
+        steps, _ = placements.moments(door, selector, span_seconds, until.value, step_seconds=span_seconds / STEPS)
     except (promql_errors.PromqlError, ValueError) as error:
         raise SourceError(f"Prometheus: {error}") from error
     whole = figures.of({one.labels[figures.PART]: one.value for one in sums})._asdict()
-    moments = figures.moments({one.labels[figures.PART]: one.points for one in answer.series})
     return {
         "figures": whole,
         "left_out": whole["left_out"],
-        "moments": [{"at_seconds": one.at_seconds, **one.figures._asdict()} for one in moments],
+        "moments": [{"at_seconds": one.at_seconds, **one.figures._asdict()} for one in steps],
     }

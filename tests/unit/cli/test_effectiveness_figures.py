@@ -36,7 +36,7 @@ def test_all_left_out_is_said_although_there_are_no_means() -> None:
 
 def test_a_span_is_the_increase_over_all_replicas() -> None:
     parts = figures.increases(3600.0).split(" or ")
-    assert 'label_replace(sum(increase(evenload_total_schedule_count[3600s])), "part", "total", "", "")' in parts
+    assert 'label_replace(sum(increase(evenload_total_schedule_count{}[3600s])), "part", "total", "", "")' in parts
     assert len(parts) == len(figures.SERIES)
     assert 'sum(increase(evenload_schedule_cpu_ratio_sum_total{cluster="a"}[60s]))' in (
         figures.increases(60.0, 'cluster="a"')
