@@ -21,8 +21,8 @@ def skew(facts: Facts) -> Finding:
         return facts.apiserver_clock
     reference = facts.apiserver_clock
     notes = [_judged(ClockFacts("this machine", -reference.ahead_seconds, reference.within_seconds))]
-    if isinstance(facts.prometheus_clock, ClockFacts):
-        probe = facts.prometheus_clock
+    if isinstance(facts.load.prometheus_clock, ClockFacts):
+        probe = facts.load.prometheus_clock
         within_seconds = probe.within_seconds + reference.within_seconds
         notes.append(_judged(ClockFacts(probe.whose, probe.ahead_seconds - reference.ahead_seconds, within_seconds)))
     if not isinstance(facts.heartbeat, Finding):

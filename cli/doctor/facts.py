@@ -165,6 +165,19 @@ class Relief(NamedTuple):
     held_back: tuple[BlockedRelief, ...] = ()
 
 
+class LoadFacts(NamedTuple):
+    """The load of nodes at its source; each part, or the Finding that says why it is missing."""
+
+    prometheus: PrometheusFacts | Finding
+    metrics: tuple[MetricFacts, ...] | Finding
+    targets: tuple[Target, ...] | Finding
+    scrape_seconds: tuple[float, ...] | Finding
+    origins: tuple[Origin, ...] | Finding
+    pod_series: PodSeries | Finding
+    prometheus_clock: ClockFacts | Finding
+    metrics_server: MetricsServerFacts | Finding
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The snapshot. Times are Unix seconds; `now_seconds` is this machine's clock corrected by the apiserver's.
@@ -186,15 +199,8 @@ class Facts:
     account_rights: Mapping[str, tuple[RightCheck, ...]] | Finding
     guard: GuardFacts | Finding
     apiserver_clock: ClockFacts | Finding
-    prometheus_clock: ClockFacts | Finding
     node_leases: Mapping[str, float] | Finding
-    prometheus: PrometheusFacts | Finding
-    metrics: tuple[MetricFacts, ...] | Finding
-    targets: tuple[Target, ...] | Finding
-    scrape_seconds: tuple[float, ...] | Finding
-    origins: tuple[Origin, ...] | Finding
-    pod_series: PodSeries | Finding
+    load: LoadFacts
     replicas: tuple[Replica | Finding, ...] | Finding
     relief: Relief | Finding
-    metrics_server: MetricsServerFacts | Finding
     undecodable: str = ""

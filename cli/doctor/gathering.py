@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from cli.common import http_client
 from cli.doctor import findings, guard, measuring, metrics_server, relief, replicas, rights
-from cli.doctor.facts import ClockFacts, Facts, MetricsServerFacts, RightCheck, Settings
+from cli.doctor.facts import ClockFacts, Facts, LoadFacts, RightCheck, Settings
 from cli.doctor.findings import Finding
 from kube import access, errors, kinds
 from kube.http.client import Client
@@ -58,7 +58,6 @@ def gather(means: Means, settings: Settings) -> Facts:
     nodes = vouched.nodes
     known = () if isinstance(nodes, Finding) else nodes
     settings = dataclasses.replace(settings, source=settings.source or metrics_server.source(known))
-    load, listed = _load(means, settings, known)
     extenders = replicas.ask(means.extenders, namespace)
     pods = attempt(lambda: kube.list(kinds.PODS).items)
     return Facts(
@@ -75,28 +74,20 @@ def gather(means: Means, settings: Settings) -> Facts:
         account_rights=attempt(lambda: _accounts(kube, namespace)),
         guard=attempt(lambda: guard.look(kube, means.impersonate, namespace, pods, nodes=nodes)),
         apiserver_clock=apiserver_clock,
-        prometheus_clock=load.clock,
         node_leases=_node_leases(means, nodes, ahead_seconds),
-        prometheus=load.prometheus,
-        metrics=load.metrics,
-        targets=load.targets,
-        scrape_seconds=load.scrape_seconds,
-        origins=load.origins,
-        pod_series=load.pod_series,
+        load=_load(means, settings, known),
         replicas=extenders,
         relief=relief.ask(kube, means.deschedulers, namespace),
-        metrics_server=listed,
         undecodable=kube.undecodable.line() if kube.undecodable.present() else "",  # last: after all lists
     )
 
 
-def _load(
-    means: Means, settings: Settings, nodes: Sequence[Node]
-) -> tuple[measuring.Measurements, MetricsServerFacts | Finding]:
+def _load(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFacts:
     """Where the load of nodes comes from; the other source is not asked."""
     if settings.source == options.METRICS_SERVER:
-        return measuring.blind(findings.ok("not asked")), metrics_server.look(means.kube, settings.namespace)
-    return measuring.measure(means.prometheus, settings, nodes), findings.ok("not asked")
+        nodes_listed = metrics_server.look(means.kube, settings.namespace)
+        return measuring.blind(measuring.NOT_ASKED)._replace(metrics_server=nodes_listed)
+    return measuring.measure(means.prometheus, settings, nodes)
 
 
 def attempt(read: Callable[[], T]) -> T | Finding:

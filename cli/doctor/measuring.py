@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from cli import prometheus_finding
 from cli.doctor import findings
-from cli.doctor.facts import ClockFacts, MetricFacts, Origin, PodSeries, PrometheusFacts, Settings, Target
+from cli.doctor.facts import ClockFacts, LoadFacts, MetricFacts, Origin, PodSeries, PrometheusFacts, Settings, Target
 from cli.doctor.findings import Finding
 from kube import errors as kube_errors
 from kube.http.client import Client as KubeClient
@@ -32,6 +32,7 @@ _WITHIN_A_CLUSTER: Final = (
     "container, endpoint, id, image, job, metrics_path, name, namespace, pod, service, "
     + ", ".join(identity.REPLICA_LABELS)
 )
+NOT_ASKED: Final = findings.ok("not asked")
 _GIVE = (
     "give its address: --prometheus URL (docs/reference/promql.md has the options for tokens and certificates); "
     "without Prometheus, see docs/how-to/without-prometheus.md"
@@ -49,24 +50,12 @@ class Means:
     labels: identity.SeriesLabels
 
 
-class Measurements(NamedTuple):
-    """The measurements; each part or the Finding that says why it is missing."""
-
-    prometheus: PrometheusFacts | Finding
-    metrics: tuple[MetricFacts, ...] | Finding
-    targets: tuple[Target, ...] | Finding
-    scrape_seconds: tuple[float, ...] | Finding
-    origins: tuple[Origin, ...] | Finding
-    pod_series: PodSeries | Finding
-    clock: ClockFacts | Finding
-
-
 class _Door(NamedTuple):
     client: client.Client
     origin: str
 
 
-def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Measurements:
+def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFacts:
     """Everything about Prometheus. Raises promql.errors.ConfigError for an address or file that cannot be used."""
     door = _connect(means)
     if isinstance(door, Finding):
@@ -80,7 +69,7 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Measurem
         return blind(Finding(findings.Verdict.FAIL, _message(door, error), fix, unreachable))
     metrics = _metrics(means, prometheus, settings, nodes)
     label = settings.node_label
-    return Measurements(
+    return LoadFacts(
         PrometheusFacts(prometheus.name, door.origin),
         metrics,
         attempt(lambda: _targets(prometheus, label)),
@@ -88,6 +77,7 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Measurem
         attempt(lambda: _origins(prometheus, means.labels)),
         attempt(lambda: _pod_series(prometheus, label, means.labels.pod_selector)),
         clock,
+        NOT_ASKED,
     )
 
 
@@ -99,10 +89,10 @@ def attempt(read: Callable[[], findings.T]) -> findings.T | Finding:
         return findings.unknown(str(error))
 
 
-def blind(finding: Finding) -> Measurements:
+def blind(finding: Finding) -> LoadFacts:
     """The measurements of a Prometheus that was not reached."""
     dark = findings.unknown("Prometheus was not reached", finding.fix)
-    return Measurements(finding, dark, dark, dark, dark, dark, dark)
+    return LoadFacts(finding, dark, dark, dark, dark, dark, dark, NOT_ASKED)
 
 
 def _message(door: _Door, error: errors.PromqlError) -> str:

@@ -66,7 +66,7 @@ def _denied(kube: Client, namespace: str) -> tuple[MissingRight, ...]:
 
 def answers(facts: Facts) -> Finding:
     """metrics-server answers, often enough, and the services may ask it."""
-    reading = facts.metrics_server
+    reading = facts.load.metrics_server
     if isinstance(reading, Finding):
         return reading
     if reading.denied:
@@ -103,7 +103,7 @@ def metrics(facts: Facts) -> Finding:
 
 def nodes_matched(facts: Facts) -> Finding:
     """Every node has an item that can be used."""
-    reading = facts.metrics_server
+    reading = facts.load.metrics_server
     if isinstance(reading, Finding):
         return reading
     if isinstance(facts.nodes, Finding):

@@ -38,7 +38,7 @@ _USE_RULES = (
 
 def prometheus(facts: Facts) -> Finding:
     """There is a Prometheus and it answers."""
-    reading = facts.prometheus
+    reading = facts.load.prometheus
     if isinstance(reading, Finding):
         return reading
     return findings.ok(f"{reading.name} answers{f' ({reading.origin})' if reading.origin else ''}")
@@ -48,21 +48,23 @@ def metrics(facts: Facts) -> Finding:
     """Every metric of the policy has values, and from which kind of query."""
     if facts.settings.source == options.METRICS_SERVER:
         return metrics_server.metrics(facts)
-    if isinstance(facts.metrics, Finding):
-        return facts.metrics
-    present = [one for one in facts.metrics if one.values is not None and one.values.values]
-    sources = _sources(facts.metrics)
+    if isinstance(facts.load.metrics, Finding):
+        return facts.load.metrics
+    present = [one for one in facts.load.metrics if one.values is not None and one.values.values]
+    sources = _sources(facts.load.metrics)
     resources = {one.metric.resource for one in present}
-    problems = [_absent(one, scraped=one.metric.resource in resources) for one in facts.metrics if one not in present]
-    all_there = findings.ok(f"{len(present)} of {len(facts.metrics)} metrics have values; {sources}")
+    problems = [
+        _absent(one, scraped=one.metric.resource in resources) for one in facts.load.metrics if one not in present
+    ]
+    all_there = findings.ok(f"{len(present)} of {len(facts.load.metrics)} metrics have values; {sources}")
     return findings.worst(problems or [all_there])
 
 
 def cost(facts: Facts) -> Finding:
     """Returns Prometheus' cost of one sync."""
-    if isinstance(facts.metrics, Finding):
-        return facts.metrics
-    answered = [one for one in facts.metrics if one.seconds is not None]
+    if isinstance(facts.load.metrics, Finding):
+        return facts.load.metrics
+    answered = [one for one in facts.load.metrics if one.seconds is not None]
     if not answered:
         return findings.unknown("no query was answered", "see the metrics above")
     spent_seconds = sum(one.seconds or 0.0 for one in answered)
@@ -86,11 +88,11 @@ def nodes_matched(facts: Facts) -> Finding:
     """Every node has a value of every metric."""
     if facts.settings.source == options.METRICS_SERVER:
         return metrics_server.nodes_matched(facts)
-    if isinstance(facts.metrics, Finding):
-        return facts.metrics
+    if isinstance(facts.load.metrics, Finding):
+        return facts.load.metrics
     if isinstance(facts.nodes, Finding):
         return findings.unknown("the nodes could not be listed, so no series could be matched", facts.nodes.fix)
-    answered = [one for one in facts.metrics if one.values is not None]
+    answered = [one for one in facts.load.metrics if one.values is not None]
     if not answered:
         return findings.unknown("no query was answered", "see the metrics above")
     lacking = _lacking(facts.nodes, answered)
@@ -103,7 +105,7 @@ def nodes_matched(facts: Facts) -> Finding:
         return findings.warn(f"{counted}; {claims}{beside}", _TRUE_ADDRESSES)
     if not lacking:
         return findings.ok(counted + beside)
-    targets = () if isinstance(facts.targets, Finding) else facts.targets
+    targets = () if isinstance(facts.load.targets, Finding) else facts.load.targets
     reasons = [_why(node, lacking[node.name], targets) for node in facts.nodes if node.name in lacking]
     consequence = "no new pods go there (filter.onMissing: reject)" if _rejects(facts) else "judged without load"
     claimed = f"; {claims}" if claims else ""
@@ -113,14 +115,14 @@ def nodes_matched(facts: Facts) -> Finding:
 
 def one_cluster(facts: Facts) -> Finding:
     """The series that nodes and pods are judged by are of this cluster alone."""
-    if isinstance(facts.origins, Finding):
-        return facts.origins
+    if isinstance(facts.load.origins, Finding):
+        return facts.load.origins
     if isinstance(facts.nodes, Finding):
         return findings.unknown("the nodes could not be listed, so no series could be matched", facts.nodes.fix)
     directory = identity.of_nodes(facts.nodes)
     label = facts.settings.node_label
     problems = [
-        finding for origin in facts.origins if (finding := _several_clusters(origin, directory, label)) is not None
+        finding for origin in facts.load.origins if (finding := _several_clusters(origin, directory, label)) is not None
     ]
     return findings.worst(problems or [findings.ok("no label tells several clusters apart")])
 
@@ -154,11 +156,11 @@ def _several_clusters(origin: Origin, directory: identity.Directory, label: str)
 
 def scrapes(facts: Facts) -> Finding:
     """Scrapes come often enough for the shortest window."""
-    if isinstance(facts.scrape_seconds, Finding):
-        return facts.scrape_seconds
-    if not facts.scrape_seconds:
+    if isinstance(facts.load.scrape_seconds, Finding):
+        return facts.load.scrape_seconds
+    if not facts.load.scrape_seconds:
         return findings.unknown("no node series was scraped twice in the last minutes", "see the nodes above")
-    interval_seconds = statistics.median(facts.scrape_seconds)
+    interval_seconds = statistics.median(facts.load.scrape_seconds)
     shortest = min(facts.settings.policy.metrics_in_force, key=lambda metric: metric.averaging_seconds)
     held = shortest.averaging_seconds / interval_seconds
     every = f"node series are scraped every {interval_seconds:.3g} s"
@@ -180,7 +182,7 @@ def scrapes(facts: Facts) -> Finding:
 
 def pod_series(facts: Facts) -> Finding:
     """Prometheus has the containers of pods, and those that live only."""
-    series = facts.pod_series
+    series = facts.load.pod_series
     if isinstance(series, Finding):
         return series
     problems = []

@@ -45,6 +45,20 @@ def item(name: str, *, age_seconds: float = 10.0, window: str = "15s") -> object
 
 def well(**changes: Any) -> facts.Facts:
     """The healthy facts with some replaced."""
+    load = facts.LoadFacts(
+        prometheus=facts.PrometheusFacts("Prometheus at http://prometheus:9090", "found by label x=y"),
+        metrics=tuple(metric(one) for one in metrics.BUILT_IN),
+        targets=tuple(facts.Target(f"10.0.0.{number}:9100", True, "node-exporter") for number in (1, 2)),
+        scrape_seconds=(15.0, 15.0, 15.1),
+        origins=(
+            facts.Origin("node-exporter", "--node-selector", ({"instance": "10.0.0.1:9100"},)),
+            facts.Origin("cAdvisor", "--pod-selector", ({"instance": "10.0.0.2:10250"},)),
+        ),
+        pod_series=facts.PodSeries(12),
+        prometheus_clock=facts.ClockFacts("Prometheus", 0.1, 0.1),
+        metrics_server=facts.MetricsServerFacts(tuple(map(item, NAMES))),
+    )
+    of_load = {name: changes.pop(name) for name in load._fields if name in changes}
     healthy = facts.Facts(
         settings=settings(),
         now_seconds=NOW_SECONDS,
@@ -59,20 +73,10 @@ def well(**changes: Any) -> facts.Facts:
         account_rights=rights(annotator=True, extender=True, descheduler=True),
         guard=facts.GuardFacts({}, (facts.Trial("an eviction by evenload-descheduler", True),)),
         apiserver_clock=facts.ClockFacts("the apiserver", 0.3, 0.5),
-        prometheus_clock=facts.ClockFacts("Prometheus", 0.1, 0.1),
         node_leases=dict.fromkeys(NAMES, 4.0),
-        prometheus=facts.PrometheusFacts("Prometheus at http://prometheus:9090", "found by label x=y"),
-        metrics=tuple(metric(one) for one in metrics.BUILT_IN),
-        targets=tuple(facts.Target(f"10.0.0.{number}:9100", True, "node-exporter") for number in (1, 2)),
-        scrape_seconds=(15.0, 15.0, 15.1),
-        origins=(
-            facts.Origin("node-exporter", "--node-selector", ({"instance": "10.0.0.1:9100"},)),
-            facts.Origin("cAdvisor", "--pod-selector", ({"instance": "10.0.0.2:10250"},)),
-        ),
-        pod_series=facts.PodSeries(12),
+        load=load._replace(**of_load),
         replicas=(replica("extender-a"), replica("extender-b")),
         relief=facts.Relief("descheduler-0", "0 evicted"),
-        metrics_server=facts.MetricsServerFacts(tuple(map(item, NAMES))),
     )
     return dataclasses.replace(healthy, **changes)
 
