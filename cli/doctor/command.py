@@ -4,6 +4,7 @@ The console script loads this module when `doctor` is asked for. stdout carries 
 the sum of them and what to do next are on stderr.
 """
 
+import functools
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any, Final
 import click
 
 from cli.common import http_client, output, policy_files, services
-from cli.doctor import checks, facts, findings, gathering, measuring, replicas
+from cli.doctor import checks, facts, findings, gathering
 from kube import config, errors, kinds
 from kube.http import client
 from policy.loading import loader
@@ -103,26 +104,20 @@ def _deployed(kube: client.Client, namespace: str) -> tuple[load_policy.LoadPoli
         output.fail(policy_files.count(error))
 
 
-def _means(kube: client.Client, fields: dict[str, Any]) -> gathering.Means:
+def _means(kube: client.Client, fields: dict[str, Any]) -> facts.Means:
     wall = clock.WallClock()
     tls = (fields["ca_file"], fields["cert_file"], fields["key_file"])
-    extenders = [http_client.Service(http_client.base_url(url), *tls) for url in fields["extenders"]]
-    never = threading.Event()
-
-    def pause(seconds: float) -> None:
-        wall.wait(never, seconds)
-
-    def impersonate(user: str) -> client.Client:
-        return config.connect(fields["kubeconfig"], fields["context"], impersonate=user)
-
-    return gathering.Means(
-        kube,
-        impersonate,
-        wall,
-        measuring.Means(fields["prometheus"], fields["connection"], kube, wall, fields["labels"]),
-        replicas.Means(extenders, kube, pause),
-        [http_client.Service(fields["descheduler"], *tls, services.DESCHEDULER)] if fields["descheduler"] else (),
-        pause,
+    descheduler = fields["descheduler"]
+    return facts.Means(
+        kube=kube,
+        connect=functools.partial(config.connect, fields["kubeconfig"], fields["context"]),
+        clock=wall,
+        pause=functools.partial(wall.wait, threading.Event()),
+        prometheus=fields["prometheus"],
+        connection=fields["connection"],
+        labels=fields["labels"],
+        extenders=[http_client.Service(http_client.base_url(url), *tls) for url in fields["extenders"]],
+        deschedulers=[http_client.Service(descheduler, *tls, services.DESCHEDULER)] if descheduler else (),
     )
 
 

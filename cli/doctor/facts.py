@@ -4,18 +4,22 @@
 Finding to give instead (`findings`), so a judge begins by returning that.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cli.common import http_client
 from cli.doctor.findings import Finding
 from kube.access import Access
+from kube.http.client import Client
 from kube.objects import DisruptionBudget, Lease, Node, NodeMetrics, Pod, PriorityClass
 from policy.contract.heartbeat import Heartbeat
 from policy.metrics import Metric
 from policy.schema.load_policy import LoadPolicy
+from promql.http.options import Connection
+from promql.queries.identity import SeriesLabels
 from promql.readings import NodeValues
-from runtime import options
+from runtime import clock, options
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,25 @@ class Settings:
     node_label: str = "instance"
     expendable_below: int = -10
     source: str = options.PROMETHEUS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """The clients, clock and options that facts are gathered with.
+
+    `connect` gives a Client of the cluster, `impersonate=` one that asks as the user named. `prometheus` is the address
+    given or "", services none to look for them in the cluster.
+    """
+
+    kube: Client
+    connect: Callable[..., Client]
+    clock: clock.Clock
+    pause: Callable[[float], object]
+    prometheus: str
+    connection: Connection
+    labels: SeriesLabels
+    extenders: Sequence[http_client.Service]
+    deschedulers: Sequence[http_client.Service]
 
 
 class MissingRight(NamedTuple):

@@ -5,42 +5,23 @@ extenders). Nothing is written to the cluster; the reviews of rights are answere
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from cli.common import http_client
 from cli.doctor import findings, guard, measuring, metrics_server, relief, replicas, rights
-from cli.doctor.facts import ClockFacts, Facts, LoadFacts, RightCheck, Settings
+from cli.doctor.facts import ClockFacts, Facts, LoadFacts, Means, RightCheck, Settings
 from cli.doctor.findings import Finding
 from kube import access, errors, kinds
 from kube.http.client import Client
 from kube.objects import Node
 from policy.contract import heartbeat, load_annotation
-from runtime import clock as clocks
 from runtime import options
 
 ANNOTATOR_LEASE = "evenload-annotator"
 NODE_LEASES = "kube-node-lease"
 DATE_STEP_SECONDS = 1.0  # a Date header has whole seconds
-ROUNDS = 4
-PAUSE_SECONDS = 1.0
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """The clients, clock and options that facts are gathered with; `impersonate` gives a Client that asks as the user
-    named.
-    """
-
-    kube: Client
-    impersonate: Callable[[str], Client]
-    clock: clocks.Clock
-    prometheus: measuring.Means
-    extenders: replicas.Means
-    deschedulers: Sequence[http_client.Service]
-    pause: Callable[[float], object]
 
 
 class _Confirmations(NamedTuple):
@@ -58,7 +39,7 @@ def gather(means: Means, settings: Settings) -> Facts:
     nodes = vouched.nodes
     known = () if isinstance(nodes, Finding) else nodes
     settings = dataclasses.replace(settings, source=settings.source or metrics_server.source(known))
-    extenders = replicas.ask(means.extenders, namespace)
+    extenders = replicas.ask(means, namespace)
     pods = attempt(lambda: kube.list(kinds.PODS).items)
     return Facts(
         settings=settings,
@@ -72,12 +53,12 @@ def gather(means: Means, settings: Settings) -> Facts:
         annotator_lease=attempt(lambda: kube.get(kinds.LEASES, ANNOTATOR_LEASE, namespace=namespace)),
         own_rights=attempt(lambda: _own(kube, namespace)),
         account_rights=attempt(lambda: _accounts(kube, namespace)),
-        guard=attempt(lambda: guard.look(kube, means.impersonate, namespace, pods, nodes=nodes)),
+        guard=attempt(lambda: guard.look(kube, means.connect, namespace, pods, nodes=nodes)),
         apiserver_clock=apiserver_clock,
         node_leases=_node_leases(means, nodes, ahead_seconds),
         load=_load(means, settings, known),
         replicas=extenders,
-        relief=relief.ask(kube, means.deschedulers, namespace),
+        relief=relief.ask(means, namespace),
         undecodable=kube.undecodable.line() if kube.undecodable.present() else "",  # last: after all lists
     )
 
@@ -87,7 +68,7 @@ def _load(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFacts:
     if settings.source == options.METRICS_SERVER:
         nodes_listed = metrics_server.look(means.kube, settings.namespace)
         return measuring.blind(measuring.NOT_ASKED)._replace(metrics_server=nodes_listed)
-    return measuring.measure(means.prometheus, settings, nodes)
+    return measuring.measure(means, settings, nodes)
 
 
 def attempt(read: Callable[[], T]) -> T | Finding:
@@ -131,10 +112,10 @@ def _heartbeat(beat: heartbeat.Heartbeat | Finding, namespace: str) -> heartbeat
 def _vouched(means: Means, namespace: str, now_seconds: float) -> _Confirmations:
     """Nodes and heartbeat of one moment: read again when they differ, since a sync may run between the two reads."""
     reading = _read(means.kube, namespace, now_seconds)
-    for _ in range(ROUNDS - 1):
+    for _ in range(replicas.ROUNDS - 1):
         if isinstance(reading.differing, Finding) or not reading.differing:
             break
-        means.pause(PAUSE_SECONDS)
+        means.pause(replicas.PAUSE_SECONDS)
         reading = _read(means.kube, namespace, now_seconds)
     return reading
 
@@ -155,18 +136,15 @@ def _read(kube: Client, namespace: str, now_seconds: float) -> _Confirmations:
 
 
 def _own(kube: Client, namespace: str) -> tuple[RightCheck, ...]:
-    wanted = rights.needed(rights.OWN, namespace)
-    return tuple(RightCheck(one, access.may_i(kube, one)) for one in wanted)
+    return tuple(RightCheck(one, access.may_i(kube, one)) for one in rights.needed(rights.OWN, namespace))
 
 
 def _accounts(kube: Client, namespace: str) -> Mapping[str, tuple[RightCheck, ...]]:
-    return {name: _account(kube, namespace, name) for name in rights.SERVICES}
-
-
-def _account(kube: Client, namespace: str, name: str) -> tuple[RightCheck, ...]:
-    wanted: Iterable[access.Access] = rights.needed(name, namespace)
-    account = f"evenload-{name}"
-    return tuple(RightCheck(one, access.may_account(kube, one, namespace=namespace, name=account)) for one in wanted)
+    may = functools.partial(access.may_account, kube, namespace=namespace)
+    return {
+        name: tuple(RightCheck(one, may(one, name=f"evenload-{name}")) for one in rights.needed(name, namespace))
+        for name in rights.SERVICES
+    }
 
 
 def _node_leases(

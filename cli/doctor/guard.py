@@ -81,19 +81,19 @@ BINDINGS = Kind(
 
 def look(
     kube: Client,
-    impersonate: Callable[[str], Client],
+    connect: Callable[..., Client],
     namespace: str,
     pods: tuple[Pod, ...] | Finding,
     *,
     nodes: tuple[Node, ...] | Finding,
 ) -> GuardFacts:
-    """The objects of the guard, and what became of the dry runs that the caller may ask for."""
+    """The objects of the guard, and what became of the dry runs that the caller may ask for by `connect`."""
     policies = kube.list(POLICIES).items
     failing = {one.name: one.spec.failure_policy for one in policies}
     denying = {one.spec.policy_name for one in kube.list(BINDINGS).items if "Deny" in one.spec.validation_actions}
     lacking = {name: reason for name in ROLES if (reason := _lack(name, failing, name in denying))}
     trials = tuple(
-        _trial(kube, impersonate, namespace, account, request=request, call=call)
+        _trial(kube, connect, namespace, account, request=request, call=call)
         for account, request, call in _planned(namespace, pods, nodes)
     )
     variables = {variable.name: variable.expression for one in policies for variable in one.spec.variables}
@@ -127,14 +127,14 @@ def _planned(
 
 
 def _trial(
-    kube: Client, impersonate: Callable[[str], Client], namespace: str, account: str, *, request: str, call: Call
+    kube: Client, connect: Callable[..., Client], namespace: str, account: str, *, request: str, call: Call
 ) -> Trial:
     """A 404 or 409 says that the object went meanwhile; every other answer that is no refusal got past the guard."""
     what = f"{request} by {account}"
     if not access.may_i(kube, access.Access("impersonate", "serviceaccounts", namespace=namespace, name=account)):
         return Trial(what, None, f"you may not impersonate {account}")
     try:
-        with contextlib.closing(impersonate(f"system:serviceaccount:{namespace}:{account}")) as door:
+        with contextlib.closing(connect(impersonate=f"system:serviceaccount:{namespace}:{account}")) as door:
             answer = call(door)
     except errors.Forbidden as error:
         return Trial(what, True if GUARD in str(error) else None, error.message or str(error))

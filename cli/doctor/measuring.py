@@ -1,26 +1,34 @@
 """Measures Prometheus: where it is, each metric with its cost, its targets, its scrape interval, its clock.
 
-`gathering` calls `measure` with a `Means` that `command` made. The queries are the annotator's own
-(`promql.queries.node_queries`), asked once more with statistics. Without an address Prometheus is looked for among the
-Services and asked through the apiserver, with the caller's rights.
+`gathering` calls `measure`. The queries are the annotator's own (`promql.queries.node_queries`), asked once more with
+statistics. Without an address Prometheus is looked for among the Services and asked through the apiserver, with the
+caller's rights.
 """
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from cli import prometheus_finding
 from cli.doctor import findings
-from cli.doctor.facts import ClockFacts, LoadFacts, MetricFacts, Origin, PodSeries, PrometheusFacts, Settings, Target
+from cli.doctor.facts import (
+    ClockFacts,
+    LoadFacts,
+    Means,
+    MetricFacts,
+    Origin,
+    PodSeries,
+    PrometheusFacts,
+    Settings,
+    Target,
+)
 from cli.doctor.findings import Finding
 from kube import errors as kube_errors
-from kube.http.client import Client as KubeClient
 from kube.objects import Node
 from policy.contract import load_annotation
 from policy.metrics import Metric
 from promql import errors, readings
-from promql.http import client, options
+from promql.http import client
 from promql.queries import identity, node_queries, pod_queries
 from runtime import clock as clocks
 
@@ -39,17 +47,6 @@ _GIVE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
-    """How to reach Prometheus: the address given or "", the options for it, the way through the apiserver."""
-
-    url: str
-    connection: options.Connection
-    kube: KubeClient
-    clock: clocks.Clock
-    labels: identity.SeriesLabels
-
-
 class _Door(NamedTuple):
     client: client.Client
     origin: str
@@ -64,7 +61,7 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFact
     try:
         clock = _clock(prometheus, means.clock)
     except errors.PromqlError as error:
-        fix = "check --prometheus, its credentials and the network between" if means.url else _GIVE
+        fix = "check --prometheus, its credentials and the network between" if means.prometheus else _GIVE
         unreachable = isinstance(error, errors.Unreachable)
         return blind(Finding(findings.Verdict.FAIL, _message(door, error), fix, unreachable))
     metrics = _metrics(means, prometheus, settings, nodes)
@@ -100,8 +97,8 @@ def _message(door: _Door, error: errors.PromqlError) -> str:
 
 
 def _connect(means: Means) -> _Door | Finding:
-    if means.url:
-        return _Door(means.connection.connect(means.url), "")
+    if means.prometheus:
+        return _Door(means.connection.connect(means.prometheus), "")
     try:
         finding = prometheus_finding.look_for(means.kube)
     except kube_errors.KubeError as error:

@@ -10,11 +10,10 @@ import msgspec
 from cli.common import http_client
 from cli.common.services import DESCHEDULER, Service, behind
 from cli.doctor import findings
-from cli.doctor.facts import BlockedRelief, Facts, Relief
+from cli.doctor.facts import BlockedRelief, Facts, Means, Relief
 from cli.doctor.findings import Finding
 from descheduler.planning.verdicts import Cause
 from kube import errors
-from kube.http.client import Client
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -35,10 +34,10 @@ class _Plan(msgspec.Struct, frozen=True):
     nodes: tuple[_Node, ...] = ()
 
 
-def ask(kube: Client, services: Sequence[Service], namespace: str) -> Relief | Finding:
+def ask(means: Means, namespace: str) -> Relief | Finding:
     """Asks the descheduler for the relief it holds back at this moment; the Finding says why it could not be asked."""
     try:
-        replicas: Sequence[Service] = services or behind(kube, DESCHEDULER, namespace)
+        replicas: Sequence[Service] = means.deschedulers or behind(means.kube, DESCHEDULER, namespace)
     except errors.KubeError as error:
         return findings.unknown(f"the descheduler could not be looked for: {error}", "--descheduler URL")
     unanswered = ""

@@ -1,11 +1,10 @@
 """Reads the state of every extender: at the URLs given, or at each pod behind its Service through the apiserver.
 
-`gathering` calls `ask` with a `Means` that `command` made. All replicas are asked in turn, and a few times over when
-their views differ: a node patch on its way is not a difference that lasts.
+`gathering` calls `ask`. All replicas are asked in turn, and a few times over when their views differ: a node patch on
+its way is not a difference that lasts.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -13,7 +12,7 @@ from prometheus_client import parser
 
 from cli.common import http_client, services
 from cli.doctor import findings
-from cli.doctor.facts import Replica
+from cli.doctor.facts import Means, Replica
 from cli.doctor.findings import Finding
 from kube import errors
 from kube.http.client import Client
@@ -24,15 +23,6 @@ _REQUESTS: Final = "evenload_extender_request_duration_seconds_count"
 _WATCH_AGE: Final = "evenload_kube_watch_age_seconds"
 _SHADOW_MODE: Final = "evenload_extender_shadow_mode"
 _SINCE: Final = "evenload_config_last_reload_success_timestamp_seconds"
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """How to reach the extenders: the services at URLs given, or none to look for them in the cluster."""
-
-    services: Sequence[http_client.Service]
-    kube: Client
-    pause: Callable[[float], object]
 
 
 class _Heartbeat(msgspec.Struct, frozen=True):
@@ -61,7 +51,7 @@ class _Decisions(msgspec.Struct, frozen=True):
 
 def ask(means: Means, namespace: str) -> tuple[Replica | Finding, ...] | Finding:
     """Every replica's answer, or the Finding that tells why one, or all of them, could not be asked."""
-    extenders = means.services or _behind_service(means.kube, namespace)
+    extenders = means.extenders or _behind_service(means.kube, namespace)
     if isinstance(extenders, Finding):
         return extenders
     answers: tuple[Replica | Finding, ...] = ()
