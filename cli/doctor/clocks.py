@@ -29,16 +29,12 @@ def skew(facts: Facts) -> Finding:
         ahead_seconds = facts.heartbeat.at_seconds - facts.now_seconds
         if ahead_seconds > 0:  # behind is what an old heartbeat looks like
             notes.append(_judged(ClockFacts("the annotator", ahead_seconds, reference.within_seconds)))
-    nodes = (
-        []
-        if isinstance(facts.node_leases, Finding)
-        else [
-            judged
-            for name, age_seconds in facts.node_leases.items()
-            if (judged := _node(name, age_seconds)) is not None
-        ]
-    )
-    return findings.worst([*notes, *nodes] if len(nodes) <= findings.SHOWN else [*notes, *_crowd(nodes)])
+    leases = {} if isinstance(facts.node_leases, Finding) else facts.node_leases
+    nodes = [judged for name, age_seconds in leases.items() if (judged := _node(name, age_seconds)) is not None]
+    if len(nodes) > findings.SHOWN:
+        text = f"{len(nodes)} nodes: {findings.few(one.observation for one in nodes)}"
+        nodes = [findings.warn(text, "run NTP or chrony on every node")]
+    return findings.worst([*notes, *nodes])
 
 
 def _judged(facts: ClockFacts) -> Finding:
@@ -62,9 +58,3 @@ def _node(name: str, age_seconds: float) -> Finding | None:
         text = f"{name} is Ready, but its Lease is {age_seconds:.0f} s old by its own clock"
         return findings.warn(text, f"{fix}, or look at its kubelet")
     return None
-
-
-def _crowd(nodes: list[Finding]) -> list[Finding]:
-    """Many nodes in one line."""
-    fix = "run NTP or chrony on every node"
-    return [findings.warn(f"{len(nodes)} nodes: {findings.few(one.observation for one in nodes)}", fix)]

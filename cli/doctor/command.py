@@ -123,22 +123,21 @@ def _means(kube: client.Client, fields: dict[str, Any]) -> facts.Means:
 
 def _print(items: Sequence[findings.NamedFinding], output_format: str, *, no_headers: bool) -> None:
     if output_format != "table":
-        rows = [{"check": one.check, **_as_json(one.finding)} for one in items]
-        output.data(output.structured({"checks": rows}, output_format))
+        checks_seen = [
+            {"check": name, "verdict": one.verdict.value, "seen": one.observation, "fix": one.fix or None}
+            for name, one in items
+        ]
+        output.data(output.structured({"checks": checks_seen}, output_format))
         return
-    rows_seen = [
-        (output.Cell(one.finding.verdict.value, COLOURS[one.finding.verdict]), one.check, _lines(one.finding))
-        for one in items
+    rows = [
+        (
+            output.Cell(one.verdict.value, COLOURS[one.verdict]),
+            name,
+            f"{one.observation}\nfix: {one.fix}" if one.fix else one.observation,
+        )
+        for name, one in items
     ]
-    output.data(output.wrapped_table(("", "check", "seen"), rows_seen, no_headers=no_headers))
-
-
-def _as_json(finding: findings.Finding) -> dict[str, object]:
-    return {"verdict": finding.verdict.value, "seen": finding.observation, "fix": finding.fix or None}
-
-
-def _lines(finding: findings.Finding) -> str:
-    return f"{finding.observation}\nfix: {finding.fix}" if finding.fix else finding.observation
+    output.data(output.wrapped_table(("", "check", "seen"), rows, no_headers=no_headers))
 
 
 def _say(items: Sequence[findings.NamedFinding]) -> exit_codes.Exit:

@@ -56,18 +56,11 @@ class Means:
     deschedulers: Sequence[http_client.Service]
 
 
-class MissingRight(NamedTuple):
-    """A right that a ServiceAccount lacks."""
-
-    account: str
-    access: Access
-
-
 class MetricsServerFacts(NamedTuple):
-    """The nodes of metrics.k8s.io, and what the services may not do that they need to work without Prometheus."""
+    """The nodes of metrics.k8s.io, and clauses on what the services may not do that they need without Prometheus."""
 
     items: tuple[NodeMetrics, ...]
-    denied: tuple[MissingRight, ...] = ()
+    denied: tuple[str, ...] = ()
 
 
 class PrometheusFacts(NamedTuple):

@@ -6,8 +6,8 @@ caller's rights.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from cli import prometheus_finding
 from cli.doctor import findings
@@ -47,32 +47,27 @@ _GIVE = (
 )
 
 
-class _Door(NamedTuple):
-    client: client.Client
-    origin: str
-
-
 def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFacts:
     """Everything about Prometheus. Raises promql.errors.ConfigError for an address or file that cannot be used."""
     door = _connect(means)
     if isinstance(door, Finding):
         return blind(door)
-    prometheus = door.client
+    prometheus, origin = door
     try:
         clock = _clock(prometheus, means.clock)
     except errors.PromqlError as error:
         fix = "check --prometheus, its credentials and the network between" if means.prometheus else _GIVE
         unreachable = isinstance(error, errors.Unreachable)
-        return blind(Finding(findings.Verdict.FAIL, _message(door, error), fix, unreachable))
-    metrics = _metrics(means, prometheus, settings, nodes)
-    label = settings.node_label
+        message = f"{error} ({origin})" if origin else str(error)
+        return blind(Finding(findings.Verdict.FAIL, message, fix, unreachable))
+    directory, labels = identity.of_nodes(nodes), means.labels
     return LoadFacts(
-        PrometheusFacts(prometheus.name, door.origin),
-        metrics,
-        attempt(lambda: _targets(prometheus, label)),
-        attempt(lambda: _scrape_seconds(prometheus, label, means)),
-        attempt(lambda: _origins(prometheus, means.labels)),
-        attempt(lambda: _pod_series(prometheus, label, means.labels.pod_selector)),
+        PrometheusFacts(prometheus.name, origin),
+        tuple(_metric(prometheus, one, labels, directory) for one in settings.policy.metrics_in_force),
+        attempt(lambda: _targets(prometheus, labels.node_label)),
+        attempt(lambda: _scrape_seconds(prometheus, labels)),
+        attempt(lambda: _origins(prometheus, labels)),
+        attempt(lambda: _pod_series(prometheus, labels)),
         clock,
         NOT_ASKED,
     )
@@ -92,13 +87,10 @@ def blind(finding: Finding) -> LoadFacts:
     return LoadFacts(finding, dark, dark, dark, dark, dark, dark, NOT_ASKED)
 
 
-def _message(door: _Door, error: errors.PromqlError) -> str:
-    return f"{error} ({door.origin})" if door.origin else str(error)
-
-
-def _connect(means: Means) -> _Door | Finding:
+def _connect(means: Means) -> tuple[client.Client, str] | Finding:
+    """The door, and by which label it was found, "" for an address that was given."""
     if means.prometheus:
-        return _Door(means.connection.connect(means.prometheus), "")
+        return means.connection.connect(means.prometheus), ""
     try:
         finding = prometheus_finding.look_for(means.kube)
     except kube_errors.KubeError as error:
@@ -107,7 +99,7 @@ def _connect(means: Means) -> _Door | Finding:
         return findings.fail(
             f"no --prometheus was given, and no Service is labelled {prometheus_finding.LABELS}", _GIVE
         )
-    return _Door(means.connection.connect(finding.url, finding.fetch), f"found by label {finding.selector}")
+    return means.connection.connect(finding.url, finding.fetch), f"found by label {finding.selector}"
 
 
 def _clock(door: client.Client, clock: clocks.Clock) -> ClockFacts:
@@ -118,17 +110,10 @@ def _clock(door: client.Client, clock: clocks.Clock) -> ClockFacts:
     return ClockFacts("Prometheus", theirs_seconds - before_seconds - took_seconds / 2, took_seconds / 2)
 
 
-def _metrics(means: Means, door: client.Client, settings: Settings, nodes: Sequence[Node]) -> tuple[MetricFacts, ...]:
-    directory = identity.of_nodes(nodes)
-    return tuple(
-        _metric(door, metric, means.labels.node_selector, directory, label=settings.node_label)
-        for metric in settings.policy.metrics_in_force
-    )
-
-
 def _metric(
-    door: client.Client, metric: Metric, selector: str, directory: identity.Directory, *, label: str
+    door: client.Client, metric: Metric, labels: identity.SeriesLabels, directory: identity.Directory
 ) -> MetricFacts:
+    label, selector = labels.node_label, labels.node_selector
     expression = node_queries.of_metric(metric, selector=selector, node_label=label)
     try:
         measured = door.measure(expression)
@@ -170,40 +155,37 @@ def _origins(door: client.Client, labels: identity.SeriesLabels) -> tuple[Origin
     return tuple(origins)
 
 
-def _pod_series(door: client.Client, label: str, selector: str) -> PodSeries:
+def _pod_series(door: client.Client, labels: identity.SeriesLabels) -> PodSeries:
     """Counts of pods; an aggregation of nothing has no series and is 0."""
+    label, selector = labels.node_label, labels.pod_selector
     pods, dead = (
         sum(int(value) for value in door.query(text).values.tolist())
         for text in (pod_queries.measured_pods(selector=selector), pod_queries.dead_pods(selector=selector))
     )
     without = door.query(pod_queries.without_containers(label, selector=selector))
-    return PodSeries(pods, dead, tuple(sorted(labels.get(label, "") for labels in without.labels)))
+    return PodSeries(pods, dead, tuple(sorted(one.get(label, "") for one in without.labels)))
 
 
-def _scrape_seconds(door: client.Client, label: str, means: Means) -> tuple[float, ...]:
+def _scrape_seconds(door: client.Client, labels: identity.SeriesLabels) -> tuple[float, ...]:
     """How far apart the scrapes of a few node series are, in seconds; empty when none was scraped twice.
 
     Read off the samples' own times, since a configuration says only what was meant.
     """
-    series = f"node_memory_MemAvailable_bytes{{{means.labels.node_selector}}}"
-    labels = sorted({sample.labels.get(label, "") for sample in door.query(series).samples} - {""})
-    chosen = labels[:: max(1, len(labels) // SAMPLED_SERIES)][:SAMPLED_SERIES]
+    label, series = labels.node_label, f"node_memory_MemAvailable_bytes{{{labels.node_selector}}}"
+    texts = sorted({sample.labels.get(label, "") for sample in door.query(series).samples} - {""})
+    chosen = texts[:: max(1, len(texts) // SAMPLED_SERIES)][:SAMPLED_SERIES]
     if not chosen:
         return ()
     matcher = f'{label}=~"{"|".join(map(_escaped, chosen))}"'
     end_seconds = door.query("vector(time())").samples[0].value
     answer = door.query_range(
-        node_queries.data_time("memory", selector=",".join(filter(None, (means.labels.node_selector, matcher)))),
+        node_queries.data_time("memory", selector=",".join(filter(None, (labels.node_selector, matcher)))),
         start_seconds=end_seconds - SCRAPES_SPAN_SECONDS,
         end_seconds=end_seconds,
         step_seconds=SCRAPES_STEP_SECONDS,
     )
-    return tuple(gap for series_seen in answer.series for gap in _gaps(value for _, value in series_seen.points))
-
-
-def _gaps(times_seconds: Iterable[float]) -> list[float]:
-    distinct = sorted(set(times_seconds))
-    return [later - earlier for earlier, later in itertools.pairwise(distinct)]
+    times_seconds = (sorted({value for _, value in one.points}) for one in answer.series)
+    return tuple(later - earlier for one in times_seconds for earlier, later in itertools.pairwise(one))
 
 
 def _escaped(label: str) -> str:

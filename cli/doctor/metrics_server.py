@@ -4,13 +4,14 @@
 annotator observes each of them. `checks` lists the judges.
 """
 
+import functools
 import statistics
 from collections.abc import Iterable
 from typing import Final
 
 from annotator.collect import metrics_server
 from cli.doctor import findings
-from cli.doctor.facts import Facts, MetricsServerFacts, MissingRight
+from cli.doctor.facts import Facts, MetricsServerFacts
 from cli.doctor.findings import Finding
 from kube import access, errors, kinds
 from kube.http.client import Client
@@ -29,7 +30,9 @@ _COMPONENT: Final = "add the component deploy/kustomize/components/metrics-serve
 
 def source(nodes: Iterable[Node]) -> str:
     """The source of the newest annotation: with it metrics-server's windows are written, and no other's."""
-    newest = max((one for node in nodes if (one := _reading(node)) is not None), key=_at_seconds, default=None)
+    newest = max(
+        (one for node in nodes if (one := _reading(node)) is not None), key=lambda one: one.at_seconds, default=None
+    )
     return options.PROMETHEUS if newest is None or newest.windows is None else options.METRICS_SERVER
 
 
@@ -49,16 +52,17 @@ def look(kube: Client, namespace: str) -> MetricsServerFacts | Finding:
     return MetricsServerFacts(items, _denied(kube, namespace))
 
 
-def _denied(kube: Client, namespace: str) -> tuple[MissingRight, ...]:
+def _denied(kube: Client, namespace: str) -> tuple[str, ...]:
     """The rights of the component that the services lack; none where that cannot be asked."""
     beat = access.Access("get", "configmaps", "", namespace, heartbeat.CONFIG_MAP)
-    of_pods = access.Access("list", "pods", GROUP)
+    of_nodes, of_pods = (access.Access("list", resource, GROUP) for resource in ("nodes", "pods"))
+    may = functools.partial(access.may_account, kube, namespace=namespace)
     try:
-        evicts = access.may_account(kube, EVICTS, namespace=namespace, name="evenload-descheduler")
-        needed = [MissingRight("evenload-annotator", access.Access("list", "nodes", GROUP))]
-        needed += [MissingRight("evenload-descheduler", one) for one in (of_pods, beat) if evicts]
+        evicts = may(EVICTS, name="evenload-descheduler")
+        needed = [("evenload-annotator", of_nodes)]
+        needed += [("evenload-descheduler", right) for right in (of_pods, beat) if evicts]
         return tuple(
-            one for one in needed if not access.may_account(kube, one.access, namespace=namespace, name=one.account)
+            f"the ServiceAccount {account} may not {right}" for account, right in needed if not may(right, name=account)
         )
     except errors.KubeError:
         return ()
@@ -70,8 +74,7 @@ def answers(facts: Facts) -> Finding:
     if isinstance(reading, Finding):
         return reading
     if reading.denied:
-        lacking = findings.few(f"the ServiceAccount {one.account} may not {one.access}" for one in reading.denied)
-        return findings.fail(lacking, _COMPONENT)
+        return findings.fail(findings.few(reading.denied), _COMPONENT)
     if not reading.items:
         return findings.fail(f"{metrics_server.API} lists no node", metrics_server.NEXT_STEP)
     ages = [facts.now_seconds - item.at_seconds for item in reading.items if item.at_seconds is not None]
@@ -166,7 +169,3 @@ def _reading(node: Node) -> Reading | None:
         return None if text is None else load_annotation.decode(text)
     except load_annotation.AnnotationError:
         return None
-
-
-def _at_seconds(reading: Reading) -> float:
-    return reading.at_seconds

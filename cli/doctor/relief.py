@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from cli import plan
 from cli.common import http_client
 from cli.common.services import DESCHEDULER, Service, behind
 from cli.doctor import findings
@@ -16,22 +17,12 @@ from descheduler.planning.verdicts import Cause
 from kube import errors
 
 
-class _Candidate(msgspec.Struct, frozen=True):
-    verdict: str
-    detail: str
-
-
-class _Node(msgspec.Struct, frozen=True):
-    node: str
-    candidates: tuple[_Candidate, ...] = ()
-
-
 class _Plan(msgspec.Struct, frozen=True):
     """GET /plan, as far as it is judged."""
 
     summary: str
     evictions: tuple[msgspec.Raw, ...] = ()
-    nodes: tuple[_Node, ...] = ()
+    nodes: tuple[plan.Node, ...] = ()
 
 
 def ask(means: Means, namespace: str) -> Relief | Finding:
@@ -43,22 +34,22 @@ def ask(means: Means, namespace: str) -> Relief | Finding:
     unanswered = ""
     for one in replicas:
         try:
-            plan = http_client.decoded(one.get("/plan"), _Plan, one.name, DESCHEDULER)
+            answer = http_client.decoded(one.get("/plan"), _Plan, one.name, DESCHEDULER)
         except http_client.BadUrl:
             raise
         except http_client.HttpError as error:
             unanswered = f"{one.name} gives no plan: {error}"
             continue
-        return Relief(one.name, plan.summary, _held_back(plan))
+        return Relief(one.name, answer.summary, _held_back(answer))
     if unanswered:
         return findings.unknown(unanswered, "evenload plan says more; its /readyz?verbose names the cause")
     return Relief("", f"no descheduler behind Service {namespace}/{DESCHEDULER.in_cluster}: nothing is evicted")
 
 
-def _held_back(plan: _Plan) -> tuple[BlockedRelief, ...]:
+def _held_back(answer: _Plan) -> tuple[BlockedRelief, ...]:
     """By node the first verdict that says what earlier evictions came to; nothing where the run evicts all the same."""
-    causes = {str(Cause.LOAD_NOT_FALLING)} | (set() if plan.evictions else {str(Cause.UNREPLACED)})
-    firsts = ((node, next((one for one in node.candidates if one.verdict in causes), None)) for node in plan.nodes)
+    causes = {str(Cause.LOAD_NOT_FALLING)} | (set() if answer.evictions else {str(Cause.UNREPLACED)})
+    firsts = ((node, next((one for one in node.candidates if one.verdict in causes), None)) for node in answer.nodes)
     return tuple(BlockedRelief(node.node, one.verdict, one.detail) for node, one in firsts if one is not None)
 
 

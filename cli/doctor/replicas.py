@@ -76,7 +76,8 @@ def _facts(item: services.Service) -> Replica | Finding:
     try:
         nodes = http_client.decoded(item.get("/nodes"), _Nodes, item.name)
         decisions = http_client.decoded(item.get("/decisions", limit="1"), _Decisions, item.name).decisions
-        counted = _counted(item.get("/metrics").decode())
+        families = parser.text_string_to_metric_families(item.get("/metrics").decode())
+        samples = [sample for family in families for sample in family.samples]
     except http_client.BadUrl:
         raise
     except http_client.Foreign as error:
@@ -86,25 +87,18 @@ def _facts(item: services.Service) -> Replica | Finding:
     except ValueError as error:
         return findings.fail(f"{item.name}/metrics is not an extender's: {error}", "check --extender and versions")
     last_seconds = max((decision.at_seconds for decision in decisions), default=None)
-    requests, since_seconds, ages, shadow = counted
-    view_facts = nodes.policy, nodes.heartbeat.matches, nodes.view.view
-    return Replica(item.name, *view_facts, requests, since_seconds, last_seconds, ages, shadow)
-
-
-def _counted(exposition: str) -> tuple[float, float, dict[str, float], bool]:
-    """Requests of kube-scheduler answered, since when at least (Unix seconds: the policy's last load), the age of each
-    watch, and whether it is in shadow mode.
-    """
-    requests = since_seconds = shadow = 0.0
-    ages: dict[str, float] = {}
-    for family in parser.text_string_to_metric_families(exposition):
-        for sample in family.samples:
-            requests += sample.value if sample.name == _REQUESTS else 0.0
-            since_seconds = sample.value if sample.name == _SINCE else since_seconds
-            shadow = sample.value if sample.name == _SHADOW_MODE else shadow
-            if sample.name == _WATCH_AGE:
-                ages[sample.labels.get("watch", "")] = sample.value
-    return requests, since_seconds, ages, shadow == 1
+    values = {sample.name: sample.value for sample in samples}
+    return Replica(
+        item.name,
+        nodes.policy,
+        nodes.heartbeat.matches,
+        nodes.view.view,
+        sum(sample.value for sample in samples if sample.name == _REQUESTS),
+        values.get(_SINCE, 0.0),  # it has counted since then at least: the policy's last load
+        last_seconds,
+        {sample.labels.get("watch", ""): sample.value for sample in samples if sample.name == _WATCH_AGE},
+        values.get(_SHADOW_MODE) == 1,
+    )
 
 
 def _settled(answers: Sequence[Replica | Finding]) -> bool:

@@ -107,7 +107,8 @@ def nodes_matched(facts: Facts) -> Finding:
         return findings.ok(counted + beside)
     targets = () if isinstance(facts.load.targets, Finding) else facts.load.targets
     reasons = [_why(node, lacking[node.name], targets) for node in facts.nodes if node.name in lacking]
-    consequence = "no new pods go there (filter.onMissing: reject)" if _rejects(facts) else "judged without load"
+    rejects = facts.settings.policy.filter.on_missing == "reject"
+    consequence = "no new pods go there (filter.onMissing: reject)" if rejects else "judged without load"
     claimed = f"; {claims}" if claims else ""
     text = f"{counted}; {findings.few([one.observation for one in reasons])}: {consequence}{claimed}{beside}"
     return findings.fail(text, findings.few(dict.fromkeys(one.fix for one in reasons), 2))
@@ -273,7 +274,8 @@ def _lacking(nodes: Iterable[Node], answered: Iterable[MetricFacts]) -> dict[str
 def _why(node: Node, missing: list[MetricFacts], targets: Iterable[Target]) -> Finding:
     """Why a node has no value: refused ones, a target that is down, or none at all."""
     reasons = {one.values.refused[node.name] for one in missing if one.values and node.name in one.values.refused}
-    mine = _mine(node, targets)
+    directory = identity.of_nodes([node])
+    mine = [target for target in targets if directory.resolve(target.label) is not None]
     if "double" in reasons:
         jobs = findings.few(dict.fromkeys(target.job for target in mine if target.job)) or "its targets"
         return findings.fail(
@@ -305,15 +307,6 @@ def _why(node: Node, missing: list[MetricFacts], targets: Iterable[Target]) -> F
     )
 
 
-def _mine(node: Node, targets: Iterable[Target]) -> list[Target]:
-    directory = identity.of_nodes([node])
-    return [target for target in targets if directory.resolve(target.label) is not None]
-
-
 def _address(node: Node) -> str:
     by_type: Mapping[str, str] = {address.type: address.address for address in reversed(node.addresses)}
     return by_type.get("InternalIP") or next(iter(by_type.values()), node.name)
-
-
-def _rejects(facts: Facts) -> bool:
-    return facts.settings.policy.filter.on_missing == "reject"

@@ -7,7 +7,7 @@ hold no room.
 from cli.doctor import findings
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding
-from kube.objects import DisruptionBudget, Pod
+from kube.objects import DisruptionBudget
 from kube.pods import compact, pod_view
 
 SOAK = "soak"  # of compact.PRESET_ANNOTATION; order is the default
@@ -52,7 +52,7 @@ def placeholders(facts: Facts) -> Finding:
     if not held:
         return findings.ok("none deployed (deploy/placeholder holds room for bursts)")
     cutoff = facts.settings.expendable_below
-    ordering = [pod.priority for pod in held if not _soaks(pod)]
+    ordering = [pod.priority for pod in held if pod.annotations.get(compact.PRESET_ANNOTATION) != SOAK]
     highest, lowest = max(pod.priority for pod in held), min(ordering, default=cutoff)
     name = next((pod.priority_class for pod in held if pod.priority_class), "the PriorityClass")
     fix = f"give {name} a value from {cutoff} to -1 (-5 in deploy/placeholder) and create the placeholders again"
@@ -71,10 +71,6 @@ def placeholders(facts: Facts) -> Finding:
     soaking = len(held) - len(ordering)
     beside = f"; {soaking} of them soak up free room, and no node is added for those" if soaking else ""
     return findings.ok(f"{bound} of {len(held)} placeholders hold room, priority {lowest} (cutoff {cutoff}){beside}")
-
-
-def _soaks(pod: Pod) -> bool:
-    return pod.annotations.get(compact.PRESET_ANNOTATION) == SOAK
 
 
 def _preempting(facts: Facts) -> set[str]:

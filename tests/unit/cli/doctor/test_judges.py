@@ -140,7 +140,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         {
             "metrics_server": facts.MetricsServerFacts(
                 (worlds.item("node-1"),),
-                (facts.MissingRight("evenload-annotator", access.Access("list", "nodes", "metrics.k8s.io")),),
+                ("the ServiceAccount evenload-annotator may not list nodes.metrics.k8s.io",),
             )
         },
         "fail",
@@ -152,8 +152,8 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
             "metrics_server": facts.MetricsServerFacts(
                 (worlds.item("node-1"),),
                 (
-                    facts.MissingRight("evenload-descheduler", access.Access("list", "pods", "metrics.k8s.io")),
-                    facts.MissingRight("evenload-descheduler", access.Access("get", "configmaps", "", "ours", "beat")),
+                    "the ServiceAccount evenload-descheduler may not list pods.metrics.k8s.io",
+                    "the ServiceAccount evenload-descheduler may not get configmaps/beat in ours",
                 ),
             )
         },
