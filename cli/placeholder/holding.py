@@ -61,11 +61,6 @@ class Set:
     nodes: dict[str, Room]
     waiting_since_seconds: tuple[float, ...]
 
-    @property
-    def orders(self) -> bool:
-        """Whether one that waits asks for a node, and is not only out of free room."""
-        return self.preset != "soak"
-
 
 @dataclass(frozen=True, slots=True)
 class Holding:
@@ -82,7 +77,7 @@ class Holding:
     @property
     def short(self) -> bool:
         """Whether room is missing: no placeholders at all, or some that order nodes and wait."""
-        return not self.sets or any(one.orders and one.waiting_since_seconds for one in self.sets)
+        return not self.sets or any(one.preset != "soak" and one.waiting_since_seconds for one in self.sets)
 
     def preempted(self, owner: Owner | None = None, node: str = "") -> int | None:
         """How many made way in the last hour, of all sets or of one, everywhere or on a node.
@@ -144,28 +139,20 @@ def _preemptions(events: Iterable[Event], owners: Sequence[Owner], now_seconds: 
     """The Events about placeholders of known sets: a pod that has gone is known by its name alone, NAME-HASH-RANDOM."""
     preemptions = []
     for event in events:
-        at_seconds = _at_seconds(event)
+        at_seconds = event.created_at_seconds if event.event_time is None else event.event_time.timestamp()
         if event.reason != PREEMPTED or event.regarding.kind != "Pod" or at_seconds <= now_seconds - HOUR_SECONDS:
             continue
         owner = next((one for one in owners if _was_created(one, event)), None)
         if owner is not None:
-            preemptions.append(Preemption(at_seconds, owner, event.regarding.name, _node(event), *_preemptor(event)))
+            on_node = _ON_NODE.search(event.note)  # "Preempted by pod UID on node NAME": the Event has no field for it
+            node = on_node[1] if on_node else ""
+            preemptions.append(Preemption(at_seconds, owner, event.regarding.name, node, *_preemptor(event)))
     return tuple(sorted(preemptions, reverse=True))
 
 
 def _was_created(owner: Owner, event: Event) -> bool:
     pattern = rf"{re.escape(owner.name)}-[a-z0-9]{{1,10}}-[a-z0-9]{{5}}"
     return event.regarding.namespace == owner.namespace and re.fullmatch(pattern, event.regarding.name) is not None
-
-
-def _at_seconds(event: Event) -> float:
-    return event.created_at_seconds if event.event_time is None else event.event_time.timestamp()
-
-
-def _node(event: Event) -> str:
-    """From the note, "Preempted by pod UID on node NAME": the Event has no field for it."""
-    match = _ON_NODE.search(event.note)
-    return match[1] if match else ""
 
 
 def _preemptor(event: Event) -> tuple[str, str]:

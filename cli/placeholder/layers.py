@@ -23,16 +23,23 @@ _CRON: Final = f"{_CRON_SPEC}/containers/0"
 
 def kustomization(choice: Choice, deploy: str) -> Document:
     """The kustomization of a choice; `deploy` is the path or URL of deploy/ as kustomize is to find it."""
+    by_target = [  # of all kinds but PriorityClass a set has at most one object
+        ({"kind": "PriorityClass", "name": CLASSES[choice.preset]}, _priority_class(choice)),
+        ({"kind": "Deployment"}, _deployment(choice)),
+        *(({"kind": kind}, operations) for kind, operations in _size(choice).items()),
+    ]
     patches = [
         {"target": target, "patch": output.as_yaml(operations, block=True) + "\n"}
-        for target, operations in _patches(choice)
+        for target, operations in by_target
         if operations
     ]
+    # Another namespace than the default has labels of its own, and must not go with `kubectl delete -k`.
+    resources = ["namespace"] * (choice.namespace == NAMESPACE) + ["placeholder/base"]
     components = [f"placeholder/components/{name}" for name in _components(choice)]
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
-        "resources": [_joined(deploy, name) for name in _resources(choice)],
+        "resources": [_joined(deploy, name) for name in resources],
         **({"components": [_joined(deploy, name) for name in components]} if components else {}),
         **({"patches": patches} if patches else {}),
     }
@@ -49,13 +56,6 @@ def _joined(deploy: str, name: str) -> str:
     return f"{path.rstrip('/')}/{name}{mark}{query}"
 
 
-def _resources(choice: Choice) -> list[str]:
-    """The default namespace is part of the manifests: another one has labels of its own, and must not go with
-    `kubectl delete -k`.
-    """
-    return ["namespace"] * (choice.namespace == NAMESPACE) + ["placeholder/base"]
-
-
 def _components(choice: Choice) -> list[str]:
     """The parts; the preset's brings its PriorityClass, so with a class that exists it is left out."""
     parts = (
@@ -65,13 +65,6 @@ def _components(choice: Choice) -> list[str]:
         (choice.sizing.proportional, "proportional"),
     )
     return [name for wanted, name in parts if wanted]
-
-
-def _patches(choice: Choice) -> list[tuple[Document, Operations]]:
-    """Targets and JSON patches; of all kinds but PriorityClass a set has at most one object."""
-    by_kind = {"Deployment": _deployment(choice), **_size(choice)}
-    priority = ({"kind": "PriorityClass", "name": CLASSES[choice.preset]}, _priority_class(choice))
-    return [priority, *(({"kind": kind}, operations) for kind, operations in by_kind.items())]
 
 
 def _priority_class(choice: Choice) -> Operations:
@@ -156,13 +149,11 @@ def _size(choice: Choice) -> dict[str, Operations]:
         "RoleBinding": [*named, *bound],
         "CronJob": [*named, _replace(f"{_CRON_SPEC}/serviceAccountName", own), *_cron(choice)],
     }
-    return changes | (_counting(f"evenload-{choice.namespace}-{own}", subject) if choice.sizing.proportional else {})
-
-
-def _counting(name: str, subject: Operations) -> dict[str, Operations]:
-    """The right to count nodes; names of the whole cluster's objects must differ between sets."""
-    named = [_replace("/metadata/name", name)]
-    return {"ClusterRole": named, "ClusterRoleBinding": [*named, *subject, _replace("/roleRef/name", name)]}
+    if choice.sizing.proportional:  # the right to count nodes; names of the whole cluster's objects differ between sets
+        paths = ("/metadata/name", "/roleRef/name")
+        counting, bound_to = (_replace(path, f"evenload-{choice.namespace}-{own}") for path in paths)
+        changes |= {"ClusterRole": [counting], "ClusterRoleBinding": [counting, *subject, bound_to]}
+    return changes
 
 
 def _cron(choice: Choice) -> Operations:

@@ -93,7 +93,7 @@ Document = dict[str, Any]
     help="Print an overlay instead, over deploy/ at this relative path or URL.",
 )
 @output.option("yaml", "json")
-def main(size_options: sizing.Sizing, deploy: str | None, output_format: str, **options: Any) -> None:
+def main(deploy: str | None, output_format: str, **options: Any) -> None:
     """Write the manifests of a set of placeholders, from options.
 
     What is not given stays as deploy/placeholder has it. With --during, --nodes-per-replica or --cores-per-replica a
@@ -106,11 +106,12 @@ def main(size_options: sizing.Sizing, deploy: str | None, output_format: str, **
       evenload placeholder render --name gpu --toleration nvidia.com/gpu --node-selector pool=gpu --spread-zones off
       evenload placeholder render --preset soak --kustomization ../evenload/deploy > kustomization.yaml
     """
+    size_options = sizing.Sizing.taken(options)
     chosen = Choice(sizing=size_options, **options)
     wrong = choice.refusals(chosen) + _placed(deploy)
     if wrong:
         output.fail("\nerror: ".join(wrong))
-    objects = rendered(chosen)
+    objects = kustomizing.build(layers.kustomization(chosen, "."), folder())
     if deploy is None:
         output.data(text(objects, output_format))
     else:
@@ -123,11 +124,6 @@ def _placed(deploy: str | None) -> tuple[str, ...]:
     if deploy is None or (deploy and not deploy.startswith("/")):
         return ()
     return (f"--kustomization {deploy!r}: a path relative to the overlay or a URL expected, kustomize takes no other",)
-
-
-def rendered(chosen: Choice) -> list[Document]:
-    """The objects of a choice, the namespace first."""
-    return kustomizing.build(layers.kustomization(chosen, "."), folder())
 
 
 def folder() -> pathlib.Path:

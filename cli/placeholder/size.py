@@ -6,7 +6,7 @@ writes (a patch of the Deployment's scale, docs/decisions/0010); with --nodes-pe
 read the Deployment and the nodes before.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import click
 import msgspec
@@ -14,23 +14,16 @@ import msgspec
 from cli.common import output
 from cli.placeholder import choice, sizing
 from kube import config, door, errors, kinds, objects
-from kube.api.pods import PodSpec
 from kube.api.selectors import untolerated
 from runtime import clock, exit_codes
 
 NOT_COUNTED: Final = sizing.Nodes(0, 0.0)
 
 
-class Template(msgspec.Struct, frozen=True):
-    """spec.template of a Deployment."""
-
-    spec: PodSpec = PodSpec()
-
-
 class Spec(msgspec.Struct, frozen=True):
     """spec of a Deployment, as far as it names the nodes of its pods."""
 
-    template: Template = Template()
+    template: objects.Pod = objects.Pod()
 
 
 class Deployment(objects.Object, frozen=True, kw_only=True):
@@ -61,11 +54,11 @@ def main(
     deployment: str,
     namespace: str,
     node_selectors: tuple[tuple[str, str], ...],
-    size_options: sizing.Sizing,
     *,
     kubeconfig: str | None,
     context: str | None,
     dry_run: bool,
+    **options: Any,
 ) -> None:
     """Set how many placeholders there are to be now.
 
@@ -77,7 +70,12 @@ def main(
       evenload placeholder size --deployment placeholder --replicas 10 --during 20:00-07:00=2 --time-zone Europe/Berlin
       evenload placeholder size --deployment placeholder --nodes-per-replica 4 --max-replicas 50 --dry-run
     """
-    refuse(size_options)
+    size_options = sizing.Sizing.taken(options)
+    wrong = sizing.refusals(size_options)
+    if not size_options.proportional and size_options.replicas is None:
+        wrong += ("the number is missing: give --replicas N, or --nodes-per-replica or --cores-per-replica",)
+    if wrong:
+        output.fail("\nerror: ".join(wrong))
     with exit_codes.reported(errors.KubeError, codes=output.REFUSAL_CODES):
         kube = config.connect(kubeconfig, context)
         nodes = NOT_COUNTED
@@ -90,20 +88,11 @@ def main(
     output.data(f"{namespace}/{deployment}: the number {verb} {plan.replicas} ({plan.why})")
 
 
-def refuse(options: sizing.Sizing) -> None:
-    """Ends the command where the options do not say one number for every moment."""
-    wrong = sizing.refusals(options)
-    if not options.proportional and options.replicas is None:
-        wrong += ("the number is missing: give --replicas N, or --nodes-per-replica or --cores-per-replica",)
-    if wrong:
-        output.fail("\nerror: ".join(wrong))
-
-
 def counted(kube: door.KubeDoor, selectors: tuple[tuple[str, str], ...], placeholders: Deployment) -> sizing.Nodes:
     """The nodes that carry the labels and can take the placeholders: Ready, not cordoned, and neither the template's
     tolerations nor its nodeSelector and required node affinity keep its pods away.
     """
-    pod = objects.Pod(spec=placeholders.spec.template.spec)
+    pod = placeholders.spec.template
     listed = kube.list(kinds.NODES, label_selector=",".join(f"{key}={value}" for key, value in selectors)).items
     taking = [
         node

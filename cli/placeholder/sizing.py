@@ -7,10 +7,9 @@
 import collections.abc
 import dataclasses
 import datetime
-import functools
 import math
 import zoneinfo
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -18,7 +17,6 @@ from cli.placeholder import spans
 from cli.placeholder.spans import Span
 
 UTC: Final = "UTC"
-_Command = TypeVar("_Command", bound=collections.abc.Callable[..., Any])
 
 
 class Nodes(NamedTuple):
@@ -46,6 +44,11 @@ class Sizing:
     cores_per_replica: int | None = None
     min_replicas: int | None = None
     max_replicas: int | None = None
+
+    @classmethod
+    def taken(cls, options: dict[str, Any]) -> "Sizing":
+        """Takes its own out of a command's options."""
+        return cls(**{field.name: options.pop(field.name) for field in dataclasses.fields(cls)})
 
     @property
     def proportional(self) -> bool:
@@ -161,15 +164,9 @@ _COUNT: Final = click.IntRange(0, spans.MOST_REPLICAS)
 _PER: Final = click.IntRange(1, 1_000_000)
 
 
-def options(command: _Command) -> _Command:
-    """Decorate a click command with the options; they arrive as one `Sizing`, the argument `size_options`."""
-    decorators = (
-        click.option("--replicas", type=_COUNT, metavar="N", help="How many."),
-        click.option("--nodes-per-replica", type=_PER, metavar="N", help="One for every N nodes, begun ones too."),
-        click.option("--cores-per-replica", type=_PER, metavar="N", help="One for every N cores, begun ones too."),
-        click.option("--min-replicas", type=_COUNT, metavar="N", help="Not fewer, whatever the cluster's size."),
-        click.option("--max-replicas", type=_COUNT, metavar="N", help="Not more, whatever the cluster's size."),
-        click.option("--time-zone", callback=read(time_zone), metavar="NAME", help="Of --during. Default: UTC."),
+def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Callable[..., Any]:
+    """Adds the options, as `Sizing.taken` takes them."""
+    for option in (
         click.option(
             "--during",
             multiple=True,
@@ -177,14 +174,12 @@ def options(command: _Command) -> _Command:
             metavar="SPAN=N",
             help="Another size in a span of the week, as '20:00-07:00=2'; may be repeated, the last that holds counts.",
         ),
-    )
-    return functools.reduce(lambda inner, outer: outer(inner), reversed(decorators), _gathered(command))  # type: ignore[return-value]
-
-
-def _gathered(command: _Command) -> collections.abc.Callable[..., Any]:
-    @functools.wraps(command)
-    def call(**options: Any) -> Any:
-        own = {field.name: options.pop(field.name) for field in dataclasses.fields(Sizing)}
-        return command(size_options=Sizing(**own), **options)
-
-    return call
+        click.option("--time-zone", callback=read(time_zone), metavar="NAME", help="Of --during. Default: UTC."),
+        click.option("--max-replicas", type=_COUNT, metavar="N", help="Not more, whatever the cluster's size."),
+        click.option("--min-replicas", type=_COUNT, metavar="N", help="Not fewer, whatever the cluster's size."),
+        click.option("--cores-per-replica", type=_PER, metavar="N", help="One for every N cores, begun ones too."),
+        click.option("--nodes-per-replica", type=_PER, metavar="N", help="One for every N nodes, begun ones too."),
+        click.option("--replicas", type=_COUNT, metavar="N", help="How many."),
+    ):
+        command = option(command)
+    return command
