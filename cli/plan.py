@@ -153,12 +153,11 @@ def main(
         body = service.get("/plan")
         answer, document = service.decode(body, Plan), service.decode(body, dict[str, Any])
     _refuse_unknown(nodes, answer)
-    overloaded = [_narrowed(node, namespaces, verdicts) for node in answer.nodes if not nodes or node.node in nodes]
+    narrowed = _narrowed(document, nodes, namespaces, verdicts)
     if output_format in ("json", "yaml"):
-        output.data(output.structured(_narrowed_document(document, overloaded), output_format))
+        output.data(output.structured(narrowed, output_format))
     else:
-        wide, as_csv = output_format in ("wide", "csv"), output_format == "csv"
-        output.data(text(answer, overloaded, wide=wide, as_csv=as_csv, no_headers=no_headers))
+        output.data(text(msgspec.convert(narrowed, Plan), output_format, no_headers=no_headers))
     _remarks(answer)
 
 
@@ -175,26 +174,20 @@ def _refuse_unknown(names: collections.abc.Iterable[str], plan: Plan) -> None:
             output.say(f"node {name} is not overloaded: nothing would be evicted there")
 
 
-def text(
-    plan: Plan,
-    nodes: collections.abc.Sequence[Node],
-    *,
-    wide: bool = False,
-    as_csv: bool = False,
-    no_headers: bool = False,
-) -> str:
+def text(plan: Plan, output_format: str, *, no_headers: bool) -> str:
     """The summary, what is left, a line per overloaded node, and a row per pod."""
-    rows = [_row(node, one, wide=wide) for node in nodes for one in node.candidates]
+    wide = output_format in ("wide", "csv")
+    rows = [_row(node, one, wide=wide) for node in plan.nodes for one in node.candidates]
     headers = WIDE_HEADERS if wide else HEADERS
-    if as_csv:
+    if output_format == "csv":
         return output.csv_table(headers, rows, no_headers=no_headers)
     grid = output.table(headers, rows, names=NAMES, no_headers=no_headers) if rows else ""
     if no_headers:
         return grid
-    return "\n".join((*_head(plan, nodes), *(("", grid) if grid else ())))
+    return "\n".join((*_head(plan), *(("", grid) if grid else ())))
 
 
-def _head(plan: Plan, nodes: collections.abc.Iterable[Node]) -> collections.abc.Iterator[str]:
+def _head(plan: Plan) -> collections.abc.Iterator[str]:
     why = f" ({plan.mode_reason})" if plan.mode_reason else ""
     yield f"plan at {plan.at}, mode {plan.mode}{why}, policy {plan.policy}"
     if plan.pools:
@@ -207,8 +200,10 @@ def _head(plan: Plan, nodes: collections.abc.Iterable[Node]) -> collections.abc.
         named = (f"{one.namespace}/{one.name} {one.allowed - one.reserved} of {one.allowed}" for one in left.budgets)
         yield f"budgets: {', '.join(named)}"
     yield f"destinations: {_rooms(left.destinations)}"
-    for node in nodes:
-        yield f"node {node.node}{_pool(node)}: {'; '.join(map(_overload, node.overloads))}{_left_alone(node)}"
+    for node in plan.nodes:
+        pool = f" of pool {node.pool}, {node.mode}" if node.pool else ""
+        left_alone = f"; left alone: {node.left_alone}" if node.left_alone else ""
+        yield f"node {node.node}{pool}: {'; '.join(map(_overload, node.overloads))}{left_alone}"
 
 
 def _pool_mode(mode: PoolMode) -> str:
@@ -221,14 +216,6 @@ def _mean_line(line: MeanLine) -> str:
     mean = f"{pool}{line.metric} has a mean of {answers.percent(line.mean_ratio)} over {line.nodes} nodes"
     above, until = answers.percent(line.threshold_ratio), answers.percent(line.target_ratio)
     return f"{mean}: overloaded above {above}, relieved until {until}"
-
-
-def _pool(node: Node) -> str:
-    return f" of pool {node.pool}, {node.mode}" if node.pool else ""
-
-
-def _left_alone(node: Node) -> str:
-    return f"; left alone: {node.left_alone}" if node.left_alone else ""
 
 
 def _overload(over: Overload) -> str:
@@ -258,26 +245,20 @@ def _row(node: Node, candidate: Candidate, *, wide: bool) -> list[str]:
     return [node.node, pod, *workload, cpu, answers.mebibytes(candidate.memory_bytes), candidate.verdict, *rule, why]
 
 
-def _narrowed(node: Node, namespaces: tuple[str, ...], verdicts: tuple[str, ...]) -> Node:
-    candidates = tuple(
-        one
-        for one in node.candidates
-        if (not verdicts or one.verdict in verdicts) and (not namespaces or one.namespace in namespaces)
-    )
-    return msgspec.structs.replace(node, candidates=candidates)
-
-
-def _narrowed_document(document: dict[str, Any], entries: collections.abc.Sequence[Node]) -> dict[str, object]:
+def _narrowed(
+    document: dict[str, Any], nodes: tuple[str, ...], namespaces: tuple[str, ...], verdicts: tuple[str, ...]
+) -> dict[str, Any]:
     """The answer as it came, narrowed to the nodes and pods asked for."""
-    keys = {(node.node, one.namespace, one.pod) for node in entries for one in node.candidates}
-    names = {node.node for node in entries}
-    nodes = [
-        node
-        | {"candidates": [one for one in node["candidates"] if (node["node"], one["namespace"], one["pod"]) in keys]}
-        for node in document.get("nodes", ())
-        if node["node"] in names
-    ]
-    return document | {"nodes": nodes}
+    narrowed = []
+    for node in document.get("nodes", ()):
+        candidates = [
+            one
+            for one in node["candidates"]
+            if (not verdicts or one["verdict"] in verdicts) and (not namespaces or one["namespace"] in namespaces)
+        ]
+        if not nodes or node["node"] in nodes:
+            narrowed.append(node | {"candidates": candidates})
+    return document | {"nodes": narrowed}
 
 
 def _remarks(plan: Plan) -> None:
