@@ -127,7 +127,9 @@ class Service:
 
     def _opener(self) -> urllib.request.OpenerDirector:
         handlers: list[urllib.request.BaseHandler] = []
-        if _is_local(self.url):  # as kubectl and curl do, a proxy is never asked for this machine
+        if is_loopback(
+            urllib.parse.urlsplit(self.url).hostname or ""
+        ):  # as kubectl and curl do, a proxy is never asked for this machine
             handlers.append(urllib.request.ProxyHandler({}))
         if self.url.startswith("https:"):
             handlers.append(urllib.request.HTTPSHandler(context=self._context()))
@@ -183,8 +185,8 @@ def quoted(text: str) -> str:
     return repr(text) if _WITHOUT_A_USER.fullmatch(text) else _NOT_SHOWN
 
 
-def _is_local(url: str) -> bool:
-    host = urllib.parse.urlsplit(url).hostname or ""
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -3,7 +3,6 @@
 import collections.abc
 import contextlib
 import functools
-import ipaddress
 import pathlib
 import random
 import signal
@@ -14,7 +13,7 @@ import flask
 from prometheus_client import CollectorRegistry
 
 from cli import prometheus_finding
-from cli.common import output, services, simulation
+from cli.common import http_client, output, services, simulation
 from cli.console import live
 from console import access, app, board, polling, stream
 from console.playground import Playground
@@ -84,7 +83,7 @@ def main(
         else:
             doors = real(**options)
         host, _ = runtime_options.listen_address(listen, DEFAULT_PORT)
-        rules = access.Access(_token(token_file), local=_is_loopback(host))
+        rules = access.Access(_token(token_file), local=http_client.is_loopback(host))
         topics = board.Board()
         opened.callback(topics.close)
         page = application(doors, topics, rules, prefix=_path(prefix))
@@ -163,13 +162,6 @@ def _token(file: pathlib.Path | None) -> str:
     if len(token) < 16:
         raise ValueError(f"{file}: the token has {len(token)} characters; expected 16 or more: openssl rand -hex 16")
     return token
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _path(prefix: str) -> str:

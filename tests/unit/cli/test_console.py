@@ -6,6 +6,7 @@ from typing import Any
 import click.testing
 import pytest
 
+from cli.common import http_client
 from cli.console import command, live
 from policy.schema import load_policy
 
@@ -42,4 +43,4 @@ def test_a_token_that_anybody_could_guess_is_refused(tmp_path: pathlib.Path, tok
     ("host", "local"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("10.0.0.1", False), ("", False)]
 )
 def test_it_is_known_when_only_this_machine_is_listened_to(host: str, local: bool) -> None:
-    assert command._is_loopback(host) is local
+    assert http_client.is_loopback(host) is local
