@@ -109,10 +109,7 @@ def leaves(
 ) -> tuple[Leaf, ...]:
     """The extender under every name of its Service and of a port-forward, kube-scheduler, and the people."""
     names = (
-        service,
-        f"{service}.{namespace}",
-        f"{service}.{namespace}.svc",
-        f"{service}.{namespace}.svc.cluster.local",
+        f"{service}{domain}" for domain in ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.cluster.local")
     )
     known = dict.fromkeys((*names, "localhost", "127.0.0.1", *hosts))
     people = (Leaf(name, name) for name in dict.fromkeys(clients))
@@ -187,11 +184,9 @@ def _secret(texts: collections.abc.Mapping[str, str], folder: str, namespace: st
 
 def _report(plan: certs_plan.Plan, directory: pathlib.Path, now_seconds: float, *, dry_run: bool) -> exit_codes.Exit:
     """The next step on stderr, and the exit code: a CA that runs out soon is a finding, and so is work to do."""
-    ends_seconds = plan.ca.until_seconds if plan.ca.word == "kept" else None
-    soon = (
-        ends_seconds is not None
-        and (left := certs_plan.days_left(ends_seconds, now_seconds)) < certs_plan.CA_NOTICE_DAYS
-    )
+    ends_seconds = plan.ca.until_seconds  # None: it is a new one
+    left = certs_plan.CA_DAYS if ends_seconds is None else certs_plan.days_left(ends_seconds, now_seconds)
+    soon = left < certs_plan.CA_NOTICE_DAYS
     if soon:
         output.say(
             f"warning: ca.crt runs out in {left} days: --replace-ca makes a new one "

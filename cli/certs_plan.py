@@ -98,7 +98,7 @@ def paths(leaves: collections.abc.Iterable[Leaf]) -> tuple[str, ...]:
 
 def plan(existing: ExistingCertificates, wanted: DesiredCertificates, now_seconds: float) -> Plan:
     """Returns the actions; Refused says why there can be none."""
-    ca = _new_ca(existing) if wanted.replace_ca else _ca(existing, now_seconds)
+    ca = _ca(existing, now_seconds, replace=wanted.replace_ca)
     trusted = () if ca.word == "made" else certificates.each(existing.texts[CA_CERTIFICATE])
     leaves = tuple(_leaf(existing, wanted, leaf, trusted, now_seconds=now_seconds) for leaf in wanted.leaves)
     return Plan(ca, leaves, _former(existing, now_seconds, replaced=ca.word == "made"))
@@ -157,15 +157,11 @@ def _all_hosts(existing: ExistingCertificates, leaf: Leaf) -> tuple[str, ...]:
         return leaf.hosts
 
 
-def _new_ca(existing: ExistingCertificates) -> Step:
-    return Step(CA_CERTIFICATE, "made", "--replace-ca" if CA_CERTIFICATE in existing.texts else "there was none")
-
-
-def _ca(existing: ExistingCertificates, now_seconds: float) -> Step:
+def _ca(existing: ExistingCertificates, now_seconds: float, *, replace: bool) -> Step:
     """Keeps a CA that can sign, makes one where there is none, and refuses everything between."""
     named = [name for name in (CA_CERTIFICATE, CA_KEY) if name in existing.texts]
-    if not named:
-        return _new_ca(existing)
+    if replace or not named:
+        return Step(CA_CERTIFICATE, "made", "--replace-ca" if CA_CERTIFICATE in named else "there was none")
     pair = existing.pair(CA_CERTIFICATE, CA_KEY)
     if pair is None:
         (there,) = named

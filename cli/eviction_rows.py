@@ -117,12 +117,6 @@ class Events(msgspec.Struct, frozen=True):
     events: tuple[PostedEvent, ...]
 
 
-class Raw(msgspec.Struct, frozen=True):
-    """GET /evictions with every row as it came."""
-
-    evictions: tuple[dict[str, Any], ...]
-
-
 def cells(row: Row, now_seconds: float, *, wide: bool = False) -> list[str]:
     """The row under HEADERS, and under WIDE if asked."""
     texts = [
@@ -131,12 +125,27 @@ def cells(row: Row, now_seconds: float, *, wide: bool = False) -> list[str]:
         row.node,
         _load(row, wide=wide),
         row.result,
-        _landed(row),
+        "came back" if row.returned and row.landed_node is not None else row.landed_node or MISSING,
         age(row.ready_after_seconds),
         percent(row.load_5m_ratio),
         percent(row.load_30m_ratio),
     ]
-    return [*texts, *_more(row)] if wide else texts
+    if not wide:
+        return texts
+    return [
+        *texts,
+        row.workload or MISSING,
+        f"{row.cpu_millicores:.0f}m {mebibytes(row.memory_bytes)}",
+        percent(row.target_ratio),
+        percent(row.projected_ratio),
+        row.destination or MISSING,
+        row.mode,
+        MISSING if row.http_status is None else str(row.http_status),
+        row.disruption or MISSING,
+        row.run,
+        row.policy_hash,
+        row.message or MISSING,
+    ]
 
 
 def _load(row: Row, *, wide: bool) -> str:
@@ -149,28 +158,14 @@ def _load(row: Row, *, wide: bool) -> str:
     return f"{name} {percent(row.value_ratio)}{line}"
 
 
-def _landed(row: Row) -> str:
-    if row.landed_node is None:
-        return MISSING
-    return "came back" if row.returned else row.landed_node
+Fetch = collections.abc.Callable[..., tuple[dict[str, Any], ...]]
 
 
-def _more(row: Row) -> list[str]:
-    uses = f"{row.cpu_millicores:.0f}m {mebibytes(row.memory_bytes)}"
-    status = MISSING if row.http_status is None else str(row.http_status)
-    ended_by = row.disruption or MISSING
-    known = (row.destination or MISSING, row.mode, status, ended_by, row.run, row.policy_hash, row.message or MISSING)
-    return [row.workload or MISSING, uses, percent(row.target_ratio), percent(row.projected_ratio), *known]
-
-
-Fetch = collections.abc.Callable[[dict[str, str]], tuple[dict[str, Any], ...]]
-
-
-def pages(fetch: Fetch, query: dict[str, str]) -> collections.abc.Iterator[dict[str, Any]]:
+def pages(fetch: Fetch) -> collections.abc.Iterator[dict[str, Any]]:
     """Every row that matches, as it came, the newest first, page by page however many there are."""
     before = ""
     while True:
-        page = fetch({**query, "limit": str(PAGE), "before": before})
+        page = fetch(limit=str(PAGE), before=before)
         yield from page
         if len(page) < PAGE:
             return

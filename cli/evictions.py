@@ -6,6 +6,7 @@ instead: what was told, also what the cluster has dropped since.
 """
 
 import collections.abc
+import functools
 import json
 import threading
 from pathlib import Path
@@ -23,6 +24,7 @@ from runtime import clock, exit_codes
 WATCH_SECONDS: Final = 2.0
 FIRST_PAGE: Final = 500
 EVENT_HEADERS: Final = ("age", "type", "reason", "object", "note")
+NEXT_STEP: Final = "next: {} plan says what would be evicted now, and why not more"
 Json = dict[str, Any]
 GROUPS: Final[dict[str, collections.abc.Callable[[shown.Row], str]]] = {
     "node": lambda row: row.node,
@@ -126,12 +128,16 @@ def _require_sense(wish: Wish, *, watch: bool, events: bool, summary: bool, time
 def _rows(service: services.Service, wish: Wish, **more: str) -> tuple[Json, ...]:
     body = service.get("/evictions", **{**wish.query, "limit": str(FIRST_PAGE), **more})
     service.decode(body, shown.Evictions)  # every row is one, whatever the format
-    return service.decode(body, shown.Raw).evictions
+    return tuple(service.decode(body, dict[str, Any])["evictions"])
+
+
+def _all_rows(service: services.Service, wish: Wish) -> collections.abc.Iterator[Json]:
+    return shown.pages(functools.partial(_rows, service, wish))
 
 
 def _print(service: services.Service, wish: Wish) -> None:
     if wish.output_format == "jsonl":
-        _print_lines(shown.pages(lambda query: _rows(service, wish, **query), {}))
+        _print_lines(_all_rows(service, wish))
         return
     rows = _rows(service, wish)
     if wish.output_format in ("json", "yaml"):
@@ -158,7 +164,7 @@ def _print_table(rows: collections.abc.Iterable[Json], wish: Wish, now_seconds: 
 
 def _remarks(rows: collections.abc.Sequence[Json]) -> None:
     if not rows:
-        output.say(f"no such eviction; next: {output.program()} plan says what would be evicted now, and why not more")
+        output.say(f"no such eviction; {NEXT_STEP.format(output.program())}")
     elif len(rows) == FIRST_PAGE:
         output.say(f"the newest {FIRST_PAGE}: --since narrows, -o jsonl prints all")
 
@@ -180,8 +186,7 @@ def follow(fetch: collections.abc.Callable[[], tuple[Json, ...]], wish: Wish, wa
 
 
 def _print_summary(service: services.Service, wish: Wish, by: str | None) -> None:
-    raw = shown.pages(lambda query: _rows(service, wish, **query), {})
-    rows = (msgspec.convert(row, shown.Row) for row in raw)
+    rows = (msgspec.convert(row, shown.Row) for row in _all_rows(service, wish))
     groups = eviction_summary.groups(rows, GROUPS[by] if by else None, clock.WallClock().now())
     if wish.output_format == "table":
         lines = [eviction_summary.cells(group) for group in groups]
@@ -190,15 +195,13 @@ def _print_summary(service: services.Service, wish: Wish, by: str | None) -> Non
         document = {"groups": [group.document() for group in groups]}
         output.data(output.structured(document, wish.output_format))
     if not groups[0].evictions:
-        next_step = f"{output.program()} plan says what would be evicted now, and why not more"
-        output.say(f"no eviction that took place; next: {next_step}")
+        output.say(f"no eviction that took place; {NEXT_STEP.format(output.program())}")
     for remark in eviction_summary.remarks(groups[0]):
         output.say(remark)
 
 
 def _draw(service: services.Service, wish: Wish, path: Path) -> None:
-    raw = shown.pages(lambda query: _rows(service, wish, **query), {})
-    rows = [msgspec.convert(row, shown.Row) for row in raw]
+    rows = [msgspec.convert(row, shown.Row) for row in _all_rows(service, wish)]
     if not rows:
         output.fail("there is no such eviction to draw: give a longer --since or fewer filters")
     names = evictions_plot.write(rows, path, f"Evictions from {rows[-1].intended_at} to {rows[0].intended_at}")
@@ -216,9 +219,8 @@ def _print_events(service: services.Service, wish: Wish) -> None:
         output.data(output.structured({"events": document["events"]}, wish.output_format))
     else:
         now_seconds = clock.WallClock().now()
-        lines = [[_age(one, now_seconds), one.type, one.reason, one.about, one.note] for one in events]
+        lines = [
+            (api_types.age(now_seconds - clock.from_rfc3339(one.at)), one.type, one.reason, one.about, one.note)
+            for one in events
+        ]
         output.data(output.wrapped_table(EVENT_HEADERS, lines, no_headers=wish.no_headers))
-
-
-def _age(event: shown.PostedEvent, now_seconds: float) -> str:
-    return api_types.age(now_seconds - clock.from_rfc3339(event.at))
