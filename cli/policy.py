@@ -74,22 +74,17 @@ def _validate_for_programs(file: str, output_format: str) -> None:
     elif output_format == "sarif":
         output.data(output.as_json(policy_reports.sarif(name, wrong, warnings)))
     else:
-        output.data(output.as_json(_report(name, accepted, wrong)))
+        report = {
+            "file": name,
+            "valid": not wrong,
+            "hash": accepted and accepted.content_hash,
+            "problems": [dataclasses.asdict(problem) for problem in wrong],
+            "warnings": [dataclasses.asdict(warning) for warning in warnings],
+            "inForce": accepted and loader.in_force(accepted.policy),
+        }
+        output.data(output.as_json(report))
     if wrong:
         raise SystemExit(int(exit_codes.Exit.BAD_INPUT))
-
-
-def _report(
-    name: str, accepted: policy_files.PolicyFile | None, wrong: tuple[problems.Problem, ...]
-) -> dict[str, object]:
-    return {
-        "file": name,
-        "valid": not wrong,
-        "hash": accepted and accepted.content_hash,
-        "problems": [dataclasses.asdict(problem) for problem in wrong],
-        "warnings": [dataclasses.asdict(warning) for warning in (accepted.warnings if accepted else ())],
-        "inForce": accepted and loader.in_force(accepted.policy),
-    }
 
 
 @main.command()

@@ -29,6 +29,9 @@ IN_TREE_WEIGHTS: Final = {
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
 }
+_COMMENT: Final = (
+    "# Put `extenders` into the file behind `kube-scheduler --config`. docs/reference/extender.md explains each value."
+)
 _LONGEST_SECONDS: Final = 5.0  # the scheduler's default, each time for one pod
 
 
@@ -112,7 +115,7 @@ def main(policy: str, url: str, weight: int, http_timeout: str, **tls: object) -
     if wrong:
         output.fail("\nerror: ".join(wrong))
     loaded_policy = policy_files.load(policy)
-    output.data(text(url, weight, http_timeout, tls_options))
+    output.data(f"{_COMMENT}\n{output.as_yaml(configuration(url, weight, http_timeout, tls_options))}")
     for remark in (*arithmetic(weight), *remarks(loaded_policy.policy, tls_options)):
         output.say(remark)
 
@@ -158,15 +161,6 @@ def configuration(url: str, weight: int, http_timeout: str, tls: Tls) -> dict[st
     if url.startswith("https:"):
         extender |= {"enableHTTPS": True, "tlsConfig": tls.config()}
     return {"apiVersion": API_VERSION, "kind": KIND, "extenders": [extender]}
-
-
-def text(url: str, weight: int, http_timeout: str, tls: Tls) -> str:
-    """The configuration as YAML with a line that says where it goes."""
-    comment = (
-        "# Put `extenders` into the file behind `kube-scheduler --config`. "
-        "docs/reference/extender.md explains each value."
-    )
-    return f"{comment}\n{output.as_yaml(configuration(url, weight, http_timeout, tls))}"
 
 
 def arithmetic(weight: int) -> tuple[str, ...]:

@@ -93,8 +93,7 @@ def _decision(doors: Doors) -> flask.Response:
     newest: list[Any] = []
     for replica in doors.extenders():
         body = replica.get("/decisions", namespace=namespace, pod=pod, limit="10")
-        decisions = msgspec.json.decode(body, type=dict[str, list[Any]]).get("decisions", [])
-        newest += decisions
+        newest += msgspec.json.decode(body, type=dict[str, list[Any]]).get("decisions", [])
     newest.sort(key=lambda one: -one["at_seconds"])
     return _json({"decisions": newest})
 

@@ -9,34 +9,9 @@ from typing import Final
 import msgspec
 
 from console.sources import Json
+from extender.verbs import documents
 
 THOUSAND: Final = 1000
-
-
-class Rule(msgspec.Struct, frozen=True):
-    """A filter rule for one node."""
-
-    metric: str
-    limit: float
-    broken: bool = False
-    own: bool = False
-    pool: bool = False
-
-
-class Node(msgspec.Struct, frozen=True):
-    """One node's row, as far as the page needs it."""
-
-    name: str
-    state: str = ""
-    age_seconds: float | None = None
-    values: dict[str, float] = {}
-    expected: dict[str, float] = {}
-    hot: dict[str, int] = {}
-    penalty: float = 0.0
-    score: int | None = None
-    rejected: str | None = None
-    conditions: tuple[str, ...] = ()
-    rules: tuple[Rule, ...] = ()
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
@@ -53,7 +28,7 @@ class Nodes(msgspec.Struct, frozen=True):
     at: str
     policy: str
     heartbeat: Heartbeat = Heartbeat()
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[documents.NodeRow, ...] = ()
 
 
 _NODES: Final = msgspec.json.Decoder(Nodes)
@@ -69,8 +44,7 @@ def columns(answer: Nodes, pools: collections.abc.Mapping[str, str]) -> Json:
     nodes = answer.nodes
     metrics = list(dict.fromkeys(name for node in nodes for name in node.values))
     windows = list(dict.fromkeys(window for node in nodes for window in node.hot))
-    reasons = _Places()
-    states = _Places()
+    reasons, states = dict[str, int](), dict[str, int]()  # texts by the order in which they first came
     limits = {rule.metric: rule.limit for node in nodes for rule in node.rules if not (rule.own or rule.pool)}
     own = {
         node.name: {rule.metric: rule.limit for rule in node.rules if rule.own or rule.pool}
@@ -92,29 +66,17 @@ def columns(answer: Nodes, pools: collections.abc.Mapping[str, str]) -> Json:
         "penalty": [node.penalty for node in nodes],
         "score": [node.score for node in nodes],
         "age_seconds": [None if node.age_seconds is None else round(node.age_seconds) for node in nodes],
-        "state": [states.of(node.state) for node in nodes],
-        "states": states.texts,
-        "rejected": [-1 if node.rejected is None else reasons.of(node.rejected) for node in nodes],
-        "reasons": reasons.texts,
+        "state": [states.setdefault(node.state, len(states)) for node in nodes],
+        "states": list(states),
+        "rejected": [
+            -1 if node.rejected is None else reasons.setdefault(node.rejected, len(reasons)) for node in nodes
+        ],
+        "reasons": list(reasons),
         "conditions": {node.name: node.conditions for node in nodes if node.conditions},
         "limits": limits,
         "own_limits": own,
         "pools": [pools.get(node.name, "") for node in nodes] if pools else [],
     }
-
-
-class _Places:
-    """Texts by the order in which they first came."""
-
-    def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-
-    def of(self, text: str) -> int:
-        return self._places.setdefault(text, len(self._places))
-
-    @property
-    def texts(self) -> list[str]:
-        return list(self._places)
 
 
 def _thousandths(ratio: float | None) -> int | None:

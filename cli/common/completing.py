@@ -4,7 +4,8 @@ Parameters name these functions as `shell_complete`. The cluster is the one that
 keeps an answer away (no cluster, no rights) offers nothing: a shell has no place for an error.
 """
 
-from typing import Any
+import functools
+from typing import Any, Final
 
 import click
 
@@ -12,26 +13,18 @@ from cli.common import api_types
 from kube import config, errors, kinds
 
 
-def nodes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of nodes."""
-    return _names(context, kinds.NODES, incomplete)
-
-
-def namespaces(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of namespaces."""
-    return _names(context, kinds.NAMESPACES, incomplete)
-
-
-def pods(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of pods in the namespace that is named before."""
-    return _names(context, kinds.PODS, incomplete, str(context.params.get("namespace") or "default"))
-
-
-def _names(context: click.Context, kind: kinds.Kind[Any], incomplete: str, namespace: str = "") -> list[str]:
+def _names(kind: kinds.Kind[Any], context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of a kind; of pods in the namespace that is named before."""
     options = context.params
+    namespace = str(options.get("namespace") or "default") if kind.namespaced else ""
     try:
         kube = config.connect(options.get("kubeconfig"), options.get("context"))
         names = [one.name for one in kube.list(kind, namespace=namespace).items]
     except errors.KubeError:
         return []
     return sorted((name for name in names if name.startswith(incomplete)), key=api_types.natural)
+
+
+nodes: Final = functools.partial(_names, kinds.NODES)
+namespaces: Final = functools.partial(_names, kinds.NAMESPACES)
+pods: Final = functools.partial(_names, kinds.PODS)

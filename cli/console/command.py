@@ -27,6 +27,7 @@ from runtime import options as runtime_options
 
 DEFAULT_PORT: Final = 8088
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
+_PEM: Final = click.Path(exists=True, dir_okay=False)
 
 
 @click.command("console", context_settings={"help_option_names": ["-h", "--help"]})
@@ -48,9 +49,9 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
 @click.option(
     "--descheduler", envvar="EVENLOAD_DESCHEDULER", show_envvar=True, metavar="URL", help="Default: its pods."
 )
-@click.option("--ca-file", type=_FILE, metavar="FILE", help="CA of the URLs. Default: the system's.")
-@click.option("--cert-file", type=_FILE, metavar="FILE", help="Client certificate, with URLs and mTLS.")
-@click.option("--key-file", type=_FILE, metavar="FILE", help="Its key.")
+@click.option("--ca-file", type=_PEM, metavar="FILE", help="CA of the URLs. Default: the system's.")
+@click.option("--cert-file", type=_PEM, metavar="FILE", help="Client certificate, with URLs and mTLS.")
+@click.option("--key-file", type=_PEM, metavar="FILE", help="Its key.")
 @click.option("--kubeconfig", metavar="FILE", help="The cluster to show. Default: as kubectl.")
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
 @click.option("--evenload-namespace", default=runtime_options.DEFAULT_NAMESPACE, show_default=True,
@@ -112,16 +113,13 @@ def real(
     selector: str,
     extender: str | None,
     descheduler: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    evenload_namespace: str,
     pool_label: str,
     history: pathlib.Path | None,
-    **certificates: pathlib.Path | None,
+    **place: Any,
 ) -> Doors:
     """The doors of the cluster that the options name."""
-    files = {name: None if path is None else str(path) for name, path in certificates.items()}
-    where = services.Where(None, **files, kubeconfig=kubeconfig, context=context, evenload_namespace=evenload_namespace)
+    where = services.Where(**place)
+    kubeconfig, context = where.kubeconfig, where.context
     has_kubeconfig = bool(kubeconfig or context or config.has_kubeconfig())
     kube = config.connect(kubeconfig, context) if has_kubeconfig else None
     measured: collections.abc.Callable[[float], dict[str, object]] | None = None
@@ -132,8 +130,8 @@ def real(
     return Doors(
         title=kube.url if kube is not None else extender or "this machine",
         now=clock.WallClock().now,
-        extenders=live.Finder(services.EXTENDER, where._replace(url=extender)),
-        deschedulers=live.Finder(services.DESCHEDULER, where._replace(url=descheduler)),
+        extenders=functools.partial(live.replicas, services.EXTENDER, where._replace(url=extender)),
+        deschedulers=functools.partial(live.replicas, services.DESCHEDULER, where._replace(url=descheduler)),
         pods=None if kube is None else functools.partial(live.pods_of, kube),
         pools=None if kube is None else functools.partial(live.pools_of, kube, pool_label),
         effectiveness=measured,

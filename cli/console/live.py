@@ -51,19 +51,12 @@ class AskedReplica:
             raise SourceError(str(error)) from error
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finder:
-    """Finds the replicas of a service, each time anew: pods come and go."""
-
-    names: http_client.Names
-    where: services.Where
-
-    def __call__(self) -> collections.abc.Sequence[Replica]:
-        """At least one. Raises SourceError."""
-        try:
-            return [AskedReplica(one) for one in services.every(self.names, self.where, quiet=True)]
-        except (http_client.HttpError, errors.KubeError) as error:
-            raise SourceError(str(error)) from error
+def replicas(names: http_client.Names, where: services.Where) -> collections.abc.Sequence[Replica]:
+    """The replicas of a service, at least one, each time anew: pods come and go. Raises SourceError."""
+    try:
+        return [AskedReplica(one) for one in services.every(names, where, quiet=True)]
+    except (http_client.HttpError, errors.KubeError) as error:
+        raise SourceError(str(error)) from error
 
 
 def check(text: str, in_force: Json) -> Json:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from console import node_columns
-from extender.verbs import explain
+from extender.verbs import documents, explain
 from tests.unit.extender import worlds
 
 
@@ -58,6 +58,8 @@ def test_what_is_no_answer_is_refused(body: bytes) -> None:
 def test_five_thousand_nodes_are_small_enough_to_send_again_and_again() -> None:
     values, hot = dict.fromkeys(worlds.IDLE, 0.4567), {"1m": 0, "5m": 1, "30m": 2}
     names = [f"node-{at:05d}.pool.example" for at in range(5000)]
-    rows = tuple(node_columns.Node(name, "usable", 12.0, values, hot=hot, score=5) for name in names)
+    rows = tuple(
+        documents.NodeRow(name, state="usable", age_seconds=12.0, values=values, hot=hot, score=5) for name in names
+    )
     found = node_columns.columns(node_columns.Nodes("t", "p", nodes=rows), {})
     assert len(msgspec.json.encode(found)) < 500_000
