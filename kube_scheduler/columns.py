@@ -138,12 +138,14 @@ class Columns:
         """The rows of names, in their order. KeyError for one without a node."""
         return np.fromiter(map(self.rows.__getitem__, names), np.int64, len(names))
 
-    def placed(self, places: Mapping[str, int], into: Ints) -> None:
-        """Add numbers by node name to an array by row; names without a node are nowhere."""
-        for name, number in places.items():
-            row = self.rows.get(name)
-            if row is not None:
-                into[row] += number
+    def placed(self, *places: Mapping[str, int]) -> Ints:
+        """Numbers by node name added up by row; names without a node are nowhere."""
+        numbers = np.zeros(len(self.names), np.int64)
+        for each in places:
+            for name, number in each.items():
+                if (row := self.rows.get(name)) is not None:
+                    numbers[row] += number
+        return numbers
 
     def barred(self, pod: Pod) -> TaintedNodes:
         """NodeUnschedulable, TaintToleration, NodeAffinity with the node selector: rows the pod may not use at all."""

@@ -6,6 +6,7 @@ Source: kubernetes v1.36 pkg/scheduler/framework/plugins/interpodaffinity (filte
 required term of a pod that is there, hardPodAffinityWeight, is 1).
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -37,16 +38,13 @@ def failed(cluster: ClusterState, pod: Pod) -> AffinityFailures | None:
     theirs = [term for term in cluster.terms.about(pod, cluster.namespaces) if term.required and term.sign < 0]
     if not own and not theirs:
         return None
-    nowhere = np.zeros(len(cluster.columns.names), np.bool_)
     unattracted = _unattracted(cluster, pod, [term for term in own if term.sign > 0])
-    repelled, unwelcome = nowhere.copy(), nowhere.copy()
+    repelled, unwelcome = cluster.columns.none(), cluster.columns.none()
     for term in own:
         if term.sign < 0:
             repelled |= _near(cluster.columns, term, _places(cluster, pod, [term]))
     for term in theirs:
-        there = np.zeros(len(nowhere), np.int64)
-        cluster.columns.placed(term.places, there)
-        unwelcome |= _near(cluster.columns, term, there)
+        unwelcome |= _near(cluster.columns, term, cluster.columns.placed(term.places))
     return AffinityFailures(unattracted, repelled, unwelcome)
 
 
@@ -80,9 +78,7 @@ def scores(cluster: ClusterState, pod: Pod, rows: Ints) -> Ints | None:
     for term in own:
         raw += _weighed(cluster.columns, term, _places(cluster, pod, [term]))
     for term in theirs:
-        there = np.zeros(len(raw), np.int64)
-        cluster.columns.placed(term.places, there)
-        raw += _weighed(cluster.columns, term, there)
+        raw += _weighed(cluster.columns, term, cluster.columns.placed(term.places))
     return _normalised(raw[rows])
 
 
@@ -109,27 +105,15 @@ def _near(columns: Columns, term: Term, there: Ints) -> Bools:
 
 def _places(cluster: ClusterState, pod: Pod, terms: list[Term]) -> Ints:
     """Pods that meet all these terms of the pod, by row."""
-    places = np.zeros(len(cluster.columns.names), np.int64)
-    for group in _meant(cluster, pod, terms):
-        cluster.columns.placed(group.places, places)
-    return places
+    return cluster.columns.placed(*(group.places for group in _meant(cluster, pod, terms)))
 
 
-def _meant(cluster: ClusterState, pod: Pod, terms: list[Term]) -> list[PodGroup]:
+def _meant(cluster: ClusterState, pod: Pod, terms: list[Term]) -> Iterator[PodGroup]:
     selectors = [one.term.label_selector for one in terms if one.term.label_selector is not None]
-    if len(selectors) < len(terms):
-        return []
-    meant = [
-        namespace
-        for namespace in _namespaces(cluster, pod, terms)
-        if all(
-            one.term.means_namespace(
-                pod.namespace, namespace, pod_groups.namespace_labels(cluster.namespaces, namespace)
-            )
-            for one in terms
-        )
-    ]
-    return [group for namespace in meant for group in cluster.groups.meant(namespace, selectors)]
+    for namespace in _namespaces(cluster, pod, terms) if len(selectors) == len(terms) else ():
+        labels = pod_groups.namespace_labels(cluster.namespaces, namespace)
+        if all(one.term.means_namespace(pod.namespace, namespace, labels) for one in terms):
+            yield from cluster.groups.meant(namespace, selectors)
 
 
 def _namespaces(cluster: ClusterState, pod: Pod, terms: list[Term]) -> list[str]:

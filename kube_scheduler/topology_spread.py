@@ -147,11 +147,9 @@ def _rounded(amounts: Floats) -> Ints:
 
 def _matching(cluster: ClusterState, pod: Pod, selector: LabelSelector | None) -> Ints:
     """Pods of its namespace that are selected, by row; an empty selector counts none."""
-    counts = np.zeros(len(cluster.columns.names), np.int64)
-    if selector is not None and (selector.match_labels or selector.match_expressions):
-        for group in cluster.groups.meant(pod.namespace, (selector,)):
-            cluster.columns.placed(group.staying, counts)
-    return counts
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return cluster.columns.placed()
+    return cluster.columns.placed(*(group.staying for group in cluster.groups.meant(pod.namespace, (selector,))))
 
 
 def _counted(columns: Columns, pod: Pod, rule: TopologySpread, eligible: Bools | None) -> Bools | None:
