@@ -35,7 +35,7 @@ T = TypeVar("T")
 _NEVER_SECONDS = timedelta(days=36500).total_seconds()  # pybreaker's own timer must not half-open the circuit
 
 
-class CircuitBreaker:
+class CircuitBreaker(pybreaker.CircuitBreakerListener):
     """A PrometheusDoor that asks `inner` while the circuit allows it.
 
     `longest_pause_seconds` is read at each opening, because policies reload; services give their period. Once `stop` is
@@ -64,7 +64,7 @@ class CircuitBreaker:
             fail_max=FAILURES,
             reset_timeout=_NEVER_SECONDS,
             exclude=[errors.BadQuery, errors.Partial],
-            listeners=[_ForwardedError(self._moved)],
+            listeners=[self],
             throw_new_error_on_trip=False,
         )
 
@@ -104,39 +104,15 @@ class CircuitBreaker:
                     raise errors.Paused(self._last)
                 self._breaker.half_open()
         try:
-            answer: T = self._breaker.call(self._noted, ask)
+            answer: T = self._breaker.call(ask)
         except pybreaker.CircuitBreakerError as refusal:  # another thread's trial failed during the wait for the lock
             raise errors.Paused(self._last) from refusal
         return answer
 
-    def _noted(self, ask: Callable[[], T]) -> T:
-        try:
-            return ask()
-        except errors.PromqlError as error:
-            self._last = error
-            raise
-
-    def _moved(self, state: str) -> None:
-        if state == pybreaker.STATE_CLOSED:
-            self._openings = 0
-            log.info("Prometheus answers again, circuit closed")
-        elif state == pybreaker.STATE_OPEN:
-            pause_seconds = self._pause_seconds()
-            self._trial_at_seconds = self._clock.monotonic() + pause_seconds
-            if self._openings == 0:
-                log.warning("circuit to Prometheus opened", failures=FAILURES, last=str(self._last))
-            self._openings += 1
-
-    def _pause_seconds(self) -> float:
-        longest_seconds = max(FIRST_PAUSE_SECONDS, self._longest_pause_seconds())
-        return min(FIRST_PAUSE_SECONDS * 2.0 ** min(self._openings, 16), longest_seconds) * self._rng.uniform(0.5, 1.0)
-
-
-class _ForwardedError(pybreaker.CircuitBreakerListener):
-    """Passes on into which state the circuit moved."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def failure(self, cb: pybreaker.CircuitBreaker, exc: BaseException) -> None:
+        """Notes the failure; pybreaker calls it before the state changes."""
+        if isinstance(exc, errors.PromqlError):
+            self._last = exc
 
     def state_change(
         self,
@@ -144,4 +120,16 @@ class _ForwardedError(pybreaker.CircuitBreakerListener):
         old_state: pybreaker.CircuitBreakerState | None,
         new_state: pybreaker.CircuitBreakerState,
     ) -> None:
-        self._tell(new_state.name)
+        """Logs the change, and says when the next trial is."""
+        if new_state.name == pybreaker.STATE_CLOSED:
+            self._openings = 0
+            log.info("Prometheus answers again, circuit closed")
+        elif new_state.name == pybreaker.STATE_OPEN:
+            self._trial_at_seconds = self._clock.monotonic() + self._pause_seconds()
+            if self._openings == 0:
+                log.warning("circuit to Prometheus opened", failures=FAILURES, last=str(self._last))
+            self._openings += 1
+
+    def _pause_seconds(self) -> float:
+        longest_seconds = max(FIRST_PAUSE_SECONDS, self._longest_pause_seconds())
+        return min(FIRST_PAUSE_SECONDS * 2.0 ** min(self._openings, 16), longest_seconds) * self._rng.uniform(0.5, 1.0)
