@@ -56,20 +56,12 @@ class Traffic:
         self.received_bytes = 0
         self.partial_answers = 0
 
-    def count_query(self) -> None:
-        """Count one query, before it is sent."""
+    def count(self, *, queries: int = 0, received_bytes: int = 0, partial_answers: int = 0) -> None:
+        """Count a query before it is sent, a body, or an answer of which the server says that it is not whole."""
         with self._lock:
-            self.queries += 1
-
-    def received(self, size_bytes: int) -> None:
-        """Count one body."""
-        with self._lock:
-            self.received_bytes += size_bytes
-
-    def partial(self) -> None:
-        """Count an answer of which the server says that it is not whole."""
-        with self._lock:
-            self.partial_answers += 1
+            self.queries += queries
+            self.received_bytes += received_bytes
+            self.partial_answers += partial_answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +109,7 @@ class Client:
 
     def _ask(self, call: Callable[[], object], expression: str, *, most_bytes: float = math.inf) -> bytes:
         self._reply.body, self._reply.status, self._reply.most_bytes = None, 0, most_bytes
-        self.traffic.count_query()
+        self.traffic.count(queries=1)
         try:
             call()
         except (*_LIBRARY_COMPLAINTS, requests.RequestException, OSError) as problem:
@@ -134,7 +126,7 @@ class Client:
         try:
             return decode(body)
         except errors.Partial as problem:
-            self.traffic.partial()
+            self.traffic.count(partial_answers=1)
             raise errors.Partial(
                 f"{self.name} has only a part of the answer to {_short(expression)}: {_cut(str(problem))}; look at the "
                 "stores behind it that do not answer",
@@ -220,14 +212,13 @@ def connect(
     ticking = clock or clocks.WallClock()
     reading = functools.partial(response_limits.read, seconds=timeout_seconds, monotonic=ticking.monotonic)
     session.hooks["response"].append(_keeper(reply, traffic, reading))
-    session.auth = _login(url_login, token_file=token_file, username=username, password_file=password_file)
+    session.auth = credentials.login(url_login, token_file=token_file, username=username, password_file=password_file)
     library = prometheus_connect.PrometheusConnect(
         bare, headers=dict(headers or {}), retry=_NO_RETRY, session=session, timeout=timeout_seconds, auth=session.auth
     )
     if fetch is not None:
-        session.mount(
-            bare, proxied_transport.Adapter(fetch)
-        )  # after the library, which mounts its own for the same address
+        # After the library, which mounts its own for the same address.
+        session.mount(bare, proxied_transport.Adapter(fetch))
     return Client(name, timeout_seconds, traffic, library, reply)
 
 
@@ -248,7 +239,7 @@ def _keeper(reply: _Reply, traffic: Traffic, read: Callable[..., bytes]) -> Call
     def keep(response: requests.Response, *_: object, **__: object) -> None:
         if response.raw is not None:  # else the transport fetched it, whole
             response._content = read(response, most_bytes=reply.most_bytes)
-        traffic.received(len(response.content))
+        traffic.count(received_bytes=len(response.content))
         if not response.is_redirect:
             reply.status, reply.body = response.status_code, response.content
             if response.status_code == 200:
@@ -277,27 +268,6 @@ def _address(url: str) -> tuple[str, str, tuple[str, str] | None]:
 
 
 _EXPECTED = "expected http(s)://HOST[:PORT][/PREFIX], for example http://prometheus-operated.monitoring:9090"
-
-
-def _login(
-    url_login: tuple[str, str] | None, *, token_file: Path | None, username: str | None, password_file: Path | None
-) -> requests.auth.AuthBase | None:
-    ways = [token_file is not None, url_login is not None, username is not None or password_file is not None]
-    if sum(ways) > 1:
-        raise errors.ConfigError(
-            "Prometheus: give one of a token file, user:password@ in the address, or user and password file"
-        )
-    if token_file is not None:
-        credentials.secret(token_file)
-        return credentials.BearerFile(token_file)
-    if url_login is not None:
-        return requests.auth.HTTPBasicAuth(*url_login)
-    if username is None and password_file is None:
-        return None
-    if username is None or password_file is None:
-        raise errors.ConfigError("Prometheus: basic authentication needs both the user name and the password file")
-    credentials.secret(password_file)
-    return credentials.BasicFile(username, password_file)
 
 
 def _short(expression: str) -> str:

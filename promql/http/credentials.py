@@ -15,28 +15,40 @@ from runtime import files
 
 
 @dataclass(frozen=True, slots=True)
-class BearerFile(requests.auth.AuthBase):
-    """Adds `Authorization: Bearer <content of the file>`, as it is at the moment of the request."""
+class FileLogin(requests.auth.AuthBase):
+    """Adds what a file holds at the moment of the request: the password of a user, or without one a bearer token."""
 
     path: Path
+    username: str | None = None
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Called by requests once per request; raises ConfigError when the file is unreadable or empty."""
-        request.headers["Authorization"] = f"Bearer {secret(self.path)}"
+        text = secret(self.path)
+        if self.username is not None:
+            requests.auth.HTTPBasicAuth(self.username, text)(request)
+        else:
+            request.headers["Authorization"] = f"Bearer {text}"
         return request
 
 
-@dataclass(frozen=True, slots=True)
-class BasicFile(requests.auth.AuthBase):
-    """HTTP basic authentication whose password is read from a file at the moment of the request."""
-
-    username: str
-    path: Path
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Called by requests once per request; raises ConfigError when the file is unreadable or empty."""
-        requests.auth.HTTPBasicAuth(self.username, secret(self.path))(request)
-        return request
+def login(
+    url_login: tuple[str, str] | None, *, token_file: Path | None, username: str | None, password_file: Path | None
+) -> requests.auth.AuthBase | None:
+    """The login of each request; ConfigError where more than one is given, or half of one."""
+    ways = [token_file is not None, url_login is not None, username is not None or password_file is not None]
+    if sum(ways) > 1:
+        raise errors.ConfigError(
+            "Prometheus: give one of a token file, user:password@ in the address, or user and password file"
+        )
+    if url_login is not None:
+        return requests.auth.HTTPBasicAuth(*url_login)
+    if (username is None) != (password_file is None):
+        raise errors.ConfigError("Prometheus: basic authentication needs both the user name and the password file")
+    path = token_file or password_file
+    if path is None:
+        return None
+    secret(path)
+    return FileLogin(path, username)
 
 
 def secret(path: Path) -> str:
@@ -46,7 +58,8 @@ def secret(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as problem:
         raise errors.ConfigError(f"credential file {path} for Prometheus cannot be read: {problem}") from problem
     if not text or "\n" in text:
-        raise errors.ConfigError(f"credential file {path} for Prometheus must hold one line, it holds {_lines(text)}")
+        content = f"{len(text.splitlines())} lines" if text else "nothing"
+        raise errors.ConfigError(f"credential file {path} for Prometheus must hold one line, it holds {content}")
     return text
 
 
@@ -59,7 +72,3 @@ def readable(path: Path | None, purpose: str) -> str | None:
             return str(path)
     except OSError as problem:
         raise errors.ConfigError(f"{purpose} {path} for Prometheus cannot be read: {problem}") from problem
-
-
-def _lines(text: str) -> str:
-    return f"{len(text.splitlines())} lines" if text else "nothing"

@@ -195,8 +195,7 @@ def test_of_threads_that_come_with_the_trial_only_one_is_the_trial() -> None:
 def test_the_state_and_the_cost_are_exported(bench: Bench) -> None:
     registry, traffic = prometheus_client.CollectorRegistry(), client.Traffic()
     registry.register(query_metrics.DoorCollector(bench.door, traffic))
-    traffic.count_query()
-    traffic.received(120)
+    traffic.count(queries=1, received_bytes=120)
     assert registry.get_sample_value("evenload_prometheus_circuit_open") == 0
     bench.fails()
     bench.ask(3)
