@@ -6,9 +6,10 @@ Each service's `__main__` decorates its click command with `service_options(defa
 
 import dataclasses
 import functools
+import inspect
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,12 @@ def service_options(default_port: int) -> Callable[[Callable[..., Any]], Callabl
         click.option("--prometheus", metavar="URL", help="Base URL of Prometheus or a compatible."),
         click.option("--listen", default=f":{default_port}", show_default=True, metavar="HOST:PORT", callback=_valid),
         click.option("--once", is_flag=True, help="Do one cycle and exit: 0 done, 3 cannot reach, 4 partial data."),
-        click.option("--namespace", metavar="NAME", help="Namespace of Leases and heartbeat. Default: the pod's."),
+        click.option(
+            "--namespace",
+            metavar="NAME",
+            callback=lambda _context, _parameter, text: text or own_namespace(),
+            help="Namespace of Leases and heartbeat. Default: the pod's.",
+        ),
         click.option(
             "--pod-name",
             envvar="POD_NAME",
@@ -102,10 +108,7 @@ def service_options(default_port: int) -> Callable[[Callable[..., Any]], Callabl
         click.option("-v", "verbosity", count=True, help="More lines; twice for the libraries' own."),
     ]
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        return functools.reduce(lambda inner, outer: outer(inner), reversed(decorators), _gathered(command))
-
-    return decorate
+    return functools.partial(gather, keyword="options", kind=ServiceOptions, options=decorators)
 
 
 def source_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -119,17 +122,18 @@ def source_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def _gathered(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gather the shared options into one ServiceOptions; a command's own pass as they are."""
-    names = {field.name for field in dataclasses.fields(ServiceOptions)}
+def gather(
+    command: Callable[..., Any], *, keyword: str, kind: Callable[..., Any], options: Sequence[Callable[..., Any]]
+) -> Callable[..., Any]:
+    """Give a click command's function more options, which arrive as one argument of this kind; others pass as ever."""
+    names = tuple(inspect.signature(kind).parameters)
 
     @functools.wraps(command)
     def call(**values: Any) -> Any:
-        shared = {name: values.pop(name) for name in names}
-        shared["namespace"] = shared["namespace"] or own_namespace()
-        return command(options=ServiceOptions(**shared), **values)
+        own = {name: values.pop(name) for name in names}
+        return command(**{keyword: kind(**own)}, **values)
 
-    return call
+    return functools.reduce(lambda inner, outer: outer(inner), reversed(options), call)
 
 
 def _valid(_context: click.Context, _parameter: click.Parameter, text: str) -> str:

@@ -7,7 +7,6 @@ command line is readable by every user of the machine.
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ import click
 from promql import errors
 from promql.http import DEFAULT_TIMEOUT_SECONDS
 from promql.queries import identity
+from runtime import options
 
 if TYPE_CHECKING:
     from promql.http import client, proxied_transport
@@ -59,19 +59,7 @@ class Connection:
 
 def series_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a click command's function; it gains the keyword argument `labels` (`identity.SeriesLabels`)."""
-    gathered = _gathered(command, "labels", identity.SeriesLabels, identity.SeriesLabels._fields)
-    return functools.reduce(lambda inner, outer: outer(inner), reversed(_of_series()), gathered)
-
-
-def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a click command's function; it gains the keyword argument `connection`."""
-    names = tuple(field.name for field in dataclasses.fields(Connection))
-    gathered = _gathered(command, "connection", Connection, names)
-    return functools.reduce(lambda inner, outer: outer(inner), reversed(_of_connection()), gathered)
-
-
-def _of_series() -> list[Callable[..., Any]]:
-    return [
+    decorators = [
         click.option(
             "--node-label", default="instance", show_default=True, help="The label of series that names a node."
         ),
@@ -88,12 +76,14 @@ def _of_series() -> list[Callable[..., Any]]:
             help="""More matchers for cAdvisor's series, e.g. 'cluster="a"'.""",
         ),
     ]
+    return options.gather(command, keyword="labels", kind=identity.SeriesLabels, options=decorators)
 
 
-def _of_connection() -> list[Callable[..., Any]]:
+def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a click command's function; it gains the keyword argument `connection`."""
     file = click.Path(dir_okay=False, path_type=Path)
     seconds = click.FloatRange(min=0, min_open=True)
-    return [
+    decorators = [
         click.option(
             "--prometheus-timeout",
             "prometheus_timeout_seconds",
@@ -115,19 +105,7 @@ def _of_connection() -> list[Callable[..., Any]]:
             "--prometheus-header", multiple=True, metavar="'NAME: VALUE'", help="Further header, such as X-Scope-OrgID."
         ),
     ]
-
-
-def _gathered(
-    command: Callable[..., Any], keyword: str, kind: Callable[..., Any], names: tuple[str, ...]
-) -> Callable[..., Any]:
-    """The command with the options of these names as one argument."""
-
-    @functools.wraps(command)
-    def call(**values: Any) -> Any:
-        ours = {name: values.pop(name) for name in names}
-        return command(**{keyword: kind(**ours)}, **values)
-
-    return call
+    return options.gather(command, keyword="connection", kind=Connection, options=decorators)
 
 
 def _header(text: str) -> tuple[str, str]:
