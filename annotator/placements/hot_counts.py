@@ -67,7 +67,7 @@ class Hot(NamedTuple):
         """The counts of a node per window text ("5m": 3)."""
         windows_seconds = hotspots.windows(self.hot_spots)
         counts = hotspots.counts(self.placed_seconds.get(node, ()), self.now_seconds, windows_seconds)
-        return hotspots.hot_value(counts, self.hot_spots).counts
+        return {spot.window: number for spot, number in zip(self.hot_spots, counts, strict=True)}
 
 
 def hot_counts(placed: Iterable[tuple[str, float]], hot_spots: Sequence[HotSpot], *, now_seconds: float) -> Hot:

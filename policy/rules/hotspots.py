@@ -23,13 +23,6 @@ class Binding(NamedTuple):
     at_seconds: float
 
 
-class HotValue(NamedTuple):
-    """A node's placements per window text, and the penalty points they make on the 0..10 scale."""
-
-    counts: dict[str, int]
-    penalty: float
-
-
 def counts(
     bound_at_seconds: collections.abc.Sequence[float],
     now_seconds: float,
@@ -63,12 +56,3 @@ def penalty(placed: npt.NDArray[np.int64], compiled: Pricing) -> npt.NDArray[np.
 def windows(hot_spots: collections.abc.Iterable[load_policy.HotSpot]) -> tuple[float, ...]:
     """The windows of the policy's hot spots in seconds: the columns of the counts."""
     return tuple(spot.window_seconds for spot in hot_spots)
-
-
-def hot_value(
-    placed: collections.abc.Sequence[int], hot_spots: collections.abc.Sequence[load_policy.HotSpot]
-) -> HotValue:
-    """The hot value of one node from its count per hot spot."""
-    counted = {spot.window: n for n, spot in zip(placed, hot_spots, strict=True)}
-    points = sum(counted[spot.window] // spot.pods * spot.penalty for spot in hot_spots)
-    return HotValue(counted, float(points))

@@ -42,9 +42,6 @@ def test_the_windows_are_those_of_the_policy() -> None:
 )
 def test_the_penalty_counts_full_multiples_in_every_window(placed: tuple[int, ...], points: float) -> None:
     assert hotspots.penalty(np.array([placed, (0, 0, 0)]), hotspots.pricing(SPOTS)).tolist() == [points, 0.0]
-    assert hotspots.hot_value(placed, SPOTS) == hotspots.HotValue(
-        dict(zip(("1m", "5m", "30m"), placed, strict=True)), points
-    )
 
 
 def test_a_policy_without_hot_spots_has_no_penalty() -> None:
@@ -54,4 +51,3 @@ def test_a_policy_without_hot_spots_has_no_penalty() -> None:
 def test_a_hot_spot_costs_its_own_penalty() -> None:
     spots = load_policy.LoadPolicy.of({"hotSpots": [{"window": "1m", "pods": 2, "penalty": 0.5}]}).hot_spots
     assert hotspots.penalty(np.array([[5]]), hotspots.pricing(spots)).tolist() == [1.0]
-    assert hotspots.hot_value([5], spots).penalty == 1.0
