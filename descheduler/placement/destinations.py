@@ -216,7 +216,7 @@ def expected_ratios(
         for pod, age_seconds in ages
         if age_seconds is not None and age_seconds < longest_seconds and (pod.node_name or pod.nominated_node) in rows
     ]
-    expected = expected_load.expected_by_node(
+    expected = expected_load.expected(
         np.array([row for row, _, _ in recents], dtype=np.intp),
         np.array([age_seconds for _, age_seconds, _ in recents], dtype=np.float64),
         np.array([_load(pod, policy, landed) for _, _, pod in recents], dtype=np.float64).reshape(len(recents), 2),

@@ -51,13 +51,6 @@ class Estimate(NamedTuple):
         return f"{by} over {self.replicas} replica{'s' * (self.replicas != 1)}" if measured else by
 
 
-class RecentPod(NamedTuple):
-    """A pod that began to use its node at `at_seconds` (Unix, `began_at_seconds`) and is expected to use `load`."""
-
-    at_seconds: float
-    load: Load
-
-
 def estimate(request: Load, recent_pods: load_policy.RecentPods, mean: owner_usage.Mean | None = None) -> Estimate:
     """est(p): max(the mean use of the owner's replicas, OWNERS_MEAN_FLOOR x the effective request) where a mean is
     known, else usagePerRequest x the request, else the default; each resource by itself (a request of 0 is none).
@@ -99,24 +92,6 @@ def began_at_seconds(pod: PlacedPod, bound_at_seconds: float, now_seconds: float
 
 
 def expected(
-    pods: collections.abc.Iterable[RecentPod],
-    allocatable: Load,
-    in_force: collections.abc.Sequence[metrics.Metric],
-    now_seconds: float,
-) -> Floats:
-    """Expected load of one node's recent pods [metrics], ratios: sum of est(p) * max(0, 1 - age / W_m) / allocatable.
-
-    A pod's share is at most 1 (a clock behind the binding). 0 for a resource the node does not offer: no pod that
-    requests it can land there anyway.
-    """
-    listed = list(pods)
-    ages = now_seconds - np.array([pod.at_seconds for pod in listed])
-    loads = np.array([pod.load for pod in listed]).reshape(len(listed), 2)
-    node = np.zeros(len(listed), dtype=np.intp)
-    return expected_by_node(node, ages, loads, np.array([allocatable]), in_force=in_force).ravel()
-
-
-def expected_by_node(
     node: npt.NDArray[np.intp],
     age_seconds: Floats,
     load: Floats,
@@ -124,8 +99,11 @@ def expected_by_node(
     *,
     in_force: collections.abc.Sequence[metrics.Metric],
 ) -> Floats:
-    """Computes `expected` for many nodes [nodes, metrics]: `node` [pods] row numbers, `age_seconds` [pods], `load`
-    [pods, 2] and `allocatable` [nodes, 2] in the order of `Load`.
+    """Expected load of recent pods [nodes, metrics], ratios: sum of est(p) * max(0, 1 - age / W_m) / allocatable.
+
+    `node` [pods] are row numbers, `age_seconds` [pods], `load` [pods, 2] and `allocatable` [nodes, 2] in the order of
+    `Load`. A pod's share is at most 1 (a clock behind the binding). 0 for a resource the node does not offer: no pod
+    that requests it can land there anyway.
     """
     columns = np.zeros((len(allocatable), len(in_force)))
     for at, metric in enumerate(in_force):

@@ -423,9 +423,10 @@ def test_the_prepared_lines_are_the_formula(seed: int) -> None:
     for node, row in INDEX.items():
         here = [pod for pod in alive.values() if pod.node_name == node]
         began = [expected_load.began_at_seconds(pod, at(pod), heard[pod.uid]) for pod in here]
-        listed = [expected_load.RecentPod(*each) for each in zip(began, map(worlds.estimate, here), strict=True)]
-        expected = expected_load.expected(listed, expected_load.Load(1.0, 1.0), metrics.BUILT_IN, now)
-        np.testing.assert_allclose(crowding.amounts[row], expected, rtol=1e-9, atol=1e-6)
+        loads = np.array([worlds.estimate(pod) for pod in here]).reshape(len(here), 2)
+        rows, ages, whole = np.zeros(len(here), np.intp), now - np.array(began), np.ones((1, 2))
+        expected = expected_load.expected(rows, ages, loads, whole, in_force=metrics.BUILT_IN)
+        np.testing.assert_allclose(crowding.amounts[row], expected[0], rtol=1e-9, atol=1e-6)
         moments = sorted(at(pod) for pod in here)
         assert tuple(crowding.counts[row]) == hotspots.counts(moments, now, (60, 300, 1800))
 

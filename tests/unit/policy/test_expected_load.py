@@ -1,16 +1,27 @@
 """Expected load of recent pods: the estimate, its decay, and its share of a node."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policy import metrics
 from policy.rules import expected_load
-from policy.rules.expected_load import Load, RecentPod
+from policy.rules.expected_load import Load
 from policy.schema import load_policy
 
 IN_FORCE = load_policy.defaults().metrics_in_force
 GIB = float(2**30)
+
+
+def expected(*pods: tuple[float, Load], node: Load, in_force: Sequence[metrics.Metric] = IN_FORCE) -> list[float]:
+    """Expected load of pods, each with its age, on one node."""
+    ages, loads = np.array([age for age, _ in pods]), np.array([load for _, load in pods]).reshape(len(pods), 2)
+    rows = np.zeros(len(pods), np.intp)
+    (ratios,) = expected_load.expected(rows, ages, loads, np.array([node]), in_force=in_force).tolist()
+    return [float(ratio) for ratio in ratios]
 
 
 @pytest.mark.parametrize(
@@ -31,32 +42,28 @@ def test_a_pod_is_expected_to_use_a_share_of_its_request(request_: Load, load: L
     [(0.0, 1.0), (75.0, 0.75), (150.0, 0.5), (300.0, 0.0), (1e9, 0.0), (-60.0, 1.0)],
 )
 def test_expected_load_fades_as_the_window_fills(age_seconds: float, share: float) -> None:
-    pods = [RecentPod(1000.0 - age_seconds, Load(2000, GIB))]
-    assert (
-        expected_load.expected(pods, Load(4000, 4 * GIB), IN_FORCE, 1000.0).tolist()
-        == [share / 2] * 3 + [share / 4] * 3
-    )
+    ratios = expected((age_seconds, Load(2000, GIB)), node=Load(4000, 4 * GIB))
+    assert ratios == [share / 2] * 3 + [share / 4] * 3
 
 
 def test_the_contribution_is_a_share_of_what_the_node_offers() -> None:
-    pods = [RecentPod(850.0, Load(1000, 4 * GIB)), RecentPod(1000.0, Load(500, 0))]
-    expected = expected_load.expected(pods, Load(8000, 32 * GIB), IN_FORCE, 1000.0)
-    assert expected.tolist() == pytest.approx([(500 + 500) / 8000] * 3 + [2 / 32] * 3)
+    ratios = expected((150.0, Load(1000, 4 * GIB)), (0.0, Load(500, 0)), node=Load(8000, 32 * GIB))
+    assert ratios == pytest.approx([(500 + 500) / 8000] * 3 + [2 / 32] * 3)
 
 
 def test_a_node_without_recent_pods_expects_nothing() -> None:
-    assert expected_load.expected([], Load(8000, 32 * GIB), IN_FORCE, 1000.0).tolist() == [0.0] * 6
+    assert expected(node=Load(8000, 32 * GIB)) == [0.0] * 6
 
 
 def test_a_node_that_offers_nothing_expects_nothing() -> None:
-    assert expected_load.expected([RecentPod(0.0, Load(1, 1))], Load(0, 0), IN_FORCE, 0.0).tolist() == [0.0] * 6
+    assert expected((0.0, Load(1, 1)), node=Load(0, 0)) == [0.0] * 6
 
 
 def test_each_metric_fades_by_the_averaging_window_behind_it() -> None:
     override = {"name": "cpu_avg_5m", "resource": "cpu", "statistic": "avg", "window": "20s"}
     in_force = load_policy.LoadPolicy.of({"metrics": [override]}).metrics_in_force
-    expected = expected_load.expected([RecentPod(0.0, Load(1000, GIB))], Load(1000, GIB), in_force, 30.0)
-    assert expected.tolist() == pytest.approx([0.0, 0.0, 0.0, 0.9, 0.9, 0.9])
+    ratios = expected((30.0, Load(1000, GIB)), node=Load(1000, GIB), in_force=in_force)
+    assert ratios == pytest.approx([0.0, 0.0, 0.0, 0.9, 0.9, 0.9])
 
 
 def test_the_incoming_pod_weighs_by_each_nodes_size() -> None:
@@ -71,14 +78,14 @@ def test_the_incoming_pod_weighs_by_each_nodes_size() -> None:
 
 def test_no_pod_is_expected_to_use_a_resource_of_the_policys_own() -> None:
     extra = [("disk_avg_5m", "disk", "disk_busy"), ("cpu_avg_1h", "cpu", "cpu_busy")]
-    metrics = [
+    entries = [
         {"name": name, "resource": resource, "statistic": "avg", "window": name[-2:], "query": query}
         for name, resource, query in extra
     ]
-    in_force = load_policy.LoadPolicy.of({"metrics": metrics}).metrics_in_force
+    in_force = load_policy.LoadPolicy.of({"metrics": entries}).metrics_in_force
     pod, node = Load(1000, GIB), Load(4000, 2 * GIB)
     shares = [0.25] * 3 + [0.5] * 3 + [0.0, 0.25]
-    assert expected_load.expected([RecentPod(0.0, pod)], node, in_force, 0.0).tolist() == shares
+    assert expected((0.0, pod), node=node, in_force=in_force) == shares
     assert expected_load.incoming(pod, np.array([node]), in_force).tolist() == [shares]
 
 
@@ -93,10 +100,9 @@ def test_all_nodes_at_once_give_what_each_node_gives_alone(pods: list[tuple[int,
     node = np.array([pod[0] for pod in pods], dtype=np.intp)
     age = np.array([pod[1] for pod in pods], dtype=np.float64)
     load = np.array([pod[2:] for pod in pods], dtype=np.float64).reshape(len(pods), 2)
-    together = expected_load.expected_by_node(node, age, load, allocatable, in_force=IN_FORCE)
+    together = expected_load.expected(node, age, load, allocatable, in_force=IN_FORCE)
     for row in range(3):
-        mine = [RecentPod(-pod[1], Load(pod[2], pod[3])) for pod in pods if pod[0] == row]
-        alone = expected_load.expected(mine, Load(*allocatable[row].tolist()), IN_FORCE, 0.0)
-        assert together[row].tolist() == pytest.approx(alone.tolist())
+        mine = [(pod[1], Load(pod[2], pod[3])) for pod in pods if pod[0] == row]
+        assert together[row].tolist() == pytest.approx(expected(*mine, node=Load(*allocatable[row].tolist())))
     assert np.isfinite(together).all()
     assert (together >= 0).all()
