@@ -101,15 +101,8 @@ class _Table(NamedTuple):
 
     def aligned(self, rows: Ints) -> "_Table":
         """The rows in another order; -1 is an empty one."""
-        return _Table(
-            at_seconds=taken(self.at_seconds, rows),
-            span_seconds=taken(self.span_seconds, rows),
-            values=taken(self.values, rows),
-            slot=np.append(self.slot, 0)[rows],
-            newest_seconds=taken(self.newest_seconds, rows),
-            newest=taken(self.newest, rows),
-            since_seconds=taken(self.since_seconds, rows),
-        )
+        empty = _Table.empty(1, *self.values.shape[1:])
+        return _Table(*(np.concatenate(pair)[rows] for pair in zip(self, empty, strict=True)))
 
 
 class SampleWindows:
