@@ -61,23 +61,15 @@ def in_force(definitions: collections.abc.Sequence[Metric]) -> tuple[Metric, ...
 
     The averaging window of every entry that is no average becomes the window of the first average of its resource.
     """
-    by_name = {metric.name: metric for metric in definitions}
-    built_in = {metric.name for metric in BUILT_IN}
-    merged = [by_name.get(metric.name, metric) for metric in BUILT_IN]
-    merged += [metric for name, metric in by_name.items() if name not in built_in]
-    behind = _averaging_by_resource(merged)
-    return tuple(dataclasses.replace(metric, averaging_seconds=_averaging(metric, behind)) for metric in merged)
-
-
-def _averaging_by_resource(merged: collections.abc.Sequence[Metric]) -> dict[str, float]:
-    averages = [metric for metric in merged if metric.statistic == AVERAGE]
-    return {metric.resource: metric.window_seconds for metric in reversed(averages)}
-
-
-def _averaging(metric: Metric, behind: collections.abc.Mapping[str, float]) -> float:
-    if metric.statistic == AVERAGE:
-        return metric.window_seconds
-    return behind.get(metric.resource, metric.window_seconds)
+    merged = {metric.name: metric for metric in (*BUILT_IN, *definitions)}
+    averages = [metric for metric in merged.values() if metric.statistic == AVERAGE]
+    behind = {metric.resource: metric.window_seconds for metric in reversed(averages)}
+    return tuple(
+        metric
+        if metric.statistic == AVERAGE
+        else dataclasses.replace(metric, averaging_seconds=behind.get(metric.resource, metric.window_seconds))
+        for metric in merged.values()
+    )
 
 
 def place(resource: str) -> int | None:
