@@ -101,7 +101,7 @@ def explain(error: pydantic_core.ErrorDetails, known_keys: collections.abc.Itera
         return _not_one_of(str(context["expected"]), value)
     if value is None and kind != "policy":
         return f"is empty: give {_EXPECTED.get(kind, 'a value')} or remove the key"
-    return _compared(kind, value, context) or _mistyped(kind, value, context) or error["msg"]
+    return _mistyped(kind, value, context) or error["msg"]
 
 
 def _not_one_of(expected: str, value: object) -> str:
@@ -110,14 +110,10 @@ def _not_one_of(expected: str, value: object) -> str:
     return f"{' or '.join(choices)} expected, got {_quoted(value)}{hint}"
 
 
-def _compared(kind: str, value: object, context: dict[str, typing.Any]) -> str:
-    if kind not in _COMPARED:
-        return ""
-    key, words = _COMPARED[kind]
-    return f"{units.quoted(value)} is out of range: {words} {context[key]} expected"
-
-
 def _mistyped(kind: str, value: object, context: dict[str, typing.Any]) -> str:
+    if kind in _COMPARED:
+        key, words = _COMPARED[kind]
+        return f"{units.quoted(value)} is out of range: {words} {context[key]} expected"
     if kind == "string_pattern_mismatch":
         for start, expected in _PATTERNS.items():
             if str(context["pattern"]).startswith(start):

@@ -15,8 +15,8 @@ import pydantic
 import pydantic_core
 
 _RATIO_TEXT = re.compile(r"(\d{1,6}(?:\.\d{1,12})?)\s?%", re.ASCII)
-_DURATION_TEXT = re.compile(r"((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+")
-_QUANTITY_TEXT = re.compile(r"(\d{1,20}(?:\.\d{0,12})?|\.\d{1,12})(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
+_DURATION_TEXT = re.compile(r"((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+", re.ASCII)
+_QUANTITY_TEXT = re.compile(r"(\d{1,20}(?:\.\d{0,12})?|\.\d{1,12})(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?", re.ASCII)
 _SUFFIXES: Final = {"m": 0.001, "": 1.0} | {
     suffix + tail: float(step ** (power + 1))
     for step, tail in ((1000, ""), (1024, "i"))
@@ -43,7 +43,8 @@ def quoted(value: object) -> str:
         return {True: "true", False: "false", None: "nothing"}[value]
     if isinstance(value, int) and abs(value) > 10**_SHOWN:
         return "a huge number"
-    return _cut(printable(json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)))
+    text = printable(json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value))
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def quoted_key(key: str) -> str:
@@ -51,14 +52,8 @@ def quoted_key(key: str) -> str:
     return key if key.isidentifier() and len(key) <= _SHOWN else quoted(key)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-
-
 def _finite(value: object, expected: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise wrong(f"{expected} expected, got {quoted(value)}")
-    if not abs(value) <= _MAX_NUMBER:  # also true of NaN
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MAX_NUMBER:  # NaN, too
         raise wrong(f"{expected} expected, got {quoted(value)}")
     return float(value)
 
@@ -90,11 +85,7 @@ def duration_seconds(value: object) -> float:
         raise wrong(f"{quoted(value)} has no unit: write a Go duration such as {value}s or {value}m")
     if not isinstance(value, str):
         raise wrong(f"a Go duration such as 30s, 5m or 1h30m expected, got {quoted(value)}")
-    if (
-        not _DURATION_TEXT.fullmatch(value)
-        or len(value) > _SHOWN
-        or not value.replace("µ", "u").replace("μ", "u").isascii()
-    ):
+    if not _DURATION_TEXT.fullmatch(value) or len(value) > _SHOWN:
         raise wrong(
             f"{quoted(value)} is not a Go duration: write such as 30s, 5m or 1h30m (units h, m, s, ms; 1 day is 24h)"
         )
@@ -130,17 +121,13 @@ def duration_text(seconds: float) -> str:
 def _quantity(value: object, example: str) -> float:
     expected = f"a Kubernetes quantity such as {example}"
     if not isinstance(value, str):
-        return _not_negative(_finite(value, expected), value, example)
+        if (amount := _finite(value, expected)) < 0:
+            raise wrong(f"{quoted(value)} must not be negative: write such as {example}")
+        return amount
     match = _QUANTITY_TEXT.fullmatch(value)
-    if match is None or not value.isascii():
+    if match is None:
         raise wrong(f"{expected} expected, got {quoted(value)}")
     return float(decimal.Decimal(match[1])) * _SUFFIXES[match[2] or ""]
-
-
-def _not_negative(number: float, value: object, example: str) -> float:
-    if number < 0:
-        raise wrong(f"{quoted(value)} must not be negative: write such as {example}")
-    return number
 
 
 def cpu_millicores(value: object) -> float:
@@ -180,12 +167,10 @@ def _memory_text(size_bytes: float) -> str:
     return f"{mebibytes:.0f}Mi" if mebibytes == int(mebibytes) else f"{size_bytes:.0f}"
 
 
-_RATIO_SCHEMA: Final = {
-    "anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "pattern": r"^\d+(\.\d+)?\s?%$"}]
-}
-_LARGE_RATIO_SCHEMA: Final = {
-    "anyOf": [{"type": "number", "minimum": 0, "maximum": 10}, {"type": "string", "pattern": r"^\d+(\.\d+)?\s?%$"}]
-}
+_RATIO_SCHEMA, _LARGE_RATIO_SCHEMA = (
+    {"anyOf": [{"type": "number", "minimum": 0, "maximum": most}, {"type": "string", "pattern": r"^\d+(\.\d+)?\s?%$"}]}
+    for most in (1, 10)
+)
 _DURATION_SCHEMA: Final = {"type": "string", "pattern": r"^((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))+$"}
 _QUANTITY_SCHEMA: Final = {
     "anyOf": [
