@@ -23,6 +23,7 @@ class Finding(NamedTuple):
 
 
 Findings = collections.abc.Iterator[Finding]
+Part = tuple[problems.Path, node_pools.Pool | pod_classes.PodClass, load_policy.LoadPolicy]
 
 # A statistic that the built-in queries compute; p95 is the 95th percentile, p999 the 99.9th.
 _KNOWN_STATISTIC: Final = re.compile(r"avg|max|p[1-9][0-9]?|p99[0-9]")
@@ -132,8 +133,8 @@ def _named(policy: load_policy.LoadPolicy) -> Findings:
         (("filter", "thresholds"), policy.filter.thresholds),
         (("score", "weights"), policy.score.weights),
         (("descheduler", "thresholds"), policy.descheduler.thresholds),
-        *(((*path, "filter", "thresholds"), part.filter.thresholds) for path, part in _parts(policy)),
-        *(((*path, "score", "weights"), part.score.weights) for path, part in _parts(policy)),
+        *(((*path, "filter", "thresholds"), part.filter.thresholds) for path, part, _ in parts(policy)),
+        *(((*path, "score", "weights"), part.score.weights) for path, part, _ in parts(policy)),
     )
     for path, keys in maps:
         for at, name in enumerate(name for name in keys if name not in known):
@@ -149,30 +150,23 @@ def _hint(name: str, in_force: tuple[str, ...]) -> str:
 def _weights(policy: load_policy.LoadPolicy) -> Findings:
     if not any(policy.score.weights.values()):
         yield Finding(("score", "weights"), "all weights are 0: at least one metric must count")
-    for index, on_pool in enumerate(policy.of_pools):
-        if policy.pools[index].score.weights and not any(on_pool.score.weights.values()):
-            message = "all weights are 0 in this pool, with those of score.weights: at least one metric must count"
-            yield Finding(("pools", index, "score", "weights"), message, (("score", "weights"),))
-    for index, for_class in enumerate(policy.of_classes):
-        if policy.pod_classes[index].score.weights:
-            yield from _weights_of_class(("podClasses", index, "score", "weights"), for_class)
-
-
-def _weights_of_class(path: problems.Path, policy: load_policy.LoadPolicy) -> Findings:
-    rests_on: tuple[problems.Path, ...] = (("score", "weights"), ("pools",))
-    if not any(policy.score.weights.values()):
-        message = "all weights are 0 for this class, with those of score.weights: at least one metric must count"
-        yield Finding(path, message, rests_on)
-        return
-    for pool, on_pool in zip(policy.pools, policy.of_pools, strict=True):
-        if not any(on_pool.score.weights.values()):
-            message = f"all weights are 0 for this class on nodes of pool {pool.name}: at least one metric must count"
-            yield Finding(path, message, rests_on)
+    for path, part, own in parts(policy):
+        if not part.score.weights:
+            continue
+        where = "for this class" if path[0] == "podClasses" else "in this pool"
+        cases = [(own, f"{where}, with those of score.weights")]
+        if any(own.score.weights.values()):
+            on_pools = zip(own.pools, own.of_pools, strict=True)
+            cases = [(on_pool, f"{where} on nodes of pool {pool.name}") for pool, on_pool in on_pools]
+        for case, place in cases:
+            if not any(case.score.weights.values()):
+                message = f"all weights are 0 {place}: at least one metric must count"
+                yield Finding((*path, "score", "weights"), message, (("score", "weights"), ("pools",)))
 
 
 def _goals(policy: load_policy.LoadPolicy) -> Findings:
     targets: list[tuple[problems.Path, float | None]] = [(("score", "target"), policy.score.target_ratio)]
-    targets += [((*path, "score", "target"), part.score.target_ratio) for path, part in _parts(policy)]
+    targets += [((*path, "score", "target"), part.score.target_ratio) for path, part, _ in parts(policy)]
     for path, target_ratio in targets:
         if target_ratio is not None and not 0.0 < target_ratio < 1.0:
             yield Finding(path, f"must be over 0 and under 1, got {target_ratio:g}: it is a load to fill nodes up to")
@@ -187,55 +181,42 @@ def _hot_spots(policy: load_policy.LoadPolicy) -> Findings:
 
 
 def _bands(policy: load_policy.LoadPolicy) -> Findings:
-    yield from _band_order(("descheduler", "thresholds"), policy.descheduler.thresholds)
     own = policy.descheduler.thresholds
+    yield from _band_order(("descheduler", "thresholds"), own)
     for index, pool in enumerate(policy.pools):
         path: problems.Path = ("pools", index, "descheduler", "thresholds")
         yield from _band_order(path, pool.descheduler.thresholds)
-        for name in pool.descheduler.thresholds:
-            if name not in own:
-                known = ", ".join(own) or "none"
-                message = f"no line in descheduler.thresholds, and a pool changes lines but adds none; there: {known}"
-                yield Finding((*path, name), message, (("descheduler", "thresholds"),))
+        for name in (name for name in pool.descheduler.thresholds if name not in own):
+            known = ", ".join(own) or "none"
+            message = f"no line in descheduler.thresholds, and a pool changes lines but adds none; there: {known}"
+            yield Finding((*path, name), message, (("descheduler", "thresholds"),))
 
 
 def _band_order(path: problems.Path, bands: collections.abc.Mapping[str, descheduler_section.Band]) -> Findings:
     for name, band in bands.items():
-        if band.evict_until_ratio >= band.evict_above_ratio:
-            above = f"{band.evict_above_ratio:g}"
-            message = f"must be lower than evictAbove ({above}), or a relieved node is overloaded again"
-            yield Finding((*path, name, "evictUntil"), message)
-        yield from _over_mean((*path, name, "overMean"), band)
-
-
-def _over_mean(path: problems.Path, band: descheduler_section.Band) -> Findings:
-    if (over := band.over_mean) is None:
-        return
-    if over.evict_until_ratio >= over.evict_above_ratio:
-        above = f"{over.evict_above_ratio:g}"
-        yield Finding(
-            (*path, "evictUntil"), f"must be lower than evictAbove ({above}), or a relieved node is overloaded again"
-        )
-    if max(over.floor_ratio, over.evict_above_ratio) >= band.evict_above_ratio:
-        message = f"never counts: a node is over the fixed evictAbove ({band.evict_above_ratio:g}) before"
-        key = "floor" if over.floor_ratio >= band.evict_above_ratio else "evictAbove"
-        yield Finding((*path, key), message, ((*path[:-1], "evictAbove"),))
+        over, place = band.over_mean, (*path, name, "overMean")
+        for at, lines in (((*path, name), band), (place, over)):
+            if lines is not None and lines.evict_until_ratio >= lines.evict_above_ratio:
+                above = f"{lines.evict_above_ratio:g}"
+                message = f"must be lower than evictAbove ({above}), or a relieved node is overloaded again"
+                yield Finding((*at, "evictUntil"), message)
+        if over is not None and max(over.floor_ratio, over.evict_above_ratio) >= band.evict_above_ratio:
+            message = f"never counts: a node is over the fixed evictAbove ({band.evict_above_ratio:g}) before"
+            key = "floor" if over.floor_ratio >= band.evict_above_ratio else "evictAbove"
+            yield Finding((*place, key), message, ((*path, name, "evictAbove"),))
 
 
 def _pauses(policy: load_policy.LoadPolicy) -> Findings:
-    cooldown, breaker = policy.descheduler.cooldown, policy.descheduler.breaker
-    path: problems.Path
-    growing: dict[str, descheduler_section.Growing] = {
-        "returned": cooldown.returned,
-        "ineffective": cooldown.ineffective,
-    }
-    for name, rest in growing.items():
-        if rest.max_seconds < rest.initial_seconds:
-            path = ("descheduler", "cooldown", name)
-            yield Finding((*path, "max"), "must not be shorter than initial", ((*path, "initial"),))
-    if breaker.max_seconds < breaker.backoff_seconds:
-        path = ("descheduler", "breaker")
-        yield Finding((*path, "max"), "must not be shorter than backoff", ((*path, "backoff"),))
+    returned, vain = policy.descheduler.cooldown.returned, policy.descheduler.cooldown.ineffective
+    breaker = policy.descheduler.breaker
+    for path, first_seconds, longest_seconds in (
+        (("cooldown", "returned", "initial"), returned.initial_seconds, returned.max_seconds),
+        (("cooldown", "ineffective", "initial"), vain.initial_seconds, vain.max_seconds),
+        (("breaker", "backoff"), breaker.backoff_seconds, breaker.max_seconds),
+    ):
+        if longest_seconds < first_seconds:
+            first: problems.Path = ("descheduler", *path)
+            yield Finding((*first[:-1], "max"), f"must not be shorter than {path[-1]}", (first,))
 
 
 def _windows(policy: load_policy.LoadPolicy) -> Findings:
@@ -276,23 +257,20 @@ def _selector(path: problems.Path, selector: sections.LabelSelector) -> Findings
     for index, expression in enumerate(selector.match_expressions):
         needs_values = expression.operator in ("In", "NotIn")
         if needs_values != bool(expression.values):
-            message = (
-                f"{expression.operator} needs at least one" if needs_values else f"{expression.operator} takes none"
-            )
-            yield Finding((*path, "matchExpressions", index, "values"), message)
+            wanted = "needs at least one" if needs_values else "takes none"
+            yield Finding((*path, "matchExpressions", index, "values"), f"{expression.operator} {wanted}")
 
 
-def _parts(
-    policy: load_policy.LoadPolicy,
-) -> collections.abc.Iterator[tuple[problems.Path, node_pools.Pool | pod_classes.PodClass]]:
-    """The pools and the classes of pods, each with its path."""
-    yield from ((("pools", index), pool) for index, pool in enumerate(policy.pools))
-    yield from ((("podClasses", index), one) for index, one in enumerate(policy.pod_classes))
+def parts(policy: load_policy.LoadPolicy) -> collections.abc.Iterator[Part]:
+    """The pools and the classes of pods, each with its path and the policy as it is there."""
+    pools, classes = enumerate(policy.pools), enumerate(policy.pod_classes)
+    yield from ((("pools", at), pool, policy.of_pools[at]) for at, pool in pools)
+    yield from ((("podClasses", at), one, policy.of_classes[at]) for at, one in classes)
 
 
 def _part_names(policy: load_policy.LoadPolicy) -> Findings:
     keys: set[tuple[str | int, str]] = set()
-    for path, part in _parts(policy):
+    for path, part, _ in parts(policy):
         if (path[0], part.name) in keys:
             kind = "pool" if path[0] == "pools" else "class"
             yield Finding((*path, "name"), f"{kind} {part.name} is listed twice")

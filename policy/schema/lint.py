@@ -8,7 +8,7 @@ import itertools
 from typing import Final
 
 from policy import metrics
-from policy.schema import load_policy, problems, units
+from policy.schema import checks, load_policy, problems, units
 from policy.schema.checks import Finding, Findings
 
 # Most clusters scrape every 15 s to 1 min.
@@ -90,12 +90,7 @@ def _weights(policy: load_policy.LoadPolicy) -> Findings:
 def _targets(policy: load_policy.LoadPolicy) -> Findings:
     """Targets of packing that the filter does not let a node reach."""
     every: list[tuple[problems.Path, load_policy.LoadPolicy]] = [(("score", "target"), policy)]
-    pools = zip(policy.pools, policy.of_pools, strict=True)
-    every += [(("pools", at, "score", "target"), on) for at, (part, on) in enumerate(pools) if part.score.differs]
-    classes = zip(policy.pod_classes, policy.of_classes, strict=True)
-    every += [
-        (("podClasses", at, "score", "target"), of) for at, (part, of) in enumerate(classes) if part.score.differs
-    ]
+    every += [((*path, "score", "target"), own) for path, part, own in checks.parts(policy) if part.score.differs]
     for path, one in every:
         counted = {name for name, weight in one.score.weights.items() if weight > 0}
         limits = {name: limit for name, limit in one.filter.thresholds.items() if limit > 0 and name in counted}
@@ -107,11 +102,8 @@ def _targets(policy: load_policy.LoadPolicy) -> Findings:
 
 def _refilled(policy: load_policy.LoadPolicy) -> Findings:
     """Nodes that may be filled, by the filter or by packing, as far as the line at which pods are evicted from them."""
-    every: list[tuple[problems.Path, load_policy.LoadPolicy]] = [((), policy)]
-    every += [(("pools", at), on_pool) for at, on_pool in enumerate(policy.of_pools)]
-    every += [(("podClasses", at), for_class) for at, for_class in enumerate(policy.of_classes)]
     known: set[tuple[str, float, float]] = set()  # what a pool or class has from the policy is named once
-    for path, one in every:
+    for path, one in (((), policy), *((path, own) for path, _, own in checks.parts(policy))):
         if one.descheduler.mode == "Observe":
             continue
         target_ratio = one.score.target_ratio if one.score.goal == "pack" else 0.0
