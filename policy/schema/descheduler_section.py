@@ -43,13 +43,6 @@ class Band(sections.Section):
     )
 
 
-def _default_bands() -> dict[str, Band]:
-    return {
-        name: Band.model_validate({"evictAbove": 0.80, "evictUntil": 0.60})
-        for name in (metrics.MEMORY_AVG_5M, metrics.CPU_AVG_5M)
-    }
-
-
 PERCENTAGE: Final = r"^([1-9][0-9]?|100)%$"  # of a workload's replicas
 
 
@@ -212,11 +205,10 @@ def _allow(value: object) -> Allow:
         return value
     if value in ("Exempt", "Never"):
         return Allow.model_validate({"mode": value})
-    keys = frozenset(value) if isinstance(value, dict) else frozenset()
-    if not isinstance(value, dict) or keys not in ({"inFlight"}, {"perMinute"}, {"perMinute", "burst"}):
+    if not isinstance(value, dict) or value.keys() not in ({"inFlight"}, {"perMinute"}, {"perMinute", "burst"}):
         raise units.wrong(f"{_ALLOWED} expected, got {units.quoted(value)}")
     try:
-        return Allow.model_validate({"mode": "InFlight" if "inFlight" in keys else "Rate", **value})
+        return Allow.model_validate({"mode": "InFlight" if "inFlight" in value else "Rate", **value})
     except pydantic.ValidationError as error:
         raise units.wrong(f"{_ALLOWED} with whole numbers from 1 expected, got {units.quoted(value)}") from error
 
@@ -227,7 +219,6 @@ def _allow_text(allow: Allow) -> object:
     return allow.model_dump(by_alias=True, exclude={"mode"}, exclude_none=True)
 
 
-_COUNT_SCHEMA: Final[pydantic.types.JsonValue] = {"type": "integer", "minimum": 1}
 Allowed = Annotated[
     Allow,
     pydantic.PlainValidator(_allow),
@@ -236,18 +227,15 @@ Allowed = Annotated[
         {
             "anyOf": [
                 {"enum": ["Exempt", "Never"]},
-                {
-                    "type": "object",
-                    "properties": {"inFlight": _COUNT_SCHEMA},
-                    "required": ["inFlight"],
-                    "additionalProperties": False,
-                },
-                {
-                    "type": "object",
-                    "properties": {"perMinute": _COUNT_SCHEMA, "burst": _COUNT_SCHEMA},
-                    "required": ["perMinute"],
-                    "additionalProperties": False,
-                },
+                *(
+                    {
+                        "type": "object",
+                        "properties": {key: {"type": "integer", "minimum": 1} for key in keys},
+                        "required": [keys[0]],
+                        "additionalProperties": False,
+                    }
+                    for keys in (("inFlight",), ("perMinute", "burst"))
+                ),
             ]
         }
     ),
@@ -272,7 +260,11 @@ class Descheduler(sections.Section):
         default=120.0, alias="interval", description="Time between two runs."
     )
     thresholds: dict[str, Band] = pydantic.Field(
-        default_factory=_default_bands, description="Bands by metric; the metric listed first is relieved first."
+        default_factory=lambda: {
+            name: Band.model_validate({"evictAbove": 0.80, "evictUntil": 0.60})
+            for name in (metrics.MEMORY_AVG_5M, metrics.CPU_AVG_5M)
+        },
+        description="Bands by metric; the metric listed first is relieved first.",
     )
     overloaded_for_seconds: units.DurationOrZero = pydantic.Field(
         default=180.0,

@@ -28,26 +28,6 @@ ResourceName = Annotated[str, pydantic.Field(strict=True, pattern=r"^[a-z][a-z0-
 Statistic = Annotated[str, pydantic.Field(strict=True, pattern=r"^[a-z][a-z0-9_]{0,30}$")]
 
 
-def _default_thresholds() -> dict[str, float]:
-    return {
-        metrics.CPU_AVG_5M: 0.65,
-        metrics.CPU_MAX_1H: 0.75,
-        metrics.MEMORY_AVG_5M: 0.65,
-        metrics.MEMORY_MAX_1H: 0.75,
-    }
-
-
-def _default_weights() -> dict[str, float]:
-    return {
-        metrics.CPU_AVG_5M: 0.6,
-        metrics.CPU_MAX_1H: 0.3,
-        metrics.CPU_MAX_1D: 0.1,
-        metrics.MEMORY_AVG_5M: 0.6,
-        metrics.MEMORY_MAX_1H: 0.3,
-        metrics.MEMORY_MAX_1D: 0.1,
-    }
-
-
 class Sync(sections.Section):
     """How the annotator reads Prometheus and writes nodes."""
 
@@ -113,7 +93,12 @@ class Filter(sections.Section):
     """When the extender rejects a node."""
 
     thresholds: dict[str, units.Ratio] = pydantic.Field(
-        default_factory=_default_thresholds,
+        default_factory=lambda: {
+            metrics.CPU_AVG_5M: 0.65,
+            metrics.CPU_MAX_1H: 0.75,
+            metrics.MEMORY_AVG_5M: 0.65,
+            metrics.MEMORY_MAX_1H: 0.75,
+        },
         description="A node is rejected while a metric is over its threshold (strictly); 0 or absent = rule off.",
     )
     on_missing: Literal["pass", "reject"] = pydantic.Field(
@@ -131,7 +116,15 @@ class Score(sections.Section):
     """How the extender ranks the nodes it did not reject. No key changes another's default."""
 
     weights: dict[str, units.Weight] = pydantic.Field(
-        default_factory=_default_weights, description="Weight of each metric in the mean; 0 or absent = not counted."
+        default_factory=lambda: {
+            metrics.CPU_AVG_5M: 0.6,
+            metrics.CPU_MAX_1H: 0.3,
+            metrics.CPU_MAX_1D: 0.1,
+            metrics.MEMORY_AVG_5M: 0.6,
+            metrics.MEMORY_MAX_1H: 0.3,
+            metrics.MEMORY_MAX_1D: 0.1,
+        },
+        description="Weight of each metric in the mean; 0 or absent = not counted.",
     )
     combine: Literal["mean", "worst"] = pydantic.Field(
         default="worst",
@@ -298,13 +291,10 @@ class LoadPolicy(sections.Section):
     def _of(self, pool: node_pools.Pool) -> "LoadPolicy":
         own, theirs = self.descheduler, pool.descheduler
         limits = own.limits.model_copy(update={"per_node": theirs.limits.per_node or own.limits.per_node})
-        relief: dict[str, object] = {"thresholds": {**own.thresholds, **theirs.thresholds}, "limits": limits}
-        changed = {
-            "pools": (),
-            **self._changed(pool),
-            "descheduler": own.model_copy(update={**relief, "mode": theirs.mode or own.mode}),
-        }
-        return self.model_copy(update=changed)
+        thresholds = {**own.thresholds, **theirs.thresholds}
+        relief = {"thresholds": thresholds, "limits": limits, "mode": theirs.mode or own.mode}
+        changed = {**self._changed(pool), "descheduler": own.model_copy(update=relief)}
+        return self.model_copy(update={"pools": (), **changed})
 
     def _for(self, pod_class: PodClass) -> "LoadPolicy":
         pools = tuple(map(pod_class.outranked, self.pools))
