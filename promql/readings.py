@@ -45,11 +45,7 @@ class NodeValues:
 
     def of(self, nodes: Sequence[str]) -> npt.NDArray[np.float64]:
         """In the order of these nodes, NaN where one has no good value."""
-        values = self.values
-        try:
-            return np.array([values[node] for node in nodes], np.float64)
-        except KeyError:
-            return np.array([values.get(node, math.nan) for node in nodes], np.float64)
+        return np.array([self.values.get(node, math.nan) for node in nodes], np.float64)
 
     def confirmed_seconds(self, nodes: Sequence[str], now_seconds: float) -> npt.NDArray[np.float64]:
         """When the value of each of these nodes was measured, and not later than now."""
@@ -88,7 +84,7 @@ def by_node(
     """Utilisation ratios per node; -0.02..0 is the noise of a rate and reads as 0. `of_replicas` makes one value of
     what several replicas say of the same target, or None where they disagree.
     """
-    names = _label_values(answer, label)
+    names = [labels.get(label, "") for labels in answer.labels]
     nodes = directory.resolved(names)
     noise = (answer.values < 0) & (answer.values >= -ZERO_NOISE_RATIO)
     ratios = np.where(noise, 0.0, answer.values).tolist()
@@ -142,33 +138,17 @@ def _are_replicas(series: Sequence[Mapping[str, str]], apart: frozenset[str]) ->
     return len(targets) == 1 and len({frozenset(labels.items()) for labels in series}) == len(series)
 
 
-def _label_values(answer: door.Answer, label: str) -> list[str]:
-    try:
-        return [labels[label] for labels in answer.labels]
-    except KeyError:  # seldom: a query of an operator's own
-        return [labels.get(label, "") for labels in answer.labels]
-
-
 def by_pod(answer: door.Answer, *, judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
     """Values and refusals by "namespace/name" for the answers of `promql.queries.pod_queries` (cores or bytes)."""
-    keys = _pod_keys(answer)
+    keys = [
+        f"{namespace}/{pod}" if (namespace := labels.get("namespace")) and (pod := labels.get("pod")) else ""
+        for labels in answer.labels
+    ]
     values = answer.values.tolist()
     if "" in keys:
         values = [value for key, value in zip(keys, values, strict=True) if key]
         keys = [key for key in keys if key]
     return judged(keys, values, judge)
-
-
-def _pod_keys(answer: door.Answer) -> list[str]:
-    """By series; "" for one that names no pod."""
-    try:
-        return [
-            f"{labels['namespace']}/{labels['pod']}" if labels["namespace"] and labels["pod"] else ""
-            for labels in answer.labels
-        ]
-    except KeyError:  # seldom: a query of other labels
-        names = [(labels.get("namespace"), labels.get("pod")) for labels in answer.labels]
-        return [f"{namespace}/{pod}" if namespace and pod else "" for namespace, pod in names]
 
 
 def judged(keys: Sequence[str], values: Sequence[float], judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
@@ -191,6 +171,4 @@ def judged(keys: Sequence[str], values: Sequence[float], judge: Judge) -> tuple[
 
 def _all_good(values: Sequence[float], judge: Judge) -> bool:
     """Between two good values all are; NaN is between none, and shows in the sum, as infinity does at an end."""
-    if not values:
-        return True
-    return not math.isnan(sum(values)) and judge(min(values)) is None and judge(max(values)) is None
+    return not values or not (math.isnan(sum(values)) or judge(min(values)) or judge(max(values)))

@@ -52,7 +52,6 @@ class _Envelope(msgspec.Struct):
     data: _Data | None = None
     warnings: tuple[str, ...] | None = None
     is_partial: bool = msgspec.field(name="isPartial", default=False)
-    error_type: str = msgspec.field(name="errorType", default="")
     error: str = ""
 
 
