@@ -60,7 +60,7 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFact
         unreachable = isinstance(error, errors.Unreachable)
         message = f"{error} ({origin})" if origin else str(error)
         return blind(Finding(findings.Verdict.FAIL, message, fix, unreachable))
-    directory, labels = identity.of_nodes(nodes), means.labels
+    directory, labels = identity.NodeDirectory().follow(nodes), means.labels
     return LoadFacts(
         PrometheusFacts(prometheus.name, origin),
         tuple(_metric(prometheus, one, labels, directory) for one in settings.policy.metrics_in_force),

@@ -100,7 +100,7 @@ def nodes_matched(facts: Facts) -> Finding:
     counted = f"{total - len(lacking)} of {total} nodes matched (by {facts.settings.node_label})"
     strangers = sorted({label for one in answered if one.values is not None for label in one.values.unmatched})
     beside = f"; series of no node: {findings.few(strangers)}" if strangers else ""
-    claims = matching.claims(identity.of_nodes(facts.nodes))
+    claims = matching.claims(identity.NodeDirectory().follow(facts.nodes))
     if not lacking and claims:
         return findings.warn(f"{counted}; {claims}{beside}", _TRUE_ADDRESSES)
     if not lacking:
@@ -120,7 +120,7 @@ def one_cluster(facts: Facts) -> Finding:
         return facts.load.origins
     if isinstance(facts.nodes, Finding):
         return findings.unknown("the nodes could not be listed, so no series could be matched", facts.nodes.fix)
-    directory = identity.of_nodes(facts.nodes)
+    directory = identity.NodeDirectory().follow(facts.nodes)
     label = facts.settings.node_label
     problems = [
         finding for origin in facts.load.origins if (finding := _several_clusters(origin, directory, label)) is not None
@@ -274,7 +274,7 @@ def _lacking(nodes: Iterable[Node], answered: Iterable[MetricFacts]) -> dict[str
 def _why(node: Node, missing: list[MetricFacts], targets: Iterable[Target]) -> Finding:
     """Why a node has no value: refused ones, a target that is down, or none at all."""
     reasons = {one.values.refused[node.name] for one in missing if one.values and node.name in one.values.refused}
-    directory = identity.of_nodes([node])
+    directory = identity.NodeDirectory().follow([node])
     mine = [target for target in targets if directory.resolve(target.label) is not None]
     if "double" in reasons:
         jobs = findings.few(dict.fromkeys(target.job for target in mine if target.job)) or "its targets"

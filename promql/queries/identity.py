@@ -256,27 +256,21 @@ def without_port(label: str) -> str:
     return host if colon and ":" not in host and _PORT.fullmatch(port) else label
 
 
-def of_nodes(nodes: Iterable[NamedNode], before: Directory | None = None) -> Directory:
-    """Returns the directory of a cluster's nodes; see `build`."""
-    addressed = (
-        NodeAddress(node.name, tuple(one.address for one in node.addresses), node.created_at_seconds, node.ready)
-        for node in nodes
-    )
-    return build(addressed, before)
-
-
 class NodeDirectory:
     """The directory of the nodes shown last: the same object while nodes keep their names and addresses, and stay Ready
     or not. Any thread may call `follow`; each call reads and writes one reference.
     """
 
     def __init__(self) -> None:
-        self._known: tuple[list[tuple[str, Sequence[AddressFields], bool]], Directory] | None = None
+        self._known: tuple[list[NodeAddress], Directory] = [], Directory({})
 
     def follow(self, nodes: Iterable[NamedNode]) -> Directory:
-        """Returns the directory of these nodes."""
-        every, known = list(nodes), self._known
-        named = [(node.name, node.addresses, node.ready) for node in every]
-        if known is None or known[0] != named:
-            self._known = known = named, of_nodes(every, known[1] if known is not None else None)
+        """Returns the directory of these nodes; see `build`."""
+        known = self._known
+        every = [
+            NodeAddress(node.name, tuple(one.address for one in node.addresses), node.created_at_seconds, node.ready)
+            for node in nodes
+        ]
+        if known[0] != every:
+            self._known = known = every, build(every, known[1])
         return known[1]
