@@ -1,6 +1,6 @@
 """Admission of the simulated apiserver: checks names, fills in defaults, overwrites the fields that the server owns.
 
-`server` calls `created` for a creation and `updated` for every other write. Only what the services and the simulated
+`writes` calls `created` for a creation and `updated` for every other write. Only what the services and the simulated
 controllers read is defaulted, and what a kind's struct does not know is not validated; the contract suite holds what is
 here to the real apiserver.
 """

@@ -1,23 +1,30 @@
 """The simulated Kubernetes door: what `kube.http.client` is over HTTP, over a `State` in the same process.
 
-Services get one from `server.ApiServer.door` and do not know the difference: tests/contract/door_suite.py is passed by
-both.
+Services get one from `ApiServer.door` and do not know the difference: tests/contract/door_suite.py is passed by both.
+`simulator.world` makes one `ApiServer`; `simulator.controllers` and the model of kube-scheduler subscribe to it and
+write through it. Everything happens on the caller's thread: when a write returns, whatever followed from it at once has
+happened.
 """
 
 import builtins
+import random
 from typing import Any, TypeVar
 
 import msgspec
 
-from kube import errors
+from kube import errors, kinds
 from kube.door import Listing
 from kube.kinds import Kind
 from kube.objects import ApiResource, IdentifiedObject, Scale
+from runtime import clock as clocks
 from simulator.apiserver import refusals, selector_text, watch_log
-from simulator.apiserver.state import State
+from simulator.apiserver.state import SCALED, STATUS, State
 from simulator.apiserver.writes import Writer
 
 T = TypeVar("T", bound=IdentifiedObject)
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 class SimulatedDoor(Writer):
@@ -98,6 +105,41 @@ class SimulatedDoor(Writer):
         if not kinds_served:
             raise refusals.not_found(api_version)
         return tuple(kinds_served)
+
+
+class ApiServer(SimulatedDoor):
+    """An empty cluster: the namespaces and PriorityClasses that every cluster has, and nothing else.
+
+    A door itself, and for what plays the cluster `subscribe`, `before_reading` and `close` of its `State`. `rng` draws
+    uids and the ends of generated names; times are the clock's.
+    """
+
+    def __init__(self, clock: clocks.Clock, rng: random.Random) -> None:
+        own = State(clock, rng)
+        super().__init__(own, waits=False)
+        self.subscribe, self.before_reading, self.close = own.subscribe, own.before_reading, own.close
+        for name in NAMESPACES:
+            self.create(kinds.NAMESPACES, {"metadata": {"name": name}})
+        for name, value in PRIORITY_CLASSES.items():
+            self.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+
+    def door(self, *, waits: bool) -> SimulatedDoor:
+        """A door for services. Without `waits` a watch ends when everything is told: for virtual time."""
+        return SimulatedDoor(self._state, waits=waits)
+
+    def serve(self, kind: Kind[Any], *, scale: bool = False) -> None:
+        """Serve one more kind, as a CustomResourceDefinition makes the real one do."""
+        with self._state.lock:
+            self._state.serve(kind, SCALED if scale else STATUS)
+
+    @property
+    def stamp(self) -> str:
+        """Now, as an apiserver would write it."""
+        return self._state.stamp()
+
+    def generated(self, prefix: str) -> str:
+        """A name of a pod as the server makes them for generateName."""
+        return prefix + self._state.new_suffix(self._state.shelf(kinds.PODS))
 
 
 def _scale(body: dict[str, Any]) -> dict[str, Any]:

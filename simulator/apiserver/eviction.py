@@ -23,7 +23,7 @@ def permit(state: State, pod: Version, rewrite: Rewrite, *, dry_run: bool) -> No
     if read.finished or read.phase == "Pending" or read.deleting:
         return
     shelf = state.shelf(kinds.BUDGETS)
-    budgets = [one for one in shelf.within(read.namespace) if _covers(one.decoded(kinds.BUDGETS.type), read)]
+    budgets = [one for one in shelf.within(read.namespace) if covers(one.decoded(kinds.BUDGETS.type), read)]
     if len(budgets) > 1:
         raise refusals.several_budgets(read.key)
     for version in budgets:
@@ -35,7 +35,8 @@ def permit(state: State, pod: Version, rewrite: Rewrite, *, dry_run: bool) -> No
             rewrite(shelf, version, {"status": _charged(version, read.name, state.stamp())})
 
 
-def _covers(budget: DisruptionBudget, pod: Pod) -> bool:
+def covers(budget: DisruptionBudget, pod: Pod) -> bool:
+    """Whether the selector takes in a pod of the same namespace; a budget without a selector takes none."""
     return budget.spec.selector is not None and budget.spec.selector.matches(pod.labels)
 
 

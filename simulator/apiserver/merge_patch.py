@@ -1,4 +1,4 @@
-"""RFC 7396 merge patches, and JSON as it comes over the wire. Pure; `server` calls it."""
+"""RFC 7396 merge patches, and JSON as it comes over the wire. Pure; `writes` calls it."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -41,7 +41,7 @@ SUFFIX_LETTERS, SUFFIX_LENGTH = "bcdfghjklmnpqrstvwxz2456789", 5  # of generated
 
 
 class State:
-    """See the module. Every call is made with `lock` held."""
+    """See the module. Every call is made with `lock` held; those of `ApiServer` take it."""
 
     def __init__(self, clock: clocks.Clock, rng: random.Random) -> None:
         self.lock = threading.RLock()
@@ -114,16 +114,24 @@ class State:
         self._tell(shelf, old, None)
 
     def subscribe(self, kind: Kind[T], handler: Handler[T]) -> None:
-        """Call a handler with every change from now on."""
-        runs = self._subscribers[self.shelf(kind)]
-        if runs and runs[-1][0] is kind.type:
-            runs[-1][1].append(handler)
-        else:
-            runs.append((kind.type, [handler]))
+        """Call a handler with (old, new) after every write: None as old is an addition, None as new a deletion.
+
+        All handlers hear of all changes in their order, those of one change in the order of their subscription; what a
+        handler writes is told when all subscribers have heard what it was told.
+        """
+        with self.lock:
+            runs = self._subscribers[self.shelf(kind)]
+            if runs and runs[-1][0] is kind.type:
+                runs[-1][1].append(handler)
+            else:
+                runs.append((kind.type, [handler]))
 
     def before_reading(self, kind: Kind[Any], action: Callable[[], None]) -> None:
-        """Calls an action before objects of a kind are read: it writes what was not needed until then."""
-        self._refreshers[self.shelf(kind)] = action
+        """Calls an action before objects of a kind are read, so that a status need not be written at each change
+        of what it counts.
+        """
+        with self.lock:
+            self._refreshers[self.shelf(kind)] = action
 
     def refresh(self, shelf: Storage) -> None:
         """Before reading: what was put off is written."""
@@ -132,11 +140,14 @@ class State:
             action()
 
     def close(self) -> None:
-        """Drops all objects and subscribers."""
-        for shelf in self._shelves.values():
-            shelf.clear()
-        self._subscribers.clear()
-        self._refreshers.clear()
+        """Drops all objects and subscribers. Services hold each other in circles, and all of them this: what a week
+        left behind would wait for the garbage collector, and hundreds of megabytes with it where runs follow runs.
+        """
+        with self.lock:
+            for shelf in self._shelves.values():
+                shelf.clear()
+            self._subscribers.clear()
+            self._refreshers.clear()
 
     def _tell(self, shelf: Storage, old: Version | None, new: Version | None) -> None:
         """All subscribers hear of changes in their order: what a handler changes is told after what it was told of."""

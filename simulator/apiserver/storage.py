@@ -1,6 +1,6 @@
 """Where the simulated apiserver keeps the objects of one resource: as they are now, and what happened to them.
 
-`server` puts in, `door` reads lists, `apiserver.watch_log` follows the log. Bodies are plain JSON that never changes
+`writes` puts in, `door` reads lists, `apiserver.watch_log` follows the log. Bodies are plain JSON that never changes
 once it is here; a struct is made of one only on demand, once per type and version, and every reader gets
 the same.
 """

@@ -1,6 +1,6 @@
 """The writes of the simulated apiserver: create, patch, replace, delete, and the bindings of a scheduler.
 
-`door.SimulatedDoor` is these with the reads; `server.ApiServer` lends `bind`, `rewrite` and `remove` to simulated
+`door.SimulatedDoor` is these with the reads; `bind`, `rewrite` and `remove` are for simulated
 controllers. All take plain JSON, check it by `admission` and raise `kube.errors` as the real one does.
 """
 

@@ -8,6 +8,7 @@ import collections
 from collections.abc import Collection
 
 from kube.objects import DisruptionBudget, Pod
+from simulator.apiserver import eviction
 
 Place = tuple[str, str, str]  # namespace, label and its value; "" and "" is every pod, and budgets that demand no value
 _NO_LABEL = ("", "")
@@ -37,7 +38,7 @@ class BudgetIndex:
         place, covered = _place(budget), self._covered.setdefault(budget.key, {})
         self._budgets[place][budget.key] = budget
         for key in self._named.get(place, ()):
-            if _covers(budget, self._pods[key]):
+            if eviction.covers(budget, self._pods[key]):
                 covered[key] = self._guards[key][budget.key] = None
 
     def forget(self, budget: DisruptionBudget) -> None:
@@ -56,7 +57,7 @@ class BudgetIndex:
         for place in _places(pod):
             self._named[place][key] = None
             for name, budget in self._budgets.get(place, {}).items():
-                if _covers(budget, pod):
+                if eviction.covers(budget, pod):
                     guards[name] = self._covered[name][key] = None
         return guards
 
@@ -82,8 +83,3 @@ def _place(budget: DisruptionBudget) -> Place:
 def _places(pod: Pod) -> list[Place]:
     namespace = pod.namespace
     return [(namespace, *label) for label in (_NO_LABEL, *pod.labels.items())]
-
-
-def _covers(budget: DisruptionBudget, pod: Pod) -> bool:
-    """Whether the selector takes in a pod of the same namespace; a budget without a selector takes none."""
-    return budget.spec.selector is not None and budget.spec.selector.matches(pod.labels)

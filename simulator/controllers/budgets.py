@@ -40,7 +40,6 @@ class Budgets:
 
     def __init__(self, api: ApiServer, clock: clocks.Clock) -> None:
         self._api = api
-        self._door = api.door(waits=False)
         self._clock = clock
         self._budgets: dict[str, DisruptionBudget] = {}  # by key, as are all that follow
         self._covering = budget_index.BudgetIndex()
@@ -136,16 +135,16 @@ class Budgets:
         """The uid of the object that has the scale, and what it wants: a ReplicaSet's Deployment, if it has one."""
         try:
             if owner.kind == kinds.REPLICA_SETS.name:
-                above = self._door.get(kinds.REPLICA_SETS, owner.name, namespace=namespace).owner
+                above = self._api.get(kinds.REPLICA_SETS, owner.name, namespace=namespace).owner
                 owner = above or owner
             kind = SCALED.get(owner.kind) or self._custom(owner)
-            scale = self._door.scale(kind, owner.name, namespace=namespace)
+            scale = self._api.scale(kind, owner.name, namespace=namespace)
         except errors.NotFound as error:
             raise UnknownScaleError(str(error)) from error
         return scale.uid, scale.spec_replicas
 
     def _custom(self, owner: OwnerReference) -> kinds.Kind[Scale]:
-        for one in self._door.resources(owner.api_version):
+        for one in self._api.resources(owner.api_version):
             if one.kind == owner.kind and "/" not in one.name:
                 return kinds.Kind(f"apis/{owner.api_version}", one.name, owner.kind, Scale)
         raise UnknownScaleError(f"{owner.api_version} {owner.kind}")

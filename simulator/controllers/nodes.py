@@ -20,7 +20,6 @@ class Nodes:
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
-        self._door = api.door(waits=False)
         self._joined = 0
         self._on: dict[str, dict[str, Pod]] = {}  # by node and key, as they were when they were bound
         api.subscribe(kinds.PODS, self._pod_changed)
@@ -29,11 +28,11 @@ class Nodes:
         """Register a machine's Node; Conflict where there is one of its name."""
         address = str(FIRST_ADDRESS + self._joined)
         self._joined += 1
-        self._door.create(kinds.NODES, objects.node(machine, address, self._api.stamp))
+        self._api.create(kinds.NODES, objects.node(machine, address, self._api.stamp))
 
     def leave(self, name: str) -> None:
         """Take a machine away; NotFound where there is none of that name."""
-        self._door.delete(kinds.NODES, name)
+        self._api.delete(kinds.NODES, name)
         for pod in tuple(self._on.get(name, {}).values()):
             self._api.remove(kinds.PODS, pod.name, namespace=pod.namespace)
 

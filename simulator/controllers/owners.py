@@ -44,7 +44,6 @@ class Owners:
         self, api: ApiServer, owners: Sequence[Owner], replicas: Sequence[Replica], *, finish: Callable[[Pod], None]
     ) -> None:
         self._api = api
-        self._door = api.door(waits=False)
         self._replicas = replicas
         self._finish = finish
         self._workloads = Workloads(api, owners)
@@ -81,7 +80,7 @@ class Owners:
         if done and pod.phase == "Running":
             self._finish(pod)
         try:
-            self._door.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
+            self._api.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
         except errors.NotFound:
             return  # it went by itself
 

@@ -76,7 +76,6 @@ class Workloads:
 
     def __init__(self, api: ApiServer, owners: Sequence[Owner]) -> None:
         self._api = api
-        self._door = api.door(waits=False)
         self._owners = owners
         self._numbers: dict[tuple[str, str, str], int] = {}
         self._workloads: dict[int, Workload] = {}
@@ -129,7 +128,7 @@ class Workloads:
 
     def _replica_set(self, owner: Owner, selected: SelectedPods, above: Parent) -> ReplicaCounts:
         body = objects.replica_set(owner, selected, above)
-        self._door.create(kinds.REPLICA_SETS, body, namespace=owner.namespace)
+        self._api.create(kinds.REPLICA_SETS, body, namespace=owner.namespace)
         parent = self._parent(kinds.REPLICA_SETS, body["metadata"]["name"], owner.namespace)
         return ReplicaCounts(parent, owner.namespace, selected)
 
@@ -140,7 +139,7 @@ class Workloads:
             self._workloads[number] = Workload(number, owner, self._object(owner, number))
             if owner.min_available is not None:
                 body = objects.budget(owner, _budget_name(owner), number)
-                self._door.create(kinds.BUDGETS, body, namespace=owner.namespace)
+                self._api.create(kinds.BUDGETS, body, namespace=owner.namespace)
         name = objects.priority_class(owner.priority)
         if name:
             self._ensure(kinds.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": owner.priority})
@@ -154,7 +153,7 @@ class Workloads:
             self._served.add(kind.name)
             self._api.serve(kind, scale=True)
             self._api.before_reading(kind, self._write)
-        self._door.create(kind, objects.workload(owner, number), namespace=owner.namespace)
+        self._api.create(kind, objects.workload(owner, number), namespace=owner.namespace)
         parent = self._parent(kind, owner.name, owner.namespace)
         return ReplicaCounts(parent, owner.namespace, SelectedPods(number, kind=owner.kind))
 
@@ -165,7 +164,7 @@ class Workloads:
         try:
             self._api.body(kind, body["metadata"]["name"])
         except errors.NotFound:
-            self._door.create(kind, body)
+            self._api.create(kind, body)
 
     def _remove_version(self, index: int, version: Version) -> None:
         del self._versions[index]

@@ -35,7 +35,6 @@ class Placing:
         stood: Callable[[Pod], str],
     ) -> None:
         self._api, self._kernel = api, kernel
-        self._door = api.door(waits=False)
         self._scheduler = Scheduler(extenders, rng)
         self._queue = Queue(kernel.clock)
         self._before, self._placed, self._stood = before, placed, stood
@@ -117,11 +116,11 @@ class Placing:
             self._nominate(other, "")
         for victim in placement.victims:
             try:
-                self._door.delete(kinds.PODS, victim.name, namespace=victim.namespace, uid=victim.uid)
+                self._api.delete(kinds.PODS, victim.name, namespace=victim.namespace, uid=victim.uid)
             except errors.NotFound:
                 continue  # it went by itself
             self.preempted_pods += 1
 
     def _nominate(self, pod: Pod, node: str) -> None:
         status = {"status": {"nominatedNodeName": node or None}}
-        self._door.merge_patch(kinds.PODS, pod.name, status, namespace=pod.namespace, subresource="status")
+        self._api.merge_patch(kinds.PODS, pod.name, status, namespace=pod.namespace, subresource="status")

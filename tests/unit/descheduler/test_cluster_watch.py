@@ -13,7 +13,7 @@ from descheduler.snapshot.cluster_watch import ClusterWatch
 from kube import errors, kinds
 from kube.cache import watch_status
 from promql.errors import PromqlError
-from simulator.apiserver import server
+from simulator.apiserver import ApiServer
 from tests import builders, clocks
 from tests.unit.descheduler import doors, scenes
 from tests.unit.descheduler.scenes import NOW
@@ -87,7 +87,7 @@ def test_a_service_waits_a_moment_for_the_first_lists(here: World, monkeypatch: 
 
 def test_what_happens_after_the_list_is_in_the_next_view() -> None:
     clock = clocks.ManualClock(NOW)
-    api = server.ApiServer(clock, random.Random(1))
+    api = ApiServer(clock, random.Random(1))
     door = api.door(waits=False)
     door.create(kinds.NODES, builders.node_body("a"))
     watch = ClusterWatch(door, clock=clock, rng=random.Random(1))
@@ -102,7 +102,7 @@ def test_what_happens_after_the_list_is_in_the_next_view() -> None:
 def test_a_pod_that_changes_after_the_list_is_changed_in_the_next_view() -> None:
     """Pods are kept in a form of their own, by which the reflector must still know which version is newer."""
     clock = clocks.ManualClock(NOW)
-    door = server.ApiServer(clock, random.Random(1)).door(waits=False)
+    door = ApiServer(clock, random.Random(1)).door(waits=False)
     door.create(kinds.PODS, builders.pod_body("web"), namespace="default")
     watch = ClusterWatch(door, clock=clock, rng=random.Random(1))
     watch.catch_up()
@@ -154,7 +154,7 @@ def test_the_lists_begin_before_most_libraries_are_loaded() -> None:
 
 def test_a_watching_service_ends_its_threads_with_the_stop(here: World) -> None:
     clock = clocks.ManualClock(NOW)
-    door = server.ApiServer(clock, random.Random(1)).door(waits=True)
+    door = ApiServer(clock, random.Random(1)).door(waits=True)
     watch, stop = ClusterWatch(door, clock=clock, rng=random.Random(1)), threading.Event()
     before = threading.active_count()
     watch.start(stop)
