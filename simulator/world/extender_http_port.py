@@ -7,12 +7,13 @@ of `extender.service`, with its fast path. Only the socket is missing.
 
 import collections.abc
 import io
-from collections.abc import Callable
 from wsgiref import types as wsgi
 
 import msgspec
 import numpy as np
+from werkzeug import test
 
+from extender import protocol
 from extender.service import Service
 from kube.objects import Pod
 from kube_scheduler.arrays import Ints
@@ -29,24 +30,6 @@ class _FilterReply(msgspec.Struct, frozen=True):
     names: list[str] | None = msgspec.field(name="NodeNames", default=None)
     failed: dict[str, str] | None = msgspec.field(name="FailedNodes", default=None)
     unresolvable: dict[str, str] | None = msgspec.field(name="FailedAndUnresolvableNodes", default=None)
-
-
-class _HostPriority(msgspec.Struct, frozen=True):
-    host: str = msgspec.field(name="Host")
-    score: int = msgspec.field(name="Score")
-
-
-class _MetaPod(msgspec.Struct, frozen=True):
-    uid: str = msgspec.field(name="UID")
-
-
-class _MetaVictims(msgspec.Struct, frozen=True):
-    pods: list[_MetaPod] = msgspec.field(name="Pods", default_factory=list)
-    violations: int = msgspec.field(name="NumPDBViolations", default=0)
-
-
-class _PreemptReply(msgspec.Struct, frozen=True):
-    victims: dict[str, _MetaVictims] = msgspec.field(name="NodeNameToMetaVictims", default_factory=dict)
 
 
 class ExtenderHttpPort:
@@ -86,12 +69,12 @@ class ExtenderHttpPort:
         self, pod: Pod, victims: collections.abc.Mapping[str, Victims]
     ) -> collections.abc.Mapping[str, Victims]:
         """The nodes on which victims may be made."""
-        arguments = {
-            name: _MetaVictims([_MetaPod(each.uid) for each in one.pods], one.violations)
+        uids = {
+            name: protocol.Victims(tuple(each.uid for each in one.pods), one.violations)
             for name, one in victims.items()
         }
-        body = b'{"Pod":%b,"NodeNameToMetaVictims":%b}' % (_ENCODER.encode(pod), _ENCODER.encode(arguments))
-        left = _PREEMPTED.decode(self._post("/preempt", body)).victims
+        body = b'{"Pod":%b,%b' % (_ENCODER.encode(pod), protocol.encode_preemption(uids).removeprefix(b"{"))
+        left = msgspec.json.decode(self._post("/preempt", body))["NodeNameToMetaVictims"]
         return {name: one for name, one in victims.items() if name in left}
 
     def explain(self, pod: Pod, names: Names) -> dict[str, object]:
@@ -108,52 +91,15 @@ class ExtenderHttpPort:
         return b"%b%b}" % (self._opening, self._listed)
 
     def _post(self, path: str, body: bytes) -> bytes:
-        sentences: list[str] = []
-
-        def begin(status: str, _headers: object, _error: object = None, /) -> Callable[[bytes], object]:
-            sentences.append(status)
-            return _unwritten
-
-        environ: wsgi.WSGIEnvironment = {
-            **_ENVIRON,
-            "PATH_INFO": path,
-            "CONTENT_LENGTH": str(len(body)),
-            "wsgi.input": io.BytesIO(body),
-        }
-        reply = self.application(environ, begin)
-        try:
-            answer = b"".join(reply)
-        finally:
-            getattr(reply, "close", _nothing)()
-        if not sentences[0].startswith("200 "):
-            raise Refusal(f"the extender answered {path} with {sentences[0]}: {answer[:200]!r}; 200 expected")
+        arguments = {"PATH_INFO": path, "CONTENT_LENGTH": str(len(body)), "wsgi.input": io.BytesIO(body)}
+        reply, status, _ = test.run_wsgi_app(self.application, _ENVIRON | arguments, buffered=True)
+        answer = b"".join(reply)
+        if not status.startswith("200 "):
+            raise Refusal(f"the extender answered {path} with {status}: {answer[:200]!r}; 200 expected")
         return answer
 
 
-def _nothing() -> None:
-    """For replies that need not be closed."""
-
-
-def _unwritten(_data: bytes) -> None:
-    """The unused write() of WSGI."""
-
-
-_ENVIRON: wsgi.WSGIEnvironment = {
-    "REQUEST_METHOD": "POST",
-    "SCRIPT_NAME": "",
-    "QUERY_STRING": "",
-    "CONTENT_TYPE": "application/json",
-    "SERVER_NAME": "extender",
-    "SERVER_PORT": "8900",
-    "SERVER_PROTOCOL": "HTTP/1.1",
-    "wsgi.version": (1, 0),
-    "wsgi.url_scheme": "http",
-    "wsgi.errors": io.StringIO(),
-    "wsgi.multithread": False,
-    "wsgi.multiprocess": False,
-    "wsgi.run_once": False,
-}
+_ENVIRON: wsgi.WSGIEnvironment = test.create_environ(method="POST", content_type="application/json")
 _ENCODER = msgspec.json.Encoder()
 _FILTERED = msgspec.json.Decoder(_FilterReply)
-_SCORES = msgspec.json.Decoder(list[_HostPriority])
-_PREEMPTED = msgspec.json.Decoder(_PreemptReply)
+_SCORES = msgspec.json.Decoder(list[protocol.HostPriority])
