@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry
 from werkzeug import test
 
 from descheduler.http import app as descheduler_app
-from descheduler.ledger.ledger import Ledger
 from kube import kinds
 from kube.objects import Node, Pod
 from runtime import clock, loop
@@ -42,9 +41,9 @@ class _Ended(Exception):
 class LiveDay:
     """A day in progress; made by `opened`. Any thread may ask."""
 
-    def __init__(self, running: world.World, ledger: Ledger, lock: threading.Lock) -> None:
+    def __init__(self, running: world.World, lock: threading.Lock) -> None:
         self._world, self._lock = running, lock
-        pages = None if running.descheduler is None else _pages(running, ledger).wsgi_app
+        pages = None if running.descheduler is None else _pages(running).wsgi_app
         self._applications = {"extender": running.extender_application, "descheduler": pages}
         self.moments: list[Moment] = []
 
@@ -109,19 +108,15 @@ def opened(
         finally:
             lock.acquire()
 
-    with world.calm(), world.directory_of_a_run() as directory:
-        ledger = Ledger(directory / "ledger.db", alone=True).open()
-        with contextlib.closing(ledger):
-            simulated = world.World(scenario, held, directory, ledger, report=report)
-            with contextlib.closing(simulated):
-                days.append(LiveDay(simulated, ledger, lock))
-                thread = loop.start_thread("day", lambda _stop: _run(simulated, scenario, lock, reached), stop)
-                try:
-                    reached.wait()
-                    yield days[0]
-                finally:
-                    stop.set()
-                    thread.join(JOIN_SECONDS)
+    with world.calm(), world.opened(scenario, held, report) as simulated:
+        days.append(LiveDay(simulated, lock))
+        thread = loop.start_thread("day", lambda _stop: _run(simulated, scenario, lock, reached), stop)
+        try:
+            reached.wait()
+            yield days[0]
+        finally:
+            stop.set()
+            thread.join(JOIN_SECONDS)
 
 
 def _run(running: world.World, scenario: Scenario, lock: threading.Lock, reached: threading.Event) -> None:
@@ -132,9 +127,9 @@ def _run(running: world.World, scenario: Scenario, lock: threading.Lock, reached
         reached.set()  # a day that is over sooner, or ended by a bug, is not waited for
 
 
-def _pages(running: world.World, ledger: Ledger) -> flask.Flask:
+def _pages(running: world.World) -> flask.Flask:
     assert running.descheduler is not None  # noqa: S101 - the caller looked
     around = running.around
     return descheduler_app.create_app(
-        running.descheduler, ledger, around.policy, clock=around.clock, livez=(), registry=CollectorRegistry()
+        running.descheduler, running.ledger, around.policy, clock=around.clock, livez=(), registry=CollectorRegistry()
     )

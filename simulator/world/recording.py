@@ -34,7 +34,7 @@ class Record:
     evictions: int = 0
     waiting: dict[str, Pod] = dataclasses.field(default_factory=dict)  # without a node, by key
     sought: set[str] = dataclasses.field(default_factory=set)  # those of them that had a scheduling cycle
-    given_up: list[str] = dataclasses.field(default_factory=list)
+    given_up: list[str] = dataclasses.field(default_factory=list)  # those that went without having had one
     violations: list[str] = dataclasses.field(default_factory=list)
 
     def looked_for(self, pod: Pod) -> None:
@@ -55,10 +55,6 @@ class Record:
             self.waiting.pop(new.key, None)
             self.sought.discard(new.key)
             self.pods_bound += 1
-
-    def never_placed(self) -> list[str]:
-        """Pods that went without ever having had a node, and those that wait now."""
-        return [*self.given_up, *self.waiting]
 
     def evicted(
         self, outcomes: collections.abc.Iterable[EvictionOutcome], least_ready: LeastReady, around: Around
@@ -182,7 +178,7 @@ class Recorder:
             timeline=timeline,
             moved=moved(ledger),
             explained=tuple(self.remarks.explained),
-            unplaced=tuple(counts.never_placed()),
+            unplaced=(*counts.given_up, *counts.waiting),
             preempted_pods=preempted_pods,
             violations=tuple(counts.violations),
             assumptions=(*scenario.assumptions, *setup.notes(conditions, scenario.step_seconds), *self._unknown()),

@@ -41,10 +41,10 @@ class Setup:
     """One run. `policy` None is plain kube-scheduler: the annotator runs by the defaults, to measure only.
 
     `variant` names the run in its outcome. With `enforce` the descheduler evicts even if the policy's mode is Observe
-    or DryRun: a simulation is asked what would happen. `prometheus_away` are spans (Unix seconds) in which Prometheus
-    cannot be reached. At most `explained` placements are explained in the outcome. `peer` makes an extender that
-    kube-scheduler asks instead of Evenload's. `all_doors` lets everything go the whole way, through JSON, patches and
-    watches, and the descheduler run when there is nothing to do: the outcome is the same, after three times as long.
+    or DryRun: a simulation is asked what would happen. At most `explained` placements are explained in the outcome.
+    `peer` makes an extender that kube-scheduler asks instead of Evenload's. `all_doors` lets everything go the whole
+    way, through JSON, patches and watches, and the descheduler run when there is nothing to do: the outcome is the
+    same, after three times as long.
     """
 
     policy: LoadPolicy | None
@@ -55,15 +55,9 @@ class Setup:
     extender: bool = True
     descheduler: bool = True
     extender_weight: int = EXTENDER_WEIGHT
-    prometheus_away: tuple[tuple[float, float], ...] = ()
     explained: int = 24
     peer: Callable[[SimulatedServices], ExtenderPort] | None = None
     all_doors: bool = False
-
-    @property
-    def whole_way(self) -> bool:
-        """Whether nothing is handed over: as asked, and where readings may be missing for a time."""
-        return self.all_doors or bool(self.prometheus_away)
 
     @property
     def name(self) -> str:

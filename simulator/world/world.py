@@ -18,12 +18,10 @@ from wsgiref import types as wsgi
 
 import numpy as np
 
-from annotator.service import Service as Annotator
 from descheduler.ledger.ledger import Ledger
 from descheduler.service import Service as Descheduler
 from kube import kinds
 from kube.objects import Pod
-from promql import errors
 from runtime import interrupts, logs
 from simulator.apiserver import ApiServer
 from simulator.controllers.budgets import Budgets
@@ -32,7 +30,7 @@ from simulator.controllers.kubelet import Kubelet
 from simulator.controllers.nodes import Nodes
 from simulator.controllers.owners import Owners
 from simulator.kernel import Kernel
-from simulator.prometheus.door import Fault, SimulatedPrometheus
+from simulator.prometheus.door import SimulatedPrometheus
 from simulator.prometheus.expressions import own
 from simulator.results.outcome import Outcome, Progress
 from simulator.scenario import Scenario
@@ -56,14 +54,20 @@ def run(scenario: Scenario, conditions: Setup, report: Report | None = None) -> 
 
     `report` is told after each step; what it raises ends the run.
     """
-    with calm(), directory_of_a_run() as directory:
-        ledger = Ledger(directory / "ledger.db", alone=True).open()
-        with (
-            contextlib.closing(ledger),
-            contextlib.closing(World(scenario, conditions, directory, ledger, report=report)) as world,
-        ):
-            world.kernel.run(scenario.end_seconds)
-            return world.outcome()
+    with calm(), opened(scenario, conditions, report) as world:
+        world.kernel.run(scenario.end_seconds)
+        return world.outcome()
+
+
+@contextlib.contextmanager
+def opened(scenario: Scenario, conditions: Setup, report: Report | None = None) -> Iterator["World"]:
+    """A world before its first step, whose ledger and directory end with the block."""
+    with (
+        directory_of_a_run() as directory,
+        contextlib.closing(Ledger(directory / "ledger.db", alone=True).open()) as ledger,
+        contextlib.closing(World(scenario, conditions, directory, ledger, report=report)) as world,
+    ):
+        yield world
 
 
 @contextlib.contextmanager
@@ -91,12 +95,12 @@ def directory_of_a_run() -> Iterator[pathlib.Path]:
 
 
 class World:
-    """Everything of one run; `kernel.run` lets it happen."""
+    """Everything of one run; `kernel.run` lets it happen. `around` are the parts that the services share."""
 
     def __init__(
         self, scenario: Scenario, conditions: Setup, directory: pathlib.Path, ledger: Ledger, *, report: Report | None
     ) -> None:
-        self._scenario, self._setup, self._ledger, self._report = scenario, conditions, ledger, report
+        self._scenario, self._setup, self.ledger, self._report = scenario, conditions, ledger, report
         self.kernel = Kernel(scenario.start_seconds)
         clock = self.kernel.clock
         self._api = ApiServer(clock, random.Random(f"{conditions.seed}/apiserver"))  # noqa: S311 - names
@@ -104,10 +108,10 @@ class World:
         self._book = UsageBook(scenario)
         self._policy = setup.in_force(conditions, scenario.step_seconds)
         self._recorder = recording.Recorder(scenario, conditions, self._book)
-        self._prometheus = self._made_prometheus()
-        self._around = services.Surroundings(
+        self.prometheus = SimulatedPrometheus(self._book, clock, own=own(self._policy))
+        self.around = services.Surroundings(
             kube=self._api.door(waits=False),
-            prometheus=self._prometheus,
+            prometheus=self.prometheus,
             clock=clock,
             policy=services.policy_file(self._policy, conditions.policy_hash, directory, clock),
             seed=conditions.seed,
@@ -115,12 +119,6 @@ class World:
         )
         self._wire()
         self._plan()
-
-    def _made_prometheus(self) -> SimulatedPrometheus:
-        prometheus = SimulatedPrometheus(self._book, self.kernel.clock, own=own(self._policy))
-        for begin, end in self._setup.prometheus_away:
-            prometheus.inject(Fault(begin, end, errors.Unreachable))
-        return prometheus
 
     def _wire(self) -> None:
         """The cluster's own parts first: what a service hears of has happened."""
@@ -131,13 +129,13 @@ class World:
         self._owners = Owners(api, scenario.owners, scenario.replicas, finish=kubelet.finish)
         Budgets(api, clock)
         handover = handing.HandoverPublisher(lambda: self._placing.readings_changed())
-        self._publisher = None if conditions.whole_way else handover
-        self._annotator = services.annotator(self._around, self._publisher)
-        self._descheduler: Descheduler | None = None
+        self._publisher = None if conditions.all_doors else handover
+        self.annotator = services.annotator(self.around, self._publisher)
+        self.descheduler: Descheduler | None = None  # where it does not run
         self.extender_application: wsgi.WSGIApplication | None = None  # where questions go the whole way
         self._port: ExtenderHttpPort | DirectExtender | None = None
         if conditions.policy is not None and conditions.descheduler:
-            self._descheduler = services.descheduler(self._around, self._ledger)
+            self.descheduler = services.descheduler(self.around, self.ledger)
         if conditions.policy is not None and conditions.extender and conditions.peer is None:
             self._port = self._ask_evenload()
         rng = np.random.default_rng((conditions.seed, 7))
@@ -159,7 +157,7 @@ class World:
     def _ask_evenload(self) -> ExtenderHttpPort | DirectExtender:
         """The extender, and how kube-scheduler asks it."""
         weight = self._setup.extender_weight
-        extender = services.extender(self._around, self._publisher)
+        extender = services.extender(self.around, self._publisher)
         if self._publisher is None:
             port = ExtenderHttpPort(extender, weight=weight)
             self.extender_application = port.application
@@ -188,9 +186,9 @@ class World:
                 kernel.at(machine.leaves_seconds, functools.partial(self._nodes.leave, machine.name), rank=MACHINES)
         kernel.every(step, self._step, first_seconds=start + step, rank=STEP)
         kernel.every(self._policy.sync.period_seconds, self._sync, first_seconds=start + step, rank=SYNC)
-        if self._descheduler is not None:
+        if self.descheduler is not None:
             interval_seconds = self._policy.descheduler.interval_seconds
-            relieve = functools.partial(self._relieve, self._descheduler)
+            relieve = functools.partial(self._relieve, self.descheduler)
             kernel.every(interval_seconds, relieve, first_seconds=start + step, rank=RELIEF)
         for index, replica in enumerate(scenario.replicas):
             if replica.leaves_seconds <= start or replica.arrives_seconds >= scenario.end_seconds:
@@ -198,21 +196,6 @@ class World:
             kernel.at(max(start, replica.arrives_seconds), functools.partial(self._owners.arrive, index))
             if replica.leaves_seconds <= scenario.end_seconds:
                 kernel.at(replica.leaves_seconds, functools.partial(self._owners.leave, index), rank=LEAVING)
-
-    @property
-    def around(self) -> services.Surroundings:
-        """The parts that the services share."""
-        return self._around
-
-    @property
-    def annotator(self) -> Annotator:
-        """The annotator."""
-        return self._annotator
-
-    @property
-    def descheduler(self) -> Descheduler | None:
-        """The descheduler; None where it does not run."""
-        return self._descheduler
 
     def catch_up(self) -> None:
         """The extender hears what has happened, as its watches would have told it by now."""
@@ -227,9 +210,9 @@ class World:
             self._report(self._recorder.progress(self.kernel.now_seconds))
 
     def _sync(self) -> None:
-        self._annotator.nodes.catch_up()
-        self._annotator.pods.catch_up()
-        self._annotator.sync()
+        self.annotator.nodes.catch_up()
+        self.annotator.pods.catch_up()
+        self.annotator.sync()
 
     def _relieve(self, descheduler: Descheduler) -> None:
         descheduler.cycle()
@@ -243,7 +226,7 @@ class World:
         return None if index is None else self._scenario.owners[self._scenario.replicas[index].owner].min_available
 
     def _around_it(self, pod: Pod) -> Iterable[Pod]:
-        return self._around.kube.list(kinds.PODS, namespace=pod.namespace).items
+        return self.around.kube.list(kinds.PODS, namespace=pod.namespace).items
 
     def _before(self, pod: Pod) -> None:
         """A pod's turn is next: its extender hears what has happened, as its watches would have told it by now."""
@@ -288,5 +271,5 @@ class World:
 
     def outcome(self) -> Outcome:
         """Returns the outcome of a finished run."""
-        tally = self._annotator.results.tally
-        return self._recorder.outcome(self._ledger, tally, preempted_pods=self._placing.preempted_pods)
+        tally = self.annotator.results.tally
+        return self._recorder.outcome(self.ledger, tally, preempted_pods=self._placing.preempted_pods)

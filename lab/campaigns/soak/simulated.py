@@ -21,7 +21,6 @@ from unittest import mock
 
 import prometheus_client
 
-from descheduler.ledger.ledger import Ledger
 from kube import kinds
 from lab.campaigns.soak.growth import CACHED, DAY_SECONDS, FILES, LEDGER, MEMORY, SERIES, THREADS, Sample
 from lab.cluster import cache
@@ -67,20 +66,18 @@ def play(days: float, pods: int) -> tuple[list[Sample], Progress]:
     with contextlib.ExitStack() as undo:
         undo.enter_context(logs.errors_only())
         undo.enter_context(_short_log())
-        directory = undo.enter_context(world.directory_of_a_run())
-        ledger = undo.enter_context(contextlib.closing(Ledger(directory / "ledger.db", alone=True).open()))
 
         def report(progress: Progress) -> None:
             last[:] = [progress]
             at_seconds = progress.at_seconds - made.start_seconds
             if at_seconds % DAY_SECONDS == 0:
-                samples.append(Sample(at_seconds, amounts(directory)))
+                samples.append(Sample(at_seconds, amounts(whole.around.directory)))
                 cache.say(
                     f"day {at_seconds / DAY_SECONDS:.0f}: {dict(samples[-1].amounts)}, {progress.evictions} evictions"
                 )
 
         conditions = setup.Setup(loader.load(POLICY, "soak"), seed=1, all_doors=True)
-        whole = undo.enter_context(contextlib.closing(world.World(made, conditions, directory, ledger, report=report)))
+        whole = undo.enter_context(world.opened(made, conditions, report))
         clean = functools.partial(delete_finished, whole)
         whole.kernel.every(CLEANING_SECONDS, clean, first_seconds=made.start_seconds + CLEANING_SECONDS, rank=5)
         whole.kernel.run(made.end_seconds)

@@ -13,11 +13,14 @@ import numpy as np
 import pytest
 
 from policy.schema import load_policy
+from promql import errors
 from simulator import scenario, world
 from simulator.apiserver import storage
 from simulator.contention import Load
+from simulator.prometheus import Fault
 from simulator.results import outcome
 from simulator.world import setup
+from simulator.world import world as run_world
 from tests.unit.simulator import worlds
 
 POLICY = load_policy.defaults()
@@ -137,7 +140,10 @@ def test_without_prometheus_answers_are_neutral() -> None:
     """Readings age, decisions say so, pods are placed all the same, and nothing is evicted on what cannot be seen."""
     one_by_one = worlds.misleading(spacing_seconds=450.0)
     away = (worlds.START + 2000.0, worlds.START + 2000.0 + 3600.0)
-    found = lived(one_by_one, prometheus_away=(away,), explained=100)
+    with run_world.calm(), run_world.opened(one_by_one, world.Setup(POLICY, 1, explained=100, all_doors=True)) as here:
+        here.prometheus.inject(Fault(*away, errors.Unreachable))
+        here.kernel.run(one_by_one.end_seconds)
+        found = here.outcome()
     during = [one for one in found.explained if away[0] + 3 * worlds.STEP < one.at_seconds < away[1]]
     assert during
     for one in during:
