@@ -142,21 +142,17 @@ def _drawn(seed: int, shape: Shape, rng: np.random.Generator) -> list[Owner]:
 def _owner(curve_seed: int, number: int, shape: Shape, rng: np.random.Generator) -> Owner:
     mean = owner_profiles.mean_use(load_curves.owner_means(curve_seed), shape.node)
     profile = contention.Profile(mean.cpu_millicores, mean.memory_bytes, series="google", seed=curve_seed)
-    habits = owner_profiles.Habits(shape.guessing_ratio, shape.budget_ratio, guesses_memory=True)
-    drawn = owner_profiles.draw(_use(profile), habits, rng)
+    replicas = owner_profiles.replicas(rng)
+    guessing = bool(rng.random() < shape.guessing_ratio)
+    min_available = owner_profiles.budget(replicas, shape.budget_ratio, rng)
+    used = owner_profiles.use(mean, load_curves.generate(curve_seed))
     return Owner(
-        name=f"{'guess' if drawn.guessing else 'careful'}-{number:02d}",
-        replicas=drawn.replicas,
-        requests=drawn.requests,
+        name=f"{'guess' if guessing else 'careful'}-{number:02d}",
+        replicas=replicas,
+        requests=owner_profiles.requests(used, guessing, rng, guesses_memory=True),
         profile=profile,
-        guessing=drawn.guessing,
-        min_available=drawn.min_available,
-    )
-
-
-def _use(profile: contention.Profile) -> owner_profiles.Use:
-    return owner_profiles.use(
-        contention.Load(profile.cpu_millicores, profile.memory_bytes), load_curves.generate(profile.seed)
+        guessing=guessing,
+        min_available=min_available,
     )
 
 

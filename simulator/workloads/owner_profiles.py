@@ -45,32 +45,11 @@ def sentence(rule: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
-    """Habits of a set of owners: the share that guesses requests (of memory, too, or of CPU alone), and the share of
-    all that has a budget.
-    """
-
-    guessing_ratio: float = 0.80
-    budget_ratio: float = 0.5
-    guesses_memory: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Use:
     """The use of one replica: its mean and its 95th percentile over the curve."""
 
     mean: Load
     p95: Load
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerProfiles:
-    """One owner: `min_available` makes a budget that allows a disruption, None is none."""
-
-    replicas: int
-    guessing: bool
-    requests: Load
-    min_available: int | None
 
 
 def use(mean: Load, curve: load_curves.Curve) -> Use:
@@ -91,18 +70,6 @@ def mean_use(means: load_curves.Means, node: Load) -> Load:
     )
 
 
-def draw(used: Use, habits: Habits, rng: np.random.Generator) -> OwnerProfiles:
-    """An owner for what its replicas use."""
-    number = replicas(rng)
-    guessing = bool(rng.random() < habits.guessing_ratio)
-    min_available = budget(number, habits.budget_ratio, rng)
-    request = requests(used, guessing, rng)
-    if guessing and habits.guesses_memory:
-        memory_bytes = used.mean.memory_bytes / _used_per_request(USED_MEMORY_PER_REQUEST, rng)
-        request = Load(request.cpu_millicores, memory_bytes)
-    return OwnerProfiles(number, guessing, request, min_available)
-
-
 def replicas(rng: np.random.Generator) -> int:
     """How many replicas a Deployment has."""
     return int(rng.choice(REPLICAS, p=REPLICA_WEIGHTS))
@@ -114,16 +81,20 @@ def budget(number: int, budget_ratio: float, rng: np.random.Generator) -> int | 
     return number - max(1, number // 4) if with_budget and number > 1 else None
 
 
-def requests(used: Use, guessing: bool, rng: np.random.Generator) -> Load:
+def requests(used: Use, guessing: bool, rng: np.random.Generator, *, guesses_memory: bool = False) -> Load:
     """Returns the requests of an owner.
 
-    guessing: CPU = mean / q with q drawn from used/requested, clipped to .25-3; memory = 1.1 x p95 of its curve.
+    guessing: CPU = mean / q with q drawn from used/requested, clipped to .25-3; memory = 1.1 x p95 of its curve, or
+              with `guesses_memory` = mean / another q.
     careful:  1.0 to 1.3 x p95 of both.
     """
     used_per_request = _used_per_request(USED_PER_REQUEST, rng)
     margin = float(rng.uniform(*CAREFUL_PER_P95))
     if guessing:
-        return Load(used.mean.cpu_millicores / used_per_request, used.p95.memory_bytes * GUESSED_MEMORY_PER_P95)
+        memory_bytes = used.p95.memory_bytes * GUESSED_MEMORY_PER_P95
+        if guesses_memory:
+            memory_bytes = used.mean.memory_bytes / _used_per_request(USED_MEMORY_PER_REQUEST, rng)
+        return Load(used.mean.cpu_millicores / used_per_request, memory_bytes)
     return Load(used.p95.cpu_millicores * margin, used.p95.memory_bytes * margin)
 
 

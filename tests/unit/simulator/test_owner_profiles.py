@@ -41,16 +41,19 @@ def test_a_guessing_owner_asks_for_a_tenth_more_memory_than_its_p95() -> None:
 
 def test_memory_is_guessed_only_where_that_is_asked_for() -> None:
     used = owner_profiles.use(MEAN, load_curves.generate(5))
-    habits = (owner_profiles.Habits(1.0, guesses_memory=guessed) for guessed in (False, True))
     known, guessed = (
-        [owner_profiles.draw(used, one, np.random.default_rng(seed)) for seed in range(300)] for one in habits
+        [
+            owner_profiles.requests(used, True, np.random.default_rng(seed), guesses_memory=guesses)
+            for seed in range(300)
+        ]
+        for guesses in (False, True)
     )
-    assert len({one.requests.memory_bytes for one in known}) == 1
-    ratios = [MEAN.memory_bytes / one.requests.memory_bytes for one in guessed]
+    assert len({one.memory_bytes for one in known}) == 1
+    ratios = [MEAN.memory_bytes / one.memory_bytes for one in guessed]
     assert min(ratios) == pytest.approx(0.25)
     assert max(ratios) == pytest.approx(3.0, rel=0.05)
     assert np.median(ratios) == pytest.approx(0.27, abs=0.08), "as in the Alibaba cluster"
-    assert [one.requests.cpu_millicores for one in known] == [one.requests.cpu_millicores for one in guessed]
+    assert [one.cpu_millicores for one in known] == [one.cpu_millicores for one in guessed]
 
 
 def test_steps_without_a_sample_are_no_use_and_not_zero() -> None:
@@ -61,11 +64,12 @@ def test_steps_without_a_sample_are_no_use_and_not_zero() -> None:
 
 @given(st.integers(0, 2**32))
 def test_an_owner_with_a_budget_can_always_lose_a_replica(seed: int) -> None:
-    habits = owner_profiles.Habits(guessing_ratio=0.5, budget_ratio=1.0)
-    drawn = owner_profiles.draw(owner_profiles.Use(MEAN, MEAN), habits, np.random.default_rng(seed))
-    assert drawn.replicas in owner_profiles.REPLICAS
-    assert (drawn.min_available is None) == (drawn.replicas == 1)
-    assert drawn.min_available is None or 1 <= drawn.min_available < drawn.replicas
+    rng = np.random.default_rng(seed)
+    replicas = owner_profiles.replicas(rng)
+    min_available = owner_profiles.budget(replicas, 1.0, rng)
+    assert replicas in owner_profiles.REPLICAS
+    assert (min_available is None) == (replicas == 1)
+    assert min_available is None or 1 <= min_available < replicas
 
 
 @given(st.floats(0, 1e7), st.floats(0, 1e13), st.floats(0.05, 1.0))
