@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from simulator import world
 from simulator.results.outcome import Outcome, Progress
@@ -74,28 +74,27 @@ def processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
-_Job: TypeAlias = tuple[Variant, int]
-_Jobs: TypeAlias = Sequence[_Job]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Crew:
-    """Carries out runs: `carry_out` takes a source's name, runs and their watcher, and returns the outcomes."""
+    """Carries out runs in `processes`; None is this one. After an exception it is of no more use."""
 
-    carry_out: Callable[[str, _Jobs, Watch], Sequence[Outcome]]
+    def __init__(self, work: "_Runs", processes: Workers | None) -> None:
+        self._work, self._processes = work, processes
 
     def run(
         self, source: str, variants: Sequence[Variant], seeds: Sequence[int], watch: Watch
     ) -> Mapping[str, tuple[Outcome, ...]]:
-        """As the function `run`, on the source of that name. After an exception the crew is of no more use."""
-        jobs = [(variant, seed) for seed in seeds for variant in variants]
-        done = self.carry_out(source, jobs, watch)
-        return {
-            variant.name: tuple(
-                outcome for (one, _), outcome in zip(jobs, done, strict=True) if one.name == variant.name
-            )
-            for variant in variants
-        }
+        """As the function `run`, on the source of that name."""
+        jobs: list[Job] = [(source, variant, seed) for seed in seeds for variant in variants]
+
+        def hand_on(job: Job, progress: Progress) -> None:
+            _, variant, seed = job
+            watch(variant.name, seed, progress)
+
+        if self._processes is None:
+            done = [self._work(job, functools.partial(hand_on, job)) for job in jobs]
+        else:
+            done = self._processes.run(jobs, hand_on)
+        return {variant.name: tuple(done[number :: len(variants)]) for number, variant in enumerate(variants)}
 
 
 @contextlib.contextmanager
@@ -107,10 +106,10 @@ def crew(sources: Mapping[str, Source], *, workers: int, simulate: Simulate = Si
     """
     work = _Runs(sources, simulate)
     if workers == 1:
-        yield Crew(work.one_by_one)
+        yield Crew(work, None)
         return
     with contextlib.closing(Workers(workers, work)) as processes:
-        yield Crew(functools.partial(_side_by_side, processes))
+        yield Crew(work, processes)
 
 
 def run(
@@ -143,10 +142,6 @@ class _Runs:
         source, variant, seed = job
         return self.simulate(self.sources[source].scenario(seed), variant, seed, _thinned(report))
 
-    def one_by_one(self, source: str, jobs: _Jobs, watch: Watch) -> list[Outcome]:
-        """In this process."""
-        return [self((source, *job), functools.partial(_hand_on, watch, (source, *job))) for job in jobs]
-
 
 def _thinned(report: Callable[[object], None]) -> Report:
     """Hands on every so many-th step, and the last."""
@@ -156,12 +151,3 @@ def _thinned(report: Callable[[object], None]) -> Report:
             report(progress)
 
     return thinned
-
-
-def _side_by_side(processes: Workers, source: str, jobs: _Jobs, watch: Watch) -> list[Outcome]:
-    return processes.run([(source, *job) for job in jobs], functools.partial(_hand_on, watch))
-
-
-def _hand_on(watch: Watch, job: Job, progress: Progress) -> None:
-    _, variant, seed = job
-    watch(variant.name, seed, progress)
