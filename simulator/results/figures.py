@@ -50,42 +50,32 @@ class Figures:
 
 
 def load(by_node: Mapping[str, Points], step_seconds: float) -> Load:
-    """Load figures from equally spaced points (Unix seconds, ratio) per node.
-
-    p99 and mean are over nodes x time; a node-minute is step/60 for each point over the line (strictly); the spread is
-    the standard deviation between nodes, averaged over time. ValueError without any point.
-    """
-    values = np.array([value for points in by_node.values() for _, value in points], np.float64)
-    if not len(values):
+    """Load figures from equally spaced points (Unix seconds, ratio) per node. ValueError without any point."""
+    moments = sorted({at_seconds for points in by_node.values() for at_seconds, _ in points})
+    if not moments:
         raise ValueError("no node has a single measured point; expected series from Prometheus for the whole phase")
-    return _load(values, _spread(by_node), step_seconds / 60)
+    nodes = [dict(points) for points in by_node.values()]
+    return load_over(np.array([[node.get(moment, np.nan) for node in nodes] for moment in moments]), step_seconds)
 
 
 def load_over(ratios: npt.NDArray[np.floating], step_seconds: float) -> Load:
-    """Returns the load from ratios [steps, nodes], NaN where a node was not there. ValueError without any value."""
+    """Load figures from ratios [steps, nodes], NaN where a node was not there. ValueError without any value.
+
+    p99 and mean are over nodes x time; a node-minute is step/60 for each value over the line (strictly); the spread is
+    the standard deviation between nodes, averaged over time.
+    """
     there = np.isfinite(ratios)
     if not there.any():
         raise ValueError(f"no node has a single value in {ratios.shape[0]} steps; expected at least one node at a time")
-    values = ratios[there.any(axis=1)].astype(np.float64)
-    return _load(values[np.isfinite(values)], float(np.mean(np.nanstd(values, axis=1))), step_seconds / 60)
-
-
-def _load(values: npt.NDArray[np.float64], spread_ratio: float, minutes: float) -> Load:
+    steps = ratios[there.any(axis=1)].astype(np.float64)
+    values, minutes = steps[np.isfinite(steps)], step_seconds / 60
     return Load(
         mean_ratio=float(values.mean()),
         p99_ratio=float(np.percentile(values, 99)),
         warm_node_minutes=float((values > WARM_RATIO).sum() * minutes),
         hot_node_minutes=float((values > HOT_RATIO).sum() * minutes),
-        spread_ratio=spread_ratio,
+        spread_ratio=float(np.mean(np.nanstd(steps, axis=1))),
     )
-
-
-def _spread(by_node: Mapping[str, Points]) -> float:
-    moments: dict[float, list[float]] = {}
-    for points in by_node.values():
-        for at_seconds, value in points:
-            moments.setdefault(at_seconds, []).append(value)
-    return float(np.mean([np.std(values) for values in moments.values()]))
 
 
 def written(value: float, unit: str) -> str:
