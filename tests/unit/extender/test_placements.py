@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extender.state import placements
+from extender.state.placements import ASSUMED_SECONDS, PlacementTable
 from kube import objects
 from policy import metrics
 from policy.contract import owner_usage
@@ -21,26 +21,26 @@ ALL = np.arange(3)
 CPU_5M, MEMORY_5M = 0, 3
 
 
-def table() -> placements.PlacementTable:
-    return placements.PlacementTable(worlds.policy(), NOW)
+@pytest.fixture
+def placed() -> PlacementTable:
+    return PlacementTable(worlds.policy(), NOW)
 
 
-def counts(placed: placements.PlacementTable, node: str, now: float, besides: str = "") -> list[int]:
+def counts(placed: PlacementTable, node: str, now: float, besides: str = "") -> list[int]:
     found: list[int] = placed.crowding(INDEX, len(ALL), ALL, now, besides=besides).counts[INDEX[node]].tolist()
     return found
 
 
-def amount(placed: placements.PlacementTable, node: str, now: float, column: int, besides: str = "") -> float:
+def amount(placed: PlacementTable, node: str, now: float, column: int, besides: str = "") -> float:
     return float(placed.crowding(INDEX, len(ALL), ALL, now, besides=besides).amounts[INDEX[node], column])
 
 
-def see(placed: placements.PlacementTable, pod: objects.Pod, now: float = NOW) -> objects.Pod:
+def see(placed: PlacementTable, pod: objects.Pod, now: float = NOW) -> objects.Pod:
     placed.pod_changed(None, pod, now)
     return pod
 
 
-def test_a_bound_pod_counts_in_each_window_until_it_is_older() -> None:
-    placed = table()
+def test_a_bound_pod_counts_in_each_window_until_it_is_older(placed: PlacementTable) -> None:
     see(placed, worlds.bound("p", "a"))
     assert counts(placed, "a", NOW) == [1, 1, 1]
     assert counts(placed, "a", NOW + 59.9) == [1, 1, 1]
@@ -50,8 +50,7 @@ def test_a_bound_pod_counts_in_each_window_until_it_is_older() -> None:
     assert worlds.bindings(placed, NOW + 1800) == ()
 
 
-def test_its_expected_load_decays_to_nothing_over_the_averaging_window() -> None:
-    placed = table()
+def test_its_expected_load_decays_to_nothing_over_the_averaging_window(placed: PlacementTable) -> None:
     see(placed, worlds.bound("p", "a", cpu="1", memory="1Gi"))
     assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(700)
     assert amount(placed, "a", NOW + 150, CPU_5M) == pytest.approx(350)
@@ -69,8 +68,7 @@ def state(
     return lambda body: body["status"].update(phase=phase, containerStatuses=[one])
 
 
-def test_a_pod_that_has_not_started_counts_in_full_up_to_a_bound_and_then_as_if_it_had() -> None:
-    placed = table()
+def test_a_pod_that_has_not_started_counts_in_full_up_to_a_bound_and_then_as_if_it_had(placed: PlacementTable) -> None:
     see(placed, worlds.bound("p", "a", cpu="1", mutate=state()))
     for seconds in (0, 299, 400, 899, 900):
         assert amount(placed, "a", NOW + seconds, CPU_5M) == pytest.approx(700), seconds
@@ -80,8 +78,8 @@ def test_a_pod_that_has_not_started_counts_in_full_up_to_a_bound_and_then_as_if_
 
 
 @pytest.mark.parametrize("late_seconds", [30, 600, 1500])
-def test_a_pods_load_decays_from_its_start(late_seconds: int) -> None:
-    placed, began = table(), NOW + late_seconds
+def test_a_pods_load_decays_from_its_start(placed: PlacementTable, late_seconds: int) -> None:
+    began = NOW + late_seconds
     waits = see(placed, worlds.bound("p", "a", cpu="1", mutate=state()))
     runs = worlds.bound("p", "a", cpu="1", mutate=state("Running", started_at=began))
     placed.pod_changed(waits, runs, began + 1)
@@ -90,8 +88,7 @@ def test_a_pods_load_decays_from_its_start(late_seconds: int) -> None:
     assert worlds.bindings(placed, max(NOW + 1800, began + 300)) == ()
 
 
-def test_a_start_by_a_nodes_clock_that_is_wrong_is_left_out() -> None:
-    placed = table()
+def test_a_start_by_a_nodes_clock_that_is_wrong_is_left_out(placed: PlacementTable) -> None:
     see(placed, worlds.bound("ahead", "a", cpu="1", mutate=state("Running", started_at=NOW + 3600)))
     see(placed, worlds.bound("behind", "b", cpu="1", mutate=state("Running", started_at=NOW - 3600)))
     for node in INDEX:
@@ -101,8 +98,9 @@ def test_a_start_by_a_nodes_clock_that_is_wrong_is_left_out() -> None:
 @pytest.mark.parametrize(
     "reason", ["ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError", "CrashLoopBackOff"]
 )
-def test_a_pod_that_waits_for_a_reason_of_failure_counts_again_once_it_runs(reason: str) -> None:
-    placed = table()
+def test_a_pod_that_waits_for_a_reason_of_failure_counts_again_once_it_runs(
+    reason: str, placed: PlacementTable
+) -> None:
     fails = worlds.bound("p", "a", cpu="1", mutate=state(reason=reason))
     placed.pod_changed(see(placed, worlds.bound("p", "a", cpu="1", mutate=state())), fails, NOW + 20)
     assert counts(placed, "a", NOW + 20) == [0, 0, 0]
@@ -111,16 +109,14 @@ def test_a_pod_that_waits_for_a_reason_of_failure_counts_again_once_it_runs(reas
     assert amount(placed, "a", NOW + 210, CPU_5M) == pytest.approx(350)
 
 
-def test_an_assumption_that_is_confirmed_while_its_image_is_pulled_goes_on_in_full() -> None:
-    placed = table()
+def test_an_assumption_that_is_confirmed_while_its_image_is_pulled_goes_on_in_full(placed: PlacementTable) -> None:
     placed.assume(builders.pod("p", cpu="1"), "a", NOW, per_allocatable=worlds.ROOM)
     assert amount(placed, "a", NOW + 600, CPU_5M) == pytest.approx(700), "while its binding waits"
     see(placed, worlds.bound("p", "a", NOW + 600, cpu="1", mutate=state()), NOW + 600)
     assert amount(placed, "a", NOW + 1400, CPU_5M) == pytest.approx(700)
 
 
-def test_what_is_assumed_is_withdrawn_and_what_the_watch_knows_is_not() -> None:
-    placed = table()
+def test_what_is_assumed_is_withdrawn_and_what_the_watch_knows_is_not(placed: PlacementTable) -> None:
     pod, bound = builders.pod("p"), see(placed, worlds.bound("q", "b"))
     placed.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
     for one in (pod, bound):
@@ -128,8 +124,7 @@ def test_what_is_assumed_is_withdrawn_and_what_the_watch_knows_is_not() -> None:
     assert (counts(placed, "a", NOW), counts(placed, "b", NOW)) == ([0, 0, 0], [1, 1, 1])
 
 
-def test_a_pod_that_requests_nothing_gets_the_default() -> None:
-    placed = table()
+def test_a_pod_that_requests_nothing_gets_the_default(placed: PlacementTable) -> None:
     see(placed, worlds.bound("p", "a", cpu="0", memory="0"))
     assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(250)
     assert amount(placed, "a", NOW, MEMORY_5M) == pytest.approx(200 * 2**20)
@@ -149,31 +144,27 @@ def test_a_pod_that_requests_nothing_gets_the_default() -> None:
     ],
     ids=["of a DaemonSet", "a placeholder", "succeeded", "failed", "being deleted", "not bound"],
 )
-def test_pods_that_bring_no_load_do_not_count(pod: objects.Pod) -> None:
-    placed = table()
+def test_pods_that_bring_no_load_do_not_count(pod: objects.Pod, placed: PlacementTable) -> None:
     see(placed, pod)
     assert counts(placed, "a", NOW) == [0, 0, 0]
 
 
 @pytest.mark.parametrize("ended", [None, worlds.bound("p", "a", phase="Succeeded")], ids=["deleted", "finished"])
-def test_a_pod_that_ends_stops_counting(ended: objects.Pod | None) -> None:
-    placed = table()
+def test_a_pod_that_ends_stops_counting(ended: objects.Pod | None, placed: PlacementTable) -> None:
     alive = see(placed, worlds.bound("p", "a"))
     see(placed, worlds.bound("q", "a"))
     placed.pod_changed(alive, ended, NOW + 1)
     assert counts(placed, "a", NOW + 1) == [1, 1, 1]
 
 
-def test_a_pod_recreated_under_its_name_counts_where_it_is_now() -> None:
-    placed = table()
+def test_a_pod_recreated_under_its_name_counts_where_it_is_now(placed: PlacementTable) -> None:
     old = see(placed, worlds.bound("p", "a"))
     placed.pod_changed(old, worlds.bound("p", "b", uid="another"), NOW)
     assert counts(placed, "a", NOW) == [0, 0, 0]
     assert counts(placed, "b", NOW) == [1, 1, 1]
 
 
-def test_an_assumed_placement_counts_for_others_but_not_for_the_pod_itself() -> None:
-    placed = table()
+def test_an_assumed_placement_counts_for_others_but_not_for_the_pod_itself(placed: PlacementTable) -> None:
     pod = builders.pod("p")
     placed.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
     assert counts(placed, "a", NOW) == [1, 1, 1]
@@ -182,48 +173,42 @@ def test_an_assumed_placement_counts_for_others_but_not_for_the_pod_itself() -> 
     assert counts(placed, "a", NOW) == [1, 1, 1], "hiding a pod from one request leaves no trace"
 
 
-def test_an_assumption_expires_by_itself() -> None:
-    placed = table()
+def test_an_assumption_expires_by_itself(placed: PlacementTable) -> None:
     placed.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
-    assert placed.assumed(NOW + placements.ASSUMED_SECONDS - 0.1) == 1
-    assert placed.assumed(NOW + placements.ASSUMED_SECONDS) == 0
-    assert counts(placed, "a", NOW + placements.ASSUMED_SECONDS) == [0, 0, 0]
+    assert placed.assumed(NOW + ASSUMED_SECONDS - 0.1) == 1
+    assert placed.assumed(NOW + ASSUMED_SECONDS) == 0
+    assert counts(placed, "a", NOW + ASSUMED_SECONDS) == [0, 0, 0]
 
 
-def test_the_watch_confirms_an_assumption() -> None:
-    placed = table()
+def test_the_watch_confirms_an_assumption(placed: PlacementTable) -> None:
     placed.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
     see(placed, worlds.bound("p", "a"), NOW + 1)
     assert placed.assumed(NOW + 1) == 0
     assert counts(placed, "a", NOW + 10) == [1, 1, 1]
 
 
-def test_the_watch_moves_an_assumption_that_was_wrong() -> None:
-    placed = table()
+def test_the_watch_moves_an_assumption_that_was_wrong(placed: PlacementTable) -> None:
     placed.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
     see(placed, worlds.bound("p", "b"), NOW + 1)
     assert counts(placed, "a", NOW + 1) == [0, 0, 0]
     assert counts(placed, "b", NOW + 1) == [1, 1, 1]
 
 
-def test_the_deletion_of_a_pending_pod_denies_its_assumption() -> None:
-    placed = table()
+def test_the_deletion_of_a_pending_pod_denies_its_assumption(placed: PlacementTable) -> None:
     pod = see(placed, builders.pod("p"))
     placed.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
     placed.pod_changed(pod, None, NOW + 1)
     assert counts(placed, "a", NOW + 1) == [0, 0, 0]
 
 
-def test_news_about_a_pending_pod_leave_its_assumption() -> None:
-    placed = table()
+def test_news_about_a_pending_pod_leave_its_assumption(placed: PlacementTable) -> None:
     pod = see(placed, builders.pod("p"))
     placed.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
     placed.pod_changed(pod, builders.pod("p", labels={"seen": "yes"}), NOW + 1)
     assert counts(placed, "a", NOW + 1) == [1, 1, 1]
 
 
-def test_a_second_question_about_a_pod_moves_its_assumption() -> None:
-    placed = table()
+def test_a_second_question_about_a_pod_moves_its_assumption(placed: PlacementTable) -> None:
     pod = builders.pod("p")
     placed.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
     placed.assume(pod, "b", NOW + 1, per_allocatable=worlds.ROOM)
@@ -231,24 +216,21 @@ def test_a_second_question_about_a_pod_moves_its_assumption() -> None:
     assert counts(placed, "b", NOW + 1) == [1, 1, 1]
 
 
-def test_what_the_watch_knows_is_not_assumed_away() -> None:
-    placed = table()
+def test_what_the_watch_knows_is_not_assumed_away(placed: PlacementTable) -> None:
     pod = see(placed, worlds.bound("p", "a"))
     placed.assume(pod, "b", NOW + 1, per_allocatable=worlds.ROOM)
     assert counts(placed, "a", NOW + 1) == [1, 1, 1]
     assert placed.assumed(NOW + 1) == 0
 
 
-def test_a_pod_without_a_binding_time_ages_from_when_it_was_first_seen() -> None:
-    placed = table()
+def test_a_pod_without_a_binding_time_ages_from_when_it_was_first_seen(placed: PlacementTable) -> None:
     pod = builders.pod("p", node="a", mutate=lambda body: body["status"].update(conditions=[]))
     see(placed, pod)
     placed.pod_changed(pod, pod, NOW + 50)
     assert counts(placed, "a", NOW + 60) == [0, 1, 1]
 
 
-def test_a_binding_from_a_clock_ahead_is_new_until_then_and_ages_from_then() -> None:
-    placed = table()
+def test_a_binding_from_a_clock_ahead_is_new_until_then_and_ages_from_then(placed: PlacementTable) -> None:
     see(placed, worlds.bound("p", "a", NOW + 30, cpu="1"))
     for seconds in (0, 20, 30):
         assert amount(placed, "a", NOW + seconds, CPU_5M) == pytest.approx(700)
@@ -257,16 +239,14 @@ def test_a_binding_from_a_clock_ahead_is_new_until_then_and_ages_from_then() -> 
     assert counts(placed, "a", NOW + 90) == [0, 1, 1]
 
 
-def test_a_binding_from_a_clock_that_is_wrong_ages_from_when_it_was_first_seen() -> None:
-    placed = table()
+def test_a_binding_from_a_clock_that_is_wrong_ages_from_when_it_was_first_seen(placed: PlacementTable) -> None:
     pod = see(placed, worlds.bound("p", "a", NOW + 3600, cpu="1"))
     placed.pod_changed(pod, worlds.bound("p", "a", NOW + 3600, cpu="1", labels={"seen": "yes"}), NOW + 100)
     assert amount(placed, "a", NOW + 150, CPU_5M) == pytest.approx(350)
     assert counts(placed, "a", NOW + 1800) == [0, 0, 0]
 
 
-def test_a_clock_set_back_a_little_leaves_bindings_where_they_were() -> None:
-    placed = table()
+def test_a_clock_set_back_a_little_leaves_bindings_where_they_were(placed: PlacementTable) -> None:
     see(placed, worlds.bound("p", "a", NOW + 20, cpu="1"), NOW + 20)
     assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(700)
     assert amount(placed, "a", NOW + 20, CPU_5M) == pytest.approx(700)
@@ -274,16 +254,14 @@ def test_a_clock_set_back_a_little_leaves_bindings_where_they_were() -> None:
     assert worlds.bindings(placed, NOW + 170)[0].at_seconds == NOW + 20
 
 
-def test_a_clock_set_back_brings_back_windows_and_their_ends() -> None:
-    placed = table()
+def test_a_clock_set_back_brings_back_windows_and_their_ends(placed: PlacementTable) -> None:
     see(placed, worlds.bound("p", "a"))
     assert counts(placed, "a", NOW + 70) == [0, 1, 1]
     assert counts(placed, "a", NOW + 50) == [1, 1, 1]
     assert counts(placed, "a", NOW + 60) == [0, 1, 1]
 
 
-def test_new_means_write_only_rows_on_which_a_load_is_still_expected() -> None:
-    placed = table()
+def test_new_means_write_only_rows_on_which_a_load_is_still_expected(placed: PlacementTable) -> None:
     for node, at_seconds in (("a", NOW - 299), ("b", NOW - 300)):
         see(placed, worlds.bound(f"on-{node}", node, at_seconds))
     placed.touched(INDEX, 3, NOW, aging=False)
@@ -294,14 +272,13 @@ def test_new_means_write_only_rows_on_which_a_load_is_still_expected() -> None:
     assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(2000 / 300)
 
 
-def test_another_policy_counts_the_watched_pods_anew() -> None:
-    placed = table()
+def test_another_policy_counts_the_watched_pods_anew(placed: PlacementTable) -> None:
     pod = see(placed, worlds.bound("p", "a", cpu="1"))
     placed.assume(builders.pod("q", cpu="1"), "a", NOW, per_allocatable=worlds.ROOM)
     doubled = worlds.policy(
         recentPods={"usagePerRequest": {"cpu": 1.4}}, hotSpots=[{"window": "10s", "pods": 1, "penalty": 1}]
     )
-    coming = placements.PlacementTable(doubled, NOW, aside=True)
+    coming = PlacementTable(doubled, NOW, aside=True)
     coming.count_anew([pod], NOW)
     coming.succeed(placed, NOW)
     assert counts(coming, "a", NOW) == [2]
@@ -309,21 +286,21 @@ def test_another_policy_counts_the_watched_pods_anew() -> None:
     assert counts(coming, "a", NOW + 10) == [0]
 
 
-def test_a_table_made_aside_believes_the_watch_over_what_is_counted_later() -> None:
+def test_a_table_made_aside_believes_the_watch_over_what_is_counted_later(placed: PlacementTable) -> None:
     gone, moved, quiet = (worlds.bound(name, "a") for name in ("gone", "moved", "quiet"))
-    coming = placements.PlacementTable(worlds.policy(), NOW, aside=True)
+    coming = PlacementTable(worlds.policy(), NOW, aside=True)
     coming.pod_changed(gone, None, NOW)
     coming.pod_changed(moved, worlds.bound("moved", "b"), NOW)
     coming.count_anew([gone, moved, quiet], NOW)
-    coming.succeed(table(), NOW)
+    coming.succeed(placed, NOW)
     assert counts(coming, "a", NOW) == [1, 1, 1]
     assert counts(coming, "b", NOW) == [1, 1, 1]
     see(coming, gone)
     assert counts(coming, "a", NOW) == [2, 2, 2], "afterwards it hears like any other"
 
 
-def test_a_table_takes_over_what_is_assumed_and_not_what_the_watch_confirmed() -> None:
-    placed, coming = table(), placements.PlacementTable(worlds.policy(), NOW, aside=True)
+def test_a_table_takes_over_what_is_assumed_and_not_what_the_watch_confirmed(placed: PlacementTable) -> None:
+    coming = PlacementTable(worlds.policy(), NOW, aside=True)
     see(placed, worlds.bound("gone", "a"))
     placed.assume(worlds.bound("elsewhere", "b"), "a", NOW, per_allocatable=worlds.ROOM)
     see(coming, worlds.bound("elsewhere", "b"))
@@ -331,8 +308,7 @@ def test_a_table_takes_over_what_is_assumed_and_not_what_the_watch_confirmed() -
     assert (counts(coming, "a", NOW), counts(coming, "b", NOW)) == ([0, 0, 0], [1, 1, 1])
 
 
-def test_the_rows_written_are_told_once() -> None:
-    placed = table()
+def test_the_rows_written_are_told_once(placed: PlacementTable) -> None:
     placed.touched(INDEX, 3, NOW, aging=False)
     see(placed, worlds.bound("p", "b"))
     assert placed.touched(INDEX, 3, NOW, aging=False).tolist() == [2]
@@ -344,13 +320,12 @@ def test_the_rows_written_are_told_once() -> None:
     assert placed.touched(INDEX, 3, NOW + 60, aging=False).tolist() == [2], "it left a window"
 
 
-def test_assumptions_that_end_in_one_second_leave_what_is_confirmed() -> None:
-    placed = table()
+def test_assumptions_that_end_in_one_second_leave_what_is_confirmed(placed: PlacementTable) -> None:
     see(placed, worlds.bound("p", "b"))
     for name, node in {"q": "a", "r": "b", "s": "nowhere"}.items():
         placed.assume(builders.pod(name), node, NOW, per_allocatable=worlds.ROOM)
     assert placed.touched(INDEX, 3, NOW, aging=True).tolist() == [1, 2]
-    end_seconds = NOW + placements.ASSUMED_SECONDS
+    end_seconds = NOW + ASSUMED_SECONDS
     placed.touched(INDEX, 3, end_seconds - 2, aging=False)
     assert placed.touched(INDEX, 3, end_seconds - 1, aging=False).tolist() == []
     assert placed.touched(INDEX, 3, end_seconds, aging=False).tolist() == [1, 2]
@@ -360,8 +335,7 @@ def test_assumptions_that_end_in_one_second_leave_what_is_confirmed() -> None:
     assert [binding.uid for binding in worlds.bindings(placed, end_seconds)] == [worlds.bound("p", "b").uid]
 
 
-def test_a_node_that_leaves_takes_its_counts_along_and_others_keep_theirs() -> None:
-    placed = table()
+def test_a_node_that_leaves_takes_its_counts_along_and_others_keep_theirs(placed: PlacementTable) -> None:
     see(placed, worlds.bound("p", "a"))
     see(placed, worlds.bound("q", "b"))
     assert counts(placed, "b", NOW) == [1, 1, 1]
@@ -372,22 +346,21 @@ def test_a_node_that_leaves_takes_its_counts_along_and_others_keep_theirs() -> N
 
 
 def test_recent_pods_switched_off_leave_the_counts() -> None:
-    placed = placements.PlacementTable(worlds.policy(recentPods={"enabled": False}), NOW)
+    placed = PlacementTable(worlds.policy(recentPods={"enabled": False}), NOW)
     see(placed, worlds.bound("p", "a"))
     assert amount(placed, "a", NOW, CPU_5M) == 0
     assert counts(placed, "a", NOW) == [1, 1, 1]
 
 
 def test_without_hot_spots_and_recent_pods_nothing_is_kept() -> None:
-    placed = placements.PlacementTable(worlds.policy(recentPods={"enabled": False}, hotSpots=[]), NOW)
+    placed = PlacementTable(worlds.policy(recentPods={"enabled": False}, hotSpots=[]), NOW)
     see(placed, worlds.bound("p", "a"))
     placed.assume(builders.pod("q"), "a", NOW, per_allocatable=worlds.ROOM)
     assert worlds.bindings(placed, NOW) == ()
     assert counts(placed, "a", NOW) == []
 
 
-def test_nodes_that_come_later_find_their_placements() -> None:
-    placed = table()
+def test_nodes_that_come_later_find_their_placements(placed: PlacementTable) -> None:
     see(placed, worlds.bound("p", "late"))
     assert counts(placed, "a", NOW) == [0, 0, 0]
     found = placed.crowding({"a": 1, "late": 2}, len(ALL), ALL, NOW, besides="")
@@ -401,11 +374,11 @@ def test_a_requirement_that_cannot_be_read_counts_as_none() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_prepared_lines_are_the_formula(seed: int) -> None:
+def test_the_prepared_lines_are_the_formula(placed: PlacementTable, seed: int) -> None:
     rng = random.Random(seed)
     alive: dict[str, objects.Pod] = {}
     heard: dict[str, float] = {}
-    placed, now = table(), NOW
+    now = NOW
     for step in range(300):
         now += rng.expovariate(0.2)
         if alive and rng.random() < 0.3:
@@ -442,8 +415,9 @@ def at(pod: objects.Pod) -> float:
     [("9e200", 1e18), ("1e999", 1.0), ("9e307", 1.0), ("9" * 400, 1.0)],
     ids=["readable: capped", "beyond a float: as no request", "beyond in millicores", "four hundred digits"],
 )
-def test_a_request_no_machine_could_hold_leaves_the_numbers_numbers(huge: str, least: float) -> None:
-    placed = table()
+def test_a_request_no_machine_could_hold_leaves_the_numbers_numbers(
+    huge: str, least: float, placed: PlacementTable
+) -> None:
     for name in ("p", "q", "r"):
         see(placed, worlds.bound(name, "a", cpu=huge, memory=huge))
     crowding = placed.crowding(INDEX, len(ALL), ALL, NOW + 1, besides="")
@@ -459,37 +433,36 @@ def test_a_number_of_pods_out_of_all_range_counts_as_no_requirement() -> None:
     assert worlds.estimate(pod) == expected_load.Load(250.0, 200 * 2**20)
 
 
-def test_a_clock_set_back_does_not_multiply_expected_load_nor_prolong_assumptions() -> None:
-    placed = table()
+def test_a_clock_set_back_does_not_multiply_expected_load_nor_prolong_assumptions(placed: PlacementTable) -> None:
     see(placed, worlds.bound("p", "a", NOW + 3600), NOW + 3600)
     placed.assume(builders.pod("assumed"), "b", NOW + 3600, per_allocatable=worlds.ROOM)
     at_once = amount(placed, "a", NOW + 3600, CPU_5M)
     assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(at_once)
     assert amount(placed, "a", NOW + 150, CPU_5M) == pytest.approx(at_once / 2)
-    assert placed.assumed(NOW + placements.ASSUMED_SECONDS) == 0
+    assert placed.assumed(NOW + ASSUMED_SECONDS) == 0
 
 
-def test_a_clock_set_back_leaves_an_assumption_its_seconds() -> None:
-    placed = table()
+def test_a_clock_set_back_leaves_an_assumption_its_seconds(placed: PlacementTable) -> None:
     placed.assume(builders.pod("assumed"), "b", NOW + 3600, per_allocatable=worlds.ROOM)
     assert placed.assumed(NOW + 3600) == 1
     assert placed.assumed(NOW) == 1
-    assert placed.assumed(NOW + placements.ASSUMED_SECONDS - 1) == 1
-    assert placed.assumed(NOW + placements.ASSUMED_SECONDS) == 0
+    assert placed.assumed(NOW + ASSUMED_SECONDS - 1) == 1
+    assert placed.assumed(NOW + ASSUMED_SECONDS) == 0
 
 
 @pytest.mark.parametrize(
     "owner", [("ReplicaSet", "x" * 10_000), ("x" * 10_000, "web"), ("ReplicaSet", "web 1m 1Mi 9\n"), ("../v1", "web")]
 )
-def test_a_placement_holds_no_owner_that_kubernetes_could_not_have(owner: tuple[str, str]) -> None:
-    placed = table()
+def test_a_placement_holds_no_owner_that_kubernetes_could_not_have(
+    owner: tuple[str, str], placed: PlacementTable
+) -> None:
     placed.assume(builders.pod("p", owner=owner), "a", NOW, per_allocatable=worlds.ROOM)
     (assumed,) = placed.assumptions(NOW)
     assert assumed.key.owner == "", "as a pod without an owner, which is estimated by its request"
 
 
-def test_what_nobody_asks_about_is_forgotten_all_the_same() -> None:
-    placed, held = table(), []
+def test_what_nobody_asks_about_is_forgotten_all_the_same(placed: PlacementTable) -> None:
+    held = []
     for hour in range(50):
         pod = worlds.bound(f"p{hour}", f"node-{hour}", NOW + hour * 3600)
         placed.pod_changed(None, pod, NOW + hour * 3600)
