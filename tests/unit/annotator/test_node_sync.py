@@ -56,6 +56,11 @@ class Bench:
         for expression in EXPRESSIONS.values():
             self.prometheus.answer(expression, {name.replace("_", "-"): ratio for name, ratio in ratios.items()})
 
+    def fail(self, error: errors.PromqlError) -> None:
+        """Every metric's query raises."""
+        for expression in EXPRESSIONS.values():
+            self.prometheus.fail(expression, error)
+
     def nodes(self) -> list[Node]:
         return [
             builders.node(
@@ -67,7 +72,8 @@ class Bench:
             for index, name in enumerate(self.names, 1)
         ]
 
-    def sync(self, *pods: Pod) -> Outcome:
+    def sync(self, *pods: Pod, after_seconds: float = 0.0) -> Outcome:
+        self.clock.advance(after_seconds)
         done = len(self.kube.patches)
         world = node_sync.World(self.nodes(), {pod.key: pod for pod in pods})
         outcome = self.annotator.sync(world, node_sync.Rulebook(POLICY, "hash"))
@@ -87,11 +93,19 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Bench:
-    return Bench()
+    made = Bench()
+    made.load(node_1=0.3, node_2=0.7)
+    return made
+
+
+@pytest.fixture
+def synced(bench: Bench) -> Bench:
+    """A bench whose first sync is over."""
+    bench.sync()
+    return bench
 
 
 def test_a_sync_writes_every_node_once_and_vouches_for_the_texts(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
     outcome = bench.sync()
     assert outcome.whole
     assert len(bench.prometheus.asked) == 6 + 2, "one per metric, two for owners"
@@ -100,7 +114,6 @@ def test_a_sync_writes_every_node_once_and_vouches_for_the_texts(bench: Bench) -
 
 
 def test_a_sync_exports_how_load_is_spread_and_the_lines_it_is_measured_against(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
     assert bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1") is None
     bench.sync()
     assert bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1") == 0.7
@@ -109,25 +122,20 @@ def test_a_sync_exports_how_load_is_spread_and_the_lines_it_is_measured_against(
     assert bench.value("evenload_policy_threshold_ratio", metric="memory_avg_5m", line="evict_until") == 0.6
 
 
-def test_a_load_that_is_stale_is_exported_no_more(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    for expression in EXPRESSIONS.values():
-        bench.prometheus.fail(expression, errors.Refused("401: the token has expired"))
+def test_a_load_that_is_stale_is_exported_no_more(synced: Bench) -> None:
+    synced.fail(errors.Refused("401: the token has expired"))
     found = []
     for _ in range(2):
-        bench.clock.advance(POLICY.sync.stale_after_seconds - 1)
-        bench.sync()
-        found.append(bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1"))
+        synced.sync(after_seconds=POLICY.sync.stale_after_seconds - 1)
+        found.append(synced.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1"))
     assert found == [0.7, None]
-    assert bench.value("evenload_policy_threshold_ratio", metric="cpu_avg_5m", line="filter") == 0.65
+    assert synced.value("evenload_policy_threshold_ratio", metric="cpu_avg_5m", line="filter") == 0.65
 
 
-def test_placeholders_are_counted_at_every_sync_also_while_nothing_can_be_read(bench: Bench) -> None:
+def test_placeholders_are_counted_at_every_sync_also_while_nothing_can_be_read() -> None:
+    bench = Bench()
     pods = [placeholder("a", "node-1"), placeholder("b", "")]
-    bench.annotator.sync(
-        node_sync.World(bench.nodes(), {pod.key: pod for pod in pods}), node_sync.Rulebook(POLICY, "hash")
-    )
+    bench.sync(*pods)
     kinds = [(preset, state) for preset in ("order", "soak") for state in ("placed", "waiting")]
     told = [bench.value("evenload_annotator_placeholders", preset=preset, state=state) for preset, state in kinds]
     assert told == [1, 1, 0, 0]
@@ -139,7 +147,6 @@ def placeholder(name: str, node: str) -> Pod:
 
 
 def test_no_sync_ever_asks_more_than_eight_queries(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
     asked = []
     for _ in range(45):
         before = len(bench.prometheus.asked)
@@ -150,72 +157,58 @@ def test_no_sync_ever_asks_more_than_eight_queries(bench: Bench) -> None:
     assert SCRAPES in bench.prometheus.asked
 
 
-def test_a_quiet_sync_writes_the_heartbeat_and_no_node(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    bench.clock.advance(30)
-    assert bench.sync().patches == {}
-    assert bench.heartbeat().at_seconds == bench.clock.now()
+def test_a_quiet_sync_writes_the_heartbeat_and_no_node(synced: Bench) -> None:
+    assert synced.sync(after_seconds=30).patches == {}
+    assert synced.heartbeat().at_seconds == synced.clock.now()
 
 
-def test_a_restarted_annotator_rewrites_nothing(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
+def test_a_restarted_annotator_rewrites_nothing(synced: Bench) -> None:
     successor = Bench()
-    successor.texts = bench.texts
+    successor.texts = synced.texts
     successor.load(node_1=0.3, node_2=0.7)
     assert successor.sync().patches == {}
-    assert successor.heartbeat().digest == bench.heartbeat().digest
+    assert successor.heartbeat().digest == synced.heartbeat().digest
 
 
-def test_without_any_answer_nothing_is_written_and_nothing_renewed(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    before = bench.heartbeat()
-    for expression in EXPRESSIONS.values():
-        bench.prometheus.fail(expression, errors.Unreachable("Prometheus at http://p cannot be reached"))
-    bench.clock.advance(30)
-    outcome = bench.sync()
+def test_without_any_answer_nothing_is_written_and_nothing_renewed(synced: Bench) -> None:
+    before = synced.heartbeat()
+    synced.fail(errors.Unreachable("Prometheus at http://p cannot be reached"))
+    outcome = synced.sync(after_seconds=30)
     assert outcome.read_nothing
     assert outcome.problems() == [
         "Prometheus at http://p cannot be reached",
         "6 of 6 queries failed, the first as above",
     ]
-    assert bench.heartbeat() == before
-    assert len(bench.kube.patches) == 2
+    assert synced.heartbeat() == before
+    assert len(synced.kube.patches) == 2
 
 
-def test_a_failing_metric_holds_the_heartbeat_back_and_is_dropped_before_it_is_stale(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    first = bench.clock.now()
-    bench.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.Unavailable("too many samples"))
+def test_a_failing_metric_holds_the_heartbeat_back_and_is_dropped_before_it_is_stale(synced: Bench) -> None:
+    first = synced.clock.now()
+    synced.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.Unavailable("too many samples"))
     for _ in range(8):
-        bench.clock.advance(29)
-        assert not bench.sync().whole
-        assert bench.heartbeat().at_seconds == first
-        assert bench.reading("node-1").values["cpu_max_1d"] == 0.3
-    bench.clock.advance(29)
-    bench.sync()
-    assert bench.heartbeat().at_seconds == bench.clock.now()
-    assert "cpu_max_1d" not in bench.reading("node-1").values
-    assert bench.clock.now() - first < POLICY.sync.stale_after_seconds
+        assert not synced.sync(after_seconds=29).whole
+        assert synced.heartbeat().at_seconds == first
+        assert synced.reading("node-1").values["cpu_max_1d"] == 0.3
+    synced.sync(after_seconds=29)
+    assert synced.heartbeat().at_seconds == synced.clock.now()
+    assert "cpu_max_1d" not in synced.reading("node-1").values
+    assert synced.clock.now() - first < POLICY.sync.stale_after_seconds
 
 
-def test_a_node_whose_series_vanish_is_missing_not_idle(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    bench.load(node_1=0.3)
-    outcome = bench.sync()
-    assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
+def test_a_node_whose_series_vanish_is_missing_not_idle(synced: Bench) -> None:
+    synced.load(node_1=0.3)
+    outcome = synced.sync()
+    assert synced.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
     assert (outcome.without_values, outcome.whole) == ((), False)
     assert outcome.problems() == [f"last values of 1 of 2 nodes stand and age: node-2 (no series: {', '.join(NAMES)})"]
-    bench.clock.advance(collector.keep_seconds(POLICY.sync.period_seconds, POLICY.sync.stale_after_seconds))
-    outcome = bench.sync()
-    assert bench.reading("node-2").values == {}
+    outcome = synced.sync(
+        after_seconds=collector.keep_seconds(POLICY.sync.period_seconds, POLICY.sync.stale_after_seconds)
+    )
+    assert synced.reading("node-2").values == {}
     assert outcome.without_values == ("node-2",)
     assert not outcome.whole
-    assert bench.value("evenload_annotator_nodes", state="unmatched") == 1.0
+    assert synced.value("evenload_annotator_nodes", state="unmatched") == 1.0
     assert outcome.problems() == [
         "1 of 2 nodes matched; node-2 has no series: no target with instance 10.0.0.2 or node-2"
     ]
@@ -248,8 +241,7 @@ def test_a_node_whose_patch_fails_for_long_ages_alone_and_recovers(bench: Bench)
     for name, text in bench.texts.items():
         seen.put(name, text)
     for _ in range(3):
-        bench.clock.advance(30)
-        outcome = bench.sync()
+        outcome = bench.sync(after_seconds=30)
         assert any("PATCH" in problem for problem in outcome.problems())
         seen.accept(bench.heartbeat(), bench.clock.now())
         assert seen.settle() == {mate}, "the same bucket, and yet it is renewed"
@@ -260,7 +252,6 @@ def test_a_node_whose_patch_fails_for_long_ages_alone_and_recovers(bench: Bench)
 
 
 def test_pods_without_a_node_are_counted_as_woken_once_a_sync_that_patches(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
     pods = [builders.lean_pod("waits-1"), builders.lean_pod("waits-2"), builders.lean_pod("bound", node="node-1")]
     world = node_sync.World(bench.nodes(), {pod.key: pod for pod in pods})
     bench.annotator.sync(world, node_sync.Rulebook(POLICY, "hash"))
@@ -270,7 +261,6 @@ def test_pods_without_a_node_are_counted_as_woken_once_a_sync_that_patches(bench
 
 
 def test_a_heartbeat_that_cannot_be_written_is_part_of_the_outcome(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
     bench.kube.fail("evenload-heartbeat", kube_errors.Unreachable("no route"))
     outcome = bench.sync()
     assert (outcome.whole, outcome.problems()) == (False, ["heartbeat not written: no route"])
@@ -282,16 +272,13 @@ def test_series_of_other_machines_are_counted(bench: Bench) -> None:
     assert bench.value("evenload_annotator_unmatched_series") == 1.0
 
 
-def test_the_age_of_a_metric_grows_until_it_is_confirmed(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    bench.clock.advance(45)
-    assert bench.value("evenload_node_metric_age_seconds", metric="cpu_avg_5m") == 45.0
+def test_the_age_of_a_metric_grows_until_it_is_confirmed(synced: Bench) -> None:
+    synced.clock.advance(45)
+    assert synced.value("evenload_node_metric_age_seconds", metric="cpu_avg_5m") == 45.0
 
 
 def test_placements_are_judged_by_what_the_last_sync_saw(bench: Bench) -> None:
     assert bench.annotator.levels is None
-    bench.load(node_1=0.3, node_2=0.7)
     bench.sync()
     levels = bench.annotator.levels
     assert levels is not None
@@ -299,12 +286,9 @@ def test_placements_are_judged_by_what_the_last_sync_saw(bench: Bench) -> None:
 
 
 def test_hot_counts_are_written_with_the_reading(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
     pods = [builders.lean_pod(f"web-{index}", node="node-1") for index in range(3)]
     bench.clock.jump(-bench.clock.now() + 1_795_230_061.0)  # a minute after builders.SCHEDULED
-    bench.annotator.sync(
-        node_sync.World(bench.nodes(), {pod.key: pod for pod in pods}), node_sync.Rulebook(POLICY, "hash")
-    )
+    bench.sync(*pods)
     written = {
         name: json.loads(body["metadata"]["annotations"][load_annotation.KEY]) for name, body in bench.kube.patches
     }
@@ -312,21 +296,18 @@ def test_hot_counts_are_written_with_the_reading(bench: Bench) -> None:
     assert written["node-2"]["hot"] == {"1m": 0, "5m": 0, "30m": 0}
 
 
-def test_short_jobs_at_constant_load_cause_no_patch_and_their_counts_go_along_with_the_next(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    first = len(bench.kube.patches)
+def test_short_jobs_at_constant_load_cause_no_patch_and_their_counts_go_along_with_the_next(synced: Bench) -> None:
+    first = len(synced.kube.patches)
     for number in range(80):  # each starts before one sync and has finished before the next
-        job = placed_now(bench, f"job-{number}")
-        bench.sync(job)
-        bench.clock.advance(10)
-        bench.sync()
-        assert bench.heartbeat().digest == heartbeat.digest(bench.texts)
-    assert len(bench.kube.patches) - first == 0
-    bench.load(node_1=0.5, node_2=0.7)
-    bench.sync(placed_now(bench, "web"))
-    assert [node for node, _ in bench.kube.patches[first:]] == ["node-1"]
-    assert bench.reading("node-1").hot == {"1m": 1, "5m": 1, "30m": 1}
+        job = placed_now(synced, f"job-{number}")
+        synced.sync(job)
+        synced.sync(after_seconds=10)
+        assert synced.heartbeat().digest == heartbeat.digest(synced.texts)
+    assert len(synced.kube.patches) - first == 0
+    synced.load(node_1=0.5, node_2=0.7)
+    synced.sync(placed_now(synced, "web"))
+    assert [node for node, _ in synced.kube.patches[first:]] == ["node-1"]
+    assert synced.reading("node-1").hot == {"1m": 1, "5m": 1, "30m": 1}
 
 
 def placed_now(bench: Bench, name: str) -> Pod:
@@ -350,39 +331,30 @@ def restarted(bench: Bench, *, after_seconds: float, heartbeat_readable: bool = 
     return successor
 
 
-def test_a_restart_into_a_failing_query_loses_no_value_the_heartbeat_vouches_for(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    bench.clock.advance(3600)
-    bench.sync()
-    confirmed = bench.heartbeat().at_seconds
-    successor = restarted(bench, after_seconds=60)
+def test_a_restart_into_a_failing_query_loses_no_value_the_heartbeat_vouches_for(synced: Bench) -> None:
+    synced.sync(after_seconds=3600)
+    confirmed = synced.heartbeat().at_seconds
+    successor = restarted(synced, after_seconds=60)
     assert successor.sync().patches == {}
     assert successor.heartbeat().at_seconds == confirmed, "and nothing looks fresher than it is"
-    assert successor.heartbeat().digest == bench.heartbeat().digest
+    assert successor.heartbeat().digest == synced.heartbeat().digest
 
 
-def test_a_restart_beside_an_empty_prometheus_empties_no_node(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    successor = restarted(bench, after_seconds=60)
+def test_a_restart_beside_an_empty_prometheus_empties_no_node(synced: Bench) -> None:
+    successor = restarted(synced, after_seconds=60)
     successor.load()
     assert successor.sync().read_nothing
-    assert successor.texts == bench.texts
+    assert successor.texts == synced.texts
     assert successor.kube.patches == []
 
 
-def test_a_restart_while_prometheus_is_down_tells_what_the_nodes_carry(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    successor = restarted(bench, after_seconds=60)
+def test_a_restart_while_prometheus_is_down_tells_what_the_nodes_carry(synced: Bench) -> None:
+    successor = restarted(synced, after_seconds=60)
     del successor.texts["node-2"]
-    for expression in EXPRESSIONS.values():
-        successor.prometheus.fail(expression, errors.Unreachable("away"))
+    successor.fail(errors.Unreachable("away"))
     successor.sync()
     assert successor.annotator.freshness_line(POLICY).startswith("cpu_avg_5m missing for 1 of 2 nodes; ")
-    successor.clock.advance(POLICY.sync.stale_after_seconds)
-    successor.sync()
+    successor.sync(after_seconds=POLICY.sync.stale_after_seconds)
     assert "memory_max_1d missing for 1 of 2 nodes; memory_max_1d stale for 1 of 2 nodes" in (
         successor.annotator.freshness_line(POLICY)
     )
@@ -396,26 +368,21 @@ def test_a_restart_while_prometheus_is_down_tells_what_the_nodes_carry(bench: Be
     [pytest.param(300.0, True, id="it is too old"), pytest.param(60.0, False, id="no heartbeat can be read")],
 )
 def test_a_value_nobody_vouches_for_is_not_taken_over(
-    bench: Bench, after_seconds: float, heartbeat_readable: bool
+    synced: Bench, after_seconds: float, heartbeat_readable: bool
 ) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    bench.clock.advance(3600)
-    bench.sync()
-    successor = restarted(bench, after_seconds=after_seconds, heartbeat_readable=heartbeat_readable)
+    synced.sync(after_seconds=3600)
+    successor = restarted(synced, after_seconds=after_seconds, heartbeat_readable=heartbeat_readable)
     successor.sync()
     assert "cpu_max_1d" not in successor.reading("node-1").values
 
 
-def test_a_new_machine_does_not_inherit_what_was_held_of_its_namesake(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    bench.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.Unavailable("too many samples"))
-    del bench.texts["node-1"]
-    bench.uids["node-1"] = "another-machine"
-    bench.sync()
-    assert "cpu_max_1d" not in bench.reading("node-1").values
-    assert "cpu_max_1d" in bench.reading("node-2").values
+def test_a_new_machine_does_not_inherit_what_was_held_of_its_namesake(synced: Bench) -> None:
+    synced.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.Unavailable("too many samples"))
+    del synced.texts["node-1"]
+    synced.uids["node-1"] = "another-machine"
+    synced.sync()
+    assert "cpu_max_1d" not in synced.reading("node-1").values
+    assert "cpu_max_1d" in synced.reading("node-2").values
 
 
 def test_a_node_that_cooled_is_written_once_more_so_that_a_pod_refused_meanwhile_is_asked_again(bench: Bench) -> None:
@@ -424,13 +391,11 @@ def test_a_node_that_cooled_is_written_once_more_so_that_a_pod_refused_meanwhile
     bench.load(node_1=0.6, node_2=0.6)
     assert bench.sync().patches == {"written": 2}
     before = dict(bench.texts)
-    bench.clock.advance(30)
-    assert bench.sync().patches == {"written": 1}
+    assert bench.sync(after_seconds=30).patches == {"written": 1}
     assert bench.texts["node-2"] == before["node-2"], "one node is enough"
     assert bench.reading("node-1").at_seconds == bench.clock.now()
     assert bench.reading("node-1").values == load_annotation.decode(before["node-1"]).values
-    bench.clock.advance(30)
-    assert bench.sync().patches == {}
+    assert bench.sync(after_seconds=30).patches == {}
 
 
 @pytest.mark.parametrize(
@@ -446,18 +411,15 @@ def test_other_moves_are_written_once(bench: Bench, before: float, after: float)
     bench.sync()
     bench.load(node_1=after, node_2=0.1)
     assert bench.sync().patches == {"written": 1}
-    bench.clock.advance(30)
-    assert bench.sync().patches == {}
+    assert bench.sync(after_seconds=30).patches == {}
 
 
 def test_metrics_that_failed_are_asked_last_so_that_an_opening_circuit_costs_only_them(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
     for name in ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"):
         bench.prometheus.fail(EXPRESSIONS[name], errors.Unavailable("too many samples"))
     bench.sync()
     bench.prometheus.asked.clear()
-    bench.clock.advance(30)
-    outcome = bench.sync()
+    outcome = bench.sync(after_seconds=30)
     names = {expression: name for name, expression in EXPRESSIONS.items()}
     assert [names[expression] for expression in bench.prometheus.asked if expression in names] == [
         *("memory_avg_5m", "memory_max_1h", "memory_max_1d"),
@@ -472,21 +434,17 @@ def test_a_pause_of_the_circuit_is_the_same_complaint_as_the_failure_behind_it(
 ) -> None:
     down = errors.Unreachable("Prometheus at http://p cannot be reached")
     for error in (down, errors.Paused(down), down):
-        for expression in EXPRESSIONS.values():
-            bench.prometheus.fail(expression, error)
+        bench.fail(error)
         bench.sync()
     assert caplog.text.count("queries failed") == 1
 
 
 def test_freshness_goes_on_counting_while_nothing_can_be_read(bench: Bench) -> None:
     assert "nothing read since the start" in bench.annotator.freshness_line(POLICY)
-    bench.load(node_1=0.3, node_2=0.7)
     bench.sync()
     assert bench.annotator.freshness_line(POLICY) == "all 6 metrics fresh for all 2 nodes"
-    for expression in EXPRESSIONS.values():
-        bench.prometheus.fail(expression, errors.Unreachable("away"))
-    bench.clock.advance(300)
-    bench.sync()
+    bench.fail(errors.Unreachable("away"))
+    bench.sync(after_seconds=300)
     assert bench.annotator.freshness_line(POLICY).startswith("cpu_avg_5m stale for 2 of 2 nodes; ")
     states = ("fresh", "stale", "missing")
     name = "evenload_annotator_metric_nodes"
@@ -508,7 +466,6 @@ def look_again(bench: Bench) -> str:
 def test_windows_that_hold_too_little_are_complained_of_once_and_looked_at_again(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
     bench.prometheus.answer_samples(SCRAPES, door.Sample({}, 2.0, 0.0))
     bench.prometheus.answer_samples(KNOWN, door.Sample({}, 0.6, 0.0))
     assert look_again(bench) == (
@@ -527,7 +484,6 @@ def test_windows_that_hold_too_little_are_complained_of_once_and_looked_at_again
 
 
 def test_a_prometheus_younger_than_the_longest_window_is_said_to_be(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
     assert look_again(bench) == "", "without any series nothing is known"
     bench.prometheus.answer_samples(SCRAPES, door.Sample({}, 20.0, 0.0))
     assert look_again(bench) == (
@@ -540,46 +496,37 @@ def test_a_prometheus_younger_than_the_longest_window_is_said_to_be(bench: Bench
 
 
 def test_an_answer_called_partial_is_flagged_and_takes_nothing_away(
-    bench: Bench, caplog: pytest.LogCaptureFixture
+    synced: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    bench.prometheus.answer(EXPRESSIONS["cpu_max_1d"], {"node-1": 0.3}, warnings=("store-2 did not answer",))
-    bench.clock.advance(30)
-    assert not bench.sync().whole
-    assert bench.reading("node-2").values["cpu_max_1d"] == 0.7
+    synced.prometheus.answer(EXPRESSIONS["cpu_max_1d"], {"node-1": 0.3}, warnings=("store-2 did not answer",))
+    assert not synced.sync(after_seconds=30).whole
+    assert synced.reading("node-2").values["cpu_max_1d"] == 0.7
     assert "store-2 did not answer" in caplog.text
 
 
-def test_a_prometheus_that_lost_its_data_takes_nothing_away_before_it_is_stale(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    before, texts = bench.heartbeat(), dict(bench.texts)
-    bench.load()
-    bench.clock.advance(30)
-    outcome = bench.sync()
+def test_a_prometheus_that_lost_its_data_takes_nothing_away_before_it_is_stale(synced: Bench) -> None:
+    before, texts = synced.heartbeat(), dict(synced.texts)
+    synced.load()
+    outcome = synced.sync(after_seconds=30)
     assert outcome.read_nothing
     assert "without a single series" in outcome.problems()[0]
-    assert (bench.texts, bench.heartbeat()) == (texts, before)
+    assert (synced.texts, synced.heartbeat()) == (texts, before)
     for name in ("cpu_avg_5m", "memory_avg_5m"):  # what fills first
-        bench.prometheus.answer(EXPRESSIONS[name], {"node-1": 0.4, "node-2": 0.7})
-    bench.clock.advance(30)
-    bench.sync()
-    assert bench.reading("node-1").values == {**dict.fromkeys(EXPRESSIONS, 0.4)}, "a maximum is at least the average"
-    assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
-    bench.clock.advance(POLICY.sync.stale_after_seconds)
-    bench.sync()
-    assert set(bench.reading("node-2").values) == {"cpu_avg_5m", "memory_avg_5m"}
+        synced.prometheus.answer(EXPRESSIONS[name], {"node-1": 0.4, "node-2": 0.7})
+    synced.sync(after_seconds=30)
+    assert synced.reading("node-1").values == {**dict.fromkeys(EXPRESSIONS, 0.4)}, "a maximum is at least the average"
+    assert synced.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
+    synced.sync(after_seconds=POLICY.sync.stale_after_seconds)
+    assert set(synced.reading("node-2").values) == {"cpu_avg_5m", "memory_avg_5m"}
 
 
-def test_an_answer_without_series_is_believed_of_a_metric_nobody_had(bench: Bench) -> None:
-    assert not bench.sync().read_nothing
+def test_an_answer_without_series_is_believed_of_a_metric_nobody_had() -> None:
+    assert not Bench().sync().read_nothing
 
 
 def test_readings_are_as_old_as_the_question_however_late_the_last_answer_comes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
     began_seconds, query = bench.clock.now(), bench.prometheus.query
 
     def frozen_before_the_last(expression: str, *, at_seconds: float | None = None) -> door.Answer:
@@ -597,12 +544,9 @@ def test_readings_are_as_old_as_the_question_however_late_the_last_answer_comes(
 
 
 @pytest.mark.parametrize("jump_seconds", [-3600.0, 3600.0], ids=["back", "forward"])
-def test_a_clock_that_was_set_renews_no_value_that_is_not_answered(bench: Bench, jump_seconds: float) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
-    bench.sync()
-    bench.clock.jump(jump_seconds)
-    bench.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.BadQuery("too many samples"))
-    bench.clock.advance(30)
-    bench.sync()
-    assert set(bench.reading("node-1").values) == EXPRESSIONS.keys() - {"cpu_max_1d"}
-    assert bench.heartbeat().at_seconds == bench.clock.now()
+def test_a_clock_that_was_set_renews_no_value_that_is_not_answered(synced: Bench, jump_seconds: float) -> None:
+    synced.clock.jump(jump_seconds)
+    synced.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.BadQuery("too many samples"))
+    synced.sync(after_seconds=30)
+    assert set(synced.reading("node-1").values) == EXPRESSIONS.keys() - {"cpu_max_1d"}
+    assert synced.heartbeat().at_seconds == synced.clock.now()
