@@ -11,14 +11,8 @@ from kube.http import undecodable
 from promql.http import circuit_breaker, query_metrics
 from promql.http import client as promql_client
 from tests import metric_docs
-from tests.unit.descheduler import doors, scenes
+from tests.unit.descheduler import doors
 from tests.unit.descheduler.worlds import World
-
-
-@pytest.fixture
-def world(tmp_path: pathlib.Path) -> World:
-    """A descheduler in Enforce over the usual scene."""
-    return World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
 
 
 def test_evictions_are_the_ledgers_rows(world: World) -> None:
@@ -144,8 +138,7 @@ def test_a_run_that_was_given_up_shows_in_configz_until_the_next_good_one(world:
 
 def test_a_refused_policy_file_shows_everywhere_without_making_it_unready(world: World, tmp_path: pathlib.Path) -> None:
     (tmp_path / "policy.yaml").write_text("kind: Nonsense\n", encoding="utf-8")
-    world.service.poll()
-    world.service.poll()
+    world.reload()
     in_force = world.policy.content_hash
     client = world.pages().test_client()
     answer = client.get("/readyz?verbose")

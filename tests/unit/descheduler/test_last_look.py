@@ -126,17 +126,13 @@ MEANWHILE: dict[str, tuple[Callable[[World], None], str, str]] = {
 
 
 @pytest.mark.parametrize("event", MEANWHILE)
-def test_a_pod_that_changes_between_plan_and_call_stays_and_the_ledger_says_why(
-    tmp_path: pathlib.Path, event: str
-) -> None:
+def test_a_pod_that_changes_between_plan_and_call_stays_and_the_ledger_says_why(world: World, event: str) -> None:
     happen, result, message = MEANWHILE[event]
-    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
-    while_the_hint_is_written(here, lambda: happen(here))
-    report = here.service.run()
-    assert report is not None
+    while_the_hint_is_written(world, lambda: happen(world))
+    report = world.report()
     assert scenes.evicted(report.plan) == [PLANNED]
-    assert here.door.evictions == []
-    (row,) = here.ledger.rows(Query())
+    assert world.door.evictions == []
+    (row,) = world.ledger.rows(Query())
     assert row.result == result
     assert message in row.message
 
@@ -148,8 +144,7 @@ def test_what_else_the_plan_sends_to_a_destination_counts_in_the_last_look(tmp_p
     here = World(scene, tmp_path, mode="Enforce", limits={"perNode": 2})
     warmer = Scene().node("hot", memory=0.99).node("cool", memory=0.40)
     while_the_hint_is_written(here, lambda: here.prometheus.show(warmer))
-    report = here.service.run()
-    assert report is not None
+    report = here.report()
     assert scenes.evicted(report.plan) == ["a-0", "b-0"]
     assert [name for name, _, _ in here.door.evictions] == ["default/a-0"]
     [last, _] = here.ledger.rows(Query())
@@ -160,25 +155,21 @@ def test_a_pod_under_a_budget_leaves_where_pods_without_one_stay(tmp_path: pathl
     """The last look knows of the budgets, too."""
     scene = scenes.hot_and_cool().budget("web", allowed=1)
     here = World(scene, tmp_path, mode="Enforce", protect={"withoutBudget": True})
-    report = here.service.run()
-    assert report is not None
+    report = here.report()
     assert report.summary.startswith("1 evicted")
 
 
-def test_the_verdict_of_the_last_look_stands_in_the_report(tmp_path: pathlib.Path) -> None:
-    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
-    while_the_hint_is_written(here, lambda: change(here, labels={"evenload.io/protected": "true"}))
-    report = here.service.run()
-    assert report is not None
+def test_the_verdict_of_the_last_look_stands_in_the_report(world: World) -> None:
+    while_the_hint_is_written(world, lambda: change(world, labels={"evenload.io/protected": "true"}))
+    report = world.report()
     assert scenes.causes(report.plan)[PLANNED] == "opted_out"
     assert report.summary == "0 evicted, 1 not_done: 1 protected, 1 over a cap"
 
 
-def test_the_version_that_was_looked_at_goes_with_the_call(tmp_path: pathlib.Path) -> None:
-    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
-    while_the_hint_is_written(here, lambda: change(here, resource_version="77"))
-    here.service.run()
-    assert here.door.versions == ["77"]
+def test_the_version_that_was_looked_at_goes_with_the_call(world: World) -> None:
+    while_the_hint_is_written(world, lambda: change(world, resource_version="77"))
+    world.service.run()
+    assert world.door.versions == ["77"]
 
 
 def test_a_lease_lost_while_the_hint_is_written_ends_the_run(tmp_path: pathlib.Path) -> None:

@@ -140,8 +140,7 @@ def one_above(**labels: str) -> Scene:
 
 def test_a_node_far_above_the_others_is_relieved_and_the_lines_of_the_run_are_recorded(tmp_path: pathlib.Path) -> None:
     world = World(one_above(), tmp_path, mode="Enforce", thresholds=band(), overloadedFor="0s")
-    report = world.service.run()
-    assert report is not None
+    world.report()
     assert [name for name, _, _ in world.door.evictions] == ["default/web-0"]
     (row,) = world.ledger.rows(Query())
     assert (row.node, round(row.threshold_ratio, 6), round(row.target_ratio, 6)) == ("busy", 0.58, 0.43)
@@ -159,8 +158,7 @@ def test_a_destination_stays_at_or_under_the_target_above_the_mean(tmp_path: pat
     scene = Scene().node("busy", memory=0.7).node("quiet", memory=0.2).node("near", memory=0.38)
     scene.workload("web", on=["busy", "near"], gib=12, memory="1Gi")  # 12 of 32 GiB: 0.2 + 0.375 is over 0.53
     world = World(scene, tmp_path, mode="Enforce", thresholds=band(), overloadedFor="0s")
-    report = world.service.run()
-    assert report is not None
+    report = world.report()
     assert world.door.evictions == []
     (node,) = report.plan.nodes
     details = {one.verdict.detail for one in node.candidates if one.pod.node_name == "busy"}

@@ -2,13 +2,11 @@
 
 import dataclasses
 import json
-import pathlib
 from typing import Any
 
 import pytest
 
 from descheduler import wiring
-from tests.unit.descheduler import scenes
 from tests.unit.descheduler.worlds import World
 from tests.unit.kube.test_lease import Candidate, LeaseDoor
 
@@ -26,36 +24,28 @@ def once(
     return plan, printed.err
 
 
-def world(tmp_path: pathlib.Path) -> World:
-    """A node to be relieved by one eviction."""
-    return World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
-
-
-def test_without_a_ledger_by_name_it_observes(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    here = world(tmp_path)
-    plan, line = once(here, None, capsys, ledger_named=False)
-    assert (plan["mode"], here.door.evictions) == ("Observe", [])
+def test_without_a_ledger_by_name_it_observes(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    plan, line = once(world, None, capsys, ledger_named=False)
+    assert (plan["mode"], world.door.evictions) == ("Observe", [])
     assert "--once in Enforce needs --ledger" in plan["mode_reason"]
     assert "--once in Enforce needs --ledger" in line
 
 
-def test_while_another_renews_its_lease_it_observes(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    here, door = world(tmp_path), LeaseDoor()
+def test_while_another_renews_its_lease_it_observes(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    door = LeaseDoor()
     service, run = Candidate(door, "service"), Candidate(door, "once")
     service.attempt()
     run.clock.on_wait = lambda _seconds: service.election.attempt()
-    plan, line = once(here, run, capsys)
-    assert (plan["mode"], here.door.evictions) == ("Observe", [])
+    plan, line = once(world, run, capsys)
+    assert (plan["mode"], world.door.evictions) == ("Observe", [])
     assert "the Lease evenload-descheduler is held by service" in line
     assert door.spec["holderIdentity"] == "service"
 
 
-def test_with_the_lease_it_evicts_and_gives_the_lease_back(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    here, door = world(tmp_path), LeaseDoor()
+def test_with_the_lease_it_evicts_and_gives_the_lease_back(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    door = LeaseDoor()
     Candidate(door, "killed").attempt()  # and never again: its Lease runs out
-    plan, line = once(here, Candidate(door, "once"), capsys)
+    plan, line = once(world, Candidate(door, "once"), capsys)
     assert (plan["mode"], line) == ("Enforce", "1 evicted: 1 over a cap\n")
-    assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
+    assert [name for name, _, _ in world.door.evictions] == ["default/web-0"]
     assert door.spec["holderIdentity"] == ""

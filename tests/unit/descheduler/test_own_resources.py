@@ -124,8 +124,7 @@ def test_a_whole_run_asks_for_both_queries_and_records_the_share(tmp_path: pathl
 def test_a_pod_whose_share_is_no_ratio_is_not_known_and_stays(tmp_path: pathlib.Path) -> None:
     scene = busy(wrong=float("nan"), right=0.4)
     world = World(scene, tmp_path, metrics=[METRIC], thresholds=BANDS, overloadedFor="0s", coolNodes=0)
-    report = world.service.run()
-    assert report is not None
+    report = world.report()
     verdicts = {name: str(one.verdict.cause) for name, one in scenes.judged(report.plan).items()}
     assert verdicts == {"wrong-0": "usage_unknown", "right-0": "chosen"}
 

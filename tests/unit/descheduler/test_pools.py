@@ -3,7 +3,6 @@
 import json
 import pathlib
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -191,16 +190,9 @@ def world(tmp_path: pathlib.Path, *pools: Mapping[str, object], **descheduler: o
     return World(two_hot(count=1), tmp_path, pools=list(pools), **descheduler)
 
 
-def ran(here: World) -> Any:
-    """The report of a run."""
-    report = here.service.run()
-    assert report is not None
-    return report
-
-
 def test_a_pool_that_enforces_is_relieved_while_the_others_are_observed(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path, pool(mode="Enforce"))
-    report = ran(here)
+    report = here.report()
     assert [name for name, _, _ in here.door.evictions] == ["default/s0-0"]
     assert {row.pod: (row.mode, row.result) for row in here.ledger.rows(Query())} == {
         "s0-0": ("Enforce", "evicted"),
@@ -216,7 +208,7 @@ def test_a_pool_that_enforces_is_relieved_while_the_others_are_observed(tmp_path
 
 def test_a_pool_that_observes_is_planned_and_not_relieved_while_the_others_are(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path, pool(mode="Observe"), mode="Enforce")
-    report = ran(here)
+    report = here.report()
     assert [name for name, _, _ in here.door.evictions] == ["default/p0-0"]
     assert [name for name, _ in here.door.patches] == ["plain"], "a relief hint only where pods leave"
     assert [(one.run.mode, scenes.evicted(one.plan)) for one in report.parts] == [
@@ -232,7 +224,7 @@ def test_a_pool_that_observes_is_planned_and_not_relieved_while_the_others_are(t
 
 def test_a_pool_that_runs_dry_asks_the_apiserver_and_evicts_nothing(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path, pool(mode="DryRun"), mode="Enforce")
-    ran(here)
+    here.report()
     assert sorted((name, dry) for name, _, dry in here.door.evictions) == [
         ("default/p0-0", False),
         ("default/s0-0", True),
@@ -241,11 +233,11 @@ def test_a_pool_that_runs_dry_asks_the_apiserver_and_evicts_nothing(tmp_path: pa
 
 def test_each_mode_has_its_own_run_in_the_ledger_and_its_own_past(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path, pool(mode="Observe"), mode="Enforce", limits={"perHour": 1}, cooldown={"node": "0s"})
-    report = ran(here)
+    report = here.report()
     assert {one.run.run for one in report.parts} == {row.run for row in here.ledger.rows(Query())}
     assert ledger_files.last_summary(tmp_path / "ledger.sqlite") == "1 would be evicted (observing)"
     here.clock.advance(1)
-    again = ran(here)
+    again = here.report()
     verdicts = {
         one.pod.name: one.verdict.cause for part in again.parts for node in part.plan.nodes for one in node.candidates
     }
@@ -256,7 +248,7 @@ def test_an_overloaded_node_of_another_mode_takes_no_pods(tmp_path: pathlib.Path
     scene = Scene().node("spot", memory=0.9, labels=SPOT).node("plain", memory=0.9)
     scene.workload("web", on=["spot", "plain"], gib=1, memory="1Gi")
     here = World(scene, tmp_path, pools=[pool(mode="Observe")], mode="Enforce", coolNodes=0)
-    details = [scenes.judged(part.plan) for part in ran(here).parts]
+    details = [scenes.judged(part.plan) for part in here.report().parts]
     assert [{one.verdict.detail for one in pods.values()} for pods in details] == [
         {"no other node takes it: 1 overloaded"},
         {"no other node takes it: 1 overloaded"},
@@ -265,7 +257,7 @@ def test_an_overloaded_node_of_another_mode_takes_no_pods(tmp_path: pathlib.Path
 
 def test_outside_its_windows_no_pool_enforces(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path, pool(mode="Enforce"), windows=[{"from": "20:00", "to": "22:00"}])  # NOW is 04:00
-    report = ran(here)
+    report = here.report()
     assert (report.run.mode, report.others, here.door.evictions) == ("Observe", (), [])
     assert report.summary == "2 would be evicted (observing)"
     assert "windows" in report.why
@@ -278,11 +270,10 @@ def test_a_pools_mode_that_changes_ends_the_run_before_its_next_eviction(tmp_pat
     def paused() -> None:
         text = (tmp_path / "policy.yaml").read_text().replace("mode: Enforce", "mode: Observe")
         (tmp_path / "policy.yaml").write_text(text)
-        here.service.poll()
-        here.service.poll()
+        here.reload()
 
     here.door.before_evict = paused
-    ran(here)
+    here.report()
     assert len(here.door.evictions) == 1
 
 
@@ -307,7 +298,7 @@ def test_the_page_of_the_plan_names_pools_and_modes(tmp_path: pathlib.Path) -> N
 
 def test_an_event_of_an_eviction_from_a_pool_has_its_name_in_the_decision(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path, pool(mode="Enforce"))
-    ran(here)
+    here.report()
     decisions = {
         body["regarding"]["name"]: json.loads(body["metadata"]["annotations"]["evenload.io/decision"])
         for body in here.door.created

@@ -98,8 +98,7 @@ def test_an_owner_that_cannot_be_looked_up_keeps_its_own_pod_and_no_other(
     here.door.served = {VERSION: SERVED}
     here.door.scale_failure = failure
     here.door.objects[kinds.PODS.plural] = (*here.door.objects[kinds.PODS.plural][:-1], with_owner("odd", reference))
-    report = here.service.run()
-    assert report is not None
+    report = here.report()
     assert scenes.evicted(report.plan) == ["web-0"]
     verdict = scenes.judged(report.plan)["odd"].verdict
     assert str(verdict.cause) == "owner_lookup_failed"
@@ -114,8 +113,7 @@ def test_while_the_apiserver_has_gone_nothing_leaves(tmp_path: pathlib.Path) -> 
     here = world(tmp_path)
     here.door.scale_failure = errors.Unreachable("GET x: connection refused")
     here.door.after_scale = lambda: setattr(here.door, "unreachable", True)
-    report = here.service.run()
-    assert report is not None
+    report = here.report()
     assert scenes.causes(report.plan)["web-0"] == "owner_lookup_failed"
     assert here.door.evictions == []
 
@@ -147,15 +145,13 @@ def world(tmp_path: pathlib.Path, *, replicas: int = 3) -> World:
 
 def test_pods_of_a_replica_set_of_a_rollout_are_counted_with_the_rollout(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
-    report = here.service.run()
-    assert report is not None
+    report = here.report()
     assert [str(one.workload) for one in report.plan.evictions] == ["Rollout/web"]
     assert here.door.scales_asked == [f"apis/{VERSION}/rollouts/default/web"]
 
 
 def test_too_few_replicas_of_a_rollout_are_protected(tmp_path: pathlib.Path) -> None:
-    report = world(tmp_path, replicas=1).service.run()
-    assert report is not None
+    report = world(tmp_path, replicas=1).report()
     assert set(scenes.causes(report.plan).values()) == {"few_replicas"}
 
 
@@ -184,14 +180,11 @@ def test_only_unfinished_pods_are_listed(tmp_path: pathlib.Path) -> None:
     assert here.door.listed[kinds.PODS.plural] == "status.phase!=Succeeded,status.phase!=Failed"
 
 
-def test_a_thousand_owners_of_a_tenant_are_one_line_a_run(
-    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
+def test_a_thousand_owners_of_a_tenant_are_one_line_a_run(world: World, caplog: pytest.LogCaptureFixture) -> None:
     odd = (with_owner(f"odd-{number}", {"name": f"x{number}", "uid": f"u{number}"}) for number in range(1000))
-    here.door.objects[kinds.PODS.plural] = (*here.door.objects[kinds.PODS.plural], *odd)
+    world.door.objects[kinds.PODS.plural] = (*world.door.objects[kinds.PODS.plural], *odd)
     with caplog.at_level("INFO"):
-        assert here.service.run() is not None
+        assert world.service.run() is not None
     lines = [
         record.getMessage() for record in caplog.records if "odd-" in record.getMessage() or "/x" in record.getMessage()
     ]

@@ -18,37 +18,33 @@ from tests.unit.descheduler import doors, ledger_files, scenes
 from tests.unit.descheduler.worlds import World
 
 BY_GUARD = "ValidatingAdmissionPolicy 'evenload-guard-evictions' with binding 'evenload-guard-evictions' denied: no"
+QUICK: dict[str, object] = {"cooldown": {"workload": "1s", "node": "1s"}}
 
 
-def world(tmp_path: pathlib.Path, **descheduler: object) -> World:
+def enforcing(tmp_path: pathlib.Path, **descheduler: object) -> World:
     """A descheduler in Enforce over the usual scene, unless told otherwise."""
     return World(scenes.hot_and_cool(), tmp_path, **{"mode": "Enforce", **descheduler})
 
 
-def test_a_run_evicts_records_and_tells(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    report = here.service.run()
-    assert report is not None
+def test_a_run_evicts_records_and_tells(world: World, tmp_path: pathlib.Path) -> None:
+    report = world.report()
     assert report.summary == "1 evicted: 1 over a cap"
-    assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
-    assert [row.result for row in here.ledger.rows(Query())] == ["evicted"]
+    assert [name for name, _, _ in world.door.evictions] == ["default/web-0"]
+    assert [row.result for row in world.ledger.rows(Query())] == ["evicted"]
     assert ledger_files.last_summary(tmp_path / "ledger.sqlite") == report.summary
-    assert here.metric("evenload_evictions_total", mode="Enforce", result="evicted", metric="memory_avg_5m") == 1
-    assert here.metric("evenload_eviction_candidates", verdict="chosen") == 1
+    assert world.metric("evenload_evictions_total", mode="Enforce", result="evicted", metric="memory_avg_5m") == 1
+    assert world.metric("evenload_eviction_candidates", verdict="chosen") == 1
 
 
-def test_the_summary_counts_deeds_not_intents(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.door.answers = [doors.BLOCKED]
-    report = here.service.run()
-    assert report is not None
+def test_the_summary_counts_deeds_not_intents(world: World) -> None:
+    world.door.answers = [doors.BLOCKED]
+    report = world.report()
     assert report.summary == "0 evicted, 1 refused: 1 over a cap"
 
 
-def test_after_a_start_prometheus_is_asked_how_long_it_has_lasted(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.service.run()
-    asked = sorted({scenes.NOW - at for _, at in here.prometheus.asked if at is not None})
+def test_after_a_start_prometheus_is_asked_how_long_it_has_lasted(world: World) -> None:
+    world.service.run()
+    asked = sorted({scenes.NOW - at for _, at in world.prometheus.asked if at is not None})
     assert asked == [45, 90, 135, 180, 225]
 
 
@@ -56,7 +52,7 @@ def test_after_a_start_prometheus_is_asked_how_long_it_has_lasted(tmp_path: path
 def test_a_single_run_acts_on_an_overload_that_has_lasted_however_long_it_must(
     tmp_path: pathlib.Path, overloaded_for: str
 ) -> None:
-    here = world(tmp_path, overloadedFor=overloaded_for)
+    here = enforcing(tmp_path, overloadedFor=overloaded_for)
     here.service.run()
     assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
 
@@ -67,28 +63,25 @@ def test_where_no_node_is_over_a_line_the_past_is_not_asked_for(tmp_path: pathli
     assert [at for _, at in here.prometheus.asked if at is not None] == []
 
 
-def test_the_second_run_waits_for_node_and_workload(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.service.run()
-    here.clock.advance(1)
-    report = here.service.run()
-    assert report is not None
+def test_the_second_run_waits_for_node_and_workload(world: World) -> None:
+    world.service.run()
+    world.clock.advance(1)
+    report = world.report()
     assert report.plan.evictions == ()
-    assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
+    assert [name for name, _, _ in world.door.evictions] == ["default/web-0"]
 
 
 def test_a_restart_forgets_no_cooldown(tmp_path: pathlib.Path) -> None:
-    world(tmp_path).service.run()
-    again = world(tmp_path)
+    enforcing(tmp_path).service.run()
+    again = enforcing(tmp_path)
     again.service.run()
     assert again.door.evictions == []
 
 
 @pytest.mark.parametrize("mode", ["Observe", "DryRun"])
 def test_observe_and_dry_run_plan_what_enforce_would_do(tmp_path: pathlib.Path, mode: str) -> None:
-    here = world(tmp_path, mode=mode)
-    report = here.service.run()
-    assert report is not None
+    here = enforcing(tmp_path, mode=mode)
+    report = here.report()
     assert scenes.evicted(report.plan) == ["web-0"]
     assert all(dry for _, _, dry in here.door.evictions)
     assert here.door.patches == []
@@ -96,58 +89,43 @@ def test_observe_and_dry_run_plan_what_enforce_would_do(tmp_path: pathlib.Path, 
 
 def test_it_observes_by_default(tmp_path: pathlib.Path) -> None:
     here = World(scenes.hot_and_cool(), tmp_path)
-    report = here.service.run()
-    assert report is not None
+    report = here.report()
     assert report.run.mode == "Observe"
     assert here.door.evictions == []
 
 
 def test_a_paused_or_following_replica_does_nothing_at_all(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path, paused=True)
+    here = enforcing(tmp_path, paused=True)
     assert here.service.run() is None
-    follower = world(tmp_path)
+    follower = enforcing(tmp_path)
     follower.leads = False
     assert follower.service.run() is None
     assert here.prometheus.asked == follower.prometheus.asked == []
     assert follower.service.period_seconds() == 1.0
 
 
-def test_a_pause_exports_nothing_of_the_run_before_it(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.service.run()
-    assert here.metric("evenload_overloaded_nodes") == 1
-    assert here.metric("evenload_eviction_candidates", verdict="chosen") == 1
-    rewrite(tmp_path, "{mode: Enforce, paused: true}")
-    here.service.poll()
-    here.service.poll()
-    assert here.service.run() is None
-    assert math.isnan(here.metric("evenload_overloaded_nodes") or 0.0)
-    assert math.isnan(here.metric("evenload_eviction_budget_remaining", scope="hour") or 0.0)
-    assert here.metric("evenload_eviction_candidates", verdict="chosen") is None
+def test_a_pause_exports_nothing_of_the_run_before_it(world: World) -> None:
+    world.service.run()
+    assert world.metric("evenload_overloaded_nodes") == 1
+    assert world.metric("evenload_eviction_candidates", verdict="chosen") == 1
+    world.reload("{mode: Enforce, paused: true}")
+    assert world.service.run() is None
+    assert math.isnan(world.metric("evenload_overloaded_nodes") or 0.0)
+    assert math.isnan(world.metric("evenload_eviction_budget_remaining", scope="hour") or 0.0)
+    assert world.metric("evenload_eviction_candidates", verdict="chosen") is None
 
 
 def test_outside_its_windows_it_observes_and_says_so(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path, windows=[{"from": "20:00", "to": "22:00"}])  # NOW is 04:00
-    report = here.service.run()
-    assert report is not None
+    here = enforcing(tmp_path, windows=[{"from": "20:00", "to": "22:00"}])  # NOW is 04:00
+    report = here.report()
     assert (report.run.mode, here.door.evictions) == ("Observe", [])
     assert "windows" in report.why
 
 
-def rewrite(tmp_path: pathlib.Path, descheduler: str) -> None:
-    """Another policy file in place of the first."""
-    head = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
-    (tmp_path / "policy.yaml").write_text(f"{head}descheduler: {descheduler}", encoding="utf-8")
-
-
-def test_a_flow_rule_that_arrives_by_reload_is_obeyed(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    rewrite(tmp_path, "{mode: Enforce, flow: [{allow: Never}]}")
-    here.service.poll()
-    here.service.poll()
-    report = here.service.run()
-    assert report is not None
-    assert (report.run.mode, here.door.evictions) == ("Enforce", [])
+def test_a_flow_rule_that_arrives_by_reload_is_obeyed(world: World) -> None:
+    world.reload("{mode: Enforce, flow: [{allow: Never}]}")
+    report = world.report()
+    assert (report.run.mode, world.door.evictions) == ("Enforce", [])
     assert report.summary == "0 evicted: 2 protected"
 
 
@@ -165,24 +143,15 @@ def test_a_run_ends_in_its_middle(tmp_path: pathlib.Path, event: str) -> None:
     def lose_the_lease() -> None:
         here.leads = False
 
-    def poll_twice() -> None:
-        here.service.poll()
-        here.service.poll()
-
     deeds: dict[str, Callable[[], object]] = {
-        "a pause": poll_twice,
+        "a pause": lambda: here.reload("{mode: Enforce, paused: true}"),
         "SIGTERM": here.stopping.set,
         "a lost Lease": lose_the_lease,
         "the end of the time window": lambda: here.clock.advance(1800),
     }
 
-    def happen() -> None:
-        rewrite(tmp_path, "{mode: Enforce, paused: true}")
-        deeds[event]()
-
-    here.door.before_evict = happen
-    report = here.service.run()
-    assert report is not None
+    here.door.before_evict = deeds[event]
+    report = here.report()
     assert len(report.plan.evictions) == 2
     assert [name for name, _, _ in here.door.evictions] == ["default/a-0"]
 
@@ -194,8 +163,7 @@ def test_a_run_whose_snapshot_is_too_old_ends_before_its_next_eviction_and_says_
     limits = {"perNode": 2, **({"maxSnapshotAge": bound} if bound else {})}
     here = two_to_evict(tmp_path, limits=limits)
     here.door.before_evict = lambda: here.clock.advance(stalled_seconds) if not here.door.evictions else None
-    report = here.service.run()
-    assert report is not None
+    report = here.report()
     assert (len(report.plan.evictions), len(here.door.evictions)) == (2, evicted)
     said = "cut short: the snapshot is 31 s old, 30 s allowed (limits.maxSnapshotAge)"
     assert (said in report.summary, said in ledger_files.last_summary(tmp_path / "ledger.sqlite")) == (
@@ -208,46 +176,41 @@ def test_a_run_whose_snapshot_is_too_old_ends_before_its_next_eviction_and_says_
 
 @pytest.mark.parametrize("rule", ["paused: true", "protect: {namespaces: [default]}"])
 def test_a_policy_that_changes_while_the_cluster_is_read_ends_the_run_before_its_first_eviction(
-    tmp_path: pathlib.Path, rule: str
+    world: World, rule: str
 ) -> None:
-    here = world(tmp_path)
-    planned_by, ask = here.policy.content_hash, here.prometheus.query
+    planned_by, ask = world.policy.content_hash, world.prometheus.query
 
     def changed_meanwhile(expression: str, *, at_seconds: float | None = None) -> Answer:
-        rewrite(tmp_path, f"{{mode: Enforce, {rule}}}")
-        here.service.poll()
-        here.service.poll()
+        world.reload(f"{{mode: Enforce, {rule}}}")
         return ask(expression, at_seconds=at_seconds)
 
-    here.prometheus.query = changed_meanwhile  # type: ignore[method-assign]
-    report = here.service.run()
-    assert report is not None
+    world.prometheus.query = changed_meanwhile  # type: ignore[method-assign]
+    report = world.report()
     assert (scenes.evicted(report.plan), report.run.policy_hash) == (["web-0"], planned_by)
-    assert here.door.evictions == []
+    assert world.door.evictions == []
 
 
 def test_a_preview_says_that_the_policy_pauses(tmp_path: pathlib.Path) -> None:
-    report = world(tmp_path, paused=True).previews.plan()
+    report = enforcing(tmp_path, paused=True).previews.plan()
     assert (scenes.evicted(report.plan), report.run.mode, report.why) == (["web-0"], "Enforce", run_schedule.PAUSED)
 
 
 @pytest.mark.parametrize("broken", ["prometheus", "apiserver"])
-def test_a_door_that_does_not_answer_means_no_plan_and_no_eviction(tmp_path: pathlib.Path, broken: str) -> None:
-    here = world(tmp_path)
-    here.prometheus.down = broken == "prometheus"
-    here.door.unreachable = broken == "apiserver"
+def test_a_door_that_does_not_answer_means_no_plan_and_no_eviction(world: World, broken: str) -> None:
+    world.prometheus.down = broken == "prometheus"
+    world.door.unreachable = broken == "apiserver"
     with pytest.raises((promql_errors.Unreachable, kube_errors.Unreachable)):
-        here.service.run()
-    assert here.metric("evenload_descheduler_failures_total", door=broken) == 0
-    here.service.cycle()
-    assert here.door.evictions == []
-    assert here.metric("evenload_descheduler_runs_total", result="failed") == 1
-    assert here.metric("evenload_descheduler_failures_total", door=broken) == 1
-    assert "connection refused" in str(here.service.trouble)
+        world.service.run()
+    assert world.metric("evenload_descheduler_failures_total", door=broken) == 0
+    world.service.cycle()
+    assert world.door.evictions == []
+    assert world.metric("evenload_descheduler_runs_total", result="failed") == 1
+    assert world.metric("evenload_descheduler_failures_total", door=broken) == 1
+    assert "connection refused" in str(world.service.trouble)
 
 
 def test_a_partial_answer_ends_the_run_and_counts_as_no_reading(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path, overloadedFor="3m")
+    here = enforcing(tmp_path, overloadedFor="3m")
     here.prometheus.down = True  # nothing is known of the minutes before
     here.service.cycle()
     here.prometheus.down, here.prometheus.warnings = False, ("a store did not answer",)
@@ -259,19 +222,16 @@ def test_a_partial_answer_ends_the_run_and_counts_as_no_reading(tmp_path: pathli
     assert "a store did not answer" in str(here.service.trouble)
 
 
-def test_a_plan_of_a_partial_answer_does_nothing_and_says_so(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.prometheus.warnings = ("a store did not answer",)
-    report = here.previews.plan()
+def test_a_plan_of_a_partial_answer_does_nothing_and_says_so(world: World) -> None:
+    world.prometheus.warnings = ("a store did not answer",)
+    report = world.previews.plan()
     assert (report.partial, scenes.evicted(report.plan), report.run.mode) == (True, [], "Enforce")
     assert "the data is not whole: a store did not answer" in report.summary
 
 
-def test_stale_data_is_not_acted_on(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.prometheus.age_seconds = 301.0
-    report = here.service.run()
-    assert report is not None
+def test_stale_data_is_not_acted_on(world: World) -> None:
+    world.prometheus.age_seconds = 301.0
+    report = world.report()
     assert report.plan.nodes == ()
 
 
@@ -285,17 +245,21 @@ def test_a_node_that_cannot_be_relieved_is_told_once(tmp_path: pathlib.Path) -> 
     assert "2 without a destination" in here.door.created[0]["note"]
 
 
+def run_and_remove(here: World, scene: scenes.Scene) -> None:
+    """One run, after which the pods that it evicted have gone from the scene."""
+    here.service.run()
+    gone = {name.partition("/")[2] for name, _, _ in here.door.evictions}
+    scene.pods = [pod for pod in scene.pods if pod.name not in gone]
+    here.show(scene)
+
+
 def test_evictions_without_a_replacement_brake_and_are_told(tmp_path: pathlib.Path) -> None:
     scene = scenes.Scene().node("hot", memory=0.99).node("cool").node("cool2")
     for name in "abcd":
         scene.workload(name, on=["hot", "cool"], gib=2, namespace=name)
-    quick = {"cooldown": {"workload": "1s", "node": "1s"}, "limits": {"unreplaced": 2}}
-    here = World(scene, tmp_path, mode="Enforce", **quick)
+    here = World(scene, tmp_path, mode="Enforce", **QUICK, limits={"unreplaced": 2})
     for _ in range(4):
-        here.service.run()
-        gone = {name.partition("/")[2] for name, _, _ in here.door.evictions}
-        scene.pods = [pod for pod in scene.pods if pod.name not in gone]
-        here.show(scene)
+        run_and_remove(here, scene)
         here.clock.advance(10)
         here.prometheus.age_seconds -= 10
     assert len(here.door.evictions) == 2
@@ -321,10 +285,7 @@ def test_a_node_whose_load_does_not_fall_is_left_alone_and_told(tmp_path: pathli
 
     here.prometheus.query = as_it_was_and_is  # type: ignore[method-assign]
     for _ in range(12):
-        here.service.run()
-        gone = {name.partition("/")[2] for name, _, _ in here.door.evictions}
-        scene.pods = [pod for pod in scene.pods if pod.name not in gone]
-        here.show(scene)
+        run_and_remove(here, scene)
         here.clock.advance(120)
     assert len(here.door.evictions) == 3
     assert here.metric("evenload_eviction_candidates", verdict="load_not_falling") == 3
@@ -333,25 +294,23 @@ def test_a_node_whose_load_does_not_fall_is_left_alone_and_told(tmp_path: pathli
     assert "3 evictions should have lowered memory_avg_5m by 0.1" in told["note"]
 
 
-def test_an_intent_left_by_a_crash_is_closed_before_anything_else(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.service.run()
-    row_id = here.ledger.rows(Query())[0].id
-    here.ledger.decide(row_id, "intended", status=None, message="", at_seconds=scenes.NOW)
-    here.service.run()
-    assert here.ledger.rows(Query(outcome="intended")), "the request may still be carried out"
-    here.clock.advance(60)
-    here.service.run()
-    results = {row.id: row.result for row in here.ledger.rows(Query())}
+def test_an_intent_left_by_a_crash_is_closed_before_anything_else(world: World) -> None:
+    world.service.run()
+    row_id = world.ledger.rows(Query())[0].id
+    world.ledger.decide(row_id, "intended", status=None, message="", at_seconds=scenes.NOW)
+    world.service.run()
+    assert world.ledger.rows(Query(outcome="intended")), "the request may still be carried out"
+    world.clock.advance(60)
+    world.service.run()
+    results = {row.id: row.result for row in world.ledger.rows(Query())}
     assert results[row_id] == "not_done"
 
 
 def test_relief_goes_on_after_a_restart(tmp_path: pathlib.Path) -> None:
-    world(tmp_path).service.run()
+    enforcing(tmp_path).service.run()
     scene = scenes.Scene().node("hot", memory=0.7).node("cool").workload("web", on=["hot", "hot", "cool"])
     again = World(scene, tmp_path, mode="Enforce")
-    report = again.service.run()
-    assert report is not None
+    report = again.report()
     assert [one.overloads[0].metric for one in report.plan.nodes] == ["memory_avg_5m"]
 
 
@@ -361,43 +320,34 @@ def under_the_line() -> scenes.Scene:
 
 
 @pytest.mark.parametrize("meanwhile", ["another leads", "paused", "Prometheus is down"])
-def test_relief_does_not_go_on_where_nobody_looked_for_hours(tmp_path: pathlib.Path, meanwhile: str) -> None:
-    here = world(tmp_path)
-    here.service.cycle()
-    assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
-    here.leads, here.prometheus.down = meanwhile != "another leads", meanwhile == "Prometheus is down"
-    rewrite(tmp_path, f"{{mode: Enforce, paused: {str(meanwhile == 'paused').lower()}}}")
-    here.service.poll()
-    here.service.poll()
-    here.show(under_the_line())
-    here.prometheus.show(under_the_line())
+def test_relief_does_not_go_on_where_nobody_looked_for_hours(world: World, meanwhile: str) -> None:
+    world.service.cycle()
+    assert [name for name, _, _ in world.door.evictions] == ["default/web-0"]
+    world.leads, world.prometheus.down = meanwhile != "another leads", meanwhile == "Prometheus is down"
+    world.reload(f"{{mode: Enforce, paused: {str(meanwhile == 'paused').lower()}}}")
+    world.show(under_the_line())
+    world.prometheus.show(under_the_line())
     for _ in range(3):
-        here.clock.advance(3600)
-        here.service.cycle()
-    here.leads, here.prometheus.down, here.prometheus.age_seconds = True, False, -3 * 3600.0
-    rewrite(tmp_path, "{mode: Enforce}")
-    here.service.poll()
-    here.service.poll()
-    report = here.service.run()
-    assert report is not None
+        world.clock.advance(3600)
+        world.service.cycle()
+    world.leads, world.prometheus.down, world.prometheus.age_seconds = True, False, -3 * 3600.0
+    world.reload("{mode: Enforce}")
+    report = world.report()
     assert report.plan.nodes == ()
 
 
-def test_a_preview_changes_nothing(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    report = here.previews.plan()
+def test_a_preview_changes_nothing(world: World) -> None:
+    report = world.previews.plan()
     assert scenes.evicted(report.plan) == ["web-0"]
-    assert (here.door.evictions, here.door.created, here.ledger.rows(Query())) == ([], [], [])
+    assert (world.door.evictions, world.door.created, world.ledger.rows(Query())) == ([], [], [])
 
 
 def test_an_eviction_without_an_answer_keeps_its_workload_from_being_planned(tmp_path: pathlib.Path) -> None:
-    quick = {"cooldown": {"workload": "1s", "node": "1s"}}
-    here = world(tmp_path, **quick)
+    here = enforcing(tmp_path, **QUICK)
     here.door.answers = [kube_errors.Unreachable("POST: timed out")]
     here.service.run()
     here.clock.advance(10)
-    report = here.service.run()
-    assert report is not None
+    report = here.report()
     assert set(scenes.causes(report.plan).values()) == {"in_flight"}
 
 
@@ -418,14 +368,13 @@ def hot_twice() -> scenes.Scene:
 def test_a_pod_that_cannot_be_evicted_keeps_neither_the_other_node_nor_its_own(
     tmp_path: pathlib.Path, answer: EvictionAnswer | Exception
 ) -> None:
-    here = World(hot_twice(), tmp_path, mode="Enforce", cooldown={"workload": "1s", "node": "1s"})
+    here = World(hot_twice(), tmp_path, mode="Enforce", **QUICK)
     here.door.answers = [answer]
     here.service.run()
     assert [name for name, _, _ in here.door.evictions] == ["default/a-0", "default/c-0"], "the other node, too"
     here.clock.advance(61)
     here.prometheus.age_seconds -= 61
-    report = here.service.run()
-    assert report is not None
+    report = here.report()
     assert scenes.causes(report.plan)["a-0"] == "backoff"
     assert "default/b-0" in [name for name, _, _ in here.door.evictions], "another pod of its node"
     failed = [row for row in here.ledger.rows(Query()) if row.pod == "a-0"]
@@ -435,7 +384,7 @@ def test_a_pod_that_cannot_be_evicted_keeps_neither_the_other_node_nor_its_own(
 def test_the_backoff_outlives_a_restart_and_counts_for_the_breaker(tmp_path: pathlib.Path) -> None:
     learnt: list[tuple[str, int, str]] = []
     for number in range(3):
-        here = world(tmp_path, cooldown={"workload": "1s", "node": "1s"}, overloadedFor="0s", breaker={"jitter": 0.0})
+        here = enforcing(tmp_path, **QUICK, overloadedFor="0s", breaker={"jitter": 0.0})
         here.clock.advance(number)
         here.door.answers = [DENIED]
         here.service.run()
@@ -444,20 +393,19 @@ def test_the_backoff_outlives_a_restart_and_counts_for_the_breaker(tmp_path: pat
     assert learnt == [("default/web-0", 1, "closed"), ("default/web-1", 2, "closed"), ("", 2, "closed")]
 
 
-def test_an_eviction_found_to_have_taken_place_is_told(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.door.answers = [kube_errors.Unreachable("POST: timed out")]
-    here.service.run()
-    here.door.objects["pods"] = ()
-    here.service.run()
-    assert [row.result for row in here.ledger.rows(Query())] == ["evicted_unconfirmed"]
-    told = {(body["regarding"]["kind"], body["regarding"]["name"]) for body in here.door.created}
+def test_an_eviction_found_to_have_taken_place_is_told(world: World) -> None:
+    world.door.answers = [kube_errors.Unreachable("POST: timed out")]
+    world.service.run()
+    world.door.objects["pods"] = ()
+    world.service.run()
+    assert [row.result for row in world.ledger.rows(Query())] == ["evicted_unconfirmed"]
+    told = {(body["regarding"]["kind"], body["regarding"]["name"]) for body in world.door.created}
     assert told == {("Node", "hot"), ("ReplicaSet", "web")}
 
 
 def test_a_paused_descheduler_still_learns_what_became_of_its_evictions(tmp_path: pathlib.Path) -> None:
-    world(tmp_path).service.run()
-    again = world(tmp_path, paused=True)
+    enforcing(tmp_path).service.run()
+    again = enforcing(tmp_path, paused=True)
     again.door.objects["pods"] = ()
     again.clock.advance(400)
     assert again.service.run() is None
@@ -469,52 +417,49 @@ def test_a_paused_descheduler_still_learns_what_became_of_its_evictions(tmp_path
 ERRORS = "evenload_descheduler_prediction_error_ratio"
 
 
-def test_predictions_are_judged_and_counted_when_their_moments_have_come(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    assert here.metric("evenload_descheduler_predictions_unmeasured_total", after="30m") == 0
-    here.service.run()
-    here.show(scenes.hot_and_cool().node("hot", memory=0.9))
-    here.prometheus.show(scenes.hot_and_cool().node("hot", memory=0.795))
-    here.clock.advance(1801)
-    here.service.run()
-    row = here.ledger.rows(Query())[-1]
+def test_predictions_are_judged_and_counted_when_their_moments_have_come(world: World) -> None:
+    assert world.metric("evenload_descheduler_predictions_unmeasured_total", after="30m") == 0
+    world.service.run()
+    world.show(scenes.hot_and_cool().node("hot", memory=0.9))
+    world.prometheus.show(scenes.hot_and_cool().node("hot", memory=0.795))
+    world.clock.advance(1801)
+    world.service.run()
+    row = world.ledger.rows(Query())[-1]
     assert (row.load_5m_ratio, row.load_30m_ratio) == (0.795, 0.795)
     for after in ("5m", "30m"):
-        assert here.metric(f"{ERRORS}_count", after=after, side="hotter") == 1
-        assert here.metric(f"{ERRORS}_sum", after=after, side="hotter") == pytest.approx(0.02)
-        assert here.metric(f"{ERRORS}_count", after=after, side="cooler") == 0
-    assert here.metric("evenload_descheduler_relief_total", result="under_line") == 1
+        assert world.metric(f"{ERRORS}_count", after=after, side="hotter") == 1
+        assert world.metric(f"{ERRORS}_sum", after=after, side="hotter") == pytest.approx(0.02)
+        assert world.metric(f"{ERRORS}_count", after=after, side="cooler") == 0
+    assert world.metric("evenload_descheduler_relief_total", result="under_line") == 1
 
 
-def test_a_prediction_that_cannot_be_measured_is_counted_as_missing(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.service.run()
-    here.prometheus.age_seconds = 400.0
-    here.clock.advance(1801)
-    here.service.run()
-    assert here.metric("evenload_descheduler_predictions_unmeasured_total", after="30m") == 1
-    assert here.metric(f"{ERRORS}_count", after="30m", side="hotter") == 0
-    assert here.metric("evenload_descheduler_relief_total", result="unknown") == 1
+def test_a_prediction_that_cannot_be_measured_is_counted_as_missing(world: World) -> None:
+    world.service.run()
+    world.prometheus.age_seconds = 400.0
+    world.clock.advance(1801)
+    world.service.run()
+    assert world.metric("evenload_descheduler_predictions_unmeasured_total", after="30m") == 1
+    assert world.metric(f"{ERRORS}_count", after="30m", side="hotter") == 0
+    assert world.metric("evenload_descheduler_relief_total", result="unknown") == 1
 
 
-def test_a_ledger_that_breaks_in_use_is_set_aside_and_enforce_rests_for_an_hour(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.service.run()
+def test_a_ledger_that_breaks_in_use_is_set_aside_and_enforce_rests_for_an_hour(
+    world: World, tmp_path: pathlib.Path
+) -> None:
+    world.service.run()
     for name in ("ledger.sqlite", "ledger.sqlite-wal"):
         (tmp_path / name).write_bytes(b"no database any more" * 10_000)
-    here.clock.advance(700)
-    here.service.cycle()
-    assert here.metric("evenload_ledger_set_aside_timestamp_seconds") == scenes.NOW + 700
-    assert here.metric("evenload_descheduler_failures_total", door="ledger") == 1
+    world.clock.advance(700)
+    world.service.cycle()
+    assert world.metric("evenload_ledger_set_aside_timestamp_seconds") == scenes.NOW + 700
+    assert world.metric("evenload_descheduler_failures_total", door="ledger") == 1
     assert list(tmp_path.glob("ledger.sqlite.corrupt-*"))
-    asked = len(here.door.evictions)
-    report = here.service.run()
-    assert report is not None
-    assert (report.run.mode, len(here.door.evictions)) == ("Observe", asked)
+    asked = len(world.door.evictions)
+    report = world.report()
+    assert (report.run.mode, len(world.door.evictions)) == ("Observe", asked)
     assert "set aside" in report.why
-    here.clock.advance(3600)
-    later = here.service.run()
-    assert later is not None
+    world.clock.advance(3600)
+    later = world.report()
     assert (later.run.mode, later.why) == ("Enforce", "")
 
 
@@ -522,7 +467,7 @@ def test_a_ledger_that_breaks_in_use_is_set_aside_and_enforce_rests_for_an_hour(
 def test_a_ledger_that_could_not_be_opened_again_is_opened_once_it_can(
     tmp_path: pathlib.Path, *, restored: bool, mode: str
 ) -> None:
-    here, path, away = world(tmp_path), tmp_path / "ledger.sqlite", tmp_path / "away"
+    here, path, away = enforcing(tmp_path), tmp_path / "ledger.sqlite", tmp_path / "away"
     here.service.run()
     ledger_files.move(path, away)
     ledger_files.of_a_newer_version(path)
@@ -535,22 +480,20 @@ def test_a_ledger_that_could_not_be_opened_again_is_opened_once_it_can(
     if restored:
         ledger_files.move(away, path)
     here.service.cycle()
-    report = here.service.run()
-    assert report is not None
+    report = here.report()
     assert report.run.mode == mode
     assert len(here.ledger.rows(Query(outcome="evicted"))) == restored
 
 
-def test_a_ledger_that_cannot_be_written_gives_every_run_up_and_nothing_is_evicted(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    with here.ledger.written() as writer:
+def test_a_ledger_that_cannot_be_written_gives_every_run_up_and_nothing_is_evicted(world: World) -> None:
+    with world.ledger.written() as writer:
         writer.execute("PRAGMA query_only = 1")
     for _ in range(2):
-        here.service.cycle()
-        here.clock.advance(120)
-    assert here.metric("evenload_descheduler_failures_total", door="ledger") == 2
-    assert "nothing is evicted without a record" in str(here.service.trouble)
-    assert here.door.evictions == []
+        world.service.cycle()
+        world.clock.advance(120)
+    assert world.metric("evenload_descheduler_failures_total", door="ledger") == 2
+    assert "nothing is evicted without a record" in str(world.service.trouble)
+    assert world.door.evictions == []
 
 
 @pytest.mark.parametrize(
@@ -566,30 +509,27 @@ def test_a_ledger_that_cannot_be_written_gives_every_run_up_and_nothing_is_evict
     ],
 )
 def test_refusals_are_counted_by_who_refused(
-    tmp_path: pathlib.Path, answer: EvictionAnswer | Exception, refused_by: str | None
+    world: World, answer: EvictionAnswer | Exception, refused_by: str | None
 ) -> None:
-    here = world(tmp_path)
-    here.door.answers = [answer]
-    here.service.run()
-    counted = {by: here.metric("evenload_eviction_refusals_total", refused_by=by) for by in api_results.REFUSERS}
+    world.door.answers = [answer]
+    world.service.run()
+    counted = {by: world.metric("evenload_eviction_refusals_total", refused_by=by) for by in api_results.REFUSERS}
     assert counted == {by: float(by == refused_by) for by in api_results.REFUSERS}
 
 
-def test_every_event_is_a_row_of_the_ledger(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.service.run()
-    posted = [(body["regarding"]["kind"], body["regarding"]["name"], body["note"]) for body in here.door.created]
+def test_every_event_is_a_row_of_the_ledger(world: World) -> None:
+    world.service.run()
+    posted = [(body["regarding"]["kind"], body["regarding"]["name"], body["note"]) for body in world.door.created]
     assert [kind for kind, _, _ in posted] == ["Pod", "Node", "ReplicaSet"]
-    assert [(one.kind, one.name, one.note) for one in reversed(here.ledger.events())] == posted
+    assert [(one.kind, one.name, one.note) for one in reversed(world.ledger.events())] == posted
 
 
-def test_rows_older_than_retention_go(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.service.run()
-    here.clock.advance(91 * 86400)
-    here.prometheus.age_seconds -= 91 * 86400
-    here.service.run()
-    assert scenes.NOW not in {row.at_seconds for row in here.ledger.rows(Query())}
+def test_rows_older_than_retention_go(world: World) -> None:
+    world.service.run()
+    world.clock.advance(91 * 86400)
+    world.prometheus.age_seconds -= 91 * 86400
+    world.service.run()
+    assert scenes.NOW not in {row.at_seconds for row in world.ledger.rows(Query())}
 
 
 @pytest.mark.parametrize(
@@ -603,23 +543,21 @@ def test_a_pause_longer_than_returns_are_counted_is_kept_to_its_end(
     tmp_path: pathlib.Path, pauses: dict[str, str], cause: str
 ) -> None:
     returned = {"window": "1h", "max": "1h"}
-    here = world(tmp_path, overloadedFor="0s", cooldown={**pauses, "returned": returned})
+    here = enforcing(tmp_path, overloadedFor="0s", cooldown={**pauses, "returned": returned})
     here.service.run()
     hours = 2.0 if cause == "node_cooldown" else 60.0
     here.clock.advance(hours * 3600)
     here.prometheus.age_seconds -= hours * 3600
     retention.Pruning(here.ledger, retention.FEWEST_DAYS).prune(here.policy.current, now_seconds=here.clock.now())
-    report = here.service.run()
-    assert report is not None
+    report = here.report()
     assert set(scenes.causes(report.plan).values()) == {cause}
 
 
-def test_a_clock_that_nobody_confirms_deletes_nothing(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.service.run()
-    here.clock.advance(91 * 86400)
-    here.service.run()
-    assert scenes.NOW in {row.at_seconds for row in here.ledger.rows(Query())}
+def test_a_clock_that_nobody_confirms_deletes_nothing(world: World) -> None:
+    world.service.run()
+    world.clock.advance(91 * 86400)
+    world.service.run()
+    assert scenes.NOW in {row.at_seconds for row in world.ledger.rows(Query())}
 
 
 def test_pods_usage_is_not_asked_for_while_no_node_can_be_relieved(tmp_path: pathlib.Path) -> None:
@@ -633,45 +571,39 @@ def test_pods_usage_is_not_asked_for_while_no_node_can_be_relieved(tmp_path: pat
 
 
 def test_a_ledger_that_another_replica_set_aside_is_opened_and_not_set_aside_again(tmp_path: pathlib.Path) -> None:
-    here, other = world(tmp_path), world(tmp_path)
+    here, other = enforcing(tmp_path), enforcing(tmp_path)
     other.ledger.set_aside("it was corrupt", scenes.NOW)
     here.service.cycle()
     assert "replaced" in str(here.service.trouble)
     assert here.door.evictions == []
-    report = here.service.run()
-    assert report is not None
+    report = here.report()
     assert report.run.mode == "Observe"
     assert len(list(tmp_path.glob("ledger.sqlite.corrupt-*[0-9]Z"))) == 1
 
 
 @pytest.mark.parametrize("jump_seconds", [3600.0, -3600.0], ids=["forward", "back"])
 def test_a_clock_that_jumps_makes_data_unusable_and_resets_no_cap(tmp_path: pathlib.Path, jump_seconds: float) -> None:
-    here = world(tmp_path, limits={"perHour": 1}, cooldown={"workload": "1s", "node": "1s"})
+    here = enforcing(tmp_path, limits={"perHour": 1}, **QUICK)
     here.service.run()
     here.clock.jump(jump_seconds)
-    report = here.service.run()
-    assert report is not None
+    report = here.report()
     assert report.plan.nodes == ()
     here.clock.jump(10 - jump_seconds)
-    again = here.service.run()
-    assert again is not None
+    again = here.report()
     assert set(scenes.causes(again.plan).values()) <= {"hour_cap", "in_flight"}
     assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
 
 
-def test_who_asks_for_plans_without_pause_does_not_read_the_cluster_each_time(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    first = here.previews.plan()
-    asked = len(here.prometheus.asked)
-    here.clock.advance(1.0)
-    assert here.previews.plan() is first
-    assert len(here.prometheus.asked) == asked
-    here.clock.advance(1.5)
-    assert here.previews.plan() is not first
-    rewrite(tmp_path, "{mode: Observe}")
-    here.service.poll()
-    here.service.poll()
-    assert here.previews.plan().run.mode == "Observe"
+def test_who_asks_for_plans_without_pause_does_not_read_the_cluster_each_time(world: World) -> None:
+    first = world.previews.plan()
+    asked = len(world.prometheus.asked)
+    world.clock.advance(1.0)
+    assert world.previews.plan() is first
+    assert len(world.prometheus.asked) == asked
+    world.clock.advance(1.5)
+    assert world.previews.plan() is not first
+    world.reload("{mode: Observe}")
+    assert world.previews.plan().run.mode == "Observe"
 
 
 def test_what_pods_use_is_asked_for_only_where_a_node_is_overloaded(tmp_path: pathlib.Path) -> None:
@@ -680,14 +612,13 @@ def test_what_pods_use_is_asked_for_only_where_a_node_is_overloaded(tmp_path: pa
     asked = {expression for expression, _ in warm.prometheus.asked}
     assert asked
     assert not any("container_" in expression for expression in asked)
-    hot = world(tmp_path)
+    hot = enforcing(tmp_path)
     hot.service.cycle()
     assert any("container_" in expression for expression, _ in hot.prometheus.asked)
 
 
-def test_a_run_of_the_loop_says_nothing_of_headroom_and_a_preview_does(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    here.service.cycle()
-    assert here.service.last is not None
-    assert here.service.last.plan.headroom.destinations == ()
-    assert [name for name, _ in here.previews.plan().plan.headroom.destinations] == ["cool"]
+def test_a_run_of_the_loop_says_nothing_of_headroom_and_a_preview_does(world: World) -> None:
+    world.service.cycle()
+    assert world.service.last is not None
+    assert world.service.last.plan.headroom.destinations == ()
+    assert [name for name, _ in world.previews.plan().plan.headroom.destinations] == ["cool"]

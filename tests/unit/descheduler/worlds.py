@@ -15,6 +15,7 @@ from descheduler.http import app
 from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
 from descheduler.previews import Previews
+from descheduler.run_report import Report
 from descheduler.service import Parts, Service
 from descheduler.snapshot import usage
 from descheduler.snapshot.cluster_reader import Reader
@@ -112,7 +113,7 @@ class World:
         alone: object = False,
         **descheduler: object,
     ) -> None:
-        path = directory / "policy.yaml"
+        self.policy_path = path = directory / "policy.yaml"
         sections = {"descheduler": descheduler, "pools": pools or [], "metrics": metrics or []}
         document = {"apiVersion": "evenload.io/v1alpha1", "kind": "LoadPolicy", **sections}
         path.write_text(yaml.safe_dump(document), encoding="utf-8")
@@ -167,6 +168,20 @@ class World:
         watch = ClusterWatch(self.door, clock=self.clock, rng=random.Random(1))
         watch.begin_lists()
         return watch.view()
+
+    def report(self) -> Report:
+        """The report of a run, which takes place."""
+        report = self.service.run()
+        assert report is not None
+        return report
+
+    def reload(self, descheduler: str = "") -> None:
+        """Put another `descheduler` section into the policy file, if one is passed, and poll until it counts."""
+        if descheduler:
+            head = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+            self.policy_path.write_text(f"{head}descheduler: {descheduler}", encoding="utf-8")
+        for _ in range(2):
+            self.service.poll()
 
     def metric(self, name: str, **labels: str) -> float | None:
         """A sample of /metrics."""
