@@ -5,11 +5,9 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import click.testing
 import msgspec
 import prometheus_client
 
-import cli.__main__
 from extender import metrics
 from extender.http import app
 from extender.state import cluster_view
@@ -91,8 +89,3 @@ def apiserver(directory: pathlib.Path, pod: Mapping[str, object], nodes: Sequenc
 
     with scripted_http.serving(answer) as server:
         yield scripted_http.kubeconfig(directory, server.url)
-
-
-def run(*words: str) -> click.testing.Result:
-    """`evenload ...`."""
-    return click.testing.CliRunner().invoke(cli.__main__.main, list(words))

@@ -13,10 +13,10 @@ import click.testing
 import pytest
 import yaml
 
-import cli.__main__
 from cli import certs
 from extender.http import tls
 from runtime import certificates, clock
+from tests.unit.cli import commands
 
 ROOT = pathlib.Path(__file__).parents[3]
 MTLS = ROOT / "deploy" / "kustomize" / "components" / "mtls" / "kustomization.yaml"
@@ -29,7 +29,7 @@ def pki(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def run(directory: pathlib.Path, *arguments: str) -> click.testing.Result:
     """`evenload certs -d DIRECTORY …`."""
-    return click.testing.CliRunner().invoke(cli.__main__.main, ["certs", "-d", str(directory), *arguments])
+    return commands.run("certs", "-d", directory, *arguments)
 
 
 def texts(directory: pathlib.Path) -> dict[str, str]:
@@ -124,9 +124,7 @@ def test_a_ca_is_replaced_only_when_that_is_said(pki: pathlib.Path) -> None:
     run(pki)
     (pki / "ca.key").unlink()
     before = texts(pki)
-    refused = run(pki)
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "error: ca.crt is there and ca.key is not: put it back, or say --replace-ca" in refused.stderr
+    commands.assert_refused(run(pki), 2, "error: ca.crt is there and ca.key is not: put it back, or say --replace-ca")
     assert texts(pki) == before
     assert run(pki, "--replace-ca").exit_code == 0
     assert (pki / "ca.crt").read_text().endswith(before["ca.crt"])
@@ -165,7 +163,7 @@ REFUSED = {
 def test_it_refuses(name: str, tmp_path: pathlib.Path) -> None:
     arguments, message = REFUSED[name]
     given = arguments if name == "no directory" else ["-d", str(tmp_path / "pki"), *arguments]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, ["certs", *given])
+    result = commands.run("certs", *given)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
     assert not (tmp_path / "pki").exists()
@@ -173,9 +171,7 @@ def test_it_refuses(name: str, tmp_path: pathlib.Path) -> None:
 
 def test_a_directory_that_cannot_be_written_is_bad_input(tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").write_text("")
-    result = run(tmp_path / "file" / "pki")
-    assert result.exit_code == 2
-    assert "error:" in result.stderr
+    commands.assert_refused(run(tmp_path / "file" / "pki"), 2, "error:")
 
 
 def test_the_page_of_the_command_line_names_every_option() -> None:

@@ -6,13 +6,13 @@ import subprocess
 import sys
 from typing import Any
 
-import click.testing
 import pytest
 from click import shell_completion
 
 import cli.__main__
 from cli import completion
 from kube import config, errors
+from tests.unit.cli import commands
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -80,7 +80,7 @@ def test_without_a_cluster_nothing_is_offered(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_asks_this_command(shell: str) -> None:
-    result = click.testing.CliRunner().invoke(cli.__main__.main, ["completion", shell])
+    result = commands.run("completion", shell)
     assert result.exit_code == 0
     assert completion.VARIABLE in result.stdout
     assert "evenload" in result.stdout
@@ -89,7 +89,7 @@ def test_a_script_asks_this_command(shell: str) -> None:
 def test_kubectl_gets_the_words_and_that_no_files_are_meant(tmp_path: pathlib.Path) -> None:
     program, script = tmp_path / "kubectl-evenload", tmp_path / "kubectl_complete-evenload"
     program.write_text(f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\nimport cli\ncli.main()\n")
-    script.write_text(click.testing.CliRunner().invoke(cli.__main__.main, ["completion", "kubectl"]).stdout)
+    script.write_text(commands.run("completion", "kubectl").stdout)
     for path in (program, script):
         path.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import click.testing
 import pytest
 
-import cli.__main__
 from cli import effectiveness_figures as figures
 from tests import scripted_http
+from tests.unit.cli import commands
 from tests.unit.cli.doctor import clusters
 
 NOW_SECONDS = 1_795_233_600.0
@@ -88,8 +88,7 @@ def prometheus() -> Iterator[Prometheus]:
 
 def run(prometheus: Prometheus, *words: str) -> click.testing.Result:
     """`evenload effectiveness ...`."""
-    given = ["effectiveness", "--prometheus", prometheus.url, *words]
-    return click.testing.CliRunner().invoke(cli.__main__.main, given)
+    return commands.run("effectiveness", "--prometheus", prometheus.url, *words)
 
 
 def test_the_table_names_the_five_figures_and_what_was_left_out(prometheus: Prometheus) -> None:
@@ -157,8 +156,7 @@ def test_without_an_address_it_is_found_through_the_apiserver(tmp_path: pathlib.
 
     with scripted_http.serving(answer) as server:
         kubeconfig = scripted_http.kubeconfig(tmp_path, server.url)
-        words = ["effectiveness", "--kubeconfig", str(kubeconfig)]
-        result = click.testing.CliRunner().invoke(cli.__main__.main, words)
+        result = commands.run("effectiveness", "--kubeconfig", kubeconfig)
     assert result.exit_code == 0, result.stderr
     assert "http://prometheus.monitoring.svc:9090, found by label app.kubernetes.io/name=prometheus" in result.stderr
     assert all("/services/prometheus%3A9090/proxy/api/v1/" in exchange.path for exchange in prometheus.asked)
@@ -166,9 +164,7 @@ def test_without_an_address_it_is_found_through_the_apiserver(tmp_path: pathlib.
 
 @pytest.mark.parametrize("span", ["7", "d", "0d", "7 days", "-1d", "1.5h"])
 def test_a_span_without_a_sense_is_bad_input(prometheus: Prometheus, span: str) -> None:
-    result = run(prometheus, "--since", span)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "write such as 7d, 12h or 90m" in result.stderr
+    commands.assert_refused(run(prometheus, "--since", span), 2, "write such as 7d, 12h or 90m")
 
 
 def test_spans_add_up(prometheus: Prometheus) -> None:
@@ -177,10 +173,7 @@ def test_spans_add_up(prometheus: Prometheus) -> None:
 
 
 def test_a_prometheus_that_is_gone_is_unreachable() -> None:
-    words = ["effectiveness", "--prometheus", "http://127.0.0.1:1"]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert "cannot be reached" in result.stderr
+    commands.assert_refused(commands.run("effectiveness", "--prometheus", "http://127.0.0.1:1"), 3, "cannot be reached")
 
 
 def test_a_picture_without_matplotlib_says_how_to_install_it(
@@ -262,5 +255,4 @@ def test_a_partial_answer_about_shadow_mode_is_partial(prometheus: Prometheus) -
 
 def test_shadow_mode_has_no_picture(prometheus: Prometheus) -> None:
     result = run(prometheus, "--shadow", "--png", "out.png")
-    assert result.exit_code == 2
-    assert "--png draws the figures of placements, not those of --shadow" in result.stderr
+    commands.assert_refused(result, 2, "--png draws the figures of placements, not those of --shadow")

@@ -4,13 +4,12 @@ import json
 import pathlib
 import struct
 
-import click.testing
 import pytest
 
-import cli.__main__
 from cli import effectiveness_figures as figures
 from cli import effectiveness_plot
 from tests import scripted_http
+from tests.unit.cli import commands
 from tests.unit.cli.test_effectiveness import Prometheus
 
 
@@ -33,7 +32,7 @@ def test_the_command_draws_the_steps_of_the_span(tmp_path: pathlib.Path) -> None
     prometheus = Prometheus()
     with scripted_http.serving(prometheus.answer) as server:
         words = ["effectiveness", "--prometheus", server.url, "--since", "4d", "-o", "json"]
-        result = click.testing.CliRunner().invoke(cli.__main__.main, [*words, "--png", str(tmp_path / "out.png")])
+        result = commands.run(*words, "--png", tmp_path / "out.png")
     assert (result.exit_code, json.loads(result.stdout)["leftOut"]) == (0, 10)
     assert f"{tmp_path / 'out.png'}: 1 steps" in result.stderr
     ranges = [exchange.query for exchange in prometheus.asked if exchange.path.endswith("query_range")]
@@ -44,8 +43,8 @@ def test_the_command_draws_the_steps_of_the_span(tmp_path: pathlib.Path) -> None
 def test_a_file_that_cannot_be_written_is_bad_input(tmp_path: pathlib.Path) -> None:
     prometheus = Prometheus()
     with scripted_http.serving(prometheus.answer) as server:
-        words = ["effectiveness", "--prometheus", server.url, "--png", str(tmp_path / "none" / "out.png")]
-        result = click.testing.CliRunner().invoke(cli.__main__.main, words)
+        file = tmp_path / "none" / "out.png"
+        result = commands.run("effectiveness", "--prometheus", server.url, "--png", file)
     assert result.exit_code == 2
     assert "none/out.png" in result.stderr
 

@@ -12,7 +12,7 @@ import yaml
 from cli import eviction_rows, evictions, evictions_plot
 from descheduler.ledger.rows import Query, RecordedEvent
 from tests import clocks
-from tests.unit.cli import deschedulers, extenders
+from tests.unit.cli import commands, deschedulers
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.test_ledger import record
@@ -29,7 +29,7 @@ def descheduler(tmp_path: pathlib.Path) -> Iterator[deschedulers.Descheduler]:
 
 def run(descheduler: deschedulers.Descheduler, *words: str) -> Any:
     """`evenload evictions ...` against it."""
-    return extenders.run("evictions", "--descheduler", descheduler.url, *words)
+    return commands.run("evictions", "--descheduler", descheduler.url, *words)
 
 
 def fill(descheduler: deschedulers.Descheduler, **columns: Any) -> None:
@@ -164,9 +164,7 @@ def test_rows_of_pods_that_left_for_a_larger_one_are_ended_and_shown(descheduler
 def test_bad_input_is_said_and_nothing_printed(
     descheduler: deschedulers.Descheduler, words: list[str], message: str
 ) -> None:
-    result = run(descheduler, *words)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
+    commands.assert_refused(run(descheduler, *words), 2, message)
 
 
 def test_a_timeline_is_drawn_in_the_format_of_its_name(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from descheduler.planning.departed_load import LOOK_BACKS
-from tests.unit.cli import deschedulers, extenders
+from tests.unit.cli import commands, deschedulers
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.test_ledger import record
@@ -27,7 +27,7 @@ def descheduler(tmp_path: pathlib.Path) -> Iterator[deschedulers.Descheduler]:
 
 def summary(descheduler: deschedulers.Descheduler, *words: str) -> Any:
     """`evenload evictions --summary ...` against it."""
-    return extenders.run("evictions", "--descheduler", descheduler.url, "--summary", *words)
+    return commands.run("evictions", "--descheduler", descheduler.url, "--summary", *words)
 
 
 def groups(descheduler: deschedulers.Descheduler, *words: str) -> dict[str, Any]:
@@ -133,11 +133,9 @@ def test_filters_narrow_the_summary(descheduler: deschedulers.Descheduler) -> No
 def test_bad_input_names_what_goes_together(
     descheduler: deschedulers.Descheduler, words: list[str], expected: str
 ) -> None:
-    result = summary(descheduler, *words)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert expected in result.stderr
+    commands.assert_refused(summary(descheduler, *words), 2, expected)
 
 
 def test_groups_need_a_summary(descheduler: deschedulers.Descheduler) -> None:
-    result = extenders.run("evictions", "--descheduler", descheduler.url, "--by", "node")
+    result = commands.run("evictions", "--descheduler", descheduler.url, "--by", "node")
     assert (result.exit_code, "--by needs --summary" in result.stderr) == (2, True)

@@ -14,7 +14,7 @@ from cli.common import api_types as answers
 from extender.verbs import documents
 from kube import objects
 from tests import builders
-from tests.unit.cli import extenders
+from tests.unit.cli import commands, extenders
 from tests.unit.descheduler.test_protections import set_spec
 from tests.unit.extender import worlds
 
@@ -37,7 +37,7 @@ def row(stdout: str, node: str) -> str:
 def test_the_decision_is_told_with_verdict_terms_base_and_score(extender: extenders.Extender) -> None:
     worlds.bind(extender.view, "hot", "p", cpu="800m")
     extender.decide(NAMES)
-    result = extenders.run("explain", "pod", "web", "--extender", extender.url)
+    result = commands.run("explain", "pod", "web", "--extender", extender.url)
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0] == "pod default/web: what was decided at 2026-11-21T04:00:00Z, policy 0123456789ab"
@@ -58,14 +58,14 @@ def test_the_decision_is_told_with_verdict_terms_base_and_score(extender: extend
     rejected = "rejected: cpu_avg_5m 97.0% > 65% (90.0% read 0s ago, 7.0% expected)"
     assert row(result.stdout, "hot") == f"hot - - 0 {rejected}"
     assert extender.asked == ["GET /decisions"]
-    alone = extenders.run("explain", "pod", "web", "--extender", extender.url, "--no-headers")
+    alone = commands.run("explain", "pod", "web", "--extender", extender.url, "--no-headers")
     assert len(alone.stdout.splitlines()) == 3, "a line a node, for scripts"
 
 
 def test_the_numbers_are_those_of_the_moment_not_of_now(extender: extenders.Extender) -> None:
     extender.decide(NAMES)
     extender.view.nodes.node_changed(None, worlds.node("hot", worlds.IDLE))
-    result = extenders.run("explain", "pod", "web", "--extender", extender.url)
+    result = commands.run("explain", "pod", "web", "--extender", extender.url)
     assert "rejected: cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
     assert "--now says what has changed since" in result.stderr
 
@@ -75,8 +75,8 @@ def test_now_asks_kubernetes_for_the_pod_and_all_nodes(extender: extenders.Exten
     extender.view.nodes.node_changed(None, worlds.node("hot", worlds.IDLE))
     pod = builders.pod_body("web", node="cool")
     with extenders.apiserver(tmp_path, pod, NAMES) as kubeconfig:
-        words = ["explain", "pod", "web", "--now", "--extender", extender.url, "--kubeconfig", str(kubeconfig)]
-        result = extenders.run(*words)
+        words = ["explain", "pod", "web", "--now", "--extender", extender.url, "--kubeconfig", kubeconfig]
+        result = commands.run(*words)
     assert result.exit_code == 0, result.stderr
     assert "what would be decided at 2026-11-21T04:00:00Z, policy 0123456789ab; it is on cool" in result.stdout
     assert row(result.stdout, "hot").startswith("hot 10 8.78->10.00")
@@ -87,8 +87,8 @@ def test_without_a_decision_it_says_so_and_tells_what_would_be(
     extender: extenders.Extender, tmp_path: pathlib.Path
 ) -> None:
     with extenders.apiserver(tmp_path, builders.pod_body("web"), ("hot", "gone")) as kubeconfig:
-        words = ["explain", "pod", "web", "--extender", extender.url, "--kubeconfig", str(kubeconfig)]
-        result = extenders.run(*words)
+        words = ["explain", "pod", "web", "--extender", extender.url, "--kubeconfig", kubeconfig]
+        result = commands.run(*words)
     assert "no decision about default/web" in result.stderr
     assert "rejected: cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
     assert row(result.stdout, "gone").endswith("passes unjudged: unknown node")
@@ -98,7 +98,7 @@ def test_without_a_decision_it_says_so_and_tells_what_would_be(
 
 def test_when_one_node_passes_there_are_no_scores(extender: extenders.Extender) -> None:
     extender.decide(("hot", "cool"))
-    result = extenders.run("explain", "pod", "web", "--extender", extender.url)
+    result = commands.run("explain", "pod", "web", "--extender", extender.url)
     assert row(result.stdout, "cool").startswith("cool - - 0 ")
     assert "cool expected to win" in result.stdout
 
@@ -107,7 +107,7 @@ def test_a_condensed_decision_shows_what_is_left_and_is_partial() -> None:
     loads = {f"n{at:02}": dict.fromkeys(worlds.IDLE, at / 40) for at in range(20)}
     with extenders.serving(loads) as served:
         served.decide(tuple(loads), condensed=True)
-        result = extenders.run("explain", "pod", "web", "--extender", served.url, "-o", "name")
+        result = commands.run("explain", "pod", "web", "--extender", served.url, "-o", "name")
     assert result.exit_code == 4
     assert result.stdout.splitlines() == [f"node/n{at:02}" for at in range(5)]
     assert "20 nodes are no longer remembered" in result.stderr
@@ -119,7 +119,7 @@ def test_a_base_that_is_capped_says_so(condensed: bool) -> None:
     view = worlds.view_of({"lacking": lacking, "whole": worlds.IDLE}, worlds.policy(score={"spread": "none"}))
     with extenders.serving({}, view) as served:
         served.decide(("lacking", "whole"), condensed=condensed)
-        result = extenders.run("explain", "pod", "web", "--extender", served.url)
+        result = commands.run("explain", "pod", "web", "--extender", served.url)
     assert "9.75->8.78 (capped)" in row(result.stdout, "lacking")
     assert "(capped)" not in row(result.stdout, "whole")
 
@@ -128,7 +128,7 @@ def test_where_nodes_are_packed_the_load_and_the_target_lead_from_the_terms_to_t
     view = worlds.view_of({"half": HALF, "idle": worlds.IDLE}, worlds.policy(score={"goal": "pack", "target": 0.6}))
     with extenders.serving({}, view) as served:
         served.decide(("half", "idle"))
-        lines = extenders.run("explain", "pod", "web", "--extender", served.url).stdout.splitlines()
+        lines = commands.run("explain", "pod", "web", "--extender", served.url).stdout.splitlines()
     assert any(line.startswith("terms: the lower of ") and "= base before packing; base" in line for line in lines)
     assert "packing to 60%: load 52% -> 9.48" in [line.strip() for line in lines]
 
@@ -136,7 +136,7 @@ def test_where_nodes_are_packed_the_load_and_the_target_lead_from_the_terms_to_t
 def test_wide_has_a_line_for_each_node_and_metric(extender: extenders.Extender) -> None:
     extender.decide(NAMES)
     words = ["explain", "pod", "web", "--extender", extender.url, "-o", "wide", "--no-headers"]
-    lines = [" ".join(line.split()) for line in extenders.run(*words).stdout.splitlines()]
+    lines = [" ".join(line.split()) for line in commands.run(*words).stdout.splitlines()]
     assert len(lines) == 18
     assert [line for line in lines if line.endswith(" over")] == ["hot cpu_avg_5m 90% +0.0% +2.2% 65% 0.47 0s over"]
 
@@ -144,8 +144,8 @@ def test_wide_has_a_line_for_each_node_and_metric(extender: extenders.Extender) 
 def test_json_and_yaml_are_data_alone_and_carry_the_share(extender: extenders.Extender) -> None:
     extender.decide(NAMES)
     words = ["explain", "pod", "web", "--extender", extender.url, "--weight", "1"]
-    as_json = json.loads(extenders.run(*words, "-o", "json").stdout)
-    assert as_json == yaml.safe_load(extenders.run(*words, "-o", "yaml").stdout)
+    as_json = json.loads(commands.run(*words, "-o", "json").stdout)
+    assert as_json == yaml.safe_load(commands.run(*words, "-o", "yaml").stdout)
     assert (as_json["weight"], as_json["source"]) == (1, "decision")
     assert as_json["share"].startswith("so the extender has 100 of 1500 points")
     rules = as_json["nodes"][-1]["rules"]
@@ -174,9 +174,9 @@ def test_the_class_of_the_pod_is_named_beside_its_limits(tmp_path: pathlib.Path,
     with extenders.serving({}, view) as served, extenders.apiserver(tmp_path, body, NAMES) as file:
         served.decide(NAMES, mutate=night)
         words = ["explain", "pod", "web", "--extender", served.url, "--kubeconfig", str(file), *["--now"] * now]
-        result = extenders.run(*words)
-        wide = extenders.run(*words, "-o", "wide").stdout
-        story = json.loads(extenders.run(*words, "-o", "json").stdout)
+        result = commands.run(*words)
+        wide = commands.run(*words, "-o", "wide").stdout
+        story = json.loads(commands.run(*words, "-o", "json").stdout)
     assert "of class jobs, the first that matches it\n" in result.stdout
     over = "rejected: memory_avg_5m 10.0% > 5% of class jobs (10.0% read 0s ago)"
     assert over in row(result.stdout, "hot")
@@ -195,8 +195,8 @@ def test_shadow_mode_is_said_beside_what_would_have_been_decided(tmp_path: pathl
     with extenders.serving({}, view) as served, extenders.apiserver(tmp_path, builders.pod_body("web"), NAMES) as file:
         served.decide(NAMES)
         words = ["explain", "pod", "web", "--extender", served.url, "--kubeconfig", str(file), *["--now"] * now]
-        result = extenders.run(*words)
-        story = json.loads(extenders.run(*words, "-o", "json").stdout)
+        result = commands.run(*words)
+        story = json.loads(commands.run(*words, "-o", "json").stdout)
     assert "shadow mode: kube-scheduler is told that every node passes and scores the same\n" in result.stdout
     assert ("prioritize: 2 of 2 nodes\n" in result.stdout) is not now
     assert "rejected: cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
@@ -209,8 +209,8 @@ def test_an_exempt_pod_is_not_filtered_and_the_reason_is_there(
 ) -> None:
     pod = builders.pod_body("web", mutate=lambda body: body["spec"].update(priority=2_000_001_000))
     with extenders.apiserver(tmp_path, pod, NAMES) as kubeconfig:
-        words = ["explain", "pod", "web", "--extender", extender.url, "--kubeconfig", str(kubeconfig)]
-        result = extenders.run(*words)
+        words = ["explain", "pod", "web", "--extender", extender.url, "--kubeconfig", kubeconfig]
+        result = commands.run(*words)
     assert "not filtered: priority at least" in result.stdout
     assert "expected of the pod: cpu 175m (request ratio), memory 179Mi (request ratio)" in result.stdout
     assert "passes in spite of cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
@@ -218,27 +218,25 @@ def test_an_exempt_pod_is_not_filtered_and_the_reason_is_there(
 
 def test_an_unknown_pod_is_bad_input(extender: extenders.Extender, tmp_path: pathlib.Path) -> None:
     with extenders.apiserver(tmp_path, builders.pod_body("other"), NAMES) as kubeconfig:
-        words = ["explain", "pod", "web", "--extender", extender.url, "--kubeconfig", str(kubeconfig)]
-        result = extenders.run(*words)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "pods/web" in result.stderr
+        words = ["explain", "pod", "web", "--extender", extender.url, "--kubeconfig", kubeconfig]
+        result = commands.run(*words)
+    commands.assert_refused(result, 2, "pods/web")
 
 
 def test_an_apiserver_or_extender_that_is_away_is_code_3(extender: extenders.Extender, tmp_path: pathlib.Path) -> None:
     with extenders.apiserver(tmp_path, builders.pod_body("web"), NAMES) as kubeconfig:
         pass
     now = ["explain", "pod", "web", "--now", "--kubeconfig", str(kubeconfig), "--extender", extender.url]
-    assert extenders.run(*now).exit_code == 3
-    away = extenders.run("explain", "pod", "web", "--extender", "http://127.0.0.1:1")
-    assert (away.exit_code, away.stdout) == (3, "")
-    assert "http://127.0.0.1:1/decisions" in away.stderr
+    assert commands.run(*now).exit_code == 3
+    away = commands.run("explain", "pod", "web", "--extender", "http://127.0.0.1:1")
+    commands.assert_refused(away, 3, "http://127.0.0.1:1/decisions")
 
 
 def test_scores_older_than_the_last_filter_answer_are_not_its_scores(extender: extenders.Extender) -> None:
     extender.decide(("cool", "half"))
     extender.clock.advance(10)
     extender.decide(("hot", "cool"))
-    result = extenders.run("explain", "pod", "web", "--extender", extender.url)
+    result = commands.run("explain", "pod", "web", "--extender", extender.url)
     assert row(result.stdout, "cool").startswith("cool - - 0")
     assert "2026-11-21T04:00:10Z filter: 1 of 2 nodes" in result.stdout
 
@@ -250,7 +248,7 @@ def test_what_is_sent_of_a_pod_is_what_was_read_of_it() -> None:
 
 def test_csv_has_a_line_for_each_node_and_metric(extender: extenders.Extender) -> None:
     extender.decide(NAMES)
-    result = extenders.run("explain", "pod", "web", "--extender", extender.url, "-o", "csv")
+    result = commands.run("explain", "pod", "web", "--extender", extender.url, "-o", "csv")
     found = list(csv.DictReader(result.stdout.splitlines()))
     assert len(found) == 3 * len(worlds.IDLE)
     assert {one["node"] for one in found} == set(NAMES)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import builders, scripted_http
-from tests.unit.cli import deschedulers, extenders
+from tests.unit.cli import commands, deschedulers
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
 
@@ -33,7 +33,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_every_pod_has_its_line_below_what_is_left(descheduler: deschedulers.Descheduler) -> None:
-    result = extenders.run("plan", "--descheduler", descheduler.url)
+    result = commands.run("plan", "--descheduler", descheduler.url)
     assert result.exit_code == 0, result.stderr
     assert lines(result.stdout) == [
         f"plan at 2026-11-21T04:00:00Z, mode Enforce, policy {descheduler.world.policy.content_hash}",
@@ -54,7 +54,7 @@ def test_pools_have_a_line_for_their_modes_and_their_names_at_their_nodes(tmp_pa
     scene = Scene().node("hot", memory=0.9, labels={"kind": "a"}).node("cool").workload("web", on=["hot", "cool"])
     pool = {"name": "spot", "nodeSelector": {"matchLabels": {"kind": "a"}}, "descheduler": {"mode": "Enforce"}}
     with deschedulers.serving(scene, tmp_path, pools=[pool]) as served:
-        shown = lines(extenders.run("plan", "--descheduler", served.url).stdout)
+        shown = lines(commands.run("plan", "--descheduler", served.url).stdout)
     assert "mode Enforce" in shown[0]
     assert shown[1] == "modes: pool spot Enforce, other nodes Observe"
     assert any(line.startswith("node hot of pool spot, Enforce: memory_avg_5m 90% > 80%") for line in shown)
@@ -68,7 +68,7 @@ def test_lines_that_follow_the_mean_are_printed_with_it(tmp_path: pathlib.Path) 
     for name in ("cool-1", "cool-2", "cool-3"):
         scene.node(name, memory=0.2, labels={"kind": "a"})
     with deschedulers.serving(scene, tmp_path, pools=[pool], thresholds=thresholds, overloadedFor="0s") as served:
-        shown = lines(extenders.run("plan", "--descheduler", served.url).stdout)
+        shown = lines(commands.run("plan", "--descheduler", served.url).stdout)
     assert shown[2] == (
         "pool spot: memory_avg_5m has a mean of 32% over 4 nodes: overloaded above 57%, relieved until 42%"
     )
@@ -81,33 +81,33 @@ def test_an_eviction_that_cannot_be_says_0_evicted_and_why(tmp_path: pathlib.Pat
     scene = crowded().workload("big", on=["hot", "cool"], gib=25)
     scene.budget("web", allowed=0)
     with deschedulers.serving(scene, tmp_path) as served:
-        result = extenders.run("plan", "--descheduler", served.url)
+        result = commands.run("plan", "--descheduler", served.url)
     assert lines(result.stdout)[1] == "0 evicted: 1 protected, 2 PDB, 1 without a destination"
     assert "budgets: default/db 0 of 0, default/web 0 of 0" in lines(result.stdout)
 
 
 def test_wide_names_the_key_of_the_policy(descheduler: deschedulers.Descheduler) -> None:
-    result = extenders.run("plan", "--descheduler", descheduler.url, "-o", "wide", "--no-headers")
+    result = commands.run("plan", "--descheduler", descheduler.url, "-o", "wide", "--no-headers")
     assert lines(result.stdout)[0] == (
         "hot default/bare - 500m 4096Mi bare descheduler.protect.bare no controller would replace it"
     )
 
 
 def test_rows_can_be_narrowed(descheduler: deschedulers.Descheduler) -> None:
-    chosen = extenders.run("plan", "--descheduler", descheduler.url, "--verdict", "chosen", "--no-headers")
+    chosen = commands.run("plan", "--descheduler", descheduler.url, "--verdict", "chosen", "--no-headers")
     assert [line.split()[1] for line in chosen.stdout.splitlines()] == ["default/web-0"]
-    nobody = extenders.run("plan", "--descheduler", descheduler.url, "--node", "cool", "--no-headers")
+    nobody = commands.run("plan", "--descheduler", descheduler.url, "--node", "cool", "--no-headers")
     assert nobody.stdout.strip() == ""
-    elsewhere = extenders.run("plan", "--descheduler", descheduler.url, "-n", "shop", "--no-headers")
+    elsewhere = commands.run("plan", "--descheduler", descheduler.url, "-n", "shop", "--no-headers")
     assert elsewhere.stdout.strip() == ""
-    here = extenders.run("plan", "--descheduler", descheduler.url, "-n", "default", "-o", "csv")
+    here = commands.run("plan", "--descheduler", descheduler.url, "-n", "default", "-o", "csv")
     rows = list(csv.DictReader(here.stdout.splitlines()))
     assert [row["pod"] for row in rows] == ["default/bare", "default/db-0", "default/web-0"]
     assert rows[0]["rule"] == "descheduler.protect.bare"
 
 
 def test_json_is_the_answer_narrowed(descheduler: deschedulers.Descheduler) -> None:
-    result = extenders.run("plan", "--descheduler", descheduler.url, "-o", "json", "--verdict", "bare")
+    result = commands.run("plan", "--descheduler", descheduler.url, "-o", "json", "--verdict", "bare")
     answer = json.loads(result.stdout)
     assert answer["evictions"][0]["pod"] == "web-0"
     assert [one["pod"] for node in answer["nodes"] for one in node["candidates"]] == ["bare"]
@@ -117,9 +117,8 @@ def test_json_is_the_answer_narrowed(descheduler: deschedulers.Descheduler) -> N
 
 
 def test_a_verdict_that_is_none_is_refused_with_those_that_are(descheduler: deschedulers.Descheduler) -> None:
-    result = extenders.run("plan", "--descheduler", descheduler.url, "--verdict", "foo")
-    assert result.exit_code == 2
-    assert "'foo' is not one of 'chosen', 'stale_view', 'undecodable'" in result.stderr
+    result = commands.run("plan", "--descheduler", descheduler.url, "--verdict", "foo")
+    commands.assert_refused(result, 2, "'foo' is not one of 'chosen', 'stale_view', 'undecodable'")
 
 
 @pytest.mark.parametrize(
@@ -135,21 +134,21 @@ def test_a_verdict_that_is_none_is_refused_with_those_that_are(descheduler: desc
     ],
 )
 def test_a_node_without_an_overload(name: str, code: int, words: str, descheduler: deschedulers.Descheduler) -> None:
-    result = extenders.run("plan", "--descheduler", descheduler.url, "--node", name)
+    result = commands.run("plan", "--descheduler", descheduler.url, "--node", name)
     assert result.exit_code == code
     assert words in result.stderr
 
 
 def test_data_that_is_not_whole_ends_with_4(descheduler: deschedulers.Descheduler) -> None:
     descheduler.world.prometheus.warnings = ("a store is away",)
-    result = extenders.run("plan", "--descheduler", descheduler.url)
+    result = commands.run("plan", "--descheduler", descheduler.url)
     assert result.exit_code == 4
     assert "a store is away" in result.stdout
 
 
 def test_a_calm_cluster_says_so(tmp_path: pathlib.Path) -> None:
     with deschedulers.serving(Scene().node("a").node("b"), tmp_path) as served:
-        result = extenders.run("plan", "--descheduler", served.url)
+        result = commands.run("plan", "--descheduler", served.url)
     assert result.exit_code == 0
     assert lines(result.stdout)[1] == "0 evicted"
     assert "no node is overloaded" in result.stderr
@@ -159,24 +158,21 @@ def test_a_node_that_is_left_alone_says_why(tmp_path: pathlib.Path) -> None:
     scene = scenes.hot_and_cool()
     scene.nodes["hot"] = builders.node("hot", mutate=lambda body: body["spec"].update(unschedulable=True))
     with deschedulers.serving(scene, tmp_path) as served:
-        result = extenders.run("plan", "--descheduler", served.url)
+        result = commands.run("plan", "--descheduler", served.url)
     assert "left alone: it is cordoned" in result.stdout
 
 
 def test_nobody_there_is_3_with_the_next_step() -> None:
-    result = extenders.run("plan", "--descheduler", "http://127.0.0.1:1")
-    assert result.exit_code == 3
-    assert "service/evenload-descheduler 8902" in result.stderr
+    result = commands.run("plan", "--descheduler", "http://127.0.0.1:1")
+    commands.assert_refused(result, 3, "service/evenload-descheduler 8902")
 
 
 def test_another_service_is_3_and_no_url_is_2(tmp_path: pathlib.Path) -> None:
     with scripted_http.serving(lambda exchange: exchange.answer({"nodes": 7})) as server:
-        result = extenders.run("plan", "--descheduler", server.url)
-    assert result.exit_code == 3
-    assert "not as a descheduler of this version" in result.stderr
-    bad = extenders.run("plan", "--descheduler", "nowhere")
-    assert bad.exit_code == 2
-    assert "--descheduler 'nowhere' is not a base URL" in bad.stderr
+        result = commands.run("plan", "--descheduler", server.url)
+    commands.assert_refused(result, 3, "not as a descheduler of this version")
+    bad = commands.run("plan", "--descheduler", "nowhere")
+    commands.assert_refused(bad, 2, "--descheduler 'nowhere' is not a base URL")
 
 
 @pytest.mark.parametrize("output_format", ["table", "wide", "json", "yaml"])
@@ -184,7 +180,7 @@ def test_what_a_tenant_wrote_does_not_command_the_terminal(tmp_path: pathlib.Pat
     clipboard = "\x1b]52;c;eA==\x07\x9b2J\u202e\nnode fake"
     scene = crowded().pod("held", "hot", labels={"app": "held", "evenload.io/protected": clipboard})
     with deschedulers.serving(scene, tmp_path) as served:
-        result = extenders.run("plan", "--descheduler", served.url, "-o", output_format)
+        result = commands.run("plan", "--descheduler", served.url, "-o", output_format)
     assert result.exit_code == 0, result.stderr
     assert "]52;c;eA==" in result.stdout
     assert not set("\x1b\x07\x9b\u202e") & set(result.stdout)

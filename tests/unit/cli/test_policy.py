@@ -1,20 +1,21 @@
 """`evenload policy`: what each subcommand prints where, and its exit codes."""
 
+import functools
 import json
 import os
 import pathlib
 
-import click.testing
 import pytest
 import yaml
 
-import cli.__main__
 from cli import policy_presets
 from policy.loading import loader
 from policy.schema import json_schema, load_policy
+from tests.unit.cli import commands
 
 PRESETS = pathlib.Path(__file__).parents[3] / "deploy" / "policies"
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+run = functools.partial(commands.run, "policy")
 WRONG = HEAD + "sync:\n  period: 30\nfilter:\n  threshold: {}\n"
 
 
@@ -22,12 +23,6 @@ WRONG = HEAD + "sync:\n  period: 30\nfilter:\n  threshold: {}\n"
 def file(tmp_path: pathlib.Path) -> pathlib.Path:
     """Where a test puts its policy."""
     return tmp_path / "policy.yaml"
-
-
-def run(*arguments: object, stdin: str | bytes = "") -> click.testing.Result:
-    """`evenload policy ...`."""
-    words = ["policy", *map(str, arguments)]
-    return click.testing.CliRunner().invoke(cli.__main__.main, words, input=stdin)
 
 
 @pytest.mark.parametrize("preset", policy_presets.PRESETS)
@@ -49,9 +44,7 @@ def test_init_starts_from_the_defaults_and_takes_another_place_of_the_schema() -
 
 
 def test_an_unknown_preset_is_bad_input() -> None:
-    result = run("init", "--preset", "memory")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "memory-bound" in result.stderr
+    commands.assert_refused(run("init", "--preset", "memory"), 2, "memory-bound")
 
 
 def test_validate_says_that_a_file_is_valid_and_its_hash(file: pathlib.Path) -> None:
@@ -132,15 +125,11 @@ def test_a_dash_reads_stdin() -> None:
 
 @pytest.mark.parametrize("command", ["validate", "show", "import"])
 def test_a_file_that_is_not_there_is_bad_input(command: str, file: pathlib.Path) -> None:
-    result = run(command, file)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert str(file) in result.stderr
+    commands.assert_refused(run(command, file), 2, str(file))
 
 
 def test_a_directory_is_bad_input(tmp_path: pathlib.Path) -> None:
-    result = run("validate", tmp_path)
-    assert result.exit_code == 2
-    assert "is a directory" in result.stderr
+    commands.assert_refused(run("validate", tmp_path), 2, "is a directory")
 
 
 HOSTILE: dict[str, tuple[bytes, str]] = {
@@ -173,8 +162,7 @@ def test_validate_refuses(name: str, file: pathlib.Path) -> None:
     content, message = HOSTILE[name]
     file.write_bytes(content)
     result = run("validate", file)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
+    commands.assert_refused(result, 2, message)
     assert "Traceback" not in result.stderr
 
 
@@ -262,15 +250,11 @@ def test_diff_as_json_lists_the_differences(file: pathlib.Path) -> None:
 
 def test_diff_of_a_refused_file_is_bad_input(file: pathlib.Path) -> None:
     file.write_text(WRONG)
-    result = run("diff", PRESETS / "default.yaml", file)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert f"error: 2 problems in {file}" in result.stderr
+    commands.assert_refused(run("diff", PRESETS / "default.yaml", file), 2, f"error: 2 problems in {file}")
 
 
 def test_diff_of_stdin_with_itself_is_bad_input() -> None:
-    result = run("diff", "-", "-", stdin=HEAD)
-    assert result.exit_code == 2
-    assert "only one of the two can be stdin" in result.stderr
+    commands.assert_refused(run("diff", "-", "-", stdin=HEAD), 2, "only one of the two can be stdin")
 
 
 WAITING_COMMANDS = {
@@ -298,6 +282,4 @@ def test_a_command_ends_whatever_it_is_given_as_a_file(command: str, kind: str, 
         path.touch()
         os.truncate(path, 10 << 30)
     words = [str(path) if word == "FILE" else word for word in WAITING_COMMANDS[command]]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, [*words, str(path)])
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert str(path) in result.stderr
+    commands.assert_refused(commands.run(*words, path), 2, str(path))

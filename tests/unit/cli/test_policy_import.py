@@ -5,8 +5,8 @@ import pathlib
 import click.testing
 import pytest
 
-import cli.__main__
 from policy.loading import loader
+from tests.unit.cli import commands
 
 CRANE = """
 apiVersion: scheduler.policy.crane.io/v1alpha1
@@ -48,7 +48,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 
 def run(stdin: str | bytes) -> click.testing.Result:
     """`evenload policy import -`."""
-    return click.testing.CliRunner().invoke(cli.__main__.main, ["policy", "import", "-"], input=stdin)
+    return commands.run("policy", "import", "-", stdin=stdin)
 
 
 def test_stdout_is_a_policy_that_loads() -> None:
@@ -93,19 +93,15 @@ def test_a_descheduler_policy_is_known_by_its_kind() -> None:
 def test_the_origin_is_named_in_the_file(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "crane.yaml"
     file.write_text(CRANE)
-    result = click.testing.CliRunner().invoke(cli.__main__.main, ["policy", "import", str(file)])
+    result = commands.run("policy", "import", file)
     assert f"# Made of crane's DynamicSchedulerPolicy ({file})." in result.stdout
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_import_refuses(name: str) -> None:
     content, message = HOSTILE[name]
-    result = run(content)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
+    commands.assert_refused(run(content), 2, message)
 
 
 def test_what_cannot_be_a_policy_of_ours_is_refused_with_our_loaders_words() -> None:
-    result = run(CRANE.replace("cpu_usage_avg_5m", "cpu_usage_avg_9999d"))
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "is longer than 10 years" in result.stderr
+    commands.assert_refused(run(CRANE.replace("cpu_usage_avg_5m", "cpu_usage_avg_9999d")), 2, "is longer than 10 years")

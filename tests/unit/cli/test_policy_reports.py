@@ -5,16 +5,16 @@ import pathlib
 
 import click.testing
 
-import cli.__main__
 from cli import policy_reports
 from policy.schema import problems
+from tests.unit.cli import commands
 
 BROKEN = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\nfilter:\n  thresholds: {cpu_avg_5m: 65}\n"
 
 
 def run(path: pathlib.Path, form: str) -> click.testing.Result:
     """The command on a file."""
-    return click.testing.CliRunner().invoke(cli.__main__.main, ["policy", "validate", str(path), "-o", form])
+    return commands.run("policy", "validate", path, "-o", form)
 
 
 def test_an_annotation_names_file_line_and_column(tmp_path: pathlib.Path) -> None:

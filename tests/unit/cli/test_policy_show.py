@@ -9,7 +9,7 @@ import yaml
 
 from policy.loading import loader
 from tests import builders, scripted_http
-from tests.unit.cli import extenders
+from tests.unit.cli import commands
 
 POLICY = """apiVersion: evenload.io/v1alpha1
 kind: LoadPolicy
@@ -60,14 +60,14 @@ def cluster(directory: pathlib.Path) -> Iterator[str]:
 
 
 def test_as_a_whole_it_says_what_differs_in_the_pools(file: str) -> None:
-    lines = extenders.run("policy", "show", file).stdout.splitlines()
+    lines = commands.run("policy", "show", file).stdout.splitlines()
     assert f"{CPU}65 %" in lines
     assert "pools:" in lines
     assert "  - pool spot: no node is skipped for its 1-hour CPU maximum" in lines
 
 
 def test_with_labels_it_is_as_on_a_node_that_has_them_and_no_cluster_is_asked(file: str) -> None:
-    lines = extenders.run("policy", "show", file, "--labels", "lifecycle=spot,example.com/zone=").stdout.splitlines()
+    lines = commands.run("policy", "show", file, "--labels", "lifecycle=spot,example.com/zone=").stdout.splitlines()
     assert lines[:3] == [
         "node:",
         "  - a node with these labels belongs to pool spot, the first that matches it (lifecycle=spot)",
@@ -82,7 +82,7 @@ def test_with_labels_it_is_as_on_a_node_that_has_them_and_no_cluster_is_asked(fi
 
 @pytest.mark.parametrize("labels", ["", "lifecycle=on-demand"])
 def test_a_node_without_a_pool_has_the_policys_own_values(file: str, labels: str) -> None:
-    lines = extenders.run("policy", "show", file, "--labels", labels).stdout.splitlines()
+    lines = commands.run("policy", "show", file, "--labels", labels).stdout.splitlines()
     assert lines[1] == "  - a node with these labels belongs to no pool: it has the policy's own values"
     assert f"{CPU}65 %" in lines
 
@@ -91,7 +91,7 @@ def test_with_a_node_labels_and_annotation_are_those_that_it_has_in_the_cluster(
     file: str, tmp_path: pathlib.Path
 ) -> None:
     with cluster(tmp_path) as kubeconfig:
-        result = extenders.run("policy", "show", file, "--node", "spot-1", "--kubeconfig", kubeconfig)
+        result = commands.run("policy", "show", file, "--node", "spot-1", "--kubeconfig", kubeconfig)
     lines = result.stdout.splitlines()
     assert lines[1:5] == [
         "  - node spot-1 belongs to pool spot, the first that matches it (lifecycle=spot)",
@@ -104,7 +104,7 @@ def test_with_a_node_labels_and_annotation_are_those_that_it_has_in_the_cluster(
 
 def test_as_yaml_it_is_the_whole_policy_of_that_node(file: str, tmp_path: pathlib.Path) -> None:
     with cluster(tmp_path) as kubeconfig:
-        result = extenders.run("policy", "show", file, "--node", "spot-1", "--kubeconfig", kubeconfig, "-o", "yaml")
+        result = commands.run("policy", "show", file, "--node", "spot-1", "--kubeconfig", kubeconfig, "-o", "yaml")
     shown = loader.load(result.stdout, "shown")
     assert shown.filter.thresholds == {
         "cpu_avg_5m": 0.85,
@@ -115,7 +115,7 @@ def test_as_yaml_it_is_the_whole_policy_of_that_node(file: str, tmp_path: pathli
     assert shown.pools == ()
     (production,) = shown.pod_classes
     assert production.filter.thresholds == {"cpu_avg_5m": 0.95}, "the annotation has memory_avg_5m, and comes first"
-    whole = loader.load(extenders.run("policy", "show", file, "-o", "yaml").stdout, "whole")
+    whole = loader.load(commands.run("policy", "show", file, "-o", "yaml").stdout, "whole")
     assert whole == loader.load(POLICY, "policy")
     assert yaml.safe_load(result.stdout)["pools"] == []
 
@@ -136,7 +136,7 @@ def test_with_a_pod_it_is_as_for_the_class_that_the_pod_has_in_the_cluster(
     file: str, tmp_path: pathlib.Path, pod: str, words: str, limit: str
 ) -> None:
     with cluster(tmp_path) as kubeconfig:
-        result = extenders.run("policy", "show", file, "--pod", pod, "--kubeconfig", kubeconfig)
+        result = commands.run("policy", "show", file, "--pod", pod, "--kubeconfig", kubeconfig)
     lines = result.stdout.splitlines()
     assert lines[:2] == ["pod:", f"  - pod {pod} {words}"]
     assert f"{CPU}{limit}" in lines
@@ -147,24 +147,23 @@ def test_with_a_pod_it_is_as_for_the_class_that_the_pod_has_in_the_cluster(
 def test_with_a_pod_and_a_node_the_nearest_value_is_shown(file: str, tmp_path: pathlib.Path) -> None:
     with cluster(tmp_path) as kubeconfig:
         words = ["--pod", "shop/web-1", "--node", "spot-1", "--kubeconfig", kubeconfig]
-        lines = extenders.run("policy", "show", file, *words).stdout.splitlines()
+        lines = commands.run("policy", "show", file, *words).stdout.splitlines()
     assert [line for line in lines if not line.startswith(" ")][:3] == ["pod:", "node:", "sync:"]
     assert {f"{CPU}95 %", f"{MEMORY}80 %"} <= set(lines), "the class before the pool, the annotation before the class"
     assert not any("1-hour CPU maximum is over" in line for line in lines), "the pool has it off"
-    labelled = extenders.run("policy", "show", file, "--class", "production", "--labels", "lifecycle=spot").stdout
+    labelled = commands.run("policy", "show", file, "--class", "production", "--labels", "lifecycle=spot").stdout
     assert {f"{CPU}95 %", f"{MEMORY}90 %"} <= set(labelled.splitlines())
 
 
 def test_a_pod_that_the_cluster_does_not_have_ends_the_command(file: str, tmp_path: pathlib.Path) -> None:
     with cluster(tmp_path) as kubeconfig:
-        result = extenders.run("policy", "show", file, "--pod", "shop/gone", "--kubeconfig", kubeconfig)
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert "not found" in result.stderr
+        result = commands.run("policy", "show", file, "--pod", "shop/gone", "--kubeconfig", kubeconfig)
+    commands.assert_refused(result, 3, "not found")
 
 
 def test_a_node_that_the_cluster_does_not_have_ends_the_command(file: str, tmp_path: pathlib.Path) -> None:
     with cluster(tmp_path) as kubeconfig:
-        result = extenders.run("policy", "show", file, "--node", "spot-2", "--kubeconfig", kubeconfig)
+        result = commands.run("policy", "show", file, "--node", "spot-2", "--kubeconfig", kubeconfig)
     assert result.exit_code != 0
     assert result.stdout == ""
     assert "spot-2" in result.stderr
@@ -184,6 +183,4 @@ def test_a_node_that_the_cluster_does_not_have_ends_the_command(file: str, tmp_p
     ],
 )
 def test_options_that_name_no_node_and_no_pod_are_bad_input(file: str, options: list[str], message: str) -> None:
-    result = extenders.run("policy", "show", file, *options)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
+    commands.assert_refused(commands.run("policy", "show", file, *options), 2, message)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from cli.common import services
-from tests.unit.cli import clustered, deschedulers, extenders
+from tests.unit.cli import clustered, commands, deschedulers, extenders
 from tests.unit.descheduler.scenes import Scene
 from tests.unit.extender import worlds
 
@@ -26,7 +26,7 @@ def test_without_a_url_the_cluster_of_the_kubeconfig_is_asked_and_named(
     pair: dict[str, extenders.Extender], tmp_path: pathlib.Path
 ) -> None:
     with clustered.serving(tmp_path, pair) as (_, kubeconfig):
-        result = extenders.run("nodes", "--kubeconfig", kubeconfig, "-o", "json")
+        result = commands.run("nodes", "--kubeconfig", kubeconfig, "-o", "json")
     assert result.exit_code == 0, result.stderr
     assert [node["name"] for node in json.loads(result.stdout)["nodes"]] == ["cool", "hot"]
     assert "extender of http://127.0.0.1:" in result.stderr
@@ -38,26 +38,24 @@ def test_a_replica_that_is_down_is_named_and_the_next_one_asked(
 ) -> None:
     with clustered.serving(tmp_path, pair) as (apiserver, kubeconfig):
         apiserver.down = {"extender-0"}
-        result = extenders.run("nodes", "--kubeconfig", kubeconfig)
+        result = commands.run("nodes", "--kubeconfig", kubeconfig)
         assert result.exit_code == 0, result.stderr
         assert "warning: extender-0/livez answers 503: error trying to reach service" in result.stderr
         apiserver.down = {"extender-0", "extender-1"}
-        result = extenders.run("nodes", "--kubeconfig", kubeconfig)
-    assert result.exit_code == 3
-    assert "error: extender-1/nodes answers 503" in result.stderr
+        result = commands.run("nodes", "--kubeconfig", kubeconfig)
+    commands.assert_refused(result, 3, "error: extender-1/nodes answers 503")
 
 
 def test_a_missing_right_is_named(pair: dict[str, extenders.Extender], tmp_path: pathlib.Path) -> None:
     with clustered.serving(tmp_path, {"extender-0": pair["extender-0"]}) as (apiserver, kubeconfig):
         apiserver.forbidden = {f"{clustered.PODS}extender-0:8900/proxy/nodes"}
-        result = extenders.run("nodes", "--kubeconfig", kubeconfig)
-    assert result.exit_code == 3
-    assert "expected: the right to get pods/proxy in evenload-system, and no mTLS" in result.stderr
+        result = commands.run("nodes", "--kubeconfig", kubeconfig)
+    commands.assert_refused(result, 3, "expected: the right to get pods/proxy in evenload-system, and no mTLS")
 
 
 def test_a_cluster_without_evenload_says_where_it_looked(tmp_path: pathlib.Path) -> None:
     with clustered.serving(tmp_path, {}) as (_, kubeconfig):
-        result = extenders.run("plan", "--kubeconfig", kubeconfig)
+        result = commands.run("plan", "--kubeconfig", kubeconfig)
     assert result.exit_code == 3
     assert "no pod behind Service evenload-system/evenload-descheduler of http://127.0.0.1:" in result.stderr
     assert "or give --descheduler URL" in result.stderr
@@ -69,17 +67,15 @@ def test_without_kubeconfig_and_url_this_machine_is_asked(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setattr(services, "EXTENDER", services.EXTENDER._replace(port=1))
-    result = extenders.run("nodes")
-    assert result.exit_code == 3
-    assert "http://127.0.0.1:1/nodes gives no answer" in result.stderr
-    assert "neither --kubeconfig" in extenders.run("nodes", "--context", "x").stderr
+    commands.assert_refused(commands.run("nodes"), 3, "http://127.0.0.1:1/nodes gives no answer")
+    assert "neither --kubeconfig" in commands.run("nodes", "--context", "x").stderr
 
 
 def test_explain_reads_the_memory_of_every_replica(pair: dict[str, extenders.Extender], tmp_path: pathlib.Path) -> None:
     pair["extender-1"].decide(NODES)
     with clustered.serving(tmp_path, pair, NODES) as (_, kubeconfig):
-        decided = extenders.run("explain", "pod", "web", "--kubeconfig", kubeconfig, "-o", "json")
-        now = extenders.run("explain", "pod", "web", "--kubeconfig", kubeconfig, "--now", "-o", "json")
+        decided = commands.run("explain", "pod", "web", "--kubeconfig", kubeconfig, "-o", "json")
+        now = commands.run("explain", "pod", "web", "--kubeconfig", kubeconfig, "--now", "-o", "json")
     assert decided.exit_code == 0, decided.stderr
     assert json.loads(decided.stdout)["source"] == "decision"
     assert now.exit_code == 0, now.stderr
@@ -94,7 +90,7 @@ def test_of_two_replicas_decisions_the_newest_is_told(
     pair["extender-1"].clock.advance(30)
     pair["extender-1"].decide(("cool",))
     with clustered.serving(tmp_path, pair, NODES) as (_, kubeconfig):
-        result = extenders.run("explain", "pod", "web", "--kubeconfig", kubeconfig, "-o", "name")
+        result = commands.run("explain", "pod", "web", "--kubeconfig", kubeconfig, "-o", "name")
     assert result.stdout.split() == ["node/cool"]
 
 
@@ -102,7 +98,7 @@ def test_the_memory_of_one_replica_is_enough(pair: dict[str, extenders.Extender]
     pair["extender-1"].decide(NODES)
     with clustered.serving(tmp_path, pair, NODES) as (apiserver, kubeconfig):
         apiserver.down = {"extender-0"}
-        result = extenders.run("explain", "pod", "web", "--kubeconfig", kubeconfig)
+        result = commands.run("explain", "pod", "web", "--kubeconfig", kubeconfig)
     assert result.exit_code == 0, result.stderr
     assert "warning: extender-0/decisions answers 503" in result.stderr
 
@@ -113,8 +109,8 @@ def test_a_breaker_in_a_cluster_is_reset_by_the_command_that_is_shown(tmp_path: 
         deschedulers.serving(scene, tmp_path, mode="Enforce") as served,
         clustered.serving(tmp_path, {"descheduler-0": served}) as (_, kubeconfig),
     ):
-        listed = extenders.run("breaker", "list", "--kubeconfig", kubeconfig)
-        result = extenders.run("breaker", "reset", "--all", "--kubeconfig", kubeconfig)
+        listed = commands.run("breaker", "list", "--kubeconfig", kubeconfig)
+        result = commands.run("breaker", "reset", "--all", "--kubeconfig", kubeconfig)
     assert listed.exit_code == 0, listed.stderr
     assert result.exit_code == 1
     assert ("kubectl -n evenload-system exec descheduler-0 -- evenload breaker reset --all\n") in result.stderr

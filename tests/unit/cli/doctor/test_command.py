@@ -9,11 +9,11 @@ from typing import Any
 import click.testing
 import pytest
 
-import cli.__main__
 from cli.doctor import checks
 from policy.contract import load_annotation
 from runtime import clock
 from tests import builders, scripted_http
+from tests.unit.cli import commands
 from tests.unit.cli.doctor import clusters
 
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
@@ -22,7 +22,7 @@ HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
 def run(directory: pathlib.Path, cluster: clusters.Cluster, *words: str) -> click.testing.Result:
     """`evenload doctor ...` on a cluster."""
     with clusters.serving(directory, cluster) as kubeconfig:
-        return click.testing.CliRunner().invoke(cli.__main__.main, ["doctor", "--kubeconfig", str(kubeconfig), *words])
+        return commands.run("doctor", "--kubeconfig", kubeconfig, *words)
 
 
 def findings_by_name(result: click.testing.Result) -> dict[str, dict[str, Any]]:
@@ -94,9 +94,7 @@ def test_a_deployed_policy_that_is_invalid_is_bad_input(tmp_path: pathlib.Path) 
     cluster = clusters.Cluster()
     path = f"{clusters.PREFIX}/evenload-system/configmaps/evenload-policy"
     cluster.single[path] = {"data": {"policy.yaml": HEAD + "sync: {period: 30}\n"}}
-    result = run(tmp_path, cluster)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "evenload-policy:3:16: sync.period" in result.stderr
+    commands.assert_refused(run(tmp_path, cluster), 2, "evenload-policy:3:16: sync.period")
 
 
 @pytest.mark.parametrize("width", [60, 78, 80, 120])
@@ -197,9 +195,7 @@ def test_a_watch_age_without_its_label_costs_no_answer(tmp_path: pathlib.Path, m
 def test_an_unreachable_apiserver_is_code_3_and_prints_no_data(tmp_path: pathlib.Path) -> None:
     with clusters.serving(tmp_path, clusters.Cluster()) as kubeconfig:
         pass
-    result = click.testing.CliRunner().invoke(cli.__main__.main, ["doctor", "--kubeconfig", str(kubeconfig)])
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert "error: " in result.stderr
+    commands.assert_refused(commands.run("doctor", "--kubeconfig", kubeconfig), 3, "error: ")
 
 
 @pytest.mark.parametrize(
@@ -211,9 +207,7 @@ def test_an_unreachable_apiserver_is_code_3_and_prints_no_data(tmp_path: pathlib
     ],
 )
 def test_an_option_that_cannot_be_used_is_bad_input(tmp_path: pathlib.Path, words: list[str], message: str) -> None:
-    result = run(tmp_path, clusters.Cluster(), *words)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
+    commands.assert_refused(run(tmp_path, clusters.Cluster(), *words), 2, message)
 
 
 def test_help_of_the_whole_command_does_not_import_it() -> None:

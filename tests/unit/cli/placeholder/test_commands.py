@@ -1,5 +1,6 @@
 """`placeholder size` and `status` over the wire: what is asked and sent, what is printed, codes and words."""
 
+import functools
 import json
 import pathlib
 from typing import Any
@@ -8,8 +9,8 @@ import click.testing
 import pytest
 import yaml
 
-import cli.__main__
 from tests import builders, kubeconfigs, scripted_http
+from tests.unit.cli import commands
 
 EVENLOAD = "evenload-system"
 PODS = f"/api/v1/namespaces/{EVENLOAD}/pods"
@@ -17,6 +18,7 @@ EVENTS = f"/apis/events.k8s.io/v1/namespaces/{EVENLOAD}/events"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{EVENLOAD}/deployments/placeholder"
 SCALE = f"{DEPLOYMENT}/scale"
 RBAC = pathlib.Path(__file__).parents[4] / "deploy" / "rbac" / "placeholder.yaml"
+run = functools.partial(commands.run, "placeholder")
 
 
 @pytest.fixture
@@ -25,11 +27,6 @@ def nowhere(tmp_path: pathlib.Path) -> str:
     path = tmp_path / "nowhere"
     path.write_text(kubeconfigs.text())
     return str(path)
-
-
-def run(*arguments: str) -> click.testing.Result:
-    """`evenload placeholder ...`."""
-    return click.testing.CliRunner().invoke(cli.__main__.main, ["placeholder", *arguments])
 
 
 class Apiserver:
@@ -73,18 +70,14 @@ def held(name: str, node: str) -> Any:
     ids=lambda words: " ".join(words[:2]),
 )
 def test_a_server_that_cannot_be_reached_is_code_3(command: list[str], nowhere: str) -> None:
-    result = run(*command, "--kubeconfig", nowhere)
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert "error: " in result.stderr
+    commands.assert_refused(run(*command, "--kubeconfig", nowhere), 3, "error: ")
 
 
 @pytest.mark.parametrize(
     "command", [["status"], ["size", "--deployment", "a", "--replicas", "1"]], ids=["status", "size"]
 )
 def test_a_context_that_the_kubeconfig_does_not_have_is_code_2(command: list[str], nowhere: str) -> None:
-    result = run(*command, "--kubeconfig", nowhere, "--context", "other")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "other" in result.stderr
+    commands.assert_refused(run(*command, "--kubeconfig", nowhere, "--context", "other"), 2, "other")
 
 
 @pytest.mark.parametrize(
@@ -97,9 +90,7 @@ def test_a_context_that_the_kubeconfig_does_not_have_is_code_2(command: list[str
     ],
 )
 def test_a_size_that_is_not_said_for_every_moment_is_refused(options: list[str], message: str, nowhere: str) -> None:
-    result = run("size", "--deployment", "placeholder", *options, "--kubeconfig", nowhere)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
+    commands.assert_refused(run("size", "--deployment", "placeholder", *options, "--kubeconfig", nowhere), 2, message)
 
 
 def test_size_patches_the_scale_and_asks_nothing(tmp_path: pathlib.Path) -> None:
@@ -158,8 +149,7 @@ def test_size_counts_the_nodes_that_can_take_a_placeholder(
 def test_size_without_its_right_is_code_2(tmp_path: pathlib.Path) -> None:
     apiserver = Apiserver(tmp_path, {})
     result = apiserver.run("size", "--deployment", "placeholder", "--nodes-per-replica", "2", "--max-replicas", "9")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "said RBAC" in result.stderr
+    commands.assert_refused(result, 2, "said RBAC")
     assert [one.method for one in apiserver.asked] == ["GET", "GET"]  # no number, no patch
 
 
@@ -207,9 +197,7 @@ def test_no_placeholders_are_a_finding_and_what_to_do_is_said(tmp_path: pathlib.
 
 
 def test_without_the_right_to_read_pods_it_is_refused(tmp_path: pathlib.Path) -> None:
-    result = Apiserver(tmp_path, {}).run("status")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "said RBAC" in result.stderr
+    commands.assert_refused(Apiserver(tmp_path, {}).run("status"), 2, "said RBAC")
 
 
 def test_the_role_for_status_lists_what_status_lists_and_no_more(tmp_path: pathlib.Path) -> None:

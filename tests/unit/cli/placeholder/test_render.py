@@ -1,23 +1,19 @@
 """Manifests from options: what each option changes and leaves, and what is refused with nothing on stdout."""
 
+import functools
 import json
 import pathlib
 from typing import Any
 
-import click.testing
 import pytest
 import yaml
 
-import cli.__main__
 from cli.placeholder import kustomizing, render
+from tests.unit.cli import commands
 
 Document = dict[str, Any]
 SHIPPED = render.folder() / "placeholder"
-
-
-def run(*arguments: str) -> click.testing.Result:
-    """`evenload placeholder render ...`."""
-    return click.testing.CliRunner().invoke(cli.__main__.main, ["placeholder", "render", *arguments])
+run = functools.partial(commands.run, "placeholder", "render")
 
 
 def objects(*arguments: str) -> dict[str, Document]:
