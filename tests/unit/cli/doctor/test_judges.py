@@ -1,7 +1,8 @@
 """Every judge: healthy facts give ok, and each broken fact gives its verdict, what was seen and the fix."""
 
+import functools
 import pathlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -24,6 +25,8 @@ SPOT = {
     "nodeSelector": {"matchLabels": {"lifecycle": "spot"}},
     "filter": {"thresholds": {"cpu_avg_5m": 0.9}},
 }
+
+
 TIGHT = {
     "name": "tight",
     "nodeSelector": {"matchLabels": {"pool": "tight"}},
@@ -83,587 +86,519 @@ def none_unavailable() -> tuple[objects.DisruptionBudget, ...]:
     return budget(min_available=None, mutate=lambda body: body["spec"].update(maxUnavailable=0))
 
 
-BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
-    "a right of one's own is missing": (
+class Case(NamedTuple):
+    """What a check must say of broken facts."""
+
+    check: str
+    verdict: str
+    words: tuple[str, ...]
+    changes: dict[str, Any]
+
+
+def case(verdict: str, check: str, *words: str, **changes: Any) -> Case:
+    return Case(check, verdict, words, changes)
+
+
+warns, fails, leaves_open = (functools.partial(case, verdict) for verdict in ("warn", "fail", "unknown"))
+BROKEN = {
+    "a right of one's own is missing": warns(
         "your rights",
-        {"own_rights": (facts.RightCheck(access.Access("get", "pods/proxy", "", "ns"), False),)},
-        "warn",
-        (
-            "you may not get pods/proxy in ns",
-            "kubectl apply -f deploy/rbac/doctor.yaml",
-            "clusterrolebinding evenload-doctor-$USER --clusterrole=evenload-doctor --user=YOU",
-            "kubectl -n evenload-system create rolebinding evenload-doctor-$USER --role=evenload-doctor --user=YOU",
-        ),
+        "you may not get pods/proxy in ns",
+        "kubectl apply -f deploy/rbac/doctor.yaml",
+        "clusterrolebinding evenload-doctor-$USER --clusterrole=evenload-doctor --user=YOU",
+        "kubectl -n evenload-system create rolebinding evenload-doctor-$USER --role=evenload-doctor --user=YOU",
+        own_rights=(facts.RightCheck(access.Access("get", "pods/proxy", "", "ns"), False),),
     ),
-    "a policy of the guard that is not there": (
+    "a policy of the guard that is not there": warns(
         "guard",
-        {"guard": facts.GuardFacts({"evenload-guard-nodes": "is missing"}, ())},
-        "warn",
-        (
-            "evenload-guard-nodes is missing: only RBAC limits changes of nodes",
-            "apply -k deploy/guard",
-        ),
+        "evenload-guard-nodes is missing: only RBAC limits changes of nodes",
+        "apply -k deploy/guard",
+        guard=facts.GuardFacts({"evenload-guard-nodes": "is missing"}, ()),
     ),
-    "a guard that honours annotations where the policy does not": (
+    "a guard that honours annotations where the policy does not": warns(
         "guard",
-        {"settings": worlds.settings(descheduler={"protect": {"optOut": {"exceptNamespaces": ["batch"]}}})},
-        "warn",
-        ("the policy lets no annotation keep pods in batch, the guard refuses their evictions", "optOutIgnored"),
+        "the policy lets no annotation keep pods in batch, the guard refuses their evictions",
+        "optOutIgnored",
+        settings=worlds.settings(descheduler={"protect": {"optOut": {"exceptNamespaces": ["batch"]}}}),
     ),
-    "a guard that honours annotations that the policy never does": (
+    "a guard that honours annotations that the policy never does": warns(
         "guard",
-        {"settings": worlds.settings(descheduler={"protect": {"optOut": {"enabled": False}}})},
-        "warn",
-        ("the policy lets no annotation keep pods anywhere",),
+        "the policy lets no annotation keep pods anywhere",
+        settings=worlds.settings(descheduler={"protect": {"optOut": {"enabled": False}}}),
     ),
-    "a guard that lets an account do what it must not": (
+    "a guard that lets an account do what it must not": fails(
         "guard",
-        {"guard": facts.GuardFacts({}, (facts.Trial("an eviction of a/b by evenload-descheduler", False),))},
-        "fail",
-        ("a dry run of an eviction of a/b by evenload-descheduler was not refused", "were they renamed?"),
+        "a dry run of an eviction of a/b by evenload-descheduler was not refused",
+        "were they renamed?",
+        guard=facts.GuardFacts({}, (facts.Trial("an eviction of a/b by evenload-descheduler", False),)),
     ),
-    "a guard with limits that the policy does not have": (
+    "a guard with limits that the policy does not have": warns(
         "guard",
-        {
-            "settings": worlds.settings(descheduler={"protect": {"minPodAge": "1m", "priorityAtLeast": 2000000000}}),
-            "guard": facts.GuardFacts({}, (), variables=GUARD_VARIABLES | {"protectedNamespaces": PAYMENTS}),
-        },
-        "warn",
-        (
-            "stricter than the policy: minPodAge 300 s, protect.minPodAge 60 s, priorityAtLeast 1000000000, ",
-            "protect.priorityAtLeast 2000000000, protectedNamespaces has payments, protect.namespaces has not; such",
-            "make protect of the policy as strict",
-        ),
+        "stricter than the policy: minPodAge 300 s, protect.minPodAge 60 s, priorityAtLeast 1000000000, ",
+        "protect.priorityAtLeast 2000000000, protectedNamespaces has payments, protect.namespaces has not; such",
+        "make protect of the policy as strict",
+        settings=worlds.settings(descheduler={"protect": {"minPodAge": "1m", "priorityAtLeast": 2000000000}}),
+        guard=facts.GuardFacts({}, (), variables=GUARD_VARIABLES | {"protectedNamespaces": PAYMENTS}),
     ),
-    "an annotator that may not list metrics-server": (
+    "an annotator that may not list metrics-server": fails(
         "metrics-server",
-        {
-            "metrics_server": facts.MetricsServerFacts(
-                (worlds.item("node-1"),),
-                ("the ServiceAccount evenload-annotator may not list nodes.metrics.k8s.io",),
-            )
-        },
-        "fail",
-        ("evenload-annotator may not list nodes.metrics.k8s.io", "components/metrics-server"),
+        "evenload-annotator may not list nodes.metrics.k8s.io",
+        "components/metrics-server",
+        metrics_server=facts.MetricsServerFacts(
+            (worlds.item("node-1"),),
+            ("the ServiceAccount evenload-annotator may not list nodes.metrics.k8s.io",),
+        ),
     ),
-    "a descheduler that may neither list pods nor read the heartbeat": (
+    "a descheduler that may neither list pods nor read the heartbeat": fails(
         "metrics-server",
-        {
-            "metrics_server": facts.MetricsServerFacts(
-                (worlds.item("node-1"),),
-                (
-                    "the ServiceAccount evenload-descheduler may not list pods.metrics.k8s.io",
-                    "the ServiceAccount evenload-descheduler may not get configmaps/beat in ours",
-                ),
-            )
-        },
-        "fail",
         (
             "the ServiceAccount evenload-descheduler may not list pods.metrics.k8s.io, the ServiceAccount "
-            "evenload-descheduler may not get configmaps/beat in ours",
-            "components/metrics-server",
+            "evenload-descheduler may not get configmaps/beat in ours"
+        ),
+        "components/metrics-server",
+        metrics_server=facts.MetricsServerFacts(
+            (worlds.item("node-1"),),
+            (
+                "the ServiceAccount evenload-descheduler may not list pods.metrics.k8s.io",
+                "the ServiceAccount evenload-descheduler may not get configmaps/beat in ours",
+            ),
         ),
     ),
-    "a metrics-server that lists nothing": (
+    "a metrics-server that lists nothing": fails(
         "metrics-server",
-        {"metrics_server": facts.MetricsServerFacts(())},
-        "fail",
-        ("metrics.k8s.io/v1beta1 lists no node", "kubectl get apiservice v1beta1.metrics.k8s.io"),
+        "metrics.k8s.io/v1beta1 lists no node",
+        "kubectl get apiservice v1beta1.metrics.k8s.io",
+        metrics_server=facts.MetricsServerFacts(()),
     ),
-    "a metrics-server that asks kubelets seldom": (
+    "a metrics-server that asks kubelets seldom": warns(
         "metrics-server",
-        {"metrics_server": facts.MetricsServerFacts((worlds.item("node-1", window="1m30s"),))},
-        "warn",
-        ("lists 1 nodes, 10 s old, each over 90 s: load may change unseen", "--metric-resolution to 60s"),
+        "lists 1 nodes, 10 s old, each over 90 s: load may change unseen",
+        "--metric-resolution to 60s",
+        metrics_server=facts.MetricsServerFacts((worlds.item("node-1", window="1m30s"),)),
     ),
-    "a metric that metrics-server does not have": (
+    "a metric that metrics-server does not have": fails(
         "metrics",
-        {
-            "settings": worlds.settings(
-                source="metrics-server",
-                metrics=[{"name": "cpu_p95", "resource": "cpu", "statistic": "p95", "window": "1h"}],
-            )
-        },
-        "fail",
-        ("cpu_p95 cannot be had from metrics-server", "or use Prometheus"),
-    ),
-    "nodes that metrics-server does not list, or not in time": (
-        "nodes matched",
-        {
-            "settings": worlds.settings(source="metrics-server"),
-            "metrics_server": facts.MetricsServerFacts((worlds.item("node-1", age_seconds=200.0),)),
-        },
-        "fail",
-        ("0 of 2 nodes matched (by name); node-1 is refused (stale), node-2 is not listed", "port 10250"),
-    ),
-    "an annotator that has not observed any node yet": (
-        "windows",
-        {"nodes": (builders.node("node-1"),)},
-        "unknown",
-        ("no node has windows yet", "2m30s"),
-    ),
-    "a metric without any value": (
-        "metrics",
-        {"metrics": worlds.every_metric(values=NOTHING)},
-        "fail",
-        ("cpu_avg_5m (built-in query) has no value", "scrape node-exporter (node_cpu_seconds_total)"),
-    ),
-    "a Prometheus younger than a window": (
-        "metrics",
-        {"metrics": (worlds.metric(), worlds.metric(DAY, values=NOTHING, known_ratio=0.0))},
-        "warn",
-        (
-            "cpu_max_1d looks back over 86400 s, but Prometheus knew only 0% of the nodes so long ago",
-            "the window fills by itself",
+        "cpu_p95 cannot be had from metrics-server",
+        "or use Prometheus",
+        settings=worlds.settings(
+            source="metrics-server",
+            metrics=[{"name": "cpu_p95", "resource": "cpu", "statistic": "p95", "window": "1h"}],
         ),
     ),
-    "a window without values that Prometheus reaches back over": (
-        "metrics",
-        {"metrics": (worlds.metric(), worlds.metric(DAY, values=NOTHING, known_ratio=1.0))},
-        "fail",
-        ("cpu_max_1d (built-in query) has no value", "scrape node-exporter"),
+    "nodes that metrics-server does not list, or not in time": fails(
+        "nodes matched",
+        "0 of 2 nodes matched (by name); node-1 is refused (stale), node-2 is not listed",
+        "port 10250",
+        settings=worlds.settings(source="metrics-server"),
+        metrics_server=facts.MetricsServerFacts((worlds.item("node-1", age_seconds=200.0),)),
     ),
-    "a young Prometheus that scrapes no node-exporter": (
-        "metrics",
-        {"metrics": worlds.every_metric(values=NOTHING, known_ratio=0.0)},
-        "fail",
-        ("has no value", "scrape node-exporter"),
+    "an annotator that has not observed any node yet": leaves_open(
+        "windows", "no node has windows yet", "2m30s", nodes=(builders.node("node-1"),)
     ),
-    "a recording rule without series": (
+    "a metric without any value": fails(
         "metrics",
-        {"metrics": (worlds.metric(RECORDED, values=NOTHING),)},
-        "fail",
-        ("recording rule evenload:cpu_max_1d", "load deploy/monitoring/evenload-rules.yaml"),
+        "cpu_avg_5m (built-in query) has no value",
+        "scrape node-exporter (node_cpu_seconds_total)",
+        metrics=worlds.every_metric(values=NOTHING),
     ),
-    "a query that Prometheus refuses": (
+    "a Prometheus younger than a window": warns(
         "metrics",
-        {"metrics": (facts.MetricFacts(RECORDED, "x(", None, "answered 400: parse error"),)},
-        "fail",
-        ("answered 400: parse error", "check the query of cpu_max_1d"),
+        "cpu_max_1d looks back over 86400 s, but Prometheus knew only 0% of the nodes so long ago",
+        "the window fills by itself",
+        metrics=(worlds.metric(), worlds.metric(DAY, values=NOTHING, known_ratio=0.0)),
     ),
-    "values that are all refused": (
+    "a window without values that Prometheus reaches back over": fails(
         "metrics",
-        {"metrics": (worlds.metric(values=NOTHING, refused=dict.fromkeys(worlds.NAMES, "double")),)},
-        "fail",
-        ("no usable value: 2 double", "--node-selector"),
+        "cpu_max_1d (built-in query) has no value",
+        "scrape node-exporter",
+        metrics=(worlds.metric(), worlds.metric(DAY, values=NOTHING, known_ratio=1.0)),
     ),
-    "an answer that may not be whole": (
+    "a young Prometheus that scrapes no node-exporter": fails(
+        "metrics", "has no value", "scrape node-exporter", metrics=worlds.every_metric(values=NOTHING, known_ratio=0.0)
+    ),
+    "a recording rule without series": fails(
         "metrics",
-        {"metrics": (facts.MetricFacts(RECORDED, "x", None, "only a part: store 3 is down", partial=True),)},
-        "fail",
-        ("store 3 is down", "look at the stores"),
+        "recording rule evenload:cpu_max_1d",
+        "load deploy/monitoring/evenload-rules.yaml",
+        metrics=(worlds.metric(RECORDED, values=NOTHING),),
     ),
-    "a slow query": (
+    "a query that Prometheus refuses": fails(
+        "metrics",
+        "answered 400: parse error",
+        "check the query of cpu_max_1d",
+        metrics=(facts.MetricFacts(RECORDED, "x(", None, "answered 400: parse error"),),
+    ),
+    "values that are all refused": fails(
+        "metrics",
+        "no usable value: 2 double",
+        "--node-selector",
+        metrics=(worlds.metric(values=NOTHING, refused=dict.fromkeys(worlds.NAMES, "double")),),
+    ),
+    "an answer that may not be whole": fails(
+        "metrics",
+        "store 3 is down",
+        "look at the stores",
+        metrics=(facts.MetricFacts(RECORDED, "x", None, "only a part: store 3 is down", partial=True),),
+    ),
+    "a slow query": warns(
+        "query cost", "cpu_avg_5m takes 3.2 s", "recording rules", metrics=(worlds.metric(seconds=3.2),)
+    ),
+    "a query that reads too much": warns(
         "query cost",
-        {"metrics": (worlds.metric(seconds=3.2),)},
-        "warn",
-        ("cpu_avg_5m takes 3.2 s", "recording rules"),
+        "reads 7,000,000 samples",
+        "policy init --recording-rules",
+        metrics=(worlds.metric(samples=7_000_000),),
     ),
-    "a query that reads too much": (
+    "queries that take a large part of the period": warns(
+        "query cost", "6 queries, 9.00 s", "recording rules", metrics=worlds.every_metric(seconds=1.5, samples=200_000)
+    ),
+    "slow queries of a Prometheus that does not count samples": warns(
         "query cost",
-        {"metrics": (worlds.metric(samples=7_000_000),)},
-        "warn",
-        ("reads 7,000,000 samples", "policy init --recording-rules"),
+        "6 queries, 9.00 s, every",
+        "recording rules",
+        metrics=worlds.every_metric(seconds=1.5, samples=None),
     ),
-    "queries that take a large part of the period": (
-        "query cost",
-        {"metrics": worlds.every_metric(seconds=1.5, samples=200_000)},
-        "warn",
-        ("6 queries, 9.00 s", "recording rules"),
-    ),
-    "slow queries of a Prometheus that does not count samples": (
-        "query cost",
-        {"metrics": worlds.every_metric(seconds=1.5, samples=None)},
-        "warn",
-        ("6 queries, 9.00 s, every", "recording rules"),
-    ),
-    "a node without a target": (
+    "a node without a target": fails(
         "nodes matched",
-        {"metrics": worlds.every_metric(values=ONE_NODE), "targets": (target("10.0.0.1:9100"),)},
-        "fail",
-        ("1 of 2 nodes matched", "node-2 has no series: no target with instance 10.0.0.2", "--node-label"),
+        "1 of 2 nodes matched",
+        "node-2 has no series: no target with instance 10.0.0.2",
+        "--node-label",
+        metrics=worlds.every_metric(values=ONE_NODE),
+        targets=(target("10.0.0.1:9100"),),
     ),
-    "a node whose target is down": (
+    "a node whose target is down": fails(
         "nodes matched",
-        {"metrics": worlds.every_metric(values=ONE_NODE), "targets": (target("10.0.0.2:9100", up=False),)},
-        "fail",
-        ("target 10.0.0.2:9100 is down", "look at node-exporter on node-2"),
+        "target 10.0.0.2:9100 is down",
+        "look at node-exporter on node-2",
+        metrics=worlds.every_metric(values=ONE_NODE),
+        targets=(target("10.0.0.2:9100", up=False),),
     ),
-    "a node whose exporter lacks a collector": (
+    "a node whose exporter lacks a collector": fails(
         "nodes matched",
-        {"metrics": (worlds.metric(), worlds.metric(RECORDED, values=ONE_NODE))},
-        "fail",
-        ("node-2 has no cpu_max_1d although its target 10.0.0.2:9100 is up", "collectors"),
+        "node-2 has no cpu_max_1d although its target 10.0.0.2:9100 is up",
+        "collectors",
+        metrics=(worlds.metric(), worlds.metric(RECORDED, values=ONE_NODE)),
     ),
-    "a node that two jobs claim": (
+    "a node that two jobs claim": fails(
         "nodes matched",
-        {
-            "metrics": worlds.every_metric(values=ONE_NODE, refused={"node-2": "double"}),
-            "targets": (target("10.0.0.2:9100", job="a"), target("10.0.0.2:9100", job="b")),
-        },
-        "fail",
-        ("node-2 is claimed by two series (a, b)", "--node-selector"),
+        "node-2 is claimed by two series (a, b)",
+        "--node-selector",
+        metrics=worlds.every_metric(values=ONE_NODE, refused={"node-2": "double"}),
+        targets=(target("10.0.0.2:9100", job="a"), target("10.0.0.2:9100", job="b")),
     ),
-    "a node that claims another's address": (
+    "a node that claims another's address": warns(
         "nodes matched",
-        {"nodes": (worlds.NODES[0], builders.node("node-2", mutate=claiming))},
-        "warn",
-        ("2 of 2 nodes matched", "node-2 claims 10.0.0.1, which stays with node-1", "look at that node"),
+        "2 of 2 nodes matched",
+        "node-2 claims 10.0.0.1, which stays with node-1",
+        "look at that node",
+        nodes=(worlds.NODES[0], builders.node("node-2", mutate=claiming)),
     ),
-    "a node whose values are refused": (
+    "a node whose values are refused": fails(
         "nodes matched",
-        {"metrics": worlds.every_metric(values=ONE_NODE, refused={"node-2": "nan"})},
-        "fail",
-        ("node-2 has unusable values (nan)", "docs/reference/promql.md"),
+        "node-2 has unusable values (nan)",
+        "docs/reference/promql.md",
+        metrics=worlds.every_metric(values=ONE_NODE, refused={"node-2": "nan"}),
     ),
-    "a node without load under onMissing: reject": (
+    "a node without load under onMissing: reject": fails(
         "nodes matched",
-        {
-            "metrics": worlds.every_metric(values=ONE_NODE),
-            "settings": worlds.settings(filter={"onMissing": "reject"}),
-        },
-        "fail",
-        ("no new pods go there (filter.onMissing: reject)",),
+        "no new pods go there (filter.onMissing: reject)",
+        metrics=worlds.every_metric(values=ONE_NODE),
+        settings=worlds.settings(filter={"onMissing": "reject"}),
     ),
-    "a window too short for the scrapes": (
+    "a window too short for the scrapes": fails(
         "scrape interval",
-        {"scrape_seconds": (90.0, 90.0)},
-        "fail",
-        ("every 90 s", "holds 3.3 scrapes", "scrape_interval of node-exporter's job to 75s or less"),
+        "every 90 s",
+        "holds 3.3 scrapes",
+        "scrape_interval of node-exporter's job to 75s or less",
+        scrape_seconds=(90.0, 90.0),
     ),
-    "scrapes further apart than a minute": (
-        "scrape interval",
-        {"scrape_seconds": (70.0,)},
-        "warn",
-        ("every 70 s", "to 60s or less"),
+    "scrapes further apart than a minute": warns(
+        "scrape interval", "every 70 s", "to 60s or less", scrape_seconds=(70.0,)
     ),
-    "pods of two clusters by a label": (
+    "pods of two clusters by a label": fails(
         "one cluster",
-        {
-            "origins": (
-                facts.Origin(
-                    "cAdvisor",
-                    "--pod-selector",
-                    (
-                        {"instance": "10.0.0.1:10250", "cluster": "a"},
-                        {"instance": "10.9.0.1:10250", "cluster": "b"},
-                    ),
+        "cluster is 'a', 'b'; 1 of its targets are on no node",
+        "10.9.0.1:10250",
+        "--pod-selector 'cluster=\"a\"'",
+        origins=(
+            facts.Origin(
+                "cAdvisor",
+                "--pod-selector",
+                (
+                    {"instance": "10.0.0.1:10250", "cluster": "a"},
+                    {"instance": "10.9.0.1:10250", "cluster": "b"},
                 ),
-            )
-        },
-        "fail",
-        ("cluster is 'a', 'b'; 1 of its targets are on no node", "10.9.0.1:10250", "--pod-selector 'cluster=\"a\"'"),
-    ),
-    "pods of two clusters without a label": (
-        "one cluster",
-        {"origins": (facts.Origin("cAdvisor", "--pod-selector", ({"instance": "node-1"}, {"instance": "elsewhere"})),)},
-        "fail",
-        ("1 of its targets are on no node of this cluster (elsewhere)", "--pod-selector 'LABEL=\"VALUE\"'"),
-    ),
-    "nodes of two clusters": (
-        "one cluster",
-        {
-            "origins": (
-                facts.Origin(
-                    "node-exporter",
-                    "--node-selector",
-                    ({"instance": "node-1", "k8s_cluster": "a"}, {"instance": "node-2", "k8s_cluster": "b"}),
-                ),
-            )
-        },
-        "fail",
-        ("k8s_cluster is 'a', 'b'", "--node-selector 'LABEL=\"VALUE\"'"),
-    ),
-    "series that were scraped once": ("scrape interval", {"scrape_seconds": ()}, "unknown", ("scraped twice",)),
-    "a Prometheus that runs ahead": (
-        "clocks",
-        {"prometheus_clock": facts.ClockFacts("Prometheus", 30.3)},
-        "warn",
-        ("Prometheus is 30.0 s ahead of the apiserver", "run NTP or chrony where Prometheus runs"),
-    ),
-    "a machine that runs far behind": (
-        "clocks",
-        {
-            "apiserver_clock": facts.ClockFacts("the apiserver", 90.0),
-            "prometheus_clock": facts.ClockFacts("Prometheus", 90.0),
-        },
-        "fail",
-        ("this machine is 90.0 s behind", "run NTP"),
-    ),
-    "an annotator from the future": (
-        "clocks",
-        {"heartbeat": worlds.beat(age_seconds=-70)},
-        "fail",
-        ("the annotator is 70.0 s ahead", "refused"),
-    ),
-    "a node that runs ahead": (
-        "clocks",
-        {"node_leases": {"node-1": 3.0, "node-2": -41.0}},
-        "warn",
-        ("clock skew node-2 41 s ahead", "chrony on node-2"),
-    ),
-    "a Ready node with an old Lease": (
-        "clocks",
-        {"node_leases": {"node-1": 3.0, "node-2": 90.0}},
-        "warn",
-        ("node-2 is Ready, but its Lease is 90 s old", "kubelet"),
-    ),
-    "many nodes that run ahead": (
-        "clocks",
-        {"node_leases": {f"node-{number}": -41.0 for number in range(9)}},
-        "warn",
-        ("9 nodes: ", "and 6 more", "on every node"),
-    ),
-    "a service without one of its rights": (
-        "service rights",
-        {"account_rights": worlds.rights(annotator=False, extender=True)},
-        "fail",
-        ("evenload-annotator may not patch nodes", "kubectl apply -f deploy/rbac/annotator.yaml"),
-    ),
-    "no ServiceAccount at all": (
-        "service rights",
-        {"account_rights": {"annotator": (facts.RightCheck(access.Access("list", "nodes"), False),)}},
-        "fail",
-        ("no ServiceAccount of Evenload", "-n"),
-    ),
-    "a late heartbeat": (
-        "annotator",
-        {"heartbeat": worlds.beat(age_seconds=120)},
-        "warn",
-        ("120 s ago", "annotator-0:8901 leads", "logs deployment/evenload-annotator"),
-    ),
-    "a heartbeat that is too old": (
-        "annotator",
-        {"heartbeat": worlds.beat(age_seconds=300)},
-        "fail",
-        ("older than staleAfter (300 s)", "logs deployment/evenload-annotator"),
-    ),
-    "annotations that somebody else wrote": (
-        "annotator",
-        {"differing": ("node-2",)},
-        "warn",
-        ("does not confirm what node-2 carries", "second annotator"),
-    ),
-    "a service with another policy": (
-        "policy in force",
-        {"heartbeat": worlds.beat(policy="ffffffffffff")},
-        "fail",
-        ("annotator obeys ffffffffffff; policy.yaml is 0123456789ab", "create configmap evenload-policy"),
-    ),
-    "services that disagree and no policy at hand": (
-        "policy in force",
-        {"heartbeat": worlds.beat(policy="ffffffffffff"), "settings": worlds.settings(policy_hash=None)},
-        "fail",
-        ("different policies", "one ConfigMap"),
-    ),
-    "no policy to compare with": (
-        "policy in force",
-        {"settings": worlds.settings(policy_hash=None)},
-        "unknown",
-        ("all obey policy 0123456789ab", "--policy FILE"),
-    ),
-    "a runtime that cAdvisor does not know": (
-        "pod series",
-        {"pod_series": facts.PodSeries(0, without_containers=("10.0.0.1:10250", "10.0.0.2:10250"))},
-        "fail",
-        (
-            "of 10.0.0.1:10250, 10.0.0.2:10250 have pods and no label `container`",
-            "scrape the kubelets' /metrics/resource",
+            ),
         ),
     ),
-    "containers that are not scraped": (
+    "pods of two clusters without a label": fails(
+        "one cluster",
+        "1 of its targets are on no node of this cluster (elsewhere)",
+        "--pod-selector 'LABEL=\"VALUE\"'",
+        origins=(facts.Origin("cAdvisor", "--pod-selector", ({"instance": "node-1"}, {"instance": "elsewhere"})),),
+    ),
+    "nodes of two clusters": fails(
+        "one cluster",
+        "k8s_cluster is 'a', 'b'",
+        "--node-selector 'LABEL=\"VALUE\"'",
+        origins=(
+            facts.Origin(
+                "node-exporter",
+                "--node-selector",
+                ({"instance": "node-1", "k8s_cluster": "a"}, {"instance": "node-2", "k8s_cluster": "b"}),
+            ),
+        ),
+    ),
+    "series that were scraped once": leaves_open("scrape interval", "scraped twice", scrape_seconds=()),
+    "a Prometheus that runs ahead": warns(
+        "clocks",
+        "Prometheus is 30.0 s ahead of the apiserver",
+        "run NTP or chrony where Prometheus runs",
+        prometheus_clock=facts.ClockFacts("Prometheus", 30.3),
+    ),
+    "a machine that runs far behind": fails(
+        "clocks",
+        "this machine is 90.0 s behind",
+        "run NTP",
+        apiserver_clock=facts.ClockFacts("the apiserver", 90.0),
+        prometheus_clock=facts.ClockFacts("Prometheus", 90.0),
+    ),
+    "an annotator from the future": fails(
+        "clocks", "the annotator is 70.0 s ahead", "refused", heartbeat=worlds.beat(age_seconds=-70)
+    ),
+    "a node that runs ahead": warns(
+        "clocks", "clock skew node-2 41 s ahead", "chrony on node-2", node_leases={"node-1": 3.0, "node-2": -41.0}
+    ),
+    "a Ready node with an old Lease": warns(
+        "clocks", "node-2 is Ready, but its Lease is 90 s old", "kubelet", node_leases={"node-1": 3.0, "node-2": 90.0}
+    ),
+    "many nodes that run ahead": warns(
+        "clocks",
+        "9 nodes: ",
+        "and 6 more",
+        "on every node",
+        node_leases={f"node-{number}": -41.0 for number in range(9)},
+    ),
+    "a service without one of its rights": fails(
+        "service rights",
+        "evenload-annotator may not patch nodes",
+        "kubectl apply -f deploy/rbac/annotator.yaml",
+        account_rights=worlds.rights(annotator=False, extender=True),
+    ),
+    "no ServiceAccount at all": fails(
+        "service rights",
+        "no ServiceAccount of Evenload",
+        "-n",
+        account_rights={"annotator": (facts.RightCheck(access.Access("list", "nodes"), False),)},
+    ),
+    "a late heartbeat": warns(
+        "annotator",
+        "120 s ago",
+        "annotator-0:8901 leads",
+        "logs deployment/evenload-annotator",
+        heartbeat=worlds.beat(age_seconds=120),
+    ),
+    "a heartbeat that is too old": fails(
+        "annotator",
+        "older than staleAfter (300 s)",
+        "logs deployment/evenload-annotator",
+        heartbeat=worlds.beat(age_seconds=300),
+    ),
+    "annotations that somebody else wrote": warns(
+        "annotator", "does not confirm what node-2 carries", "second annotator", differing=("node-2",)
+    ),
+    "a service with another policy": fails(
+        "policy in force",
+        "annotator obeys ffffffffffff; policy.yaml is 0123456789ab",
+        "create configmap evenload-policy",
+        heartbeat=worlds.beat(policy="ffffffffffff"),
+    ),
+    "services that disagree and no policy at hand": fails(
+        "policy in force",
+        "different policies",
+        "one ConfigMap",
+        heartbeat=worlds.beat(policy="ffffffffffff"),
+        settings=worlds.settings(policy_hash=None),
+    ),
+    "no policy to compare with": leaves_open(
+        "policy in force", "all obey policy 0123456789ab", "--policy FILE", settings=worlds.settings(policy_hash=None)
+    ),
+    "a runtime that cAdvisor does not know": fails(
         "pod series",
-        {"pod_series": facts.PodSeries(0)},
-        "warn",
-        ("no container has container_memory_working_set_bytes", "compare --pod-selector"),
+        "of 10.0.0.1:10250, 10.0.0.2:10250 have pods and no label `container`",
+        "scrape the kubelets' /metrics/resource",
+        pod_series=facts.PodSeries(0, without_containers=("10.0.0.1:10250", "10.0.0.2:10250")),
     ),
-    "containers that have ended and count": (
+    "containers that are not scraped": warns(
         "pod series",
-        {"pod_series": facts.PodSeries(12, dead=2)},
-        "warn",
-        ("2 of 12 pods have containers that have ended", "track_timestamps_staleness: true", "honor_timestamps: false"),
+        "no container has container_memory_working_set_bytes",
+        "compare --pod-selector",
+        pod_series=facts.PodSeries(0),
     ),
-    "a replica that gives no answer": (
+    "containers that have ended and count": warns(
+        "pod series",
+        "2 of 12 pods have containers that have ended",
+        "track_timestamps_staleness: true",
+        "honor_timestamps: false",
+        pod_series=facts.PodSeries(12, dead=2),
+    ),
+    "a replica that gives no answer": fails(
         "extender views",
-        {"replicas": (worlds.replica("a"), findings.fail("b gives no answer: refused", "is b running"))},
-        "fail",
-        ("b gives no answer", "is b running"),
+        "b gives no answer",
+        "is b running",
+        replicas=(worlds.replica("a"), findings.fail("b gives no answer: refused", "is b running")),
     ),
-    "a replica that differs": (
+    "a replica that differs": fails(
         "extender views",
-        {"replicas": (worlds.replica("a"), worlds.replica("b", view_digest="sha256:" + "d" * 64))},
-        "fail",
-        ("replicas see different data: a bbbbbbbb, b dddddddd", "delete pod"),
+        "replicas see different data: a bbbbbbbb, b dddddddd",
+        "delete pod",
+        replicas=(worlds.replica("a"), worlds.replica("b", view_digest="sha256:" + "d" * 64)),
     ),
-    "a replica that does not believe the heartbeat": (
+    "a replica that does not believe the heartbeat": warns(
         "extender views",
-        {"replicas": (worlds.replica("a", heartbeat_matches=False),)},
-        "warn",
-        ("a: the view does not match", ".heartbeat.differing"),
+        "a: the view does not match",
+        ".heartbeat.differing",
+        replicas=(worlds.replica("a", heartbeat_matches=False),),
     ),
-    "a replica whose watch brings nothing": (
+    "a replica whose watch brings nothing": fails(
         "extender views",
-        {"replicas": (worlds.replica("a", watch_ages={"nodes": 12.0, "pods": 91.0}),)},
-        "fail",
-        ("a: watches that bring nothing (pods 91 s)", "EvenloadWatchLost"),
+        "a: watches that bring nothing (pods 91 s)",
+        "EvenloadWatchLost",
+        replicas=(worlds.replica("a", watch_ages={"nodes": 12.0, "pods": 91.0}),),
     ),
-    "a node that cannot be decoded": (
+    "a node that cannot be decoded": warns(
         "objects",
-        {"undecodable": "1 cannot be decoded: Node node-1 (time)"},
-        "warn",
-        ("Node node-1 (time): no service sees", "EvenloadObjectsUndecodable"),
+        "Node node-1 (time): no service sees",
+        "EvenloadObjectsUndecodable",
+        undecodable="1 cannot be decoded: Node node-1 (time)",
     ),
-    "pods bound long after the last question": (
+    "pods bound long after the last question": fails(
         "extender asked",
-        {"pods": (worlds.scheduled_pod(NOW - 10),)},
-        "fail",
-        ("a pod was bound at", "last asked at", "evenload scheduler-config"),
+        "a pod was bound at",
+        "last asked at",
+        "evenload scheduler-config",
+        pods=(worlds.scheduled_pod(NOW - 10),),
     ),
-    "pods bound and nothing asked ever": (
+    "pods bound and nothing asked ever": fails(
         "extender asked",
-        {
-            "replicas": (worlds.replica("a", requests=0.0, last_decision_seconds=None),),
-            "pods": (worlds.scheduled_pod(NOW - 10),),
-        },
-        "fail",
-        ("it was never asked", "evenload scheduler-config"),
+        "it was never asked",
+        "evenload scheduler-config",
+        replicas=(worlds.replica("a", requests=0.0, last_decision_seconds=None),),
+        pods=(worlds.scheduled_pod(NOW - 10),),
     ),
-    "pods bound and nothing asked for an hour": (
+    "pods bound and nothing asked for an hour": fails(
         "extender asked",
-        {
-            "replicas": (worlds.replica("a", last_decision_seconds=None),),
-            "pods": (worlds.scheduled_pod(NOW - 10),),
-        },
-        "fail",
-        ("it was not asked for an hour",),
+        "it was not asked for an hour",
+        replicas=(worlds.replica("a", last_decision_seconds=None),),
+        pods=(worlds.scheduled_pod(NOW - 10),),
     ),
-    "nothing asked and nothing to ask": (
+    "nothing asked and nothing to ask": leaves_open(
         "extender asked",
-        {"replicas": (worlds.replica("a", requests=0.0, last_decision_seconds=None),), "pods": ()},
-        "unknown",
-        ("has not been asked yet", "create a pod"),
+        "has not been asked yet",
+        "create a pod",
+        replicas=(worlds.replica("a", requests=0.0, last_decision_seconds=None),),
+        pods=(),
     ),
-    "no replica to say whether it was asked": (
-        "extender asked",
-        {"replicas": (findings.fail("a gives no answer", "x"),)},
-        "unknown",
-        ("no extender was reached",),
+    "no replica to say whether it was asked": leaves_open(
+        "extender asked", "no extender was reached", replicas=(findings.fail("a gives no answer", "x"),)
     ),
-    "a node whose load does not fall": (
+    "a node whose load does not fall": warns(
         "relief",
-        {"relief": facts.Relief("d", "", (facts.BlockedRelief("node-1", "load_not_falling", "3 evictions should …"),))},
-        "warn",
-        ("node-1: 3 evictions should …", "kubectl debug node/node-1"),
+        "node-1: 3 evictions should …",
+        "kubectl debug node/node-1",
+        relief=facts.Relief("d", "", (facts.BlockedRelief("node-1", "load_not_falling", "3 evictions should …"),)),
     ),
-    "evicted pods that are not replaced": (
+    "evicted pods that are not replaced": warns(
         "relief",
-        {"relief": facts.Relief("d", "", (facts.BlockedRelief("node-1", "unreplaced", "5 evictions wait …"),))},
-        "warn",
-        ("nothing leaves node-1: 5 evictions wait …", "EvenloadEvictionsUnreplaced.md"),
+        "nothing leaves node-1: 5 evictions wait …",
+        "EvenloadEvictionsUnreplaced.md",
+        relief=facts.Relief("d", "", (facts.BlockedRelief("node-1", "unreplaced", "5 evictions wait …"),)),
     ),
-    "a filter line over the eviction line": (
+    "a filter line over the eviction line": warns(
         "policy rules",
-        {"settings": worlds.settings(filter={"thresholds": {"cpu_avg_5m": 0.9, "memory_avg_5m": 0.65}})},
-        "warn",
-        ("cpu_avg_5m: nodes take pods up to 0.9 and are relieved from 0.8", "filter.thresholds.cpu_avg_5m lower"),
+        "cpu_avg_5m: nodes take pods up to 0.9 and are relieved from 0.8",
+        "filter.thresholds.cpu_avg_5m lower",
+        settings=worlds.settings(filter={"thresholds": {"cpu_avg_5m": 0.9, "memory_avg_5m": 0.65}}),
     ),
-    "a filter line under the relief line": (
+    "a filter line under the relief line": warns(
         "policy rules",
-        {"settings": worlds.settings(filter={"thresholds": {"cpu_avg_5m": 0.5}})},
-        "warn",
-        ("relief stops at 0.6", "evictUntil to 0.5"),
+        "relief stops at 0.6",
+        "evictUntil to 0.5",
+        settings=worlds.settings(filter={"thresholds": {"cpu_avg_5m": 0.5}}),
     ),
-    "evictions without a filter rule": (
+    "evictions without a filter rule": warns(
         "policy rules",
-        {"settings": worlds.settings(filter={"thresholds": {}}, descheduler={"mode": "Enforce"})},
-        "warn",
-        ("no filter rule keeps their replacements off", "give filter.thresholds.memory_avg_5m"),
+        "no filter rule keeps their replacements off",
+        "give filter.thresholds.memory_avg_5m",
+        settings=worlds.settings(filter={"thresholds": {}}, descheduler={"mode": "Enforce"}),
     ),
-    "a filter line of a pool over its eviction line": (
+    "a filter line of a pool over its eviction line": warns(
         "policy rules",
-        {"settings": worlds.settings(pools=[SPOT])},
-        "warn",
-        (
-            "pool spot: cpu_avg_5m: nodes take pods up to 0.9 and are relieved from 0.8",
-            "descheduler.thresholds.cpu_avg_5m.evictAbove, in pool spot",
-        ),
+        "pool spot: cpu_avg_5m: nodes take pods up to 0.9 and are relieved from 0.8",
+        "descheduler.thresholds.cpu_avg_5m.evictAbove, in pool spot",
+        settings=worlds.settings(pools=[SPOT]),
     ),
-    "nothing against herding": (
+    "nothing against herding": warns(
         "policy rules",
-        {"settings": worlds.settings(recentPods={"enabled": False}, hotSpots=[])},
-        "warn",
-        ("herds onto one node", "recentPods: {enabled: true}"),
+        "herds onto one node",
+        "recentPods: {enabled: true}",
+        settings=worlds.settings(recentPods={"enabled": False}, hotSpots=[]),
     ),
-    "one reading that evicts": (
+    "one reading that evicts": warns(
         "policy rules",
-        {"settings": worlds.settings(descheduler={"mode": "Enforce", "overloadedFor": "30s"})},
-        "warn",
-        ("one reading evicts", "overloadedFor to at least 60s"),
+        "one reading evicts",
+        "overloadedFor to at least 60s",
+        settings=worlds.settings(descheduler={"mode": "Enforce", "overloadedFor": "30s"}),
     ),
-    "more cool nodes wanted than there are nodes": (
+    "more cool nodes wanted than there are nodes": warns(
         "policy rules",
-        {"settings": worlds.settings(descheduler={"coolNodes": 4})},
-        "warn",
-        ("it never acts", "coolNodes to 1 or less"),
+        "it never acts",
+        "coolNodes to 1 or less",
+        settings=worlds.settings(descheduler={"coolNodes": 4}),
     ),
-    "a line above what pods may use": (
+    "a line above what pods may use": warns(
         "policy rules",
-        {"nodes": (small("node-1", "23Gi"), small("node-2", "16Gi"))},
-        "warn",
-        (
-            "memory_avg_5m.evictAbove is 0.8, and the memory that pods may use is 0.50 of node-2, 0.72 of node-1:",
-            "set descheduler.thresholds.memory_avg_5m.evictAbove lower than 0.50",
-            "memory_avg_5m is 0.65, and the memory that pods may use is 0.50 of node-2: kubelet evicts",
-            "memory_max_1h is 0.75, and the memory that pods may use is 0.50 of node-2, 0.72 of node-1:",
-        ),
+        "memory_avg_5m.evictAbove is 0.8, and the memory that pods may use is 0.50 of node-2, 0.72 of node-1:",
+        "set descheduler.thresholds.memory_avg_5m.evictAbove lower than 0.50",
+        "memory_avg_5m is 0.65, and the memory that pods may use is 0.50 of node-2: kubelet evicts",
+        "memory_max_1h is 0.75, and the memory that pods may use is 0.50 of node-2, 0.72 of node-1:",
+        nodes=(small("node-1", "23Gi"), small("node-2", "16Gi")),
     ),
-    "a line of a pool above what its pods may use": (
+    "a line of a pool above what its pods may use": warns(
         "policy rules",
-        {
-            "settings": worlds.settings(pools=[TIGHT]),
-            "nodes": (small("node-1", "29Gi", pool="tight"), small("node-2", "29Gi")),
-        },
-        "warn",
-        (
-            "memory_avg_5m.evictAbove is 0.95, and the memory that pods may use is 0.91 of node-1: kubelet",
-            "set descheduler.thresholds.memory_avg_5m.evictAbove of pool tight lower than 0.91",
-        ),
+        "memory_avg_5m.evictAbove is 0.95, and the memory that pods may use is 0.91 of node-1: kubelet",
+        "set descheduler.thresholds.memory_avg_5m.evictAbove of pool tight lower than 0.91",
+        settings=worlds.settings(pools=[TIGHT]),
+        nodes=(small("node-1", "29Gi", pool="tight"), small("node-2", "29Gi")),
     ),
-    "a budget that wants as many pods as there are": (
+    "a budget that wants as many pods as there are": warns(
         "disruption budgets",
-        {"budgets": budget(min_available=3)},
-        "warn",
-        ("default/web (minAvailable 3 over 3 pods)", "kubectl -n default patch pdb web"),
+        "default/web (minAvailable 3 over 3 pods)",
+        "kubectl -n default patch pdb web",
+        budgets=budget(min_available=3),
     ),
-    "a budget that wants all in percent": (
-        "disruption budgets",
-        {"budgets": share("100%")},
-        "warn",
-        ("minAvailable 100%",),
+    "a budget that wants all in percent": warns("disruption budgets", "minAvailable 100%", budgets=share("100%")),
+    "a budget that lets none be away": warns(
+        "disruption budgets", "maxUnavailable 0 over 3 pods", budgets=none_unavailable()
     ),
-    "a budget that lets none be away": (
-        "disruption budgets",
-        {"budgets": none_unavailable()},
-        "warn",
-        ("maxUnavailable 0 over 3 pods",),
-    ),
-    "placeholders that the autoscaler ignores": (
+    "placeholders that the autoscaler ignores": fails(
         "placeholders",
-        {"pods": (worlds.placeholder(-1000),)},
-        "fail",
-        ("priority -1000", "give evenload-placeholder a value from -10 to -1"),
+        "priority -1000",
+        "give evenload-placeholder a value from -10 to -1",
+        pods=(worlds.placeholder(-1000),),
     ),
-    "placeholders that nobody preempts": (
+    "placeholders that nobody preempts": fails(
         "placeholders",
-        {"pods": (worlds.placeholder(0),)},
-        "fail",
-        ("ordinary pods (0) do not preempt them", "give evenload-placeholder a value"),
+        "ordinary pods (0) do not preempt them",
+        "give evenload-placeholder a value",
+        pods=(worlds.placeholder(0),),
     ),
-    "placeholders that preempt": (
+    "placeholders that preempt": warns(
         "placeholders",
-        {"pods": (worlds.placeholder(-5),), "priority_classes": classes("PreemptLowerPriority")},
-        "warn",
-        ("lets placeholders preempt others", "preemptionPolicy: Never"),
+        "lets placeholders preempt others",
+        "preemptionPolicy: Never",
+        pods=(worlds.placeholder(-5),),
+        priority_classes=classes("PreemptLowerPriority"),
     ),
 }
 
@@ -685,7 +620,7 @@ def test_placeholders_that_soak_up_free_room_may_be_under_the_cutoff() -> None:
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_fact_is_named_with_its_fix(case: str) -> None:
-    check, changes, verdict, words = BROKEN[case]
+    check, verdict, words, changes = BROKEN[case]
     finding = judged(check, **changes)
     assert finding.verdict == verdict
     for word in words:
@@ -699,7 +634,7 @@ def test_the_docs_name_every_check() -> None:
 
 
 def test_every_check_is_broken_by_some_case() -> None:
-    assert {check for check, *_ in BROKEN.values()} | {"prometheus"} == set(checks.CHECKS)
+    assert {case.check for case in BROKEN.values()} | {"prometheus"} == set(checks.CHECKS)
 
 
 MISSING = {
