@@ -20,6 +20,7 @@ from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import NodeUsage, PodUsage
 from kube import objects
 from policy.schema.load_policy import LoadPolicy
+from runtime import clock
 from tests import builders, clocks
 
 NOW = clocks.START_SECONDS
@@ -134,6 +135,12 @@ class Scene:
 
     def _ratio(self, node: str, metric: str) -> float:
         return self.readings[node].get(metric, 0.0)
+
+
+def bound_ago(seconds: float) -> builders.Mutator:
+    """A mutator that binds a pod so long before NOW."""
+    at = clock.to_rfc3339(NOW - seconds)
+    return lambda body: body["status"]["conditions"][0].update(lastTransitionTime=at)
 
 
 def hot_and_cool(**workload: Any) -> Scene:

@@ -49,41 +49,36 @@ def not_ready(body: builders.Body) -> None:
 PORT = [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]
 GPU = [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]
 
+
+def case(name: str, node: dict[str, Any] | None = None, *, fits: bool, **pod: Any) -> Any:
+    """A node and a pod of these fields."""
+    return pytest.param(node or {}, pod, fits, id=name)
+
+
 NODE_CASES = [
-    pytest.param({}, {}, True, id="a cool open node"),
-    pytest.param({"memory": 0.5}, {}, False, id="the pod would bring it over evictUntil"),
-    pytest.param({"cpu": 0.55}, {}, False, id="the other resource would go over its line"),
-    pytest.param({"mutate": cool_spec(unschedulable=True)}, {}, False, id="a cordoned node"),
-    pytest.param({"mutate": not_ready}, {}, False, id="a node that is not ready"),
-    pytest.param({"mutate": cool_spec(taints=[TAINT])}, {}, False, id="a taint it does not tolerate"),
-    pytest.param(
-        {"mutate": cool_spec(taints=[TAINT])},
-        {"mutate": set_spec(tolerations=[TOLERATION])},
-        True,
-        id="a tolerated taint",
+    case("a cool open node", fits=True),
+    case("the pod would bring it over evictUntil", {"memory": 0.5}, fits=False),
+    case("the other resource would go over its line", {"cpu": 0.55}, fits=False),
+    case("a cordoned node", {"mutate": cool_spec(unschedulable=True)}, fits=False),
+    case("a node that is not ready", {"mutate": not_ready}, fits=False),
+    case("a taint it does not tolerate", {"mutate": cool_spec(taints=[TAINT])}, fits=False),
+    case(
+        "a tolerated taint", {"mutate": cool_spec(taints=[TAINT])}, fits=True, mutate=set_spec(tolerations=[TOLERATION])
     ),
-    pytest.param({}, {"mutate": set_spec(nodeSelector={"disk": "ssd"})}, False, id="a selector that does not match"),
-    pytest.param(
-        {"labels": {"disk": "ssd"}}, {"mutate": set_spec(nodeSelector={"disk": "ssd"})}, True, id="one that does"
-    ),
-    pytest.param({}, {"mutate": set_spec(affinity=node_in("hot"))}, False, id="node affinity to the old node only"),
-    pytest.param({}, {"mutate": set_spec(affinity=node_in("cool"))}, True, id="node affinity to the cool node"),
-    pytest.param({"cpu_text": "1"}, {"cpu": "1500m"}, False, id="more CPU requested than there is"),
-    pytest.param({}, {"memory": "40Gi"}, False, id="more memory requested than there is"),
-    pytest.param({"pods": "1"}, {}, False, id="no slot for another pod"),
-    pytest.param({}, {"mutate": set_spec(containers=GPU)}, False, id="an extended resource it does not have"),
-    pytest.param({}, {"mutate": set_spec(affinity=required("podAntiAffinity", "there"))}, False, id="anti-affinity"),
-    pytest.param(
-        {}, {"mutate": set_spec(affinity=required("podAntiAffinity", "there", namespaces=["x"]))}, True, id="elsewhere"
-    ),
-    pytest.param({}, {"mutate": set_spec(affinity=required("podAffinity", "there"))}, True, id="affinity that is met"),
-    pytest.param(
-        {}, {"mutate": set_spec(affinity=required("podAffinity", "nobody"))}, False, id="affinity that is not"
-    ),
-    pytest.param(
-        {}, {"mutate": set_spec(affinity=required("podAffinity", "it"))}, True, id="affinity to itself, the first"
-    ),
-    pytest.param({}, {"mutate": set_spec(containers=PORT)}, False, id="a host port that is taken"),
+    case("a selector that does not match", fits=False, mutate=set_spec(nodeSelector={"disk": "ssd"})),
+    case("one that does", {"labels": {"disk": "ssd"}}, fits=True, mutate=set_spec(nodeSelector={"disk": "ssd"})),
+    case("node affinity to the old node only", fits=False, mutate=set_spec(affinity=node_in("hot"))),
+    case("node affinity to the cool node", fits=True, mutate=set_spec(affinity=node_in("cool"))),
+    case("more CPU requested than there is", {"cpu_text": "1"}, fits=False, cpu="1500m"),
+    case("more memory requested than there is", fits=False, memory="40Gi"),
+    case("no slot for another pod", {"pods": "1"}, fits=False),
+    case("an extended resource it does not have", fits=False, mutate=set_spec(containers=GPU)),
+    case("anti-affinity", fits=False, mutate=set_spec(affinity=required("podAntiAffinity", "there"))),
+    case("elsewhere", fits=True, mutate=set_spec(affinity=required("podAntiAffinity", "there", namespaces=["x"]))),
+    case("affinity that is met", fits=True, mutate=set_spec(affinity=required("podAffinity", "there"))),
+    case("affinity that is not", fits=False, mutate=set_spec(affinity=required("podAffinity", "nobody"))),
+    case("affinity to itself, the first", fits=True, mutate=set_spec(affinity=required("podAffinity", "it"))),
+    case("a host port that is taken", fits=False, mutate=set_spec(containers=PORT)),
 ]
 
 
@@ -378,13 +373,15 @@ def test_the_hourly_maximum_counts_when_it_is_higher() -> None:
 
 
 def test_pods_bound_a_moment_ago_count_with_their_expected_load() -> None:
-    def fresh(body: builders.Body) -> None:
-        body["spec"]["containers"][0]["resources"]["requests"]["memory"] = "18Gi"
-        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - 1)
-
-    scene = scenes.hot_and_cool().workload("new", on=["cool"], mutate=fresh)
+    scene = scenes.hot_and_cool().workload("new", on=["cool"], memory="18Gi", mutate=scenes.bound_ago(1))
     assert scenes.causes(scene.plan())["web-0"] == "no_destination"  # 0.1 + 0.7 * 18/32 + 4/32 > 0.6
     assert scenes.causes(scenes.hot_and_cool().workload("new", on=["cool"], memory="18Gi").plan())["web-0"] == "chosen"
+
+
+def recent_placeholder(body: builders.Body) -> None:
+    """A placeholder that was bound a second ago."""
+    builders.placeholder(body)
+    scenes.bound_ago(1)(body)
 
 
 @pytest.mark.parametrize(
@@ -393,31 +390,20 @@ def test_pods_bound_a_moment_ago_count_with_their_expected_load() -> None:
         pytest.param({}, "no_destination", id="a replica"),
         pytest.param({"owner": ("DaemonSet", "agent")}, "chosen", id="of a DaemonSet: every node has one"),
         pytest.param({"phase": "Failed"}, "chosen", id="one that ended at once"),
-        pytest.param({"holds": True}, "chosen", id="a placeholder: it uses nothing"),
+        pytest.param({"mutate": recent_placeholder}, "chosen", id="a placeholder: it uses nothing"),
     ],
 )
 def test_pods_that_bring_no_load_of_a_scheduler_are_not_expected_to(fields: dict[str, Any], expected: str) -> None:
-    def fresh(body: builders.Body) -> None:
-        body["spec"]["containers"][0]["resources"]["requests"]["memory"] = "18Gi"
-        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - 1)
-        if holds:
-            builders.placeholder(body)
-
-    holds, fields = fields.get("holds", False), {name: value for name, value in fields.items() if name != "holds"}
-    scene = scenes.hot_and_cool().pod("new", "cool", mutate=fresh, **fields)
+    scene = scenes.hot_and_cool().pod("new", "cool", **{"memory": "18Gi", "mutate": scenes.bound_ago(1), **fields})
     assert scenes.causes(scene.plan())["web-0"] == expected
 
 
 def test_a_static_pod_of_a_restarted_kubelet_is_not_bound_anew() -> None:
-    def restarted(body: builders.Body) -> None:
-        body["metadata"]["annotations"] |= {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}
-        body["spec"]["containers"][0]["resources"]["requests"]["memory"] = "18Gi"
-        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - 1)
-
-    scene = scenes.hot_and_cool().pod("etcd-cool", "cool", owner=("Node", "cool"), mutate=restarted)
-    assert scenes.causes(scene.plan())["web-0"] == "chosen"
-    scene = scenes.hot_and_cool().pod("etcd-cool", "cool", owner=("ReplicaSet", "cool"), mutate=restarted)
-    assert scenes.causes(scene.plan())["web-0"] == "no_destination"
+    annotations = {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}
+    restarted: dict[str, Any] = {"memory": "18Gi", "annotations": annotations, "mutate": scenes.bound_ago(1)}
+    for kind, expected in (("Node", "chosen"), ("ReplicaSet", "no_destination")):
+        scene = scenes.hot_and_cool().pod("etcd-cool", "cool", owner=(kind, "cool"), **restarted)
+        assert scenes.causes(scene.plan())["web-0"] == expected
 
 
 @pytest.mark.parametrize(
@@ -434,12 +420,11 @@ def test_a_pod_that_has_not_started_counts_in_full_unless_it_fails(
     reason: str, age_seconds: float, expected: str
 ) -> None:
     def waits(body: builders.Body) -> None:
-        body["spec"]["containers"][0]["resources"]["requests"]["memory"] = "18Gi"
-        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - age_seconds)
+        scenes.bound_ago(age_seconds)(body)
         state = {"waiting": {"reason": reason}}
         body["status"].update(phase="Pending", containerStatuses=[{"restartCount": 0, "state": state}])
 
-    scene = scenes.hot_and_cool().workload("new", on=["cool"], mutate=waits)
+    scene = scenes.hot_and_cool().workload("new", on=["cool"], memory="18Gi", mutate=waits)
     assert scenes.causes(scene.plan())["web-0"] == expected
 
 
@@ -448,12 +433,11 @@ def test_a_pod_that_has_not_started_counts_in_full_unless_it_fails(
 )
 def test_a_pod_that_started_late_counts_from_its_start(started_seconds_ago: float, expected: str) -> None:
     def late(body: builders.Body) -> None:
-        body["spec"]["containers"][0]["resources"]["requests"]["memory"] = "18Gi"
-        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - 1500)
+        scenes.bound_ago(1500)(body)
         since = {"startedAt": clock.to_rfc3339(NOW - started_seconds_ago)}
         body["status"]["containerStatuses"] = [{"restartCount": 0, "state": {"running": since}}]
 
-    scene = scenes.hot_and_cool().workload("new", on=["cool"], mutate=late)
+    scene = scenes.hot_and_cool().workload("new", on=["cool"], memory="18Gi", mutate=late)
     assert scenes.causes(scene.plan())["web-0"] == expected
 
 
@@ -469,11 +453,8 @@ def test_a_pod_that_started_late_counts_from_its_start(started_seconds_ago: floa
 def test_a_replacement_that_landed_counts_by_what_the_evicted_pod_used(
     landed: dict[str, PodUse], age_seconds: float, expected: str, recent_pods: dict[str, object]
 ) -> None:
-    def bound(body: builders.Body) -> None:
-        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - age_seconds)
-
     scene = Scene().node("hot", memory=0.9).node("cool", memory=0.45).workload("web", on=["hot", "hot"])
-    scene.workload("new", on=["cool"], memory="64Mi", mutate=bound)
+    scene.workload("new", on=["cool"], memory="64Mi", mutate=scenes.bound_ago(age_seconds))
     obeyed = load_policy.LoadPolicy.of({"recentPods": recent_pods})
     plan = scene.plan(obeyed, History(landed=landed))  # 0.45 + 0.6 * 4/32 + 4/32 > 0.6
     assert scenes.causes(plan)["web-0"] == expected
@@ -488,11 +469,8 @@ def test_a_pod_that_landed_counts_until_the_windows_of_its_node_show_it_however_
 ) -> None:
     """The annotation of the destination is 180 s old, so of a pod that came 290 s ago it shows 110 s."""
 
-    def bound(body: builders.Body) -> None:
-        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - age_seconds)
-
     scene = Scene().node("hot", memory=0.9).node("cool", memory=0.45).workload("web", on=["hot", "hot"])
-    taken = scene.workload("new", on=["cool"], memory="64Mi", mutate=bound).snapshot()
+    taken = scene.workload("new", on=["cool"], memory="64Mi", mutate=scenes.bound_ago(age_seconds)).snapshot()
     readings = {**taken.node_usage, "cool": taken.node_usage["cool"]._replace(at_seconds=NOW - 180)}
     late = dataclasses.replace(taken, node_usage=readings, windows_end_at_readings=at_readings)
     obeyed = scenes.policy()
@@ -515,11 +493,7 @@ def filled_ratio(*, by_ledger: bool) -> float:
             Scene().node("hot", memory=0.95).node("cool", memory=shown_ratio).workload("web", on=["hot", "hot"], gib=2)
         )
         for number, age in enumerate(ages):
-
-            def bound(body: builders.Body, age_seconds: float = age) -> None:
-                body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - age_seconds)
-
-            scene.workload(f"landed{number}", on=["cool"], memory="64Mi", mutate=bound)
+            scene.workload(f"landed{number}", on=["cool"], memory="64Mi", mutate=scenes.bound_ago(age))
         known = {f"uid-landed{number}-0": PodUse(500.0, 2 * scenes.GIB) for number in range(len(ages))}
         plan = scene.plan(scenes.policy(), History(landed=known if by_ledger else {}))
         landed_seconds += [now_seconds] * len(plan.evictions)

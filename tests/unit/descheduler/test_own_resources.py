@@ -9,8 +9,6 @@ from descheduler.ledger import prediction_errors
 from descheduler.ledger.rows import Query
 from descheduler.snapshot.eviction_history import EvictedPod, History, PodUse
 from policy.schema.load_policy import LoadPolicy
-from runtime import clock
-from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
 from tests.unit.descheduler.worlds import World
@@ -101,11 +99,8 @@ def test_a_replacement_counts_on_its_destination_until_the_window_shows_it(
     metric: str, age_seconds: float, expected: list[str]
 ) -> None:
     """Before, the next run gave the destination a second pod for which it had no room: 0.2 + 0.3 * 3/5 + 0.3 > 0.6."""
-
-    def bound(body: builders.Body) -> None:
-        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - age_seconds)
-
-    scene = busy(pod=0.3).reading("idle", disk_avg_5m=0.2).workload("new", on=["idle"], memory="64Mi", mutate=bound)
+    scene = busy(pod=0.3).reading("idle", disk_avg_5m=0.2)
+    scene.workload("new", on=["idle"], memory="64Mi", mutate=scenes.bound_ago(age_seconds))
     plan = scene.plan(POLICY, History(landed={"uid-new-0": PodUse(100.0, 1e9, metric, 0.3)}))
     assert scenes.evicted(plan) == expected
 

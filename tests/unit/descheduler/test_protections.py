@@ -41,204 +41,176 @@ def volume(**source: object) -> builders.Mutator:
     return set_spec(volumes=[{"name": "data", **source}])
 
 
+CLAIMED = volume(persistentVolumeClaim={"claimName": "data"})
+
+
+def provision(scene: Scene, **spec: object) -> None:
+    """Put a volume behind the claim."""
+    body = {"metadata": {"name": "pv"}, "spec": spec}
+    scene.volumes["default/data"] = builders.decoded(body, objects.PersistentVolume)
+
+
+def case(name: str, expected: str, protect: dict[str, object] | None = None, **pod: Any) -> Any:
+    """A pod of these fields under a policy that protects so."""
+    return pytest.param(pod, protect or {}, expected, id=name)
+
+
 CASES = [
-    pytest.param({}, {}, "chosen", id="an ordinary replica may leave"),
-    pytest.param({"labels": {"app": "x", "evenload.io/placeholder": "true"}}, {}, "placeholder", id="a placeholder"),
-    pytest.param(
-        {"mutate": lambda body: body.update({salvage.MARK: "time"})},
-        {},
+    case("an ordinary replica may leave", "chosen"),
+    case("a placeholder", "placeholder", labels={"app": "x", "evenload.io/placeholder": "true"}),
+    case(
+        "read in part",
         "undecodable: time: not all of it can be read, a protection neither",
-        id="read in part",
+        mutate=lambda body: body.update({salvage.MARK: "time"}),
     ),
-    pytest.param({"phase": "Succeeded"}, {}, "finished: Succeeded", id="a finished pod"),
-    pytest.param(
-        {"annotations": {"kubernetes.io/config.mirror": "x"}},
-        {},
+    case("a finished pod", "finished: Succeeded", phase="Succeeded"),
+    case(
+        "a mirror pod",
         "mirror: the kubelet runs it, not the apiserver",
-        id="a mirror pod",
+        annotations={"kubernetes.io/config.mirror": "x"},
     ),
-    pytest.param(
-        {"annotations": {"kubernetes.io/config.source": "file"}},
-        {},
+    case(
+        "a static pod",
         "mirror: the kubelet runs it, not the apiserver",
-        id="a static pod",
+        annotations={"kubernetes.io/config.source": "file"},
     ),
-    pytest.param({"owner": ("DaemonSet", "agent")}, {}, "daemon_set", id="a DaemonSet's pod"),
-    pytest.param({"annotations": NEVER}, {}, 'opted_out: evenload.io/evictable: "false"', id="a pod that says never"),
-    pytest.param(
-        {"labels": {"app": "web", "evenload.io/protected": "true"}},
-        {},
+    case("a DaemonSet's pod", "daemon_set", owner=("DaemonSet", "agent")),
+    case("a pod that says never", 'opted_out: evenload.io/evictable: "false"', annotations=NEVER),
+    case(
+        "a pod that the guard protects",
         'opted_out: evenload.io/protected: "true"',
-        id="a pod that the guard protects",
+        labels={"app": "web", "evenload.io/protected": "true"},
     ),
-    pytest.param(
-        {"annotations": {**NEVER, "descheduler.alpha.kubernetes.io/evictable": "true"}},
-        {},
+    case(
+        "never wins over the other key's yes",
         'opted_out: evenload.io/evictable: "false"',
-        id="never wins over the other key's yes",
+        annotations={**NEVER, "descheduler.alpha.kubernetes.io/evictable": "true"},
     ),
-    pytest.param({"annotations": NEVER}, {"optOut": {"enabled": False}}, "chosen", id="nobody may say never"),
-    pytest.param(
-        {"annotations": {**NEVER, SAFE: "false", DISRUPT: "true"}},
+    case("nobody may say never", "chosen", {"optOut": {"enabled": False}}, annotations=NEVER),
+    case(
+        "its namespace may say never by no key",
+        "chosen",
         {"optOut": {"exceptNamespaces": ["default"]}},
-        "chosen",
-        id="its namespace may say never by no key",
+        annotations={**NEVER, SAFE: "false", DISRUPT: "true"},
     ),
-    pytest.param(
-        {"labels": {"app": "web", "evenload.io/protected": "true"}},
-        {"optOut": {"enabled": False}},
+    case(
+        "what the guard refuses is not tried",
         'opted_out: evenload.io/protected: "true"',
-        id="what the guard refuses is not tried",
+        {"optOut": {"enabled": False}},
+        labels={"app": "web", "evenload.io/protected": "true"},
     ),
-    pytest.param({"owner": None}, {}, "bare: no controller would replace it", id="a bare pod"),
-    pytest.param({"owner": None}, {"bare": False}, "chosen", id="a bare pod that the policy lets go"),
-    pytest.param(
-        {"mutate": set_spec(priority=1_000_000_000)},
-        {},
-        "priority: 1000000000 >= 1000000000",
-        id="at the priority line",
-    ),
-    pytest.param({"mutate": set_spec(priority=999_999_999)}, {}, "chosen", id="just under the priority line"),
-    pytest.param(
-        {"mutate": set_spec(priority=2_000_000_000), "annotations": {"evenload.io/evictable": "true"}},
-        {"optIn": True},
+    case("a bare pod", "bare: no controller would replace it", owner=None),
+    case("a bare pod that the policy lets go", "chosen", {"bare": False}, owner=None),
+    case("at the priority line", "priority: 1000000000 >= 1000000000", mutate=set_spec(priority=1_000_000_000)),
+    case("just under the priority line", "chosen", mutate=set_spec(priority=999_999_999)),
+    case(
+        "no annotation overrides a protection",
         "priority: 2000000000 >= 1000000000",
-        id="no annotation overrides a protection",
-    ),
-    pytest.param(
-        {}, {"optIn": True}, 'not_opted_in: needs evenload.io/evictable: "true"', id="opt-in is asked and not given"
-    ),
-    pytest.param({"annotations": {"evenload.io/evictable": "true"}}, {"optIn": True}, "chosen", id="opted in"),
-    pytest.param(
-        {"annotations": {"descheduler.alpha.kubernetes.io/evictable": "true"}},
         {"optIn": True},
-        "chosen",
-        id="opted in by the field's older key",
+        mutate=set_spec(priority=2_000_000_000),
+        annotations={"evenload.io/evictable": "true"},
     ),
-    pytest.param({"mutate": set_status(startTime=YOUNG)}, {}, "young: 100 s of 300 s", id="younger than minPodAge"),
-    pytest.param(
-        {"mutate": set_status(startTime=YOUNG)},
-        {"minPodAge": "1m"},
+    case("opt-in is asked and not given", 'not_opted_in: needs evenload.io/evictable: "true"', {"optIn": True}),
+    case("opted in", "chosen", {"optIn": True}, annotations={"evenload.io/evictable": "true"}),
+    case(
+        "opted in by the field's older key",
+        "chosen",
+        {"optIn": True},
+        annotations={"descheduler.alpha.kubernetes.io/evictable": "true"},
+    ),
+    case("younger than minPodAge", "young: 100 s of 300 s", mutate=set_status(startTime=YOUNG)),
+    case(
+        "window not full",
         "usage_unknown: it has not run for a whole window yet",
-        id="window not full",
+        {"minPodAge": "1m"},
+        mutate=set_status(startTime=YOUNG),
     ),
-    pytest.param(
-        {"mutate": set_status(startTime=OLDER)},
-        {"minPodAge": "10m"},
-        "young: 301 s of 600 s",
-        id="younger than a longer age",
+    case(
+        "younger than a longer age", "young: 301 s of 600 s", {"minPodAge": "10m"}, mutate=set_status(startTime=OLDER)
     ),
-    pytest.param({"mutate": set_status(startTime=OLDER)}, {}, "chosen", id="old enough"),
-    pytest.param({"mutate": set_status(startTime=OLDER)}, {"minPodAge": "301s"}, "chosen", id="old enough since now"),
-    pytest.param({"mutate": lambda body: body["status"].pop("startTime")}, {}, "chosen", id="created long ago"),
-    pytest.param({"mutate": volume(hostPath={"path": "/x"})}, {}, "local_storage: volume data", id="a hostPath"),
-    pytest.param({"mutate": volume(emptyDir={})}, {}, "local_storage: volume data", id="an emptyDir on disk"),
-    pytest.param({"mutate": volume(emptyDir={"medium": "Memory"})}, {}, "chosen", id="an emptyDir in memory"),
-    pytest.param(
-        {"mutate": volume(emptyDir={"medium": "Memory"})},
-        {"localStorage": "all"},
+    case("old enough", "chosen", mutate=set_status(startTime=OLDER)),
+    case("old enough since now", "chosen", {"minPodAge": "301s"}, mutate=set_status(startTime=OLDER)),
+    case("created long ago", "chosen", mutate=lambda body: body["status"].pop("startTime")),
+    case("a hostPath", "local_storage: volume data", mutate=volume(hostPath={"path": "/x"})),
+    case("an emptyDir on disk", "local_storage: volume data", mutate=volume(emptyDir={})),
+    case("an emptyDir in memory", "chosen", mutate=volume(emptyDir={"medium": "Memory"})),
+    case(
+        "an emptyDir in memory where all storage is protected",
         "local_storage: volume data",
-        id="an emptyDir in memory where all storage is protected",
+        {"localStorage": "all"},
+        mutate=volume(emptyDir={"medium": "Memory"}),
     ),
-    pytest.param(
-        {"mutate": volume(emptyDir={})}, {"localStorage": "none"}, "chosen", id="local storage is not protected"
-    ),
-    pytest.param(
-        {"mutate": volume(configMap={"name": "x"})}, {"localStorage": "all"}, "chosen", id="a volume that is not local"
-    ),
-    pytest.param(
-        {"mutate": volume(persistentVolumeClaim={"claimName": "data"})},
-        {},
+    case("local storage is not protected", "chosen", {"localStorage": "none"}, mutate=volume(emptyDir={})),
+    case("a volume that is not local", "chosen", {"localStorage": "all"}, mutate=volume(configMap={"name": "x"})),
+    case(
+        "an unknown volume",
         "node_bound_volume: claim data is not known to be movable",
-        id="an unknown volume",
+        mutate=CLAIMED,
     ),
-    pytest.param(
-        {"mutate": volume(persistentVolumeClaim={"claimName": "data"})},
+    case(
+        "volumes are not protected",
+        "chosen",
         {"nodeBoundVolumes": False},
-        "chosen",
-        id="volumes are not protected",
+        mutate=CLAIMED,
     ),
-    pytest.param(
-        {"owner": ("Rollout", "web")},
-        {},
+    case(
+        "an owner of an unknown kind",
         "unknown_owner: Rollout web: its replicas cannot be counted",
-        id="an owner of an unknown kind",
+        owner=("Rollout", "web"),
     ),
-    pytest.param({}, {"namespaces": ["default"]}, "namespace: default", id="a protected namespace"),
-    pytest.param(
-        {},
-        {"labelSelector": {"matchLabels": {"tier": "web"}}},
+    case("a protected namespace", "namespace: default", {"namespaces": ["default"]}),
+    case(
+        "outside the label selector",
         "label: labelSelector does not match",
-        id="outside the label selector",
+        {"labelSelector": {"matchLabels": {"tier": "web"}}},
     ),
-    pytest.param({}, {"labelSelector": {"matchLabels": {"app": "x"}}}, "chosen", id="inside the label selector"),
-    pytest.param(
-        {"annotations": {SAFE: "false"}},
-        {},
+    case("inside the label selector", "chosen", {"labelSelector": {"matchLabels": {"app": "x"}}}),
+    case(
+        "an autoscaler may not evict it",
         'not_safe_to_evict: cluster-autoscaler.kubernetes.io/safe-to-evict: "false"',
-        id="an autoscaler may not evict it",
+        annotations={SAFE: "false"},
     ),
-    pytest.param({"annotations": {SAFE: "true"}}, {}, "chosen", id="an autoscaler may evict it"),
-    pytest.param(
-        {"annotations": {SAFE: "false"}}, {"markers": {"safeToEvict": False}}, "chosen", id="safe-to-evict is off"
-    ),
-    pytest.param(
-        {"annotations": {DISRUPT: "true"}},
-        {},
+    case("an autoscaler may evict it", "chosen", annotations={SAFE: "true"}),
+    case("safe-to-evict is off", "chosen", {"markers": {"safeToEvict": False}}, annotations={SAFE: "false"}),
+    case(
+        "Karpenter may not disrupt it",
         'do_not_disrupt: karpenter.sh/do-not-disrupt: "true"',
-        id="Karpenter may not disrupt it",
+        annotations={DISRUPT: "true"},
     ),
-    pytest.param({"annotations": {DISRUPT: "false"}}, {}, "chosen", id="Karpenter may disrupt it"),
-    pytest.param(
-        {"annotations": {DISRUPT: "soon"}},
-        {},
+    case("Karpenter may disrupt it", "chosen", annotations={DISRUPT: "false"}),
+    case(
+        "no time at which Karpenter may",
         'do_not_disrupt: karpenter.sh/do-not-disrupt: "soon"',
-        id="no time at which Karpenter may",
+        annotations={DISRUPT: "soon"},
     ),
-    pytest.param(
-        {"annotations": {DISRUPT: "2h"}, "mutate": set_status(startTime=OLDER)},
-        {},
+    case(
+        "Karpenter may in two hours",
         'do_not_disrupt: karpenter.sh/do-not-disrupt: "2h"',
-        id="Karpenter may in two hours",
+        annotations={DISRUPT: "2h"},
+        mutate=set_status(startTime=OLDER),
     ),
-    pytest.param(
-        {"annotations": {DISRUPT: "5m"}, "mutate": set_status(startTime=OLDER)},
-        {},
-        "chosen",
-        id="Karpenter may since a second",
-    ),
-    pytest.param(
-        {"annotations": {DISRUPT: "5m"}, "mutate": lambda body: body["status"].pop("startTime")},
-        {},
+    case("Karpenter may since a second", "chosen", annotations={DISRUPT: "5m"}, mutate=set_status(startTime=OLDER)),
+    case(
+        "Karpenter may five minutes after a start that is not known",
         'do_not_disrupt: karpenter.sh/do-not-disrupt: "5m"',
-        id="Karpenter may five minutes after a start that is not known",
+        annotations={DISRUPT: "5m"},
+        mutate=lambda body: body["status"].pop("startTime"),
     ),
-    pytest.param(
-        {"annotations": {DISRUPT: "true"}}, {"markers": {"doNotDisrupt": False}}, "chosen", id="do-not-disrupt is off"
-    ),
-    pytest.param(
-        {"annotations": {"descheduler.alpha.kubernetes.io/eviction-in-progress": "kubevirt"}},
-        {},
+    case("do-not-disrupt is off", "chosen", {"markers": {"doNotDisrupt": False}}, annotations={DISRUPT: "true"}),
+    case(
+        "its eviction goes on in the background",
         "eviction_in_progress: descheduler.alpha.kubernetes.io/eviction-in-progress: its controller moves it",
-        id="its eviction goes on in the background",
+        annotations={"descheduler.alpha.kubernetes.io/eviction-in-progress": "kubevirt"},
     ),
-    pytest.param({"annotations": {PREFER: ""}}, {}, "chosen", id="the only one that helps, though it prefers to stay"),
-    pytest.param(
-        {}, {"withoutBudget": True}, "without_budget: no PodDisruptionBudget selects it", id="no budget is over it"
+    case("the only one that helps, though it prefers to stay", "chosen", annotations={PREFER: ""}),
+    case("no budget is over it", "without_budget: no PodDisruptionBudget selects it", {"withoutBudget": True}),
+    case(
+        "fewer replicas than minReplicas", "few_replicas: ReplicaSet/x wants 3, at least 4 needed", {"minReplicas": 4}
     ),
-    pytest.param(
-        {},
-        {"minReplicas": 4},
-        "few_replicas: ReplicaSet/x wants 3, at least 4 needed",
-        id="fewer replicas than minReplicas",
+    case(
+        "too few would stay ready", "few_ready: ReplicaSet/x would keep 2 ready of 3, needs 3", {"minReadyRatio": 0.7}
     ),
-    pytest.param(
-        {},
-        {"minReadyRatio": 0.7},
-        "few_ready: ReplicaSet/x would keep 2 ready of 3, needs 3",
-        id="too few would stay ready",
-    ),
-    pytest.param({}, {"minReadyRatio": "66%"}, "chosen", id="just enough stay ready"),
+    case("just enough stay ready", "chosen", {"minReadyRatio": "66%"}),
 ]
 
 
@@ -291,37 +263,26 @@ def test_an_unready_pod_leaves_as_many_ready_as_there_are(ready: int, expected: 
     assert scenes.causes(scene.plan(scenes.policy(limits={"perWorkload": 10})))["it"] == expected
 
 
+DIRECTORY = {"hostPath": {"path": "/data"}}
+
+
 @pytest.mark.parametrize(
-    ("terms", "expected"),
+    ("source", "terms", "expected"),
     [
-        pytest.param(None, "chosen", id="a volume that every node can mount"),
-        pytest.param(["hot"], "node_bound_volume", id="a volume that one node can mount"),
-        pytest.param(["hot", "cool"], "chosen", id="a volume of both nodes' zone"),
-        pytest.param(["hot", "other"], "no_destination", id="a volume that the cool node cannot mount"),
+        pytest.param({}, None, "chosen", id="a volume that every node can mount"),
+        pytest.param({}, ["hot"], "node_bound_volume", id="a volume that one node can mount"),
+        pytest.param({}, ["hot", "cool"], "chosen", id="a volume of both nodes' zone"),
+        pytest.param({}, ["hot", "other"], "no_destination", id="a volume that the cool node cannot mount"),
+        pytest.param(DIRECTORY, None, "node_bound_volume", id="a directory of the node stays where its data is"),
+        pytest.param(DIRECTORY, ["hot", "cool"], "chosen", id="a directory that two nodes have"),
     ],
 )
-def test_a_known_volume_decides_for_itself(terms: list[str] | None, expected: str) -> None:
+def test_a_known_volume_decides_for_itself(source: dict[str, object], terms: list[str] | None, expected: str) -> None:
     scene = Scene().node("hot", memory=0.9).node("cool").node("other", memory=0.7)
     expressions = [{"key": "kubernetes.io/hostname", "operator": "In", "values": terms}]
     required = {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}} if terms else None
-    body = {"metadata": {"name": "pv"}, "spec": {"nodeAffinity": required}}
-    scene.volumes["default/data"] = builders.decoded(body, objects.PersistentVolume)
-    mutate = volume(persistentVolumeClaim={"claimName": "data"})
-    scene.workload("web", on=["cool", "cool"], replicas=3).pod("it", "hot", owner=("ReplicaSet", "web"), mutate=mutate)
-    assert scenes.causes(scene.plan())["it"] == expected
-
-
-@pytest.mark.parametrize(
-    ("terms", "expected"), [(None, "node_bound_volume"), (["hot", "cool"], "chosen")], ids=["anywhere", "on two nodes"]
-)
-def test_a_directory_of_the_node_behind_a_claim_stays_where_its_data_is(terms: list[str] | None, expected: str) -> None:
-    scene = Scene().node("hot", memory=0.9).node("cool")
-    expressions = [{"key": "kubernetes.io/hostname", "operator": "In", "values": terms}]
-    required = {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}} if terms else None
-    body = {"metadata": {"name": "pv"}, "spec": {"hostPath": {"path": "/data"}, "nodeAffinity": required}}
-    scene.volumes["default/data"] = builders.decoded(body, objects.PersistentVolume)
-    mutate = volume(persistentVolumeClaim={"claimName": "data"})
-    scene.workload("web", on=["cool", "cool"], replicas=3).pod("it", "hot", owner=("ReplicaSet", "web"), mutate=mutate)
+    provision(scene, nodeAffinity=required, **source)
+    scene.workload("web", on=["cool", "cool"], replicas=3).pod("it", "hot", owner=("ReplicaSet", "web"), mutate=CLAIMED)
     assert scenes.causes(scene.plan())["it"] == expected
 
 
@@ -339,10 +300,8 @@ def test_a_volume_for_one_node_keeps_the_pods_that_share_it_together(
     modes: list[str], others: list[str], expected: str
 ) -> None:
     scene = Scene().node("hot", memory=0.9).node("cool")
-    body = {"metadata": {"name": "pv"}, "spec": {"accessModes": modes}}
-    scene.volumes["default/data"] = builders.decoded(body, objects.PersistentVolume)
-    mutate = volume(persistentVolumeClaim={"claimName": "data"})
-    scene.workload("web", on=["hot", *others], mutate=mutate)
+    provision(scene, accessModes=modes)
+    scene.workload("web", on=["hot", *others], mutate=CLAIMED)
     assert (
         scenes.causes(scene.plan(scenes.policy(protect={"minReadyRatio": 0.3}, limits={"perWorkload": 3})))["web-0"]
         == expected
@@ -351,16 +310,14 @@ def test_a_volume_for_one_node_keeps_the_pods_that_share_it_together(
 
 def test_a_volume_for_one_node_follows_the_only_pod_that_uses_it() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["cool", "cool"], replicas=3)
-    body = {"metadata": {"name": "pv"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-    scene.volumes["default/data"] = builders.decoded(body, objects.PersistentVolume)
-    mutate = volume(persistentVolumeClaim={"claimName": "data"})
-    scene.pod("it", "hot", owner=("ReplicaSet", "web"), mutate=mutate)
+    provision(scene, accessModes=["ReadWriteOnce"])
+    scene.pod("it", "hot", owner=("ReplicaSet", "web"), mutate=CLAIMED)
     assert scenes.causes(scene.plan())["it"] == "chosen"
 
 
 def test_an_ephemeral_volume_is_not_taken_for_a_claim_of_its_name() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool")
-    scene.volumes["default/data"] = builders.decoded({"metadata": {"name": "pv"}}, objects.PersistentVolume)
+    provision(scene)
     mutate = volume(ephemeral={"volumeClaimTemplate": {"spec": {}}})
     scene.workload("web", on=["cool", "cool"], replicas=3).pod("it", "hot", owner=("ReplicaSet", "web"), mutate=mutate)
     assert sentence(scene.plan(), "it") == "node_bound_volume: ephemeral volume data goes with the pod"
@@ -464,8 +421,7 @@ def test_volumes_are_protected_by_their_storage_class(
     source: dict[str, object], classes: list[str], expected: str
 ) -> None:
     scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["cool", "cool"], replicas=3)
-    body = {"metadata": {"name": "pv"}, "spec": {"storageClassName": "gold"}}
-    scene.volumes["default/data"] = builders.decoded(body, objects.PersistentVolume)
+    provision(scene, storageClassName="gold")
     scene.pod("it", "hot", owner=("ReplicaSet", "web"), mutate=volume(**source))
     plan = scene.plan(scenes.policy(protect={"storageClasses": classes, "nodeBoundVolumes": False}))
     assert sentence(plan, "it") == expected
