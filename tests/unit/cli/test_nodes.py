@@ -83,9 +83,9 @@ def test_a_column_names_what_else_keeps_pods_away_where_something_does() -> None
     ill, well = worlds.node("b-ill", worlds.IDLE, mutate=worlds.under_pressure), worlds.node("b-ill", worlds.IDLE)
     view.nodes.node_changed(None, ill)
     with extenders.serving({}, view) as served:
-        shown = extenders.run("nodes", "--extender", served.url)
+        shown = commands.run("nodes", "--extender", served.url)
         view.nodes.node_changed(ill, well)
-        later = extenders.run("nodes", "--extender", served.url)
+        later = commands.run("nodes", "--extender", served.url)
     last = [line.split()[-1] for line in shown.stdout.splitlines()]
     assert last == ["STATUS", "not", "Ready", "NotReady,MemoryPressure,SchedulingDisabled"]
     assert "1 of 2 not" in shown.stdout
