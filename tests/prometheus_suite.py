@@ -9,7 +9,6 @@ any more, so that two answers can be compared.
 import collections.abc
 import dataclasses
 import math
-import typing
 
 import numpy as np
 import pytest
@@ -21,12 +20,8 @@ from promql.queries.node_queries import Window
 
 Answered = collections.abc.Callable[[], bool]
 Instants = collections.abc.Callable[[float], list[float]]
-
-
-class Wait(typing.Protocol):
-    """Lets time pass until something is true; AssertionError with `what` and its description if it never is."""
-
-    def __call__(self, condition: Answered, what: str, describe: collections.abc.Callable[[], object]) -> object: ...
+# Lets time pass until something is true; AssertionError with the text and the description if it never is.
+Wait = collections.abc.Callable[[Answered, str, collections.abc.Callable[[], object]], object]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -47,12 +47,12 @@ class Replica(NamedTuple):
     def kill(self) -> None:
         """A crash. Returns when what it had sent has arrived: the gate forwards a dead client's last patch, too."""
         self.service.kill()
-        waiting.eventually(self.kube.settled, LIMIT, "the last calls of a killed annotator to end")
+        waiting.until(self.kube.settled, "the last calls of a killed annotator to end")
 
     def await_sync(self) -> None:
         """Wait until a sync that runs now, if one does, has ended with all its writes."""
         ended = self.service.metric(SYNCS)
-        waiting.eventually(lambda: self.service.metric(SYNCS) > ended, LIMIT, "a sync to end")
+        waiting.until(lambda: self.service.metric(SYNCS) > ended, "a sync to end")
 
 
 class Site:
@@ -137,7 +137,7 @@ class Site:
             self.load(node, 0.2)
         self.shows(self.played[changing], changing)
         self.shows(0.2, *others)
-        waiting.eventually(self._read_in_full, LIMIT, "a sync that read all nodes, and six values on each", self.texts)
+        waiting.until(self._read_in_full, "a sync that read all nodes, and six values on each", self.texts)
 
     def _read_in_full(self) -> bool:
         """Whether this process has read the nodes itself, and not only found on them what another one wrote."""
@@ -155,11 +155,11 @@ class Site:
             found = [reading(texts.get(node)).values.get("memory_avg_5m") for node in nodes]
             return all(near(value, memory_ratio) for value in found) and set(nodes) <= self.usable()
 
-        waiting.eventually(there, LIMIT, f"{nodes} to be usable and to show {memory_ratio}", view_state)
+        waiting.until(there, f"{nodes} to be usable and to show {memory_ratio}", view_state)
 
     def missing(self, *nodes: str) -> None:
         """Wait until no extender would use these nodes' readings any more."""
-        waiting.eventually(lambda: not set(nodes) & self.usable(), LIMIT, f"{nodes} to be missing", self.usable)
+        waiting.until(lambda: not set(nodes) & self.usable(), f"{nodes} to be missing", self.usable)
 
 
 def passing(_: gate.Call) -> None:

@@ -59,10 +59,10 @@ class Replica(NamedTuple):
     def more_failed_runs(self, count: int) -> None:
         """Wait until so many further runs have been given up."""
         least = self.service.metric(FAILED_RUNS) + count
-        waiting.eventually(lambda: self.service.metric(FAILED_RUNS) >= least, LIMIT, f"{count} failed runs")
+        waiting.until(lambda: self.service.metric(FAILED_RUNS) >= least, f"{count} failed runs")
 
     def _another_run(self, before: float) -> None:
-        waiting.eventually(lambda: self.service.metric(RUNS) > before, LIMIT, "another whole run")
+        waiting.until(lambda: self.service.metric(RUNS) > before, "another whole run")
 
 
 class Once(NamedTuple):
@@ -184,7 +184,7 @@ class Site:
 
     def ready(self) -> None:
         """Wait until every replica of every workload is there and ready, and its controller has counted it."""
-        waiting.eventually(self._all_ready, LIMIT, "all pods to be ready", self._places)
+        waiting.until(self._all_ready, "all pods to be ready", self._places)
 
     def heat(self) -> None:
         """Makes the node of all pods hot, whatever leaves it."""
@@ -206,7 +206,7 @@ class Site:
     def judged(self, replica: Replica, verdict: str) -> None:
         """Wait until GET /plan says so of a pod of a hot node: a node without a reading at a moment is not in it."""
         verdicts = functools.partial(self._verdicts, replica)
-        waiting.eventually(lambda: verdict in verdicts(), LIMIT, f"the verdict {verdict}", verdicts)
+        waiting.until(lambda: verdict in verdicts(), f"the verdict {verdict}", verdicts)
 
     def plan(self, replica: Replica) -> dict[str, Any]:
         """GET /plan; of nothing while a door does not answer (503)."""
@@ -239,9 +239,7 @@ class Site:
         self.ready()
         replica.more_runs(1)
         watcher.look()
-        waiting.eventually(
-            lambda: event_reasons() == sorted(watcher.left), LIMIT, "ledger and apiserver to agree", event_reasons
-        )
+        waiting.until(lambda: event_reasons() == sorted(watcher.left), "ledger and apiserver to agree", event_reasons)
         assert len(watcher.left) <= PER_HOUR
         per_run = [(row["run"], row["node"]) for row in self.rows(replica) if row["result"] in DONE]
         assert len(per_run) == len(set(per_run)), f"one pod of a node in one run: {per_run}"
@@ -249,7 +247,7 @@ class Site:
     def _gather(self) -> None:
         """Every pod on one node, however they were spread by the test before."""
         self.close_all_but_the_hot_node()
-        waiting.eventually(self._gathered, LIMIT, f"all pods to be ready on {HOT}", self._places)
+        waiting.until(self._gathered, f"all pods to be ready on {HOT}", self._places)
         self.open_all()
 
     def _gathered(self) -> bool:

@@ -121,8 +121,8 @@ def test_while_prometheus_fails_readings_hold_then_go_missing_then_are_right(sit
         most = (time.monotonic() - since_seconds) / SHORTEST_PAUSE_SECONDS + 1
         assert asked_since <= most, "one trial after each pause of the breaker, instead of six queries a sync"
         assert service.text("/readyz") == "ok\n"
-        waiting.eventually(
-            lambda: "stale for 3 of 3 nodes" in service.text("/readyz?verbose"), LIMIT, "readyz to say what is stale"
+        waiting.until(
+            lambda: "stale for 3 of 3 nodes" in service.text("/readyz?verbose"), "readyz to say what is stale"
         )
     site.shows(load, "node-0")
     site.shows(0.2, "node-1", "node-2")
@@ -132,7 +132,7 @@ def test_while_prometheus_fails_readings_hold_then_go_missing_then_are_right(sit
 def circuit(site: Site, state: int) -> None:
     """Wait until the circuit to Prometheus is open (1) or closed (0)."""
     name = "evenload_prometheus_circuit_open"
-    waiting.eventually(lambda: site.first.service.metric(name) == state, LIMIT, f"{name} {state}")
+    waiting.until(lambda: site.first.service.metric(name) == state, f"{name} {state}")
 
 
 def late(_: gate.Call) -> None:
@@ -171,7 +171,7 @@ def test_how_full_windows_are_is_counted_by_the_real_prometheus(site: Site) -> N
             scrapes, known, long_ago = answers()
             return len(scrapes) == 1 and 1 <= scrapes[0] <= 6 and known == [1.0] and long_ago == []
 
-        waiting.eventually(right, LIMIT, "one to six scrapes, all nodes known, none a month ago", answers)
+        waiting.until(right, "one to six scrapes, all nodes known, none a month ago", answers)
 
 
 def test_an_apiserver_that_is_killed_and_comes_back_is_written_to_again(site: Site) -> None:
@@ -179,8 +179,8 @@ def test_an_apiserver_that_is_killed_and_comes_back_is_written_to_again(site: Si
     failed = failed_heartbeats(site)
     process.kill()
     site.load("node-0", load)
-    waiting.eventually(  # one that was too slow to try before its Lease ran out knows it, too
-        lambda: failed_heartbeats(site) > failed or not site.first.leads(), LIMIT, "a heartbeat to fail"
+    waiting.until(  # one that was too slow to try before its Lease ran out knows it, too
+        lambda: failed_heartbeats(site) > failed or not site.first.leads(), "a heartbeat to fail"
     )
     process.start()
     site.shows(load, "node-0")
@@ -211,7 +211,7 @@ def test_a_node_that_cannot_be_written_goes_missing_alone(site: Site) -> None:
 
     site.first.kube.rule = refuse
     site.load("node-0", load)
-    waiting.eventually(lambda: refused, LIMIT, "a patch of node-0 to be refused")  # any before it has been answered
+    waiting.until(lambda: refused, "a patch of node-0 to be refused")  # any before it has been answered
     text = site.texts()["node-0"]
     site.missing("node-0")
     assert site.texts()["node-0"] == text
@@ -229,7 +229,7 @@ def test_a_kubelet_that_claims_every_address_empties_no_node(site: Site) -> None
 
     def claimed(count: int) -> None:
         contested = "evenload_annotator_contested_addresses"
-        waiting.eventually(lambda: site.first.service.metric(contested) == count, LIMIT, f"{count} {contested}")
+        waiting.until(lambda: site.first.service.metric(contested) == count, f"{count} {contested}")
 
     def all_are_read() -> None:
         load = next(LOADS)
@@ -302,7 +302,7 @@ def test_an_annotator_killed_at_any_step_goes_on_after_its_restart(site: Site, n
     site.first.service.kill()
     held.release(passes=step.arrives)
     at.rule = annotator_site.passing
-    waiting.eventually(site.first.kube.settled, LIMIT, "what it had sent to arrive")
+    waiting.until(site.first.kube.settled, "what it had sent to arrive")
     left = site.values()
     assert left.keys() == set(NODES), left
     assert all("memory_avg_5m" in values for values in left.values()), f"neither the old reading nor the new: {left}"
@@ -361,9 +361,9 @@ def two_replicas(site: Site) -> Iterator[Pair]:
         one.kube.calls.clear()
     site.second.service.start()
     try:
-        leader = waiting.eventually(lambda: leading(site), LIMIT, "one of two to lead")[0]
+        leader = waiting.until(lambda: leading(site), "one of two to lead")[0]
         follower = site.first if leader is site.second else site.second
-        waiting.eventually(leader.writes, LIMIT, "the leader to write")
+        waiting.until(leader.writes, "the leader to write")
         yield Pair(leader, follower, transitions)
     finally:
         site.second.service.stop()
@@ -386,7 +386,7 @@ def no_two_wrote(site: Site, pair: Pair) -> None:
 def goes_on(replica: Replica, writes: int) -> None:
     """Wait until a replica has written so often again."""
     seen = len(replica.writes())
-    waiting.eventually(lambda: len(replica.writes()) >= seen + writes, LIMIT, "the leader to go on writing")
+    waiting.until(lambda: len(replica.writes()) >= seen + writes, "the leader to go on writing")
 
 
 def test_a_killed_leaders_work_is_taken_over_and_no_two_ever_write(site: Site) -> None:
@@ -409,8 +409,8 @@ def test_a_leader_that_was_frozen_writes_nothing_when_it_wakes(site: Site) -> No
     with two_replicas(site) as pair:
         with frozen_in_a_sync(site, pair.leader) as syncs:
             goes_on(pair.follower, 1)
-        waiting.eventually(
-            lambda: pair.leader.service.metric(SYNCS) > syncs, LIMIT, "the first to end the sync that was interrupted"
+        waiting.until(
+            lambda: pair.leader.service.metric(SYNCS) > syncs, "the first to end the sync that was interrupted"
         )
         goes_on(pair.follower, 3)
         no_two_wrote(site, pair)
@@ -436,7 +436,7 @@ def frozen_in_a_sync(site: Site, replica: Replica) -> Iterator[float]:
     syncs = replica.service.metric(SYNCS)
     os.kill(replica.service.pid, signal.SIGSTOP)
     try:
-        waiting.eventually(lambda: threads_stopped(replica.service.pid), LIMIT, "every thread to be stopped")
+        waiting.until(lambda: threads_stopped(replica.service.pid), "every thread to be stopped")
         held.release(passes=True)
         site.prometheus.rule = annotator_site.passing
         yield syncs
@@ -461,6 +461,6 @@ def test_a_dry_run_tells_what_it_would_write_and_writes_nothing(site: Site) -> N
         text = told["node-0"]["body"]["metadata"]["annotations"][load_annotation.KEY] if "node-0" in told else None
         return annotator_site.near(annotator_site.reading(text).values.get("memory_avg_5m"), load)
 
-    waiting.eventually(tells, LIMIT, "the dry run to show the new load", lambda: ran[-1])
+    waiting.until(tells, "the dry run to show the new load", lambda: ran[-1])
     assert site.texts() == before
     assert site.cluster.api.get(HEARTBEAT[1:]) == beat

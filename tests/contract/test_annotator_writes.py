@@ -18,7 +18,6 @@ from policy.contract import heartbeat, load_annotation, owner_usage
 from tests.e2e import bodies, policies, services, waiting
 
 pytestmark = pytest.mark.cluster
-LIMIT = waiting.LIMIT_SECONDS
 NAMESPACE = permissions.NAMESPACE
 PODS = "api/v1/namespaces/default/pods"
 CONFIG_MAPS = f"api/v1/namespaces/{NAMESPACE}/configmaps"
@@ -98,13 +97,13 @@ class Site:
     def grows(self, counter: str) -> None:
         """Wait until a counter of the annotator has grown."""
         before = self.annotator.metric(counter)
-        waiting.eventually(lambda: self.annotator.metric(counter) > before, LIMIT, f"{counter} to grow")
+        waiting.until(lambda: self.annotator.metric(counter) > before, f"{counter} to grow")
 
     def steady(self) -> None:
         """All nodes alike and their windows full of it."""
         for node in NODES:
             self.set_load(node, **STEADY, hidden=False)
-        waiting.eventually(lambda: not self._unsteady(), 90, "all windows to be full of the same load", self._unsteady)
+        waiting.until(lambda: not self._unsteady(), "all windows to be full of the same load", self._unsteady)
 
     def _unsteady(self) -> list[str]:
         """What differs from the load played by more than may stay unwritten: it is still to be written, or missing.
@@ -144,7 +143,7 @@ class Quiet:
 
     def wait(self) -> None:
         """Return when nothing is being patched, and nothing is about to be."""
-        waiting.eventually(self.for_five_seconds, LIMIT, "five seconds of heartbeats without a patch", self._site.texts)
+        waiting.until(self.for_five_seconds, "five seconds of heartbeats without a patch", self._site.texts)
 
 
 def _near(metric: str, value: float) -> bool:
@@ -173,7 +172,7 @@ def test_every_node_carries_every_window_and_the_heartbeat_vouches_for_them(site
         beat = site.heartbeat()
         return beat.nodes == len(NODES) and beat.digest == heartbeat.digest(site.texts())
 
-    waiting.eventually(vouched_for, LIMIT, "a heartbeat over what is stored on all nodes", site.heartbeat)
+    waiting.until(vouched_for, "a heartbeat over what is stored on all nodes", site.heartbeat)
     assert list(site.values("node-1")) == NAMES
     assert "Forbidden" not in site.annotator.log()
 
@@ -186,7 +185,7 @@ def test_a_quiet_fleet_is_renewed_without_a_single_patch(site: Site) -> None:
 def test_a_node_whose_series_vanish_is_emptied_although_its_windows_are_full(site: Site) -> None:
     site.steady()
     site.set_load("node-0", hidden=True)
-    waiting.eventually(lambda: "node-0" in site.texts() and not site.values("node-0"), 90, "the values of node-0 to go")
+    waiting.until(lambda: "node-0" in site.texts() and not site.values("node-0"), "the values of node-0 to go")
     assert list(site.values("node-1")) == NAMES
 
 
@@ -196,7 +195,7 @@ def test_values_that_cannot_be_are_absent_and_counted(site: Site, garbage: str) 
     before = site.annotator.metric("evenload_annotator_invalid_samples_total")
     site.set_load("node-0", garbage=garbage)
     try:
-        waiting.eventually(lambda: not memory_of(site, "node-0"), 90, "the memory values of node-0 to go")
+        waiting.until(lambda: not memory_of(site, "node-0"), "the memory values of node-0 to go")
         assert site.annotator.metric("evenload_annotator_invalid_samples_total") > before
         assert list(site.values("node-1")) == NAMES
     finally:
@@ -210,7 +209,7 @@ def test_an_annotator_killed_and_restarted_rewrites_nothing(site: Site) -> None:
     site.annotator.kill()
     texts, killed_at = site.texts(), site.heartbeat().at_seconds
     site.annotator.start()
-    waiting.eventually(lambda: site.heartbeat().at_seconds > killed_at + 1, 90, "the heartbeat to go on")
+    waiting.until(lambda: site.heartbeat().at_seconds > killed_at + 1, "the heartbeat to go on")
     assert site.texts() == texts
     assert held(site.lease())[1] == held(lease)[1] + 1, "another process of this host took the Lease for its own"
 
@@ -229,7 +228,7 @@ def test_a_frozen_prometheus_renews_nothing_and_changes_nothing(site: Site) -> N
         assert site.annotator.text("/readyz") == "ok\n"
     finally:
         frozen.resume()
-    waiting.eventually(lambda: site.heartbeat().at_seconds > stopped, 90, "the heartbeat to go on")
+    waiting.until(lambda: site.heartbeat().at_seconds > stopped, "the heartbeat to go on")
 
 
 def test_placements_are_counted_and_judged(site: Site) -> None:
@@ -242,21 +241,21 @@ def test_placements_are_counted_and_judged(site: Site) -> None:
     names = [f"placed-{index}" for index in range(3)]
     for name in names:
         site.place_on_node_2(name)
-    waiting.eventually(lambda: counts() == [counted + 3, left_out], LIMIT, "all counted", counts)
+    waiting.until(lambda: counts() == [counted + 3, left_out], "all counted", counts)
     aged_at_seconds = time.monotonic() + SHORT_SECONDS + 1  # a pod says in whole seconds when it was placed
     assert 0.2 < site.annotator.metric("evenload_cpu_utilization_total_avg") < 0.6
     site.set_load("node-2", memory_ratio=0.6)  # they go along with the next value that moves
     await_hot(site, lambda write_counts: write_counts["5m"] == 3, "all three placements on node-2")
-    waiting.eventually(
-        lambda: site.values("node-2")["memory_avg_5m"] > 0.5, LIMIT, "the load of node-2 to show: its end must move it"
+    waiting.until(
+        lambda: site.values("node-2")["memory_avg_5m"] > 0.5, "the load of node-2 to show: its end must move it"
     )
-    waiting.eventually(lambda: time.monotonic() > aged_at_seconds, LIMIT, "the shorter window to run out")
+    waiting.until(lambda: time.monotonic() > aged_at_seconds, "the shorter window to run out")
     site.set_load("node-2", memory_ratio=0.4)
     await_hot(
         site, lambda write_counts: write_counts == {"10s": 0, "5m": 3}, "the placements to leave the shorter window"
     )
-    waiting.eventually(
-        lambda: site.values("node-2")["memory_avg_5m"] < 0.5, LIMIT, "the load's end to show: its return must move it"
+    waiting.until(
+        lambda: site.values("node-2")["memory_avg_5m"] < 0.5, "the load's end to show: its return must move it"
     )
     for name in names:
         site.cluster.api.delete(f"{PODS}/{name}")
@@ -279,7 +278,7 @@ def test_a_pod_that_comes_and_goes_at_a_constant_load_causes_no_patch(site: Site
         site.grows(SYNCS)
         return site.texts() == texts
 
-    waiting.eventually(came_and_went_unwritten, LIMIT, "a pod to come and go without a patch", site.texts)
+    waiting.until(came_and_went_unwritten, "a pod to come and go without a patch", site.texts)
 
 
 def await_hot(site: Site, due: Callable[[Mapping[str, int]], bool], what: str) -> None:
@@ -288,7 +287,7 @@ def await_hot(site: Site, due: Callable[[Mapping[str, int]], bool], what: str) -
     def write_counts() -> Mapping[str, int]:
         return load_annotation.decode(site.texts()["node-2"]).hot
 
-    waiting.eventually(lambda: due(write_counts()), LIMIT, what, write_counts)
+    waiting.until(lambda: due(write_counts()), what, write_counts)
 
 
 def test_of_two_replicas_one_writes_and_the_other_takes_over(site: Site) -> None:
@@ -298,14 +297,14 @@ def test_of_two_replicas_one_writes_and_the_other_takes_over(site: Site) -> None
     second.start()
     try:
         # usually the first; but on a machine too busy to renew the Lease in time the second may have taken it already
-        (leader,) = waiting.eventually(lambda: leading(both), LIMIT, "one of the two to lead")
+        (leader,) = waiting.until(lambda: leading(both), "one of the two to lead")
         (follower,) = both - {leader}
         holder = held(site.lease())[0]
         assert leader.stop() == 0
         assert held(site.lease())[0] != holder, "it kept the Lease to itself"
-        waiting.eventually(lambda: leading({follower}), LIMIT, "the other to lead")
+        waiting.until(lambda: leading({follower}), "the other to lead")
         taken_over = site.heartbeat().at_seconds
-        waiting.eventually(lambda: site.heartbeat().at_seconds > taken_over, LIMIT, "the other to write")
+        waiting.until(lambda: site.heartbeat().at_seconds > taken_over, "the other to write")
     finally:
         second.stop()
         if not site.annotator.running:
@@ -324,12 +323,12 @@ def test_what_owners_use_is_published_and_goes_with_them(site: Site) -> None:
     options = bodies.PodOptions(cpu_request="50m", cpu_millicores=100, memory_bytes=64 * 2**20)
     site.cluster.api.create(apps, bodies.deployment("web", 3, **options))
     try:
-        waiting.eventually(lambda: near_100m_64mi(site.owners()), 90, "the mean of web", site.owners)
+        waiting.until(lambda: near_100m_64mi(site.owners()), "the mean of web", site.owners)
     finally:
         site.cluster.api.delete(f"{apps}/web")
-    waiting.eventually(lambda: not site.owners(), 90, "the mean to go with its owner", site.owners)
-    waiting.eventually(  # it counts a write once it has read the answer
-        lambda: site.annotator.metric("evenload_annotator_usage_writes_total") >= 2, LIMIT, "two writes to be counted"
+    waiting.until(lambda: not site.owners(), "the mean to go with its owner", site.owners)
+    waiting.until(  # it counts a write once it has read the answer
+        lambda: site.annotator.metric("evenload_annotator_usage_writes_total") >= 2, "two writes to be counted"
     )
     assert "Forbidden" not in site.annotator.log()
 

@@ -188,9 +188,9 @@ def test_every_query_of_the_dashboard_has_answers(kept_demo: KeptDemo) -> None:
             return sorted({name for name, _ in queries} - loud - MAY_BE_SILENT.keys())
 
         known = "count(evenload_extender_request_duration_seconds_count) and count(evenload_total_schedule_count)"
-        waiting.eventually(lambda: door.query(known).samples, waiting.LIMIT_SECONDS, "both counters to be scraped")
+        waiting.until(lambda: door.query(known).samples, "both counters to be scraped")
         place_more(kept_demo)
-        waiting.eventually(lambda: not silent(), waiting.LIMIT_SECONDS, "every query to have an answer", silent)
+        waiting.until(lambda: not silent(), "every query to have an answer", silent)
 
 
 def place_more(kept_demo: KeptDemo) -> None:

@@ -135,7 +135,7 @@ def running_pods(admin: KubeDoor, namespace: str, count: int = 3) -> list[object
         pods = [pod for pod in admin.list(kinds.PODS, namespace=namespace).items if pod.ready and not pod.deleting]
         return pods if len(pods) == count else []
 
-    return waiting.eventually(matching, 90, f"{count} pods of {namespace} to be ready")
+    return waiting.until(matching, f"{count} pods of {namespace} to be ready")
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def budgeted(admin: KubeDoor, namespace: str, least: int, allowed: int) -> None:
         (budget,) = admin.list(kinds.BUDGETS, namespace=namespace).items
         return budget.is_current and budget.status.disruptions_allowed == allowed
 
-    waiting.eventually(computed, 90, f"the budget to allow {allowed}")
+    waiting.until(computed, f"the budget to allow {allowed}")
 
 
 def recorded_events(admin: KubeDoor, namespace: str, reason: str) -> list[Any]:
@@ -232,7 +232,7 @@ def test_another_pod_under_the_same_name_is_not_evicted(admin: KubeDoor, evict: 
 
 def test_a_pod_that_left_by_itself_is_gone(admin: KubeDoor, evict: Evict, pod: objects.Pod) -> None:
     admin.delete(kinds.DEPLOYMENTS, "web", namespace=pod.namespace)
-    waiting.eventually(lambda: not admin.list(kinds.PODS, namespace=pod.namespace).items, 90, "the pods to go")
+    waiting.until(lambda: not admin.list(kinds.PODS, namespace=pod.namespace).items, "the pods to go")
     assert (outcome := evict(pod)).answer.status == 404
     assert outcome.result == "gone"
 
@@ -272,7 +272,7 @@ def test_the_service_account_can_lead(descheduler: KubeDoor) -> None:
         election.attempt()
         return election.is_leader()
 
-    waiting.eventually(leads, waiting.LIMIT_SECONDS, "the Lease, once nobody else's holds any more")
+    waiting.until(leads, "the Lease, once nobody else's holds any more")
 
 
 def definition_body(group: str) -> dict[str, object]:
@@ -310,7 +310,7 @@ def group(control_plane: cluster.Cluster, namespace: str) -> Iterator[str]:
             return False
 
     api.create(definitions, definition_body(name))
-    waiting.eventually(served, 90, "the new kind to be served")
+    waiting.until(served, "the new kind to be served")
     yield name
     api.delete(f"{definitions}/crews.{name}")
 
@@ -368,7 +368,7 @@ def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
             counted = workload is not None and workload.ready == 3
             return taken if fresh and counted and pod.node_name in taken.node_usage else None
 
-        taken = waiting.eventually(whole, 90, "fresh usage of the pod and its node, and its workload")
+        taken = waiting.until(whole, "fresh usage of the pod and its node, and its workload")
     workload = taken.workload_of(pod)
     assert workload is not None
     assert (workload.kind, workload.name, workload.replicas, workload.ready) == ("Deployment", "web", 3, 3)
@@ -413,6 +413,6 @@ def test_the_volumes_of_pods_and_what_nodes_can_attach_are_read(
                 return None
             return taken if f"{namespace}/data" in taken.volumes else None
 
-        taken = waiting.eventually(read_snapshot, 90, "the pods with their volume")
+        taken = waiting.until(read_snapshot, "the pods with their volume")
     assert taken.volumes[f"{namespace}/data"].csi == objects.CsiSource(claimed, "volume-1")
     assert taken.attach_limits[namespace] == {claimed: 7}

@@ -81,7 +81,7 @@ class Site(NamedTuple):
                 return {}
             return pods if WallClock().now() - started(oldest(pods)) > OLD_SECONDS else {}
 
-        return waiting.eventually(replacements, waiting.LIMIT_SECONDS, "all victims to be ready, and one old enough")
+        return waiting.until(replacements, "all victims to be ready, and one old enough")
 
     def order(self, hot: str, dies_at: int) -> mortal.Order:
         """A run over these files."""

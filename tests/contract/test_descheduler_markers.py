@@ -10,7 +10,7 @@ import pytest
 
 from kube import kinds
 from kube.door import KubeDoor
-from tests.contract.descheduler_site import HEAVY, HOT, LIMIT, NAMESPACE, Site, Watcher
+from tests.contract.descheduler_site import HEAVY, HOT, NAMESPACE, Site, Watcher
 from tests.e2e import bodies, waiting
 
 pytestmark = pytest.mark.cluster
@@ -73,9 +73,7 @@ def clear(plane: Site) -> None:
     def left() -> list[str]:
         return [pod.key for name in (TENANT, GOLD) for pod in plane.door.list(kinds.PODS, namespace=name).items]
 
-    waiting.eventually(
-        lambda: not left() and not preferring(plane), LIMIT, "the pods to go", lambda: (left(), preferring(plane))
-    )
+    waiting.until(lambda: not left() and not preferring(plane), "the pods to go", lambda: (left(), preferring(plane)))
 
 
 @pytest.fixture
@@ -140,7 +138,7 @@ def test_every_marker_has_its_own_verdict_in_one_plan(site: Site) -> None:
             name: cause for one in found for name, cause in [(app_of(one), str(one["verdict"]))] if name in expected
         }
 
-    waiting.eventually(lambda: judged() == expected, LIMIT, "every pod's own verdict", judged)
+    waiting.until(lambda: judged() == expected, "every pod's own verdict", judged)
     rules = {str(one["verdict"]): str(one["rule"]) for one in site.candidates(site.first)}
     assert rules["not_safe_to_evict"] == "protect.markers.safeToEvict"
     assert rules["job_without_retry"] == "protect.jobsWithoutRetry"
@@ -156,7 +154,7 @@ def test_a_pod_that_prefers_to_stay_goes_when_no_other_helps(site: Site) -> None
     site.close_all_but_the_hot_node()
     template = {"metadata": {"annotations": {PREFER: "true"}}}
     site.door.merge_patch(kinds.DEPLOYMENTS, "web", {"spec": {"template": template}}, namespace=NAMESPACE)
-    waiting.eventually(lambda: preferring(site) == 4, LIMIT, "four pods that prefer to stay")
+    waiting.until(lambda: preferring(site) == 4, "four pods that prefer to stay")
     site.open_all()
     site.ready()
     site.heat()
@@ -167,8 +165,8 @@ def test_a_pod_that_prefers_to_stay_goes_when_no_other_helps(site: Site) -> None
     with Watcher(site.door) as watcher:
         watcher.look()
         site.first.service.start()
-        waiting.eventually(lambda: watcher.left, LIMIT, "a pod to leave", lambda: site.plan(site.first))
-    rows = waiting.eventually(evicted, LIMIT, "the ledger to tell of it", lambda: site.rows(site.first))
+        waiting.until(lambda: watcher.left, "a pod to leave", lambda: site.plan(site.first))
+    rows = waiting.until(evicted, "the ledger to tell of it", lambda: site.rows(site.first))
     assert {str(row["workload"]) for row in rows} == {"Deployment/web"}, rows
 
 

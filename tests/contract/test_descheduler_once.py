@@ -5,7 +5,7 @@ import pytest
 from descheduler.wiring import LEASE
 from kube import kinds
 from tests import gate
-from tests.contract.descheduler_site import LIMIT, Once, Site, Watcher, is_eviction
+from tests.contract.descheduler_site import Once, Site, Watcher, is_eviction
 from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
@@ -20,7 +20,7 @@ def observed(site: Site) -> Once:
         return once if once.plan["evictions"] else None
 
     site.heat()
-    return waiting.eventually(run, LIMIT, "one run that would evict")
+    return waiting.until(run, "one run that would evict")
 
 
 def test_without_a_ledger_by_name_it_observes(site: Site, watcher: Watcher) -> None:

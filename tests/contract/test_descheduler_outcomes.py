@@ -14,7 +14,7 @@ from descheduler.ledger.rows import Run
 from kube import kinds
 from runtime import clock
 from tests.contract import test_descheduler_evicting as by_hand
-from tests.contract.descheduler_site import HOT, LIMIT, NAMESPACE, Site, Watcher
+from tests.contract.descheduler_site import HOT, NAMESPACE, Site, Watcher
 from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
@@ -66,9 +66,7 @@ def events(site: Site) -> list[dict[str, str]]:
 def test_evictions_that_are_never_replaced_end_the_relief(site: Site, watcher: Watcher) -> None:
     site.obey(descheduler__limits__unreplaced=1)
     site.cluster.api.create(QUOTAS, {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "1"}}})
-    waiting.eventually(
-        lambda: site.cluster.api.get(f"{QUOTAS}/full").get("status", {}).get("hard"), LIMIT, "the quota to hold"
-    )
+    waiting.until(lambda: site.cluster.api.get(f"{QUOTAS}/full").get("status", {}).get("hard"), "the quota to hold")
     site.heat()
     site.first.service.start()
     site.judged(site.first, "unreplaced")

@@ -19,7 +19,7 @@ from kube.objects import Pod
 from lab.cluster import api as cluster_api
 from lab.cluster.demo import permissions
 from tests.contract import descheduler_site, webhook
-from tests.contract.descheduler_site import HOT, LIMIT, NAMESPACE, Site, Watcher
+from tests.contract.descheduler_site import HOT, NAMESPACE, Site, Watcher
 from tests.contract.webhook import Webhook
 from tests.e2e import bodies, waiting
 
@@ -92,14 +92,12 @@ def test_an_eviction_that_a_controller_carries_out_itself_is_followed_to_its_end
     def ends(result: str) -> list[str]:
         return [str(row["pod"]) for row in site.rows(site.first) if row["result"] == result]
 
-    (pod, *_) = waiting.eventually(lambda: ends("in_progress"), LIMIT, "an eviction in progress")
+    (pod, *_) = waiting.until(lambda: ends("in_progress"), "an eviction in progress")
     site.first.more_runs(3)
     assert installed_webhook.asked.count(pod) == 1, "it is not asked for again while it goes on"
     site.judged(site.first, "in_flight")
     site.door.delete(kinds.PODS, pod, namespace=NAMESPACE)
-    waiting.eventually(
-        lambda: pod in ends("evicted"), LIMIT, "the eviction to have ended", lambda: site.rows(site.first)
-    )
+    waiting.until(lambda: pod in ends("evicted"), "the eviction to have ended", lambda: site.rows(site.first))
 
 
 @pytest.mark.parametrize(
@@ -116,9 +114,7 @@ def test_a_webhook_that_denies_one_workload_with_429_does_not_keep_the_other(
 ) -> None:
     installed_webhook.answer = of_its_first(denial)
     started(site)
-    waiting.eventually(
-        lambda: watcher.left, LIMIT, "a pod of the other workload to leave", lambda: site.rows(site.first)
-    )
+    waiting.until(lambda: watcher.left, "a pod of the other workload to leave", lambda: site.rows(site.first))
     refused = [row for row in site.rows(site.first) if row["http_status"] == 429]
     assert {row["result"] for row in refused} == {"failed"}, refused
     assert len({row["pod"] for row in refused}) == len(refused), "no pod is asked for again at once"
@@ -143,8 +139,8 @@ def test_an_eviction_that_is_never_answered_keeps_its_own_workload_and_no_other(
         def first_two() -> list[dict[str, Any]]:
             return sorted(site.rows(site.first), key=lambda row: row["id"])[:2]
 
-        waiting.eventually(  # it is seen to leave before the descheduler has read the answer
-            lambda: first_two()[1]["result"] == "evicted", LIMIT, "the ledger to tell of it", first_two
+        waiting.until(  # it is seen to leave before the descheduler has read the answer
+            lambda: first_two()[1]["result"] == "evicted", "the ledger to tell of it", first_two
         )
         silent, other = first_two()
         assert silent["result"] == "unknown"
@@ -203,7 +199,7 @@ def test_what_flow_control_refuses_is_told_from_what_a_webhook_refuses(site: Sit
         installed_webhook.asked.clear()
         with futures.ThreadPoolExecutor(1) as pool:
             held = pool.submit(ask, first)
-            waiting.eventually(lambda: installed_webhook.asked, LIMIT, "the first to be held")
+            waiting.until(lambda: installed_webhook.asked, "the first to be held")
             answer = ask(second)
             hold.set()
             held.result()
@@ -216,7 +212,7 @@ def test_what_flow_control_refuses_is_told_from_what_a_webhook_refuses(site: Sit
     installed_webhook.answer = wait_for_the_first
     door = config.connect(permissions.kubeconfig(site.cluster, "descheduler"))
     with contextlib.closing(door), shed(site):
-        answer = waiting.eventually(beside_another, LIMIT, "flow control to refuse")
+        answer = waiting.until(beside_another, "flow control to refuse")
         assert (answer.status, answer.of_flow_control, answer.of_budget) == (429, True, False), answer
         assert second.name not in installed_webhook.asked, "nothing has looked at the pod"
     installed_webhook.answer = lambda _: DENIAL
@@ -259,7 +255,7 @@ def without_conversion(site: Site) -> str:
         except cluster_api.ApiError:  # not served yet, or its storage begins
             return ""
 
-    return waiting.eventually(created_name, LIMIT, "the kind to be served")
+    return waiting.until(created_name, "the kind to be served")
 
 
 @contextlib.contextmanager
@@ -294,8 +290,8 @@ def test_an_owner_that_cannot_be_looked_up_keeps_its_own_pod_and_no_other(site: 
 
     with strays(site):
         started(site)
-        waiting.eventually(lambda: watcher.left, LIMIT, "a pod to leave", lambda: site.first.service.log()[-2000:])
-        waiting.eventually(lambda: len(judged()) == 3, LIMIT, "all three to be judged", judged)
+        waiting.until(lambda: watcher.left, "a pod to leave", lambda: site.first.service.log()[-2000:])
+        waiting.until(lambda: len(judged()) == 3, "all three to be judged", judged)
         details = judged()
         assert "apiVersion '../healthz'" in details["path"]
         assert "503" in details["away"]

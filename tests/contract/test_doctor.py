@@ -44,7 +44,7 @@ def scheduling(item: stack.Stack) -> None:
         item.placed(prefix, 1)
         return item.extender.metric("evenload_extender_request_duration_seconds_count") > 0
 
-    waiting.eventually(was_queried, waiting.LIMIT_SECONDS, "kube-scheduler to ask the extender", item.extender.log)
+    waiting.until(was_queried, "kube-scheduler to ask the extender", item.extender.log)
 
 
 def guard(running: cluster.Cluster) -> None:

@@ -94,15 +94,15 @@ class World:
             values = {**dict.fromkeys(METRICS, 0.1), "cpu_avg_5m": ratio}
             text = load_annotation.encode(load_annotation.Reading(clock.WallClock().now(), values))
             self.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {load_annotation.KEY: text}}})
-        waiting.eventually(lambda: self.run("nodes").exit_code == 0, 90, "the extender to read all nodes")
+        waiting.until(lambda: self.run("nodes").exit_code == 0, "the extender to read all nodes")
 
     def place(self, name: str) -> str:
         """Create a pod; the node the scheduler bound it to."""
         resources = {"requests": {"cpu": "500m", "memory": "64Mi"}}
         spec = {"containers": [{"name": "main", "image": "pause", "resources": resources}]}
         self.door.create(kinds.PODS, {"metadata": {"name": name}, "spec": spec}, namespace="default")
-        return waiting.eventually(
-            lambda: self.door.get(kinds.PODS, name, namespace="default").node_name, 90, f"{name} to be bound"
+        return waiting.until(
+            lambda: self.door.get(kinds.PODS, name, namespace="default").node_name, f"{name} to be bound"
         )
 
 
@@ -124,7 +124,7 @@ def world(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFacto
 
 def test_explain_tells_the_real_decision_node_by_node(world: World) -> None:
     chosen = world.place("explained")
-    waiting.eventually(lambda: world.remembered("explained") >= {"filter", "prioritize"}, 90, "both decisions")
+    waiting.until(lambda: world.remembered("explained") >= {"filter", "prioritize"}, "both decisions")
     story = world.document("explain", "pod", "explained")
     assert story["source"] == "decision"
     rows = {row["name"]: row for row in story["nodes"]}
@@ -166,7 +166,7 @@ def test_nodes_shows_what_was_annotated(world: World) -> None:
 def test_a_kubeconfig_is_enough_to_find_a_replica(world: World) -> None:
     behind_service(world.door, "extender-0", world.extender.port)
     world.place("found")
-    waiting.eventually(lambda: world.remembered("found") >= {"filter", "prioritize"}, 90, "both decisions")
+    waiting.until(lambda: world.remembered("found") >= {"filter", "prioritize"}, "both decisions")
     where = ["--kubeconfig", world.kubeconfig, "--evenload-namespace", "default", "-o", "json"]
     invoke = functools.partial(click.testing.CliRunner().invoke, cli.__main__.main)
     nodes = invoke(["nodes", *where])
@@ -195,7 +195,7 @@ def browsed(url: str) -> Iterator[sync_api.Page]:
 def test_the_console_shows_the_cluster_in_a_browser(world: World, tmp_path: pathlib.Path) -> None:
     behind_service(world.door, "extender-1", world.extender.port)
     node = world.place("looked-at")
-    waiting.eventually(lambda: world.remembered("looked-at") >= {"filter", "prioritize"}, 90, "both decisions")
+    waiting.until(lambda: world.remembered("looked-at") >= {"filter", "prioritize"}, "both decisions")
     with console_of(world, tmp_path) as url, browsed(url) as page:
         page.set_default_timeout(60_000)
         sync_api.expect(page.locator("#nodes-summary")).to_contain_text("3 nodes", timeout=60_000)
@@ -223,7 +223,7 @@ def console_of(world: World, tmp_path: pathlib.Path) -> Iterator[str]:
     with log.open("wb") as stream:
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
     try:
-        waiting.eventually(lambda: "open http" in log.read_text(), 90, "the console to listen")
+        waiting.until(lambda: "open http" in log.read_text(), "the console to listen")
         yield f"http://127.0.0.1:{port}/"
         process.terminate()
         assert process.wait(60) == 0, log.read_text()

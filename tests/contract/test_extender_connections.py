@@ -156,7 +156,7 @@ class Replica:
 
     def await_filters(self, count: int) -> None:
         """Waits until it has answered so many filters since it started, so that clients are surely at work."""
-        waiting.eventually(lambda: self._filters() >= count, waiting.LIMIT_SECONDS, f"{count} filters", self._filters)
+        waiting.until(lambda: self._filters() >= count, f"{count} filters", self._filters)
 
     def _filters(self) -> float:
         return sum(float(count) for count in re.findall(FILTERS, self.status("GET", "/metrics")[1]))
@@ -294,8 +294,8 @@ def test_a_reload_by_sighup_fails_no_filter(place: Place) -> None:
             for boots in (2, 3):
                 asked_more(client)
                 replica.signal(signal.SIGHUP)
-                waiting.eventually(lambda n=boots: replica.log().count("Booting worker") >= n, 90, "a new worker")  # type: ignore[misc]
-                waiting.eventually(lambda n=boots - 1: replica.log().count("Worker exiting") >= n, 90, "the drain")  # type: ignore[misc]
+                waiting.until(lambda n=boots: replica.log().count("Booting worker") >= n, "a new worker")  # type: ignore[misc]
+                waiting.until(lambda n=boots - 1: replica.log().count("Worker exiting") >= n, "the drain")  # type: ignore[misc]
             asked_more(client)
             view = client.finish()
     assert failed(view) == {}, view
@@ -352,11 +352,11 @@ def test_files_that_make_no_certificate_change_nothing_and_are_reported(place: P
     with Replica(place, *place.tls_options()) as replica:
         place.write("tls.key", certificates.key_pem(certificates.new_key()))
         refusal = "the files as they are now are refused"
-        waiting.eventually(lambda: refusal in replica.status("GET", "/readyz?verbose")[1], 90, "the refusal")
+        waiting.until(lambda: refusal in replica.status("GET", "/readyz?verbose")[1], "the refusal")
         assert "certificate_last_reload_successful 0.0" in replica.status("GET", "/metrics")[1]
         assert replica.status("POST", "/filter", "scheduler")[0] == 200
         place.renew()
-        waiting.eventually(lambda: "certificate reloaded" in replica.log(), 90, "the certificate to be reloaded")
+        waiting.until(lambda: "certificate reloaded" in replica.log(), "the certificate to be reloaded")
         assert "certificate_last_reload_successful 1.0" in replica.status("GET", "/metrics")[1]
 
 

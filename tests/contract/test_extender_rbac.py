@@ -56,10 +56,8 @@ def test_its_rights_suffice_for_nodes_pods_and_the_annotators_config_maps(
     for name, content in ((heartbeat.CONFIG_MAP, data), (owner_usage.CONFIG_MAP, usage)):
         body = {"metadata": {"name": name}, "data": content}
         running.api.create(f"api/v1/namespaces/{NAMESPACE}/configmaps", body)
-    waiting.eventually(
-        lambda: confirmed(service), 90, "the heartbeat to confirm all nodes", lambda: service.json("/nodes")
-    )
-    waiting.eventually(lambda: service.metric("evenload_extender_owner_means") == 1, 90, "the owner's mean to be read")
+    waiting.until(lambda: confirmed(service), "the heartbeat to confirm all nodes", lambda: service.json("/nodes"))
+    waiting.until(lambda: service.metric("evenload_extender_owner_means") == 1, "the owner's mean to be read")
     assert "Forbidden" not in service.log()
 
 

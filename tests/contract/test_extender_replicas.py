@@ -80,7 +80,7 @@ class World:
         for policy in self.policies:
             write(policy, POLICY)
         self.annotate(clock.WallClock().now() - 60, node_0=0.1, node_1=0.4, node_2=0.9)
-        return waiting.eventually(self._as_reset, 90, "all replicas to be as at the start", self.observed).pop()
+        return waiting.until(self._as_reset, "all replicas to be as at the start", self.observed).pop()
 
     def _as_reset(self) -> set[Observed]:
         answers = [replica.json("/nodes") for replica in self.replicas]
@@ -129,8 +129,8 @@ class World:
 
     def await_hot(self, node: str, count: int) -> None:
         """Wait until every replica counts so many."""
-        waiting.eventually(
-            lambda: set(self.hot(node)) == {count}, 90, f"{count} pods to count on {node}", lambda: self.hot(node)
+        waiting.until(
+            lambda: set(self.hot(node)) == {count}, f"{count} pods to count on {node}", lambda: self.hot(node)
         )
 
     def observed(self) -> list[Observed]:
@@ -145,7 +145,7 @@ class World:
             found = set(self.observed())
             return found if len(found) == 1 and before not in found else set()
 
-        return waiting.eventually(same, 90, "three equal new digests", self.observed).pop()
+        return waiting.until(same, "three equal new digests", self.observed).pop()
 
     def two_against_one(self, before: Observed) -> None:
         """Wait until the first two replicas show something new and the third does not show that."""
@@ -154,7 +154,7 @@ class World:
             one, two, three = self.observed()
             return one == two != three and one != before
 
-        waiting.eventually(split, 90, "two against one", self.observed)
+        waiting.until(split, "two against one", self.observed)
 
     def answers(self) -> list[dict[str, Any]]:
         """What one client gets that asks the address in front of all three, on a new connection each time."""
@@ -238,9 +238,7 @@ def test_pods_that_end_or_go_stop_counting_in_every_replica(world: World) -> Non
         world.bind(pod, "node-0")
     world.await_hot("node-0", 3)
     pods = "api/v1/namespaces/default/pods"
-    waiting.eventually(
-        lambda: {pod["status"]["phase"] for pod in world.cluster.api.items(pods)} == {"Running"}, 90, "kwok"
-    )
+    waiting.until(lambda: {pod["status"]["phase"] for pod in world.cluster.api.items(pods)} == {"Running"}, "kwok")
     world.cluster.api.patch(f"{pods}/ends/status", {"status": {"phase": "Succeeded"}})
     world.cluster.api.delete(f"{pods}/goes")
     world.await_hot("node-0", 1)

@@ -64,7 +64,7 @@ def test_equal_nodes_share_new_pods_when_each_is_counted_before_the_next(world: 
         for at in range(12):
             world.create(f"{prefix}-{at}")
             placed = world.placed(prefix, at + 1)
-            waiting.eventually(lambda p=placed: world.counted("30m") == p, 90, f"{placed} to count", world.nodes)  # type: ignore[misc]
+            waiting.until(lambda p=placed: world.counted("30m") == p, f"{placed} to count", world.nodes)  # type: ignore[misc]
         assert world.placed(prefix, 12) == {"node-1": 6, "node-2": 6}
     finally:
         world.obey(POLICY)
@@ -95,7 +95,7 @@ def test_the_coolest_node_is_preferred(world: World, prefix: str) -> None:
         values = dict.fromkeys(METRICS, 0.6)
         text = load_annotation.encode(load_annotation.Reading(clock.WallClock().now(), values))
         world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {load_annotation.KEY: text}}})
-    waiting.eventually(lambda: {row["score"] for row in world.nodes()} == {10, 0}, 90, "scores 10 and 0", world.nodes)
+    waiting.until(lambda: {row["score"] for row in world.nodes()} == {10, 0}, "scores 10 and 0", world.nodes)
     world.create(prefix, 1)
     assert world.placed(prefix, 1) == {"node-0": 1}
 
@@ -113,7 +113,7 @@ def test_with_full_node_lists_it_decides_alike(world: World, prefix: str) -> Non
 def test_without_readings_the_answers_are_neutral(world: World, prefix: str) -> None:
     for node in NODES:
         world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {load_annotation.KEY: None}}})
-    waiting.eventually(lambda: not any(row["usable"] for row in world.nodes()), 90, "no usable node", world.nodes)
+    waiting.until(lambda: not any(row["usable"] for row in world.nodes()), "no usable node", world.nodes)
     world.create(prefix, 9, cpu="500m")  # large enough for the in-tree plugins to spread them
     assert len(world.placed(prefix, 9)) == 3
 
@@ -134,7 +134,7 @@ def test_an_all_hot_cluster_says_why_in_one_clause_and_news_of_a_cooling_node_wa
     world = waiting_world
     world.load(node_0=0.7, node_1=0.8, node_2=0.9)
     world.create(prefix, 1)
-    note = waiting.eventually(lambda: world.failure(f"{prefix}-0"), 90, "a FailedScheduling event")
+    note = waiting.until(lambda: world.failure(f"{prefix}-0"), "a FailedScheduling event")
     assert note.count(" over ") == 1
     assert f"3 {REASON}" in note
     assert re.search(r"preemption: 0/3 nodes are available: 3 Preemption is not helpful", note)
@@ -160,7 +160,7 @@ def classes(extender_plane: World) -> Callable[[str], str]:
     values = {"lowest": 10, "low": 20, "urgent": 1000}
     for name, value in values.items():
         extender_plane.door.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": f"extender-{name}"}, "value": value})
-        waiting.eventually(functools.partial(extender_plane.admits, f"extender-{name}"), 90, f"the class {name}")
+        waiting.until(functools.partial(extender_plane.admits, f"extender-{name}"), f"the class {name}")
     return lambda name: f"extender-{name}"
 
 
@@ -199,7 +199,7 @@ def test_nobody_is_killed_for_a_place_on_hot_nodes_where_pods_are_to_wait(
     fill(world, prefix, classes)
     world.load(node_0=0.9, node_1=0.9, node_2=0.9)
     world.create(f"{prefix}-urgent", 1, cpu="6", priority_class=classes("urgent"))
-    waiting.eventually(lambda: world.failure(f"{prefix}-urgent-0"), 90, "a FailedScheduling event")
+    waiting.until(lambda: world.failure(f"{prefix}-urgent-0"), "a FailedScheduling event")
     answer = world.extender.json(f"/decisions?pod={prefix}-urgent-0")
     assert isinstance(answer, dict)
     verbs = {decision["verb"]: decision for decision in answer["decisions"]}
@@ -265,7 +265,7 @@ def test_the_scheduler_verifies_the_extender_and_nobody_else_is_answered(
         for what, (client, ca, words) in refused.items():
             secure.ask_as(client, ca)
             world.create(f"{prefix}-{what}")
-            note = waiting.eventually(lambda w=what: world.failure(f"{prefix}-{w}-0"), 90, f"a pod to fail by {what}")  # type: ignore[misc]
+            note = waiting.until(lambda w=what: world.failure(f"{prefix}-{w}-0"), f"a pod to fail by {what}")  # type: ignore[misc]
             assert words in note
         secure.ask_as("scheduler")
         assert world.placed(prefix, len(refused))["node-0"] == 0

@@ -104,14 +104,10 @@ def prometheus_pod(running: cluster.Cluster) -> str:
     api.create(
         "api/v1/namespaces/monitoring/services", {"metadata": metadata, "spec": {"selector": labels, "ports": ports}}
     )
-    waiting.eventually(
-        lambda: api.exists("api/v1/namespaces/monitoring/serviceaccounts/default"), waiting.LIMIT_SECONDS, "an account"
-    )
+    waiting.until(lambda: api.exists("api/v1/namespaces/monitoring/serviceaccounts/default"), "an account")
     spec = {"containers": [{"name": "prometheus", "image": "prometheus"}]}
     api.create(pods, {"metadata": {"name": "prometheus-0", "labels": labels}, "spec": spec})
-    return waiting.eventually(
-        lambda: str(api.get(f"{pods}/prometheus-0")["status"].get("podIP", "")), waiting.LIMIT_SECONDS, "an address"
-    )
+    return waiting.until(lambda: str(api.get(f"{pods}/prometheus-0")["status"].get("podIP", "")), "an address")
 
 
 def component(pod: pod_containers.Document) -> str:
@@ -192,7 +188,7 @@ def install(reader: Reader, kubelet: pod_containers.Kubelet) -> None:
     reader.type("helm upgrade --install evenload")
     for name in ("annotator", "extender"):
         reader.type(f"kubectl -n evenload-system rollout status deployment/evenload-{name}")
-    for pod in waiting.eventually(reader.pods, waiting.LIMIT_SECONDS, "the release's pods to have addresses"):
+    for pod in waiting.until(reader.pods, "the release's pods to have addresses"):
         container, path = kubelet.start(pod), pod["spec"]["containers"][0]["readinessProbe"]["httpGet"]["path"]
         probe = functools.partial(answered, pod, path)
         waiting.eventually(probe, waiting.START_SECONDS, f"{pod['metadata']['name']} to be ready", container.log)
@@ -206,12 +202,12 @@ def look(reader: Reader) -> None:
         asked, young = checks.pop("extender asked"), checks.pop("metrics")
         return asked == "unknown" and young in ("ok", "warn") and set(checks.values()) == {"ok"}
 
-    waiting.eventually(as_the_page_says, waiting.LIMIT_SECONDS, "doctor to say what the page says", reader.doctor)
+    waiting.until(as_the_page_says, "doctor to say what the page says", reader.doctor)
     assert "extender asked" in reader.type("evenload doctor", codes=(1, 4))  # 1 while it warns
     table = reader.type("evenload nodes")
     assert all(f"node-{number}" in table for number in range(NODES)), table
     with reader.console() as url:
-        waiting.eventually(lambda: fetched(url)[0] == 200, waiting.LIMIT_SECONDS, "the console's page")
+        waiting.until(lambda: fetched(url)[0] == 200, "the console's page")
         with urllib.request.urlopen(f"{url}/api/stream", timeout=waiting.LIMIT_SECONDS) as stream:
             names = [f"node-{number}".encode() for number in range(NODES)]
             assert any(all(name in line for name in names) for line in stream)  # it has other topics, too
@@ -224,9 +220,7 @@ def let_kube_scheduler_ask(reader: Reader) -> None:
     (first, _) = [one for one in reader.pods() if component(one) == "extender"]
     reader.cluster.start_scheduler(extenders=[{**stanza, "urlPrefix": address(first)}])  # no DNS and no Service here
     reader.type("kubectl run web")
-    waiting.eventually(
-        lambda: reader.doctor()["extender asked"]["verdict"] == "ok", waiting.LIMIT_SECONDS, "doctor", reader.doctor
-    )
+    waiting.until(lambda: reader.doctor()["extender asked"]["verdict"] == "ok", "doctor", reader.doctor)
     assert "in shadow mode" in reader.doctor()["extender asked"]["seen"]
     explained = reader.type("evenload explain pod", codes=(0, 4))  # 4 while a maximum is missing
     assert "shadow mode: " in explained
@@ -240,14 +234,10 @@ def decide(reader: Reader, kubelet: pod_containers.Kubelet) -> None:
     reader.type(f"{UPGRADE} --set policy.extender.mode=Enforce")
     kubelet.refresh()
     extenders = [one for one in before.values() if component(one) == "extender"]
-    waiting.eventually(
-        lambda: {policy(one)["extender"]["mode"] for one in extenders} == {"Enforce"}, waiting.LIMIT_SECONDS, "Enforce"
-    )
+    waiting.until(lambda: {policy(one)["extender"]["mode"] for one in extenders} == {"Enforce"}, "Enforce")
     assert {one["metadata"]["name"] for one in reader.pods()} == set(before)
     reader.type("kubectl run web")
-    waiting.eventually(
-        lambda: "expected to win" in reader.type("evenload explain pod", codes=(0, 4)), waiting.LIMIT_SECONDS, "explain"
-    )
+    waiting.until(lambda: "expected to win" in reader.type("evenload explain pod", codes=(0, 4)), "explain")
     reader.type("kubectl delete pod web")
 
 
@@ -262,5 +252,5 @@ def evict(reader: Reader, kubelet: pod_containers.Kubelet) -> None:
         section = policy(descheduler)["descheduler"]
         return bool(section["mode"] == "Enforce" and section["protect"]["optIn"])
 
-    waiting.eventually(enforces, waiting.LIMIT_SECONDS, "the descheduler to enforce")
+    waiting.until(enforces, "the descheduler to enforce")
     assert {one["metadata"]["name"] for one in reader.pods()} == set(before)

@@ -251,9 +251,7 @@ def refusal_of_operations(door: client.Client, path: str, operations: list[Docum
 def wait_refused(door: client.Client, call: Call, why: str) -> None:
     """Wait until a call is refused for that reason; for "", until it is not refused."""
     answer = functools.partial(refusal, door, call)
-    waiting.eventually(
-        lambda: why in answer() if why else not answer(), waiting.LIMIT_SECONDS, why or f"{call} to be free", answer
-    )
+    waiting.until(lambda: why in answer() if why else not answer(), why or f"{call} to be free", answer)
 
 
 def pod_path(pod: objects.Pod) -> str:
@@ -277,7 +275,7 @@ def refused(evict: Evict, pod: objects.Pod, why: str) -> None:
         result, status, message = refusal_text()
         return status == 403 and why in message if why else result == "dry_run"
 
-    waiting.eventually(as_expected, waiting.LIMIT_SECONDS, why or f"{pod.key} to be free to go", refusal_text)
+    waiting.until(as_expected, why or f"{pod.key} to be free to go", refusal_text)
 
 
 def where(app: str, namespace: str) -> str:
@@ -292,7 +290,7 @@ def guarded_pod(admin: KubeDoor, namespace: str, app: str) -> objects.Pod:
         pods = admin.list(kinds.PODS, namespace=namespace, label_selector=f"app={app}").items
         return next((pod for pod in pods if pod.ready and not pod.deleting), None)
 
-    return waiting.eventually(running, waiting.LIMIT_SECONDS, f"a pod of {app} in {namespace}")
+    return waiting.until(running, f"a pod of {app} in {namespace}")
 
 
 @pytest.mark.usefixtures("guard")
@@ -671,5 +669,5 @@ def test_the_apiserver_found_nothing_wrong_with_the_expressions(control_plane: c
         known = status.get("observedGeneration") == policy["metadata"]["generation"] and "typeChecking" in status
         return [status["typeChecking"]] if known else []
 
-    (found_wrong,) = waiting.eventually(checked, waiting.LIMIT_SECONDS, "the expressions to be checked")
+    (found_wrong,) = waiting.until(checked, "the expressions to be checked")
     assert not found_wrong.get("expressionWarnings"), found_wrong

@@ -355,11 +355,11 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_but_for_the_
     notes = helm.succeed("upgrade", helm_client.RELEASE, str(helm_client.CHART), changed, *where)
     assert "in mode DryRun" in notes
     many = {"evenload-annotator": (2, 2), "evenload-descheduler": (2, 2), "evenload-extender": (3, 3)}
-    waiting.eventually(lambda: site.ready() == many, waiting.LIMIT_SECONDS, "all replicas", site.ready)
+    waiting.until(lambda: site.ready() == many, "all replicas", site.ready)
     assert versions(site) == {version.VERSION}
     assert mode(site) == "DryRun"
     helm.succeed("rollback", helm_client.RELEASE, "1", *where)
-    waiting.eventually(lambda: site.ready() == few, waiting.LIMIT_SECONDS, "the first release again", site.ready)
+    waiting.until(lambda: site.ready() == few, "the first release again", site.ready)
     assert (versions(site), mode(site)) == ({"0.0.1"}, "Observe")
     manifest = tmp_path / "manifest.yaml"
     manifest.write_text(helm.succeed("get", "manifest", helm_client.RELEASE, where[0]), encoding="utf-8")
@@ -369,9 +369,7 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_but_for_the_
         return site.kubectl("get", "-f", str(manifest), "--ignore-not-found", "-o", "name").stdout
 
     claim = "persistentvolumeclaim/evenload-ledger"
-    waiting.eventually(
-        lambda: left().split() == [claim], waiting.LIMIT_SECONDS, "only the ledger's claim to be left", left
-    )
+    waiting.until(lambda: left().split() == [claim], "only the ledger's claim to be left", left)
     site.kubectl("delete", claim, where[0])
     site.cluster.api.delete(f"api/v1/persistentvolumes/{volume}")
 

@@ -56,7 +56,7 @@ class Release:
         """Exit code and output of `helm test`, and how the pod's command ended."""
         helm = self.helm.start("test", helm_client.RELEASE, f"--namespace={NAMESPACE}", "--timeout=300s")
         try:
-            pod = waiting.eventually(self._pod, waiting.LIMIT_SECONDS, "Helm to create the pod")
+            pod = waiting.until(self._pod, "Helm to create the pod")
             for right in permissions.granted(self._rights()):
                 permissions.await_right(self.cluster, right)
             ended = self._run(pod)

@@ -49,7 +49,7 @@ def home(control_plane: cluster.Cluster) -> Iterator[str]:
     namespace = "hostile"
     control_plane.api.create("api/v1/namespaces", {"metadata": {"name": namespace}})
     account = f"api/v1/namespaces/{namespace}/serviceaccounts/default"
-    waiting.eventually(lambda: control_plane.api.exists(account), waiting.LIMIT_SECONDS, account)
+    waiting.until(lambda: control_plane.api.exists(account), account)
     for name, parts in HOSTILE.items():
         body: dict[str, Any] = bodies.pod(name)
         metadata, spec = parts.get("metadata", {}), parts.get("spec", {})

@@ -28,5 +28,5 @@ class TestTheRealDoor(door_suite.DoorSuite):
         patience.
         """
         account = f"api/v1/namespaces/{namespace}/serviceaccounts/default"
-        waiting.eventually(lambda: control_plane.api.exists(account), waiting.LIMIT_SECONDS, account)
+        waiting.until(lambda: control_plane.api.exists(account), account)
         return namespace

@@ -119,7 +119,7 @@ class Site:
         assert answer.returncode == 0, answer.stderr
         for one in yaml.safe_load_all(file.read_text(encoding="utf-8")):  # established is a moment before described
             asked = functools.partial(self._described, one["spec"]["names"]["plural"])
-            waiting.eventually(asked, waiting.LIMIT_SECONDS, f"{one['metadata']['name']} to be served")
+            waiting.until(asked, f"{one['metadata']['name']} to be served")
         self._defined.add(file)
 
     def _described(self, plural: str) -> bool:
@@ -283,7 +283,7 @@ def test_the_guard_holds_in_another_namespace_too(site: Site, copied: pathlib.Pa
         except errors.Forbidden as error:
             return error.message
 
-    waiting.eventually(lambda: "is labelled evenload.io/protected" in answer(), waiting.LIMIT_SECONDS, "no", answer)
+    waiting.until(lambda: "is labelled evenload.io/protected" in answer(), "no", answer)
     door.close()
     site.cluster.api.delete(f"{pods}/{pod['name']}")
     site.delete(mine)
@@ -396,9 +396,7 @@ def test_ha_is_applied_runs_is_unchanged_when_applied_again_and_is_taken_away_wi
         name: {pod["spec"]["nodeName"] for pod in site.pods(name)} for name in ("annotator", "descheduler", "extender")
     }
     assert {name: len(found) for name, found in nodes.items()} == {"annotator": 2, "descheduler": 1, "extender": 3}
-    waiting.eventually(
-        lambda: site.dispensable() == 1, waiting.LIMIT_SECONDS, "one extender to be dispensable", site.dispensable
-    )
+    waiting.until(lambda: site.dispensable() == 1, "one extender to be dispensable", site.dispensable)
     again = site.kubectl("apply", "-k", str(overlay)).stdout.splitlines()
     patched = [line for line in again if not line.endswith(" unchanged")]
     assert [line.partition("/")[0] for line in patched] == ["poddisruptionbudget.policy"], (
@@ -536,7 +534,7 @@ def test_the_second_scheduler_binds_pods_under_its_own_account(site: Site, tmp_p
         waiting.eventually(lambda: get(pod)["spec"].get("nodeName"), waiting.START_SECONDS, "the pod to be bound", end)
         first = get(lease)["spec"]["renewTime"]
         renewed = lambda: get(lease)["spec"]["renewTime"] != first  # noqa: E731
-        waiting.eventually(renewed, waiting.LIMIT_SECONDS, "the Lease to be renewed", end)
+        waiting.until(renewed, "the Lease to be renewed", end)
         assert "forbidden" not in log.read_text().lower()
     site.cluster.api.delete(pod)
     site.delete(DEPLOY / SECOND)

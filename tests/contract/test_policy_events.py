@@ -77,7 +77,7 @@ def world(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFacto
 
 def test_every_service_tells_of_a_refused_policy_and_of_the_next_accepted_one(world: World) -> None:
     world.write(REFUSED)
-    refused = waiting.eventually(lambda: world.events_of(events.Reason.POLICY_REFUSED), 90, "three refusals")
+    refused = waiting.until(lambda: world.events_of(events.Reason.POLICY_REFUSED), "three refusals")
     for event in refused.values():
         assert f"{world.policy}:4:14: filter.onMissing: " in event["note"]
         assert f"{reloading.content_hash(HEAD.encode())} stays in force" in event["note"]
@@ -89,7 +89,7 @@ def test_every_service_tells_of_a_refused_policy_and_of_the_next_accepted_one(wo
         assert "onMissing: " in service.text("/readyz?verbose")
         assert service.metric("evenload_config_last_reload_successful") == 0
     world.write(ACCEPTED)
-    accepted = waiting.eventually(lambda: world.events_of(events.Reason.POLICY_ACCEPTED), 90, "three acceptances")
+    accepted = waiting.until(lambda: world.events_of(events.Reason.POLICY_ACCEPTED), "three acceptances")
     assert {event["note"] for event in accepted.values()} == {
         f"policy {reloading.content_hash(ACCEPTED.encode())} is in force"
     }

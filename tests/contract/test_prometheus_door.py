@@ -52,20 +52,17 @@ class TestReal(prometheus_suite.Suite):
 
     @pytest.fixture
     def stage(self, prometheus: client.Client) -> prometheus_suite.Stage:
-        """The nodes that the load exporter plays."""
-        return prometheus_suite.Stage(prometheus, 3, WINDOW_SECONDS, wait, LOAD_EXPORTER)
+        """The nodes that the load exporter plays.
 
-
-def wait(condition: prometheus_suite.Answered, what: str, describe: collections.abc.Callable[[], object]) -> None:
-    """A fresh Prometheus needs two scrapes before a rate exists, and windows may still hold what another file made the
-    nodes of the common control plane say, even NaN.
-    """
-    waiting.eventually(condition, waiting.LIMIT_SECONDS, what, describe)
+        A fresh Prometheus needs two scrapes before a rate exists, and windows may still hold what another file made the
+        nodes of the common control plane say, even NaN.
+        """
+        return prometheus_suite.Stage(prometheus, 3, WINDOW_SECONDS, waiting.until, LOAD_EXPORTER)
 
 
 @pytest.mark.parametrize("window", EVERY_WINDOW, ids=lambda window: f"{window.resource} {window.statistic}")
 def test_the_real_node_exporter_answers_every_window(prometheus: client.Client, window: Window) -> None:
-    stage = prometheus_suite.Stage(prometheus, 1, WINDOW_SECONDS, wait, NODE_EXPORTER)
+    stage = prometheus_suite.Stage(prometheus, 1, WINDOW_SECONDS, waiting.until, NODE_EXPORTER)
     (sample,) = stage.answered(stage.text(window), -0.02, 1.0).samples
     assert sample.labels.keys() == {"instance", "job"}
 
@@ -85,7 +82,7 @@ def test_a_series_younger_than_its_window_is_not_taken_for_busy(prometheus: clie
         return len(ours) >= 1 and ours.keys() == naive.keys() and max(ours.values()) < 0.5 < 0.9 < min(naive.values())
 
     what = "ours to show idle nodes, and against the clock the trap this guards against"
-    waiting.eventually(caught, waiting.LIMIT_SECONDS, what, answers)
+    waiting.until(caught, what, answers)
 
 
 @pytest.mark.parametrize("text", ["NaN", "+Inf", "-Inf"])
@@ -148,7 +145,7 @@ def await_scrape_after(prometheus: client.Client, at_seconds: float) -> None:
     def scraped() -> bool:
         return any(sample.value > at_seconds for sample in prometheus.query(node_queries.data_time("memory")).samples)
 
-    waiting.eventually(scraped, waiting.LIMIT_SECONDS, f"a scrape after {at_seconds:.3f}")
+    waiting.until(scraped, f"a scrape after {at_seconds:.3f}")
 
 
 @pytest.mark.parametrize("before_end_seconds", [0.0, 47.3, 1200.0, 20_000.0])
@@ -171,15 +168,14 @@ def test_a_dead_exporter_is_missing_at_once_although_its_windows_are_full(
 ) -> None:
     running, made, _ = alone
     longer = [window._replace(window_seconds=LONG_SECONDS) for window in EVERY_WINDOW]
-    stage = prometheus_suite.Stage(made, 1, WINDOW_SECONDS, wait)
+    stage = prometheus_suite.Stage(made, 1, WINDOW_SECONDS, waiting.until)
     expressions = [stage.text(window) for window in longer]
     for expression in expressions:
         stage.answered(expression)
     running.processes["node-exporter"].stop()
     try:
-        waiting.eventually(
+        waiting.until(
             lambda: not any(made.query(expression).samples for expression in expressions),
-            waiting.LIMIT_SECONDS,
             "a target that is gone to answer no more",
         )
     finally:

@@ -93,7 +93,7 @@ class Stage:
     def clear(self) -> None:
         """No pods."""
         self.cluster.api.delete("api/v1/namespaces/default/pods")
-        waiting.eventually(lambda: not self.pods(), waiting.LIMIT_SECONDS, "all pods to go")
+        waiting.until(lambda: not self.pods(), "all pods to go")
 
     def pods(self) -> tuple[objects.Pod, ...]:
         """The pods there are."""
@@ -201,7 +201,7 @@ class Stage:
         ]
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda body: self.door.create(kinds.PODS, body, namespace=NAMESPACE), bodies))
-        waiting.eventually(self._all_run, waiting.LIMIT_SECONDS, "the pods that fill the nodes to run", self.pods)
+        waiting.until(self._all_run, "the pods that fill the nodes to run", self.pods)
         selector = {"matchLabels": {"guarded": "yes"}}
         budget: scheduled_pods.Body = {
             "metadata": {"name": "guard"},
@@ -274,7 +274,7 @@ def stage() -> Iterator[Stage]:
             body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
             running.api.create("apis/scheduling.k8s.io/v1/priorityclasses", body)
         for name in PRIORITIES:
-            waiting.eventually(functools.partial(found.admits, name), waiting.LIMIT_SECONDS, f"the class {name}")
+            waiting.until(functools.partial(found.admits, name), f"the class {name}")
         running.processes["kube-controller-manager"].stop()
         yield found
         found.door.close()
@@ -341,9 +341,7 @@ def test_pods_that_are_resized_leave_the_room_that_kube_scheduler_counts(stage: 
     resized = [scheduled_pods.resized(shape, number) for number, shape in enumerate(scheduled_pods.shapes())]
     for body, _ in resized:
         stage.door.create(kinds.PODS, body, namespace=NAMESPACE)
-    waiting.eventually(
-        lambda: len([pod for pod in stage.pods() if pod.ready]) == len(resized), waiting.LIMIT_SECONDS, "all to run"
-    )
+    waiting.until(lambda: len([pod for pod in stage.pods() if pod.ready]) == len(resized), "all to run")
     for body, status in resized:
         path = f"api/v1/namespaces/{NAMESPACE}/pods/{body['metadata']['name']}/status"
         stage.cluster.api.patch(path, {"status": status})

@@ -23,7 +23,6 @@ from tests.e2e import policies, services, waiting
 from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
-LIMIT = waiting.LIMIT_SECONDS
 PODS = "api/v1/namespaces/default/pods"
 TIMES = {"0000-01-01T00:00:00Z": "0000-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00": "10000-01-01T00:59:59Z"}
 YEAR_0, YEAR_10000 = TIMES
@@ -60,7 +59,7 @@ def bound_pod(running: cluster.Cluster, name: str, node: str) -> None:
     running.api.create(PODS, {"metadata": {"name": name}, "spec": spec})
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     running.api.create(f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": target})
-    waiting.eventually(lambda: running.api.get(f"{PODS}/{name}")["status"]["phase"] == "Running", LIMIT, "kwok")
+    waiting.until(lambda: running.api.get(f"{PODS}/{name}")["status"]["phase"] == "Running", "kwok")
 
 
 @contextlib.contextmanager
@@ -107,9 +106,9 @@ def test_a_node_and_a_pod_with_impossible_times_cost_only_themselves(
         assert left_out(extender) == "[+]objects ok: all decoded"
         with_condition(running, "api/v1/nodes/node-1", condition("example.com/x", YEAR_0))
         with_condition(running, f"{PODS}/spoilt", condition("Ready", YEAR_10000))
-        waiting.eventually(lambda: names_both(extender), LIMIT, "both to be named", lambda: left_out(extender))
+        waiting.until(lambda: names_both(extender), "both to be named", lambda: left_out(extender))
         bound_pod(running, "later", "node-2")
-        waiting.eventually(lambda: counts(extender) == {"node-0": 2, "node-2": 1}, LIMIT, "it to go on")
+        waiting.until(lambda: counts(extender) == {"node-0": 2, "node-2": 1}, "it to go on")
         assert extender.metric("evenload_kube_undecodable_objects_total") == 2
         assert extender.log().count("objects cannot be decoded") == 2
         assert "lost contact" not in extender.log(), "no watch was to end, and nothing to be listed again"
@@ -119,7 +118,7 @@ def test_a_node_and_a_pod_with_impossible_times_cost_only_themselves(
     with started("annotator", measured, tmp_path / "annotator") as annotator:
         assert names_both(annotator)
         others = {"node-0", "node-2"}
-        waiting.eventually(lambda: annotated(running) == others, LIMIT, "all other nodes to be written")
+        waiting.until(lambda: annotated(running) == others, "all other nodes to be written")
     ledger = ["--ledger", str(tmp_path / "ledger.sqlite")]
     planned = once("descheduler", *measured, *ledger)
     assert planned.returncode == 0, planned.stderr

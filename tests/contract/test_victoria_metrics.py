@@ -85,17 +85,13 @@ def door(victoria_metrics: str) -> collections.abc.Iterator[client.Client]:
         yield made
 
 
-def wait(condition: prometheus_suite.Answered, what: str, describe: collections.abc.Callable[[], object]) -> None:
-    waiting.eventually(condition, waiting.LIMIT_SECONDS, what, describe)
-
-
 class TestVictoriaMetrics(prometheus_suite.Suite):
     """What every door must do."""
 
     @pytest.fixture
     def stage(self, door: client.Client) -> prometheus_suite.Stage:
         """The nodes that the load exporter plays."""
-        return prometheus_suite.Stage(door, 3, WINDOW_SECONDS, wait, LOAD_EXPORTER)
+        return prometheus_suite.Stage(door, 3, WINDOW_SECONDS, waiting.until, LOAD_EXPORTER)
 
     @pytest.mark.parametrize(("end_seconds", "step_seconds"), [(1100.0, 0.0), (100_000.0, 1.0)])
     def test_an_impossible_range_is_a_bad_query(
@@ -108,7 +104,7 @@ class TestVictoriaMetrics(prometheus_suite.Suite):
 def test_a_real_answer_is_partial_by_one_word_and_its_values_stay_beside(
     victoria_metrics: str, door: client.Client
 ) -> None:
-    whole = prometheus_suite.Stage(door, 3, WINDOW_SECONDS, wait, LOAD_EXPORTER).answered(AVERAGE)
+    whole = prometheus_suite.Stage(door, 3, WINDOW_SECONDS, waiting.until, LOAD_EXPORTER).answered(AVERAGE)
 
     def without_a_store(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.ProxyResponse:
         answer = requests.get(victoria_metrics + path, params=list(query), timeout=60)
@@ -165,7 +161,7 @@ def test_the_series_of_an_ha_pair_are_one_reading(
     url = victoria_metrics if of_pair == "victoria_metrics" else control_plane.prometheus_url
     labelled = [f'label_replace({AVERAGE}, "prometheus_replica", "{name}", "", "")' for name in "ab"]
     with contextlib.closing(client.connect(url, timeout_seconds=60.0)) as made:
-        stage = prometheus_suite.Stage(made, 6, WINDOW_SECONDS, wait, LOAD_EXPORTER)
+        stage = prometheus_suite.Stage(made, 6, WINDOW_SECONDS, waiting.until, LOAD_EXPORTER)
         answer = stage.answered(" or ".join(labelled))
     names = {sample.labels["instance"] for sample in answer.samples}
     directory = identity.build(identity.NodeAddress(name) for name in names)

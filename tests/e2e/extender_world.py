@@ -49,7 +49,7 @@ class World:
             answer = self.extender.json("/nodes")
             return isinstance(answer, dict) and answer["policy"] == wanted
 
-        waiting.eventually(in_force, 90, "the policy to be in force")
+        waiting.until(in_force, "the policy to be in force")
 
     def use_extender(self, **changes: object) -> None:
         """Restart the scheduler with the stanza we ship, pointed at our process; it waits for as long as that takes:
@@ -66,7 +66,7 @@ class World:
             text = load_annotation.encode(load_annotation.Reading(clock.WallClock().now(), values))
             body = {"metadata": {"annotations": {load_annotation.KEY: text}}}
             self.door.merge_patch(kinds.NODES, key.replace("_", "-"), body)
-        waiting.eventually(lambda: self._shows(cpu_ratio), 90, f"the extender to see {cpu_ratio}", self.nodes)
+        waiting.until(lambda: self._shows(cpu_ratio), f"the extender to see {cpu_ratio}", self.nodes)
 
     def _shows(self, cpu_ratio: dict[str, float]) -> bool:
         rows = {row["name"]: row for row in self.nodes()}
@@ -121,9 +121,7 @@ class World:
             found = [pod for pod in self.pods(prefix) if pod.node_name]
             return found if len(found) == count else []
 
-        return collections.Counter(
-            pod.node_name for pod in waiting.eventually(bound, 90, f"{count} pods {prefix}* to be bound")
-        )
+        return collections.Counter(pod.node_name for pod in waiting.until(bound, f"{count} pods {prefix}* to be bound"))
 
     def failure(self, pod: str) -> str:
         """The note of the newest FailedScheduling event about a pod, "" without one."""
@@ -138,8 +136,8 @@ class World:
     def reset(self) -> None:
         """No pods, cool nodes, the extender running, the scheduler asking it."""
         self.cluster.api.delete("api/v1/namespaces/default/pods")
-        waiting.eventually(lambda: not self.pods(), 90, "all pods to go")
-        waiting.eventually(self._counts_nothing, 90, "the extender to count no pod", self.nodes)
+        waiting.until(lambda: not self.pods(), "all pods to go")
+        waiting.until(self._counts_nothing, "the extender to count no pod", self.nodes)
         self.load(node_0=0.1, node_1=0.1, node_2=0.1)
 
 

@@ -34,7 +34,7 @@ def filled(evenload: stack.Stack, name: str, node: str, shape: bodies.PodOptions
         pods = [pod for pod in evenload.pods(f"{name}-") if pod.ready]
         return pods if len(pods) == PODS else []
 
-    pods = waiting.eventually(ready, 90, f"the pods of {name} to be ready")
+    pods = waiting.until(ready, f"the pods of {name} to be ready")
     for other in evenload.nodes():
         labelled(evenload, other, {label: "yes"})
     return {pod.uid: pod for pod in pods}

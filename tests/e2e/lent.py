@@ -85,9 +85,8 @@ def empty(control_plane: cluster.Cluster) -> None:
         labels = {label: None for label in node["metadata"]["labels"] if not OF_KUBELETS.search(label)}
         metadata = {"annotations": {load_annotation.KEY: None}, "labels": labels}
         api.patch(f"api/v1/nodes/{node['metadata']['name']}", {"metadata": metadata})
-    waiting.eventually(
+    waiting.until(
         lambda: not api.items("api/v1/pods") and not api.exists(SYSTEM),
-        waiting.LIMIT_SECONDS,
         f"every pod and {permissions.NAMESPACE} to be gone",
         lambda: [pod["metadata"]["name"] for pod in api.items("api/v1/pods")],
     )

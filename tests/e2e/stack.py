@@ -186,9 +186,8 @@ class Stack:
         policies.write(self.policy, **overrides)
         name = reloading.content_hash(self.policy.read_bytes())
         for service in (self.annotator, self.extender):
-            waiting.eventually(
+            waiting.until(
                 lambda service=service: f'hash="{name}"' in service.text("/metrics"),  # type: ignore[misc]
-                waiting.LIMIT_SECONDS,
                 f"{service.name} to go by the new policy",
                 service.log,
             )
@@ -205,15 +204,10 @@ class Stack:
             self.door.delete(kinds.DEPLOYMENTS, deployment.name, namespace=NAMESPACE)
         for budget in self.door.list(kinds.BUDGETS, namespace=NAMESPACE).items:
             self.door.delete(kinds.BUDGETS, budget.name, namespace=NAMESPACE)
-        waiting.eventually(self._nothing_left, waiting.LIMIT_SECONDS, "all pods of the last test to go")
-        waiting.eventually(
-            lambda: self._all_read(nodes, hot),
-            waiting.LIMIT_SECONDS,
-            f"every node to read cool again but {hot}",
-            self._sync_counts,
-        )
+        waiting.until(self._nothing_left, "all pods of the last test to go")
+        waiting.until(lambda: self._all_read(nodes, hot), f"every node to read cool again but {hot}", self._sync_counts)
         what = "the placements of the last test to be forgotten"
-        waiting.eventually(lambda: not self._crowded(), waiting.LIMIT_SECONDS, what, self._crowded)
+        waiting.until(lambda: not self._crowded(), what, self._crowded)
 
     def _nothing_left(self) -> bool:
         """Deletes what still stands. While a ReplicaSet does, it makes pods anew, however few there are."""

@@ -64,14 +64,13 @@ def test_the_annotation_carries_the_metric_beside_the_six(running: stack.Stack) 
         """A maximum needs more scrapes than an average."""
         return {name: set(values) for name, values in running.readings().items()} == dict.fromkeys(BANDS, metrics)
 
-    waiting.eventually(complete, 90, f"{len(metrics)} metrics on each node", running.readings)
+    waiting.until(complete, f"{len(metrics)} metrics on each node", running.readings)
     assert running.readings()[CACHED]["memory_avg_5m"] < 0.65
 
 
 def test_filter_and_score_go_by_it_and_the_scheduler_keeps_new_pods_off_the_node(running: stack.Stack) -> None:
-    waiting.eventually(
+    waiting.until(
         lambda: row(running, IDLE)["usable"] and row(running, CACHED)["rejected"] == f"{NAME} over 0.6",
-        90,
         "the extender to reject the cached node",
     )
     cached, idle = row(running, CACHED), row(running, IDLE)

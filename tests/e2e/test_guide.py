@@ -105,9 +105,8 @@ class Guide:
         running = [one for name in SERVICES if (one := getattr(self.played, name)).running]
         if running:
             expected = self._mounted().read_bytes()
-            waiting.eventually(
+            waiting.until(
                 lambda: all(_obeys(one, expected) for one in running),
-                waiting.LIMIT_SECONDS,
                 "every service to obey the ConfigMap",
                 lambda: {one.name: one.json("/configz") for one in running},
             )
@@ -124,9 +123,8 @@ class Guide:
 
     def _await_view(self, played: stack.Stack) -> None:
         """Until the extender knows the load of every node: it decides as well without, but not as the page says."""
-        waiting.eventually(
+        waiting.until(
             lambda: {row["name"] for row in played.view() if row["usable"] and not row["unusable"]} == set(LOADS),
-            waiting.LIMIT_SECONDS,
             "every node to have usable readings",
             played.view,
         )
@@ -227,6 +225,4 @@ def test_what_the_guides_tell_people_to_type_does_what_they_say(guide: Guide) ->
     api = guide.cluster.api
     left = {node["metadata"]["name"]: node["metadata"].get("annotations", {}) for node in api.items("api/v1/nodes")}
     assert not {name for name, keys in left.items() if any(key.startswith("evenload.io/") for key in keys)}, left
-    waiting.eventually(
-        lambda: not api.exists(f"api/v1/namespaces/{NAMESPACE}"), waiting.LIMIT_SECONDS, "the namespace to be gone"
-    )
+    waiting.until(lambda: not api.exists(f"api/v1/namespaces/{NAMESPACE}"), "the namespace to be gone")

@@ -55,8 +55,8 @@ def test_a_node_is_closed_and_relieved_by_a_metric_of_the_operators_own(evenload
     pods = hot_nodes.filled(evenload, "web", BUSY, HEAVY)
     evenload.set_load(BUSY, memory_ratio=0.25)
     evenload.await_reading(BUSY, "device_avg_5m", 0.8, 1.0)
-    waiting.eventually(
-        lambda: evenload.view_of(BUSY)["rejected"] == "device_avg_5m over 0.65", 90, "the extender to close the node"
+    waiting.until(
+        lambda: evenload.view_of(BUSY)["rejected"] == "device_avg_5m over 0.65", "the extender to close the node"
     )
 
     evenload.descheduler.start()

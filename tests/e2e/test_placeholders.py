@@ -43,7 +43,7 @@ def running() -> collections.abc.Iterator[stack.Stack]:
         started.use_extender()
         for document in rendered("--replicas", str(NUMBER), "--burst-class"):
             started.cluster.api.create(PATHS[document["kind"]], document)
-        waiting.eventually(lambda: admits_burst(started), 90, "pods of the burst's priority class to be admitted")
+        waiting.until(lambda: admits_burst(started), "pods of the burst's priority class to be admitted")
         allow_viewer(started)
         yield started
 
@@ -53,7 +53,7 @@ def full(running: stack.Stack) -> collections.abc.Iterator[stack.Stack]:
     """Idle nodes whose free room is all held by placeholders, and nothing else on them."""
     running.reset()
     everywhere = NODES * FITTING
-    waiting.eventually(lambda: len(placeholders(running, pending=False)) == everywhere, 90, "the nodes to be full")
+    waiting.until(lambda: len(placeholders(running, pending=False)) == everywhere, "the nodes to be full")
     yield running
     running.descheduler.kill()
 
@@ -130,13 +130,11 @@ def test_a_high_priority_burst_takes_the_placeholders_room_and_starts_at_once(fu
     assert counted(full) == 0  # 78 placeholders were bound
     full.create_pods("burst-", 8, **BURST)
     full.placed("burst-", 8)
-    waiting.eventually(lambda: all(pod.ready for pod in full.pods("burst-")), 90, "the burst to run")
-    waiting.eventually(lambda: len(placeholders(full, pending=True)) >= 8, 90, "the displaced placeholders to wait")
-    waiting.eventually(lambda: counted(full) == 8, 90, "the burst alone to be counted", lambda: full.view())
-    waiting.eventually(
-        lambda: victims(full, "burst-") >= FEWEST_VICTIMS, 90, "status to tell of them", lambda: status(full)
-    )
-    told = waiting.eventually(lambda: all_there(full), 90, "all victims to be there anew", lambda: status(full))
+    waiting.until(lambda: all(pod.ready for pod in full.pods("burst-")), "the burst to run")
+    waiting.until(lambda: len(placeholders(full, pending=True)) >= 8, "the displaced placeholders to wait")
+    waiting.until(lambda: counted(full) == 8, "the burst alone to be counted", lambda: full.view())
+    waiting.until(lambda: victims(full, "burst-") >= FEWEST_VICTIMS, "status to tell of them", lambda: status(full))
+    told = waiting.until(lambda: all_there(full), "all victims to be there anew", lambda: status(full))
     assert told["held"] == sum(row["held"] for row in told["nodes"]) <= NODES * FITTING - FEWEST_VICTIMS
     assert told["cpu_millicores"] == 300 * told["held"]
     assert told["preempted_last_hour"] >= FEWEST_VICTIMS
@@ -166,7 +164,7 @@ def test_an_evicted_pod_takes_a_placeholders_place_on_a_cool_node_and_no_placeho
 
     landed = waiting.eventually(moved, 300, "an evicted pod to run elsewhere", lambda: full.descheduler.log()[-3000:])
     name = landed[0].name
-    waiting.eventually(lambda: victims(full, name) > 0, 90, f"{name} to have preempted", lambda: status(full))
+    waiting.until(lambda: victims(full, name) > 0, f"{name} to have preempted", lambda: status(full))
     answer = full.descheduler.json("/evictions")
     assert isinstance(answer, dict)
     assert answer["evictions"]
@@ -186,7 +184,7 @@ def overload(full: stack.Stack) -> None:
     shape["node_selector"] = {"e2e.evenload.io/open": "yes"}
     body = bodies.deployment("web", 2, **shape)
     full.door.create(kinds.DEPLOYMENTS, body, namespace=stack.NAMESPACE)
-    waiting.eventually(lambda: sum(pod.ready for pod in full.pods("web-")) == 2, 90, "two pods on the hot node")
+    waiting.until(lambda: sum(pod.ready for pod in full.pods("web-")) == 2, "two pods on the hot node")
     for node in full.nodes():
         full.door.merge_patch(kinds.NODES, node, opened)
     full.set_load(HOT, memory_ratio=0.25)

@@ -78,7 +78,7 @@ def test_thirty_pods_at_once_spread_over_the_cool_nodes_instead_of_herding_onto_
 
 def test_a_node_whose_series_disappear_is_missing_not_idle(evenload: stack.Stack) -> None:
     evenload.set_load(HOT, hidden=True)
-    waiting.eventually(lambda: unseen(evenload, HOT), waiting.LIMIT_SECONDS, "the values to go")
+    waiting.until(lambda: unseen(evenload, HOT), "the values to go")
     for node in COOL:
         evenload.set_load(node, cpu_ratio=0.4, memory_ratio=0.4)
     for node in COOL:
@@ -93,7 +93,7 @@ def test_a_node_whose_series_disappear_is_missing_not_idle(evenload: stack.Stack
 
 
 def test_an_annotator_killed_midway_loses_nothing(evenload: stack.Stack) -> None:
-    before = waiting.eventually(lambda: quiet(evenload), 90, "two syncs that write nothing")
+    before = waiting.until(lambda: quiet(evenload), "two syncs that write nothing")
     evenload.annotator.kill()
     try:
         evenload.create_pods("between-", 6)
@@ -104,9 +104,8 @@ def test_an_annotator_killed_midway_loses_nothing(evenload: stack.Stack) -> None
         evenload.annotator.start()
     busiest, count = placed_meanwhile.most_common(1)[0]
     evenload.set_load(busiest, cpu_ratio=0.3)  # counts alone are no reason for a write
-    waiting.eventually(
+    waiting.until(
         functools.partial(hot_count_is, evenload, busiest, count),
-        90,
         "placements made meanwhile to be counted from the cluster",
     )
     evenload.set_load(HOT, cpu_ratio=0.1)
@@ -150,7 +149,7 @@ def test_scheduling_goes_on_neutrally_when_prometheus_is_down(evenload: stack.St
 
 
 def test_a_node_with_thresholds_of_its_own_and_a_pod_that_opts_out_pass(evenload: stack.Stack) -> None:
-    waiting.eventually(lambda: evenload.view_of(HOT)["rejected"], 90, "the extender to reject the hot node")
+    waiting.until(lambda: evenload.view_of(HOT)["rejected"], "the extender to reject the hot node")
     evenload.create_pods("free-", 1, annotations={"evenload.io/filter": "off"})
     evenload.placed("free-", 1)
     judged = decided(evenload, "free-0", "filter")
@@ -158,20 +157,18 @@ def test_a_node_with_thresholds_of_its_own_and_a_pod_that_opts_out_pass(evenload
     own = {"evenload.io/thresholds": '{"cpu_avg_5m": "95%", "cpu_max_1h": 0}'}
     evenload.door.merge_patch(kinds.NODES, HOT, {"metadata": {"annotations": own}})
     try:
-        waiting.eventually(lambda: not evenload.view_of(HOT)["rejected"], 90, "the node's own thresholds to hold")
+        waiting.until(lambda: not evenload.view_of(HOT)["rejected"], "the node's own thresholds to hold")
     finally:
         gone = {"metadata": {"annotations": dict.fromkeys(own)}}
         evenload.door.merge_patch(kinds.NODES, HOT, gone)
-    waiting.eventually(lambda: evenload.view_of(HOT)["rejected"], 90, "the policy's thresholds to hold again")
+    waiting.until(lambda: evenload.view_of(HOT)["rejected"], "the policy's thresholds to hold again")
 
 
 def test_a_new_replica_is_estimated_by_what_its_siblings_use(evenload: stack.Stack) -> None:
     web = bodies.deployment("web", 3, cpu_request="100m", cpu_millicores=800)
     evenload.door.create(kinds.DEPLOYMENTS, web, namespace=stack.NAMESPACE)
     first = {pod.name for pod in evenload.placed("web-", 3)}
-    waiting.eventually(
-        lambda: cpu_mean(evenload) > 400, 90, "the extender to know web's mean", lambda: cpu_mean(evenload)
-    )
+    waiting.until(lambda: cpu_mean(evenload) > 400, "the extender to know web's mean", lambda: cpu_mean(evenload))
     assert evenload.extender.metric("evenload_extender_owner_means") == 1
     evenload.door.merge_patch(kinds.DEPLOYMENTS, "web", {"spec": {"replicas": 4}}, namespace=stack.NAMESPACE)
     (fourth,) = {pod.name for pod in evenload.placed("web-", 4)} - first
@@ -193,7 +190,7 @@ def texts(evenload: stack.Stack) -> dict[str, str]:
 def quiet(evenload: stack.Stack) -> dict[str, str]:
     """The annotations, if two more syncs change nothing about them; {} if they do."""
     before, done = texts(evenload), evenload.annotator.metric(SYNCS)
-    waiting.eventually(lambda: evenload.annotator.metric(SYNCS) >= done + 2, 90, "two more syncs")
+    waiting.until(lambda: evenload.annotator.metric(SYNCS) >= done + 2, "two more syncs")
     return before if texts(evenload) == before else {}
 
 
@@ -205,7 +202,7 @@ def decided(evenload: stack.Stack, pod: str, verb: str) -> dict[str, typing.Any]
         assert isinstance(found, dict)
         return next((decision for decision in found["decisions"] if decision["verb"] == verb), {})
 
-    return waiting.eventually(newest, 90, f"the {verb} decision about {pod}")
+    return waiting.until(newest, f"the {verb} decision about {pod}")
 
 
 def cpu_mean(evenload: stack.Stack) -> float:
@@ -223,7 +220,7 @@ def cpu_mean(evenload: stack.Stack) -> float:
 def grows(evenload: stack.Stack, counter: str) -> None:
     """Wait until a counter of the annotator has grown."""
     before = evenload.annotator.metric(counter)
-    waiting.eventually(lambda: evenload.annotator.metric(counter) > before, 90, f"{counter} to grow")
+    waiting.until(lambda: evenload.annotator.metric(counter) > before, f"{counter} to grow")
 
 
 def nothing_usable(evenload: stack.Stack) -> bool:

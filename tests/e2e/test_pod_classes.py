@@ -82,8 +82,8 @@ def test_a_production_pod_goes_where_production_is_low_and_a_batch_pod_where_the
     evenload.await_reading(PRODUCING, "production_memory", 0.45, 0.55)
     evenload.await_reading(PRODUCING, "memory_avg_5m", 0.5, 0.6)
     evenload.await_reading(FULL, "production_memory", 0.0, 0.01)
-    waiting.eventually(
-        lambda: evenload.view_of(FULL)["rejected"] == "memory_avg_5m over 0.65", 90, "the node to be closed for most"
+    waiting.until(
+        lambda: evenload.view_of(FULL)["rejected"] == "memory_avg_5m over 0.65", "the node to be closed for most"
     )
 
     evenload.create_pods("prod-new-", 4, node_selector={PAIR: "yes"}, priority_class=CLASS)

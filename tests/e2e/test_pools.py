@@ -71,9 +71,7 @@ def command(*words: str) -> str:
 def test_a_pod_lands_by_the_line_of_its_nodes_pool_and_another_label_is_another_pool(evenload: stack.Stack) -> None:
     for name in (SPOT, PLAIN):
         evenload.heat(name, cpu_ratio=0.85)
-    waiting.eventually(
-        lambda: pools_known(evenload) == {SPOT: "spot", PLAIN: None}, 90, "the extender to see the label"
-    )
+    waiting.until(lambda: pools_known(evenload) == {SPOT: "spot", PLAIN: None}, "the extender to see the label")
     evenload.create_pods("before-", 6, node_selector={PAIR: "yes"})
     assert evenload.per_node("before-", 6) == {SPOT: 6}, "0.85 is under 0.95 and over 0.65"
 
@@ -87,7 +85,7 @@ def test_a_pod_lands_by_the_line_of_its_nodes_pool_and_another_label_is_another_
 
     hot_nodes.labelled(evenload, SPOT, {"lifecycle": None})
     hot_nodes.labelled(evenload, PLAIN, LABELS)
-    waiting.eventually(lambda: pools_known(evenload) == {SPOT: None, PLAIN: "spot"}, 90, "the extender to see both")
+    waiting.until(lambda: pools_known(evenload) == {SPOT: None, PLAIN: "spot"}, "the extender to see both")
     evenload.create_pods("after-", 6, node_selector={PAIR: "yes"})
     assert evenload.per_node("after-", 6) == {PLAIN: 6}
 
@@ -100,9 +98,7 @@ def test_pods_fill_the_fuller_node_of_a_pool_that_is_packed_and_the_emptier_one_
         hot_nodes.labelled(evenload, name, {"group": "batch" if packed else None, "lifecycle": None})
     evenload.heat(PLAIN, cpu_ratio=0.45, memory_ratio=0.45)
     wanted = "batch" if packed else None
-    waiting.eventually(
-        lambda: pools_known(evenload) == {SPOT: wanted, PLAIN: wanted}, 90, "the extender to see the labels"
-    )
+    waiting.until(lambda: pools_known(evenload) == {SPOT: wanted, PLAIN: wanted}, "the extender to see the labels")
     prefix = f"{'packed' if packed else 'spread'}-"
     evenload.create_pods(prefix, 2, node_selector={PAIR: "yes"})
     assert evenload.per_node(prefix, 2) == {PLAIN if packed else SPOT: 2}

@@ -97,7 +97,7 @@ def ready(evenload: stack.Stack, prefix: str, count: int) -> list[objects.Pod]:
         pods = [pod for pod in evenload.pods(prefix) if pod.ready]
         return pods if len(pods) == count else []
 
-    return waiting.eventually(matching, 90, f"{count} pods {prefix}* to be ready")
+    return waiting.until(matching, f"{count} pods {prefix}* to be ready")
 
 
 def overload(
@@ -195,16 +195,13 @@ def test_an_overloaded_node_reaches_its_target_as_planned_under_a_budget_that_is
     with BudgetWatcher(evenload, "web", least_ready=3) as watcher:
         evenload.descheduler.start()
         foretold = lambda: planned(evenload, len(first))  # noqa: E731
-        plan = waiting.eventually(
-            foretold, 90, "a plan to evict one of the pods", lambda: command_json(evenload, "plan")
-        )
+        plan = waiting.until(foretold, "a plan to evict one of the pods", lambda: command_json(evenload, "plan"))
         tells_what_it_would_do(plan, first)
         assert not ledger_rows(evenload), "nothing was done before the plan was asked for"
         lift_pause()
         evenload.await_reading(HOT, "memory_avg_5m", 0.0, 0.6, timeout_seconds=RELIEF_SECONDS)
-        moved = waiting.eventually(
+        moved = waiting.until(
             lambda: replacements(evenload, set(first), 4),
-            90,
             "one ledger row for each pod that left, and all replaced",
             lambda: (first, evenload.pods("web-"), ledger_rows(evenload)),
         )
@@ -215,20 +212,13 @@ def test_an_overloaded_node_reaches_its_target_as_planned_under_a_budget_that_is
     assert done[0]["pod_uid"] == plan["evictions"][0]["uid"], "of equals the order does not change: as it was planned"
     assert len(done) >= 2, f"one alone does not bring 0.875 to 0.6: {done}"
     names = {str(row["pod"]) for row in done if row["result"] == "evicted"}
-    waiting.eventually(lambda: names <= pod_events(evenload), 90, f"an Event for each of {names}")
-    waiting.eventually(
-        lambda: names <= event_names(evenload, "Node"), 90, "and one on the node", lambda: events(evenload)
-    )
-    waiting.eventually(
-        lambda: names <= event_names(evenload, "Deployment"), 90, "and its owner", lambda: events(evenload)
-    )
-    outcomes = waiting.eventually(
-        lambda: known(listed(evenload)), 90, "every outcome to be known", lambda: listed(evenload)
-    )
+    waiting.until(lambda: names <= pod_events(evenload), f"an Event for each of {names}")
+    waiting.until(lambda: names <= event_names(evenload, "Node"), "and one on the node", lambda: events(evenload))
+    waiting.until(lambda: names <= event_names(evenload, "Deployment"), "and its owner", lambda: events(evenload))
+    outcomes = waiting.until(lambda: known(listed(evenload)), "every outcome to be known", lambda: listed(evenload))
     assert {(row["returned"], row["namespace"]) for row in outcomes} == {(False, stack.NAMESPACE)}
-    judged = waiting.eventually(
+    judged = waiting.until(
         lambda: [row for row in listed(evenload) if row["error_30m_ratio"] is not None],
-        90,
         "a prediction to be judged by what was measured",
         lambda: listed(evenload),
     )
@@ -306,18 +296,15 @@ def test_a_protected_pod_stays_however_hot_its_node_is(evenload: stack.Stack) ->
     overload(evenload, budget=None, annotations={"evenload.io/evictable": "false"})
     first = {pod.uid for pod in evenload.pods("web-")}
     evenload.descheduler.start()
-    plan = waiting.eventually(lambda: plan_of(evenload, HOT), 90, "the plan to name the hot node")
+    plan = waiting.until(lambda: plan_of(evenload, HOT), "the plan to name the hot node")
     assert [candidate["verdict"] for candidate in plan["candidates"]] == ["opted_out"] * 4, plan
     judged = "evenload_eviction_candidates"
-    waiting.eventually(
-        lambda: evenload.descheduler.metric(judged) == 4, 90, "a run to judge the four pods", evenload.descheduler.log
+    waiting.until(
+        lambda: evenload.descheduler.metric(judged) == 4, "a run to judge the four pods", evenload.descheduler.log
     )
     runs = evenload.descheduler.metric(RUNS)
-    waiting.eventually(
-        lambda: evenload.descheduler.metric(RUNS) >= runs + 2,
-        90,
-        "that run and the next to end",
-        evenload.descheduler.log,
+    waiting.until(
+        lambda: evenload.descheduler.metric(RUNS) >= runs + 2, "that run and the next to end", evenload.descheduler.log
     )
     assert {pod.uid for pod in evenload.pods("web-")} == first
     assert not ledger_rows(evenload)
@@ -329,9 +316,8 @@ def test_the_second_replica_of_a_service_with_one_spare_waits_for_the_firsts_rep
     with BudgetWatcher(evenload, "web", least_ready=3) as watcher:
         evenload.descheduler.start()
         evenload.await_reading(HOT, "memory_avg_5m", 0.0, 0.6, timeout_seconds=RELIEF_SECONDS)
-        waiting.eventually(
+        waiting.until(
             lambda: len(replacements(evenload, first, 4)) >= 2,
-            90,
             "two pods to have left and to be replaced",
             lambda: (first, evenload.pods("web-"), ledger_rows(evenload)),
         )
@@ -404,7 +390,7 @@ def replaced_only_on_the_hot_node(evenload: stack.Stack) -> None:
         made = evenload.door.get(kinds.REPLICA_SETS, "web", namespace=stack.NAMESPACE)
         return made.status.observed_generation >= made.metadata.generation
 
-    waiting.eventually(observed, 90, "the new template to be known to its controller")
+    waiting.until(observed, "the new template to be known to its controller")
 
 
 def test_a_replacement_stays_away_while_its_node_is_hot_and_a_return_is_told_and_remembered(
@@ -416,11 +402,10 @@ def test_a_replacement_stays_away_while_its_node_is_hot_and_a_return_is_told_and
     (name,) = waiting.eventually(
         lambda: unplaced(evenload), RELIEF_SECONDS, "a replacement that waits", evenload.descheduler.log
     )
-    waiting.eventually(lambda: hinted(evenload), 90, "the extender to know the hint", lambda: evenload.view_of(HOT))
+    waiting.until(lambda: hinted(evenload), "the extender to know the hint", lambda: evenload.view_of(HOT))
     evenload.door.merge_patch(kinds.PODS, name, {"spec": {"schedulingGates": None}}, namespace=stack.NAMESPACE)
-    waiting.eventually(
+    waiting.until(
         lambda: relief_hint.REASON in unplaced(evenload).get(name, ""),
-        90,
         "the replacement to be kept off the only node that could take it, which is hot",
         lambda: (unplaced(evenload), evenload.view_of(HOT)),
     )
@@ -431,8 +416,8 @@ def test_a_replacement_stays_away_while_its_node_is_hot_and_a_return_is_told_and
         "the replacement to come back once the node is relieved",
         lambda: (unplaced(evenload), evenload.view_of(HOT)),
     )
-    (row,) = waiting.eventually(
-        lambda: [one for one in evicted(evenload) if one["returned"]], 90, "the return", lambda: ledger_rows(evenload)
+    (row,) = waiting.until(
+        lambda: [one for one in evicted(evenload) if one["returned"]], "the return", lambda: ledger_rows(evenload)
     )
     assert (row["node"], row["landed_pod"], row["landed_node"]) == (HOT, placed[0].uid, HOT)
 
@@ -442,7 +427,7 @@ def test_a_replacement_stays_away_while_its_node_is_hot_and_a_return_is_told_and
         ).items
         return {event.regarding.kind for event in matching if event.regarding.name in (name, "web")}
 
-    waiting.eventually(lambda: loops() >= {"Pod", "ReplicaSet"}, 90, "the Events about it", loops)
+    waiting.until(lambda: loops() >= {"Pod", "ReplicaSet"}, "the Events about it", loops)
     evenload.set_load(HOT, memory_ratio=0.25)
     rests = lambda: [one["detail"] for one in candidates(evenload) if one["verdict"] == "workload_cooldown"]  # noqa: E731
     (text, *_) = waiting.eventually(rests, RELIEF_SECONDS, "the workload to rest", lambda: candidates(evenload))

@@ -86,7 +86,7 @@ def place(item: stack.Stack, prefix: str) -> tuple[collections.Counter[str], col
         found = verdicts(item) - before
         return found if found.total() == MANY else collections.Counter()
 
-    found = waiting.eventually(counted, 90, "every placement to be counted", lambda: verdicts(item))
+    found = waiting.until(counted, "every placement to be counted", lambda: verdicts(item))
     return landed, found
 
 
@@ -107,9 +107,7 @@ def test_a_hot_node_gets_pods_as_without_an_extender_and_each_counts_as_rejected
 def test_the_report_says_of_a_real_prometheus_how_many_would_be_elsewhere(shadowed: stack.Stack) -> None:
     before = verdicts(shadowed).total()  # the extender's own: Prometheus may not know yet what another test placed
     landed, _ = place(shadowed, "reported-")
-    waiting.eventually(
-        lambda: scraped(shadowed) == before + MANY, 90, "the placements to be scraped", lambda: scraped(shadowed)
-    )
+    waiting.until(lambda: scraped(shadowed) == before + MANY, "the placements to be scraped", lambda: scraped(shadowed))
 
     def near() -> dict[str, Any]:
         """An increase is extrapolated by up to a scrape at its end; of how many, only time makes right."""

@@ -38,3 +38,12 @@ def eventually(
                 f"waited {timeout_seconds:g} s for {what}; describe: {describe() if describe else answer!r}"
             )
         _NEVER.wait(pause_seconds)
+
+
+def until(
+    probe: collections.abc.Callable[[], T | None],
+    what: str,
+    describe: collections.abc.Callable[[], object] | None = None,
+) -> T:
+    """`eventually`, within `LIMIT_SECONDS`."""
+    return eventually(probe, LIMIT_SECONDS, what, describe)
