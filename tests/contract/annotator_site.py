@@ -5,10 +5,8 @@ extender would use at this moment, and what each replica sent.
 """
 
 import itertools
-import json
 import pathlib
 import subprocess
-import urllib.request
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -86,10 +84,7 @@ class Site:
     def load(self, node: str, memory_ratio: float) -> None:
         """What a node uses from now on."""
         self.played[node] = memory_ratio
-        controls = {"cpu_ratio": 0.3, "memory_ratio": memory_ratio, "hidden": False}
-        body = json.dumps(controls).encode()
-        request = urllib.request.Request(f"{self.cluster.exporter_url}/nodes/{node}", data=body, method="POST")
-        urllib.request.urlopen(request, timeout=services.ANSWER_SECONDS).close()
+        services.set_load(self.cluster, node, cpu_ratio=0.3, memory_ratio=memory_ratio, hidden=False)
 
     def texts(self) -> dict[str, str]:
         """The raw annotation by node, as the apiserver has it."""

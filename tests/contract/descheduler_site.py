@@ -192,16 +192,11 @@ class Site:
 
     def load(self, node: str, **values: object) -> None:
         """What a node's own system uses from now on."""
-        body = json.dumps({"cpu_ratio": 0.1, "hidden": False, **values}).encode()
-        request = urllib.request.Request(f"{self.cluster.exporter_url}/nodes/{node}", data=body, method="POST")
-        urllib.request.urlopen(request, timeout=services.ANSWER_SECONDS).close()
+        services.set_load(self.cluster, node, **{"cpu_ratio": 0.1, "hidden": False, **values})
 
     def rows(self, replica: Replica) -> list[dict[str, Any]]:
         """GET /evictions."""
-        answer = replica.service.json("/evictions")
-        assert isinstance(answer, dict)
-        found: list[dict[str, Any]] = answer["evictions"]
-        return found
+        return replica.service.rows("/evictions")
 
     def judged(self, replica: Replica, verdict: str) -> None:
         """Wait until GET /plan says so of a pod of a hot node: a node without a reading at a moment is not in it."""
@@ -211,11 +206,10 @@ class Site:
     def plan(self, replica: Replica) -> dict[str, Any]:
         """GET /plan; of nothing while a door does not answer (503)."""
         try:
-            answer = replica.service.json("/plan")
+            answer: dict[str, Any] = replica.service.json("/plan")
         except urllib.error.HTTPError as refused:
             refused.close()
             return {"nodes": [], "blocked": "", "partial": False}
-        assert isinstance(answer, dict)
         return answer
 
     def candidates(self, replica: Replica) -> list[dict[str, Any]]:

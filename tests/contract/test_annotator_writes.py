@@ -3,10 +3,8 @@
 One cluster for the file; every test makes the fleet steady first and asserts on what the apiserver holds.
 """
 
-import json
 import pathlib
 import time
-import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -56,9 +54,7 @@ class Site:
 
     def set_load(self, node: str, **values: object) -> None:
         """What the exporter plays for a node's own system."""
-        body = json.dumps(values).encode()
-        request = urllib.request.Request(f"{self.cluster.exporter_url}/nodes/{node}", data=body, method="POST")
-        urllib.request.urlopen(request, timeout=services.ANSWER_SECONDS).close()
+        services.set_load(self.cluster, node, **values)
 
     def place_on_node_2(self, name: str) -> None:
         """Create a pod that fits on node-2 alone."""

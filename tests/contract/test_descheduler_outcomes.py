@@ -45,7 +45,7 @@ def test_a_node_whose_load_did_not_fall_is_left_alone(site: Site, watcher: Watch
     site.first.more_runs(RUNS)
     watcher.look()
     assert not watcher.left
-    (told,) = [one for one in events(site) if one["reason"] == "NodeLoadNotFalling"]
+    (told,) = [one for one in site.first.service.rows("/events") if one["reason"] == "NodeLoadNotFalling"]
     assert (told["kind"], told["name"]) == ("Node", HOT)
     assert "3 evictions should have lowered memory_avg_5m by 0.30 and lowered it by 0.00" in told["note"]
     words = ["doctor", "--kubeconfig", str(site.cluster.kubeconfig), "--prometheus", site.cluster.prometheus_url]
@@ -53,14 +53,6 @@ def test_a_node_whose_load_did_not_fall_is_left_alone(site: Site, watcher: Watch
     result = click.testing.CliRunner().invoke(cli.__main__.main, words)
     (found,) = [one for one in json.loads(result.stdout)["checks"] if one["check"] == "relief"]
     assert (found["verdict"], found["seen"].partition(":")[0]) == ("warn", HOT)
-
-
-def events(site: Site) -> list[dict[str, str]]:
-    """GET /events."""
-    answer = site.first.service.json("/events")
-    assert isinstance(answer, dict)
-    found: list[dict[str, str]] = answer["events"]
-    return found
 
 
 def test_evictions_that_are_never_replaced_end_the_relief(site: Site, watcher: Watcher) -> None:
@@ -75,7 +67,7 @@ def test_evictions_that_are_never_replaced_end_the_relief(site: Site, watcher: W
     assert len(watcher.left) == 1, "the other workload is whole, and its pods would help"
     assert site.plan(site.first)["blocked"].startswith("1 eviction waits for a Ready replacement, 1 allowed")
     assert site.first.service.metric("evenload_evictions_unreplaced") == 1
-    assert "ReplacementsNotReady" in {one["reason"] for one in events(site)}
+    assert "ReplacementsNotReady" in {one["reason"] for one in site.first.service.rows("/events")}
     site.cluster.api.delete(f"{QUOTAS}/full")
     waiting.eventually(lambda: len(watcher.left) > 1, waiting.START_SECONDS, "relief to go on")
     site.hold(watcher, site.first)

@@ -84,9 +84,7 @@ class World:
 
     def remembered(self, pod: str) -> set[str]:
         """The verbs whose decisions about a pod the extender remembers: it notes them after it has answered."""
-        answer = self.extender.json(f"/decisions?pod={pod}")
-        assert isinstance(answer, dict)
-        return {decision["verb"] for decision in answer["decisions"]}
+        return {decision["verb"] for decision in self.extender.rows(f"/decisions?pod={pod}")}
 
     def annotate(self) -> None:
         """Give the nodes their loads and wait until the extender has them."""

@@ -64,7 +64,6 @@ def test_its_rights_suffice_for_nodes_pods_and_the_annotators_config_maps(
 def confirmed(service: services.Service) -> bool:
     """Whether GET /nodes says that the heartbeat matches, and all readings are younger than their own time."""
     answer = service.json("/nodes")
-    assert isinstance(answer, dict)
     younger = [row["usable"] and row["age_seconds"] < OLD_SECONDS for row in answer["nodes"]]
     return answer["heartbeat"]["matches"] and younger == [True] * len(NODES)
 

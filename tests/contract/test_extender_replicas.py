@@ -85,7 +85,6 @@ class World:
     def _as_reset(self) -> set[Observed]:
         answers = [replica.json("/nodes") for replica in self.replicas]
         for answer in answers:
-            assert isinstance(answer, dict)
             ratios = [row["values"].get("cpu_avg_5m") for row in answer["nodes"]]
             counts = [row["hot"]["30m"] for row in answer["nodes"]]
             held = (answer["policy"], ratios, counts, answer["heartbeat"]["matches"])
@@ -120,12 +119,7 @@ class World:
 
     def hot(self, node: str) -> list[int]:
         """The pods of the last 30 minutes on a node, as each replica counts them."""
-        found = []
-        for replica in self.replicas:
-            answer = replica.json("/nodes")
-            assert isinstance(answer, dict)
-            found += [row["hot"]["30m"] for row in answer["nodes"] if row["name"] == node]
-        return found
+        return [row["hot"]["30m"] for replica in self.replicas for row in replica.rows("/nodes") if row["name"] == node]
 
     def await_hot(self, node: str, count: int) -> None:
         """Wait until every replica counts so many."""
@@ -135,8 +129,7 @@ class World:
 
     def observed(self) -> list[Observed]:
         """The digests of each replica."""
-        answers = [replica.json("/nodes") for replica in self.replicas]
-        return [Observed(**answer["view"]) for answer in answers if isinstance(answer, dict)]
+        return [Observed(**replica.json("/nodes")["view"]) for replica in self.replicas]
 
     def settled(self, before: Observed) -> Observed:
         """The digests that all three show, once they are the same and not those of before."""

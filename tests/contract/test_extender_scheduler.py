@@ -122,9 +122,8 @@ def test_an_all_hot_cluster_goes_on_placing_on_its_coolest_node(world: World, pr
     world.load(node_0=0.7, node_1=0.8, node_2=0.9)
     world.create(prefix, 3)
     assert world.placed(prefix, 3) == {"node-0": 3}
-    answer = world.extender.json(f"/decisions?pod={prefix}-0")
-    assert isinstance(answer, dict)
-    (judged,) = [one for one in answer["decisions"] if one["verb"] == "filter"]
+    decisions = world.extender.rows(f"/decisions?pod={prefix}-0")
+    (judged,) = [one for one in decisions if one["verb"] == "filter"]
     assert (judged["degraded"], judged["rejected"]) == (["all_rejected"], {REASON: 2})
 
 
@@ -200,9 +199,7 @@ def test_nobody_is_killed_for_a_place_on_hot_nodes_where_pods_are_to_wait(
     world.load(node_0=0.9, node_1=0.9, node_2=0.9)
     world.create(f"{prefix}-urgent", 1, cpu="6", priority_class=classes("urgent"))
     waiting.until(lambda: world.failure(f"{prefix}-urgent-0"), "a FailedScheduling event")
-    answer = world.extender.json(f"/decisions?pod={prefix}-urgent-0")
-    assert isinstance(answer, dict)
-    verbs = {decision["verb"]: decision for decision in answer["decisions"]}
+    verbs = {one["verb"]: one for one in world.extender.rows(f"/decisions?pod={prefix}-urgent-0")}
     assert verbs["preempt"]["passed"] == 0
     assert verbs["preempt"]["rejected"] == {REASON: 3}
     assert len(world.pods(f"{prefix}-victim")) == 3

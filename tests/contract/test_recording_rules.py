@@ -16,7 +16,7 @@ from policy.contract import load_annotation
 from promql.http import client
 from promql.queries import node_queries, pod_queries, recording_rules
 from promql.queries.node_queries import Window
-from tests.e2e import waiting
+from tests.e2e import services, waiting
 
 pytestmark = pytest.mark.cluster
 MONITORING = pathlib.Path(__file__).parents[2] / "deploy" / "monitoring"
@@ -115,7 +115,7 @@ def recorded(control_plane: cluster.Cluster) -> collections.abc.Iterator[tuple[c
     finally:
         configuration.write_text(before, encoding="utf-8")
         reload(control_plane)
-        control(control_plane, "*", cpu_ratio=None, memory_ratio=None, hidden=None)
+        services.set_load(control_plane, "*", cpu_ratio=None, memory_ratio=None, hidden=None)
 
 
 def reload(running: cluster.Cluster) -> None:
@@ -127,14 +127,7 @@ def reload(running: cluster.Cluster) -> None:
 def set_loads(running: cluster.Cluster, ratios: dict[str, float]) -> None:
     """What each node uses, CPU and memory alike."""
     for node, ratio in ratios.items():
-        control(running, node, cpu_ratio=ratio, memory_ratio=ratio, hidden=False)
-
-
-def control(running: cluster.Cluster, node: str, **values: object) -> None:
-    """What the exporter plays for a node."""
-    body = json.dumps(values).encode()
-    request = urllib.request.Request(f"{running.exporter_url}/nodes/{node}", data=body, method="POST")
-    urllib.request.urlopen(request, timeout=ANSWER_SECONDS).close()
+        services.set_load(running, node, cpu_ratio=ratio, memory_ratio=ratio, hidden=False)
 
 
 def values(door: client.Client, expression: str, at_seconds: float) -> Values:
@@ -215,7 +208,7 @@ def test_a_node_whose_series_end_leaves_every_rule(recorded: tuple[cluster.Clust
         "all rules to know all nodes",
         rule_values,
     )
-    control(running, name, hidden=True)
+    services.set_load(running, name, hidden=True)
     waiting.eventually(
         lambda: all(len(rule) == 2 and not any(gone in label for label in rule) for _, rule in rule_values().values()),
         PATIENCE_SECONDS,

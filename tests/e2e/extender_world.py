@@ -44,12 +44,7 @@ class World:
         """Put a policy in force and wait until the extender answers by it."""
         self.policy.write_text(policy, encoding="utf-8")
         wanted = reloading.content_hash(policy.encode())
-
-        def in_force() -> bool:
-            answer = self.extender.json("/nodes")
-            return isinstance(answer, dict) and answer["policy"] == wanted
-
-        waiting.until(in_force, "the policy to be in force")
+        waiting.until(lambda: self.extender.json("/nodes")["policy"] == wanted, "the policy to be in force")
 
     def use_extender(self, **changes: object) -> None:
         """Restart the scheduler with the stanza we ship, pointed at our process; it waits for as long as that takes:
@@ -82,10 +77,7 @@ class World:
 
     def nodes(self) -> list[dict[str, Any]]:
         """The rows of GET /nodes."""
-        answer = self.extender.json("/nodes")
-        assert isinstance(answer, dict)
-        rows: list[dict[str, Any]] = answer["nodes"]
-        return rows
+        return self.extender.rows("/nodes")
 
     def create(self, prefix: str, count: int = 1, *, cpu: str = "10m", priority_class: str = "") -> None:
         """Create bare pods at once."""

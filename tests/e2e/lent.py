@@ -5,9 +5,7 @@ A pod, a reading or a Lease that another file left would count as its own.
 
 import contextlib
 import http
-import json
 import re
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,7 +26,6 @@ WORKLOADS = tuple(
         "policy/v1/namespaces/default/poddisruptionbudgets",
     )
 )
-UNCONTROLLED = {"cpu_ratio": None, "memory_ratio": None, "hidden": None}
 
 
 @contextlib.contextmanager
@@ -65,8 +62,7 @@ def _groups(api: cluster_api.Api) -> list[dict[str, Any]]:
 
 
 def _clear(control_plane: cluster.Cluster) -> None:
-    everywhere, body = f"{control_plane.exporter_url}/nodes/*", json.dumps(UNCONTROLLED).encode()
-    urllib.request.urlopen(urllib.request.Request(everywhere, data=body), timeout=services.ANSWER_SECONDS).close()
+    services.set_load(control_plane, "*", cpu_ratio=None, memory_ratio=None, hidden=None)
     empty(control_plane)
 
 

@@ -1,7 +1,7 @@
 """The three services as separate processes against a running cluster, the way users run them.
 
 `stack.Stack` starts them; tests stop, kill and restart them by handle and read their HTTP endpoints. A service that
-dies by itself fails the test with the end of its log.
+dies by itself fails the test with the end of its log. `set_load` is what they measure.
 """
 
 import collections.abc
@@ -13,9 +13,11 @@ import random
 import signal
 import ssl
 import subprocess
+import urllib.parse
 import urllib.request
-from typing import IO
+from typing import IO, Any
 
+from lab import cluster
 from lab.cluster import ports
 from tests import starting
 from tests.e2e import waiting
@@ -30,6 +32,12 @@ _PORTS, _NUMBERS = ports.Ports(random.SystemRandom()), itertools.count()
 def free_port() -> int:
     """A port no service here has, below those of outgoing connections: they would take it while one is restarted."""
     return _PORTS.of(str(next(_NUMBERS)))
+
+
+def set_load(running: cluster.Cluster, node: str, **values: object) -> None:
+    """Sets what the exporter plays for a node's own system: cpu_ratio, memory_ratio, hidden (no series at all)."""
+    request = urllib.request.Request(f"{running.exporter_url}/nodes/{node}", data=json.dumps(values).encode())
+    urllib.request.urlopen(request, timeout=ANSWER_SECONDS).close()
 
 
 class Service:
@@ -96,10 +104,15 @@ class Service:
         self._process = None
         return code
 
-    def json(self, path: str) -> object:
+    def json(self, path: str) -> Any:
         """The JSON that GET `path` answers."""
         with urllib.request.urlopen(self.url + path, timeout=ANSWER_SECONDS, context=self._tls) as answer:
             return json.load(answer)
+
+    def rows(self, path: str) -> list[dict[str, Any]]:
+        """The rows of GET /NAME, which are under NAME in its answer; `path` may have a query."""
+        rows: list[dict[str, Any]] = self.json(path)[urllib.parse.urlsplit(path).path.strip("/")]
+        return rows
 
     def text(self, path: str) -> str:
         """The text that GET `path` answers."""

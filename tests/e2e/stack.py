@@ -12,7 +12,6 @@ import pathlib
 import tempfile
 import types
 import typing
-import urllib.request
 
 from kube import config, errors, kinds, objects
 from lab import cluster
@@ -91,10 +90,7 @@ class Stack:
 
     def set_load(self, node: str, **values: object) -> None:
         """Sets what a node's own system uses: cpu_ratio, memory_ratio, hidden (no series at all)."""
-        request = urllib.request.Request(
-            f"{self.cluster.exporter_url}/nodes/{node}", data=json.dumps(values).encode(), method="POST"
-        )
-        urllib.request.urlopen(request, timeout=services.ANSWER_SECONDS).close()
+        services.set_load(self.cluster, node, **values)
 
     # what the apiserver says
 
@@ -144,10 +140,7 @@ class Stack:
 
     def view(self) -> list[dict[str, typing.Any]]:
         """The extender's rows of GET /nodes."""
-        answer = self.extender.json("/nodes")
-        assert isinstance(answer, dict)
-        rows: list[dict[str, typing.Any]] = answer["nodes"]
-        return rows
+        return self.extender.rows("/nodes")
 
     def await_reading(
         self, node: str, metric: str, low: float, high: float, *, timeout_seconds: float = waiting.LIMIT_SECONDS

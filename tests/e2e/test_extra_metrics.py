@@ -50,13 +50,6 @@ def running(fleet: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
         yield started
 
 
-def row(running: stack.Stack, node: str) -> dict[str, object]:
-    """One node's row of GET /nodes."""
-    answer = running.extender.json("/nodes")
-    assert isinstance(answer, dict)
-    return next(row for row in answer["nodes"] if row["name"] == node)
-
-
 def test_the_annotation_carries_the_metric_beside_the_six(running: stack.Stack) -> None:
     metrics = {NAME, *(str(metric["name"]) for metric in policies.METRICS)}
 
@@ -70,10 +63,10 @@ def test_the_annotation_carries_the_metric_beside_the_six(running: stack.Stack) 
 
 def test_filter_and_score_go_by_it_and_the_scheduler_keeps_new_pods_off_the_node(running: stack.Stack) -> None:
     waiting.until(
-        lambda: row(running, IDLE)["usable"] and row(running, CACHED)["rejected"] == f"{NAME} over 0.6",
+        lambda: running.view_of(IDLE)["usable"] and running.view_of(CACHED)["rejected"] == f"{NAME} over 0.6",
         "the extender to reject the cached node",
     )
-    cached, idle = row(running, CACHED), row(running, IDLE)
+    cached, idle = running.view_of(CACHED), running.view_of(IDLE)
     assert (cached["score"], idle["score"]) == (3, 5)
     assert idle["rejected"] is None
     running.create_pods("extra-", 12)

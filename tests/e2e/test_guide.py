@@ -8,11 +8,9 @@ first second on, and a quarter of an hour of it is back-filled, because a maximu
 minutes by the clock. So the figures of a page stand still: only times and hashes may differ.
 """
 
-import json
 import os
 import pathlib
 import time
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -154,9 +152,7 @@ class Guide:
 
 
 def _obeys(service: services.Service, content: bytes) -> bool:
-    answer = service.json("/configz")
-    assert isinstance(answer, dict)
-    return bool(answer["policyState"]["hash"] == pages.policy_hash(content))
+    return bool(service.json("/configz")["policyState"]["hash"] == pages.policy_hash(content))
 
 
 def disk_on(node: str) -> dict[str, object]:
@@ -201,10 +197,7 @@ def guide(tmp_path: pathlib.Path) -> Iterator[Guide]:
     with cluster.Cluster(node_exporter=False) as running:
         for name, (cpu, memory) in LOADS.items():
             load = {"cpu_ratio": cpu / 100 - PODS_RATIO, "memory_ratio": memory / 100 - PODS_RATIO}
-            asked = urllib.request.Request(
-                f"{running.exporter_url}/nodes/{name}", data=json.dumps(load).encode(), method="POST"
-            )
-            urllib.request.urlopen(asked, timeout=services.ANSWER_SECONDS).close()
+            services.set_load(running, name, **load)
         running.backfill(history(time.time()))
         running.add_nodes(nodes.shapes(len(LOADS)))
         running.api.create("api/v1/persistentvolumes", disk_on("node-0"))

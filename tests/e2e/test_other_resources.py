@@ -61,9 +61,7 @@ def test_a_node_is_closed_and_relieved_by_a_metric_of_the_operators_own(evenload
 
     evenload.descheduler.start()
     evenload.await_reading(BUSY, "device_avg_5m", 0.0, 0.6, timeout_seconds=RELIEF_SECONDS)
-    answer = evenload.descheduler.json("/evictions")
-    assert isinstance(answer, dict)
-    rows = [row for row in answer["evictions"] if row["result"] == "evicted"]
+    rows = [row for row in evenload.descheduler.rows("/evictions") if row["result"] == "evicted"]
     assert rows
     assert {(row["node"], row["metric"]) for row in rows} == {(BUSY, "device_avg_5m")}
     assert {row["pod_uid"] for row in rows} <= set(pods)

@@ -37,9 +37,7 @@ def test_a_node_far_above_the_mean_is_relieved_and_comes_to_rest_near_it(evenloa
     evenload.descheduler.start()
     evenload.await_reading(BUSY, "memory_avg_5m", 0.0, 0.33, timeout_seconds=RELIEF_SECONDS)
 
-    answer = evenload.descheduler.json("/evictions")
-    assert isinstance(answer, dict)
-    rows = [row for row in answer["evictions"] if row["result"] == "evicted"]
+    rows = [row for row in evenload.descheduler.rows("/evictions") if row["result"] == "evicted"]
     assert {row["node"] for row in rows} == {BUSY}
     assert all(0.3 <= row["threshold_ratio"] <= 0.45 for row in rows), rows
     assert all(row["value_ratio"] < 0.9 for row in rows), "under both fixed lines"

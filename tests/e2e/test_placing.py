@@ -198,9 +198,8 @@ def decided(evenload: stack.Stack, pod: str, verb: str) -> dict[str, typing.Any]
     """Waits for the newest decision of a verb about a pod: it is noted after the answer, which others may act on."""
 
     def newest() -> dict[str, typing.Any]:
-        found = evenload.extender.json(f"/decisions?namespace={stack.NAMESPACE}&pod={pod}")
-        assert isinstance(found, dict)
-        return next((decision for decision in found["decisions"] if decision["verb"] == verb), {})
+        decisions = evenload.extender.rows(f"/decisions?namespace={stack.NAMESPACE}&pod={pod}")
+        return next((decision for decision in decisions if decision["verb"] == verb), {})
 
     return waiting.until(newest, f"the {verb} decision about {pod}")
 
@@ -210,10 +209,8 @@ def cpu_mean(evenload: stack.Stack) -> float:
     maps = evenload.door.list(kinds.CONFIG_MAPS, namespace=stack.SYSTEM_NAMESPACE).items
     published = next((one.data for one in maps if one.name == owner_usage.CONFIG_MAP), None)
     said = owner_usage.NOTHING if published is None else owner_usage.decode(published)
-    answer = evenload.extender.json("/nodes")
-    assert isinstance(answer, dict)
     mean = said.means.get(owner_usage.owner_key(stack.NAMESPACE, "ReplicaSet", "web"))
-    known = answer["owner_usage"]["at"] == clock.to_rfc3339(said.at_seconds)
+    known = evenload.extender.json("/nodes")["owner_usage"]["at"] == clock.to_rfc3339(said.at_seconds)
     return mean.cpu_millicores or 0.0 if known and mean is not None else 0.0
 
 

@@ -116,10 +116,8 @@ def fill(evenload: stack.Stack, name: str, node: str) -> dict[str, objects.Pod]:
 
 def results(evenload: stack.Stack) -> dict[tuple[str, str, str], set[str]]:
     """The uids of pods in the ledger by node, mode and result."""
-    answer = evenload.descheduler.json("/evictions")
-    assert isinstance(answer, dict)
     found: dict[tuple[str, str, str], set[str]] = {}
-    for row in answer["evictions"]:
+    for row in evenload.descheduler.rows("/evictions"):
         found.setdefault((row["node"], row["mode"], row["result"]), set()).add(row["pod_uid"])
     return found
 

@@ -127,17 +127,9 @@ def overload(
     evenload.await_reading(HOT, "memory_avg_5m", 0.8, 1.0)
 
 
-def ledger_rows(evenload: stack.Stack) -> list[dict[str, object]]:
-    """All rows of GET /evictions."""
-    answer = evenload.descheduler.json("/evictions")
-    assert isinstance(answer, dict)
-    rows: list[dict[str, object]] = answer["evictions"]
-    return rows
-
-
 def evicted(evenload: stack.Stack) -> list[dict[str, object]]:
     """The rows of evictions that took place, also where the answer was lost and the pod found gone."""
-    return [row for row in ledger_rows(evenload) if row["result"] in rows.DONE]
+    return [row for row in evenload.descheduler.rows("/evictions") if row["result"] in rows.DONE]
 
 
 def replacements(evenload: stack.Stack, first: set[str], count: int) -> list[objects.Pod]:
@@ -197,13 +189,13 @@ def test_an_overloaded_node_reaches_its_target_as_planned_under_a_budget_that_is
         foretold = lambda: planned(evenload, len(first))  # noqa: E731
         plan = waiting.until(foretold, "a plan to evict one of the pods", lambda: command_json(evenload, "plan"))
         tells_what_it_would_do(plan, first)
-        assert not ledger_rows(evenload), "nothing was done before the plan was asked for"
+        assert not evenload.descheduler.rows("/evictions"), "nothing was done before the plan was asked for"
         lift_pause()
         evenload.await_reading(HOT, "memory_avg_5m", 0.0, 0.6, timeout_seconds=RELIEF_SECONDS)
         moved = waiting.until(
             lambda: replacements(evenload, set(first), 4),
             "one ledger row for each pod that left, and all replaced",
-            lambda: (first, evenload.pods("web-"), ledger_rows(evenload)),
+            lambda: (first, evenload.pods("web-"), evenload.descheduler.rows("/evictions")),
         )
     assert watcher.held(), f"{watcher.lowest_ready} ready of 3 that the budget wants, in {watcher.looks} looks"
     back = [pod.name for pod in moved if pod.node_name == HOT]
@@ -213,8 +205,16 @@ def test_an_overloaded_node_reaches_its_target_as_planned_under_a_budget_that_is
     assert len(done) >= 2, f"one alone does not bring 0.875 to 0.6: {done}"
     names = {str(row["pod"]) for row in done if row["result"] == "evicted"}
     waiting.until(lambda: names <= pod_events(evenload), f"an Event for each of {names}")
-    waiting.until(lambda: names <= event_names(evenload, "Node"), "and one on the node", lambda: events(evenload))
-    waiting.until(lambda: names <= event_names(evenload, "Deployment"), "and its owner", lambda: events(evenload))
+    waiting.until(
+        lambda: names <= event_names(evenload, "Node"),
+        "and one on the node",
+        lambda: evenload.descheduler.rows("/events"),
+    )
+    waiting.until(
+        lambda: names <= event_names(evenload, "Deployment"),
+        "and its owner",
+        lambda: evenload.descheduler.rows("/events"),
+    )
     outcomes = waiting.until(lambda: known(listed(evenload)), "every outcome to be known", lambda: listed(evenload))
     assert {(row["returned"], row["namespace"]) for row in outcomes} == {(False, stack.NAMESPACE)}
     judged = waiting.until(
@@ -256,17 +256,13 @@ def tells_how_good_its_plans_were(evenload: stack.Stack, judged: list[dict[str, 
     assert f"{100 * whole['after_30m']['median_error_ratio']:+.1f}pp" in table.stdout, table.output
 
 
-def events(evenload: stack.Stack) -> list[dict[str, str]]:
-    """The Events that the descheduler keeps."""
-    answer = evenload.descheduler.json("/events")
-    assert isinstance(answer, dict)
-    kept: list[dict[str, str]] = answer["events"]
-    return kept
-
-
 def event_names(evenload: stack.Stack, kind: str) -> set[str]:
     """Names of the pods of which an Event on something of that kind says, with figures, that they were evicted."""
-    notes = [one["note"].partition(" evicted: memory_avg_5m ") for one in events(evenload) if one["kind"] == kind]
+    notes = [
+        one["note"].partition(" evicted: memory_avg_5m ")
+        for one in evenload.descheduler.rows("/events")
+        if one["kind"] == kind
+    ]
     return {key.removeprefix(f"{stack.NAMESPACE}/") for key, _, figures in notes if f"on {HOT}, until 0.60" in figures}
 
 
@@ -307,7 +303,7 @@ def test_a_protected_pod_stays_however_hot_its_node_is(evenload: stack.Stack) ->
         lambda: evenload.descheduler.metric(RUNS) >= runs + 2, "that run and the next to end", evenload.descheduler.log
     )
     assert {pod.uid for pod in evenload.pods("web-")} == first
-    assert not ledger_rows(evenload)
+    assert not evenload.descheduler.rows("/evictions")
 
 
 def test_the_second_replica_of_a_service_with_one_spare_waits_for_the_firsts_replacement(evenload: stack.Stack) -> None:
@@ -319,7 +315,7 @@ def test_the_second_replica_of_a_service_with_one_spare_waits_for_the_firsts_rep
         waiting.until(
             lambda: len(replacements(evenload, first, 4)) >= 2,
             "two pods to have left and to be replaced",
-            lambda: (first, evenload.pods("web-"), ledger_rows(evenload)),
+            lambda: (first, evenload.pods("web-"), evenload.descheduler.rows("/evictions")),
         )
     assert watcher.held(), f"{watcher.lowest_ready} ready of 3"
     times = sorted(str(row["intended_at"]) for row in evicted(evenload))
@@ -330,14 +326,12 @@ def test_the_second_replica_of_a_service_with_one_spare_waits_for_the_firsts_rep
 def plan_of(evenload: stack.Stack, node: str) -> dict[str, typing.Any]:
     """What GET /plan says of one overloaded node, empty while it says nothing."""
     try:
-        answer = evenload.descheduler.json("/plan")
+        rows = evenload.descheduler.json("/plan")["nodes"]
     except urllib.error.HTTPError as refused:
         refused.close()
         if refused.code == http.HTTPStatus.SERVICE_UNAVAILABLE:  # one of its own doors did not answer in time
             return {}
         raise
-    assert isinstance(answer, dict)
-    rows: list[dict[str, typing.Any]] = answer["nodes"]
     return next((row for row in rows if row["node"] == node), {})
 
 
@@ -417,7 +411,9 @@ def test_a_replacement_stays_away_while_its_node_is_hot_and_a_return_is_told_and
         lambda: (unplaced(evenload), evenload.view_of(HOT)),
     )
     (row,) = waiting.until(
-        lambda: [one for one in evicted(evenload) if one["returned"]], "the return", lambda: ledger_rows(evenload)
+        lambda: [one for one in evicted(evenload) if one["returned"]],
+        "the return",
+        lambda: evenload.descheduler.rows("/evictions"),
     )
     assert (row["node"], row["landed_pod"], row["landed_node"]) == (HOT, placed[0].uid, HOT)
 

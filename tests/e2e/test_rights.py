@@ -6,9 +6,7 @@ audit log says what they called; what they may call is read from the manifests.
 """
 
 import contextlib
-import json
 import pathlib
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -113,7 +111,8 @@ def test_the_services_do_what_they_may_and_may_what_they_do(world: World) -> Non
     for service in world.services.values():
         service.start()
     descheduler = world.services["descheduler"]
-    waiting.eventually(lambda: evicted(descheduler), LIMIT, "an eviction", lambda: descheduler.json("/plan"))
+    carried_out = lambda: descheduler.rows("/evictions?outcome=evicted")  # noqa: E731
+    waiting.eventually(carried_out, LIMIT, "an eviction", lambda: descheduler.json("/plan"))
     descheduler.kill()
     forget_an_answer(world.ledger)
     descheduler.start()
@@ -140,9 +139,7 @@ def crowded(world: World) -> None:
     waiting.eventually(lambda: ready() == 4, LIMIT, "four pods to be ready", ready)
     for name in OTHERS:
         world.door.merge_patch(kinds.NODES, name, {"spec": {"unschedulable": None}})
-    load = json.dumps({"cpu_ratio": 0.1, "memory_ratio": 0.25, "hidden": False}).encode()
-    asked = urllib.request.Request(f"{world.cluster.exporter_url}/nodes/{HOT}", data=load, method="POST")
-    urllib.request.urlopen(asked, timeout=services.ANSWER_SECONDS).close()
+    services.set_load(world.cluster, HOT, cpu_ratio=0.1, memory_ratio=0.25, hidden=False)
 
 
 def someone_elses_kind(api: cluster_api.Api) -> None:
@@ -181,13 +178,6 @@ def volume_of_a_driver(api: cluster_api.Api) -> None:
     mounted = {"volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}], "nodeName": OTHERS[0]}
     pod = bodies.pod("keeper")
     api.create(f"api/v1/namespaces/{SHOP}/pods", {**pod, "spec": {**pod["spec"], **mounted}})  # type: ignore[dict-item]
-
-
-def evicted(descheduler: services.Service) -> bool:
-    """Whether the ledger has an eviction."""
-    answer = descheduler.json("/evictions?outcome=evicted")
-    assert isinstance(answer, dict)
-    return bool(answer["evictions"])
 
 
 def forget_an_answer(path: pathlib.Path) -> None:

@@ -95,9 +95,8 @@ def test_a_hot_node_gets_pods_as_without_an_extender_and_each_counts_as_rejected
     assert landed[HOT] > 0
     assert counted["rejected"] == landed[HOT]
     assert counted["best"] + counted["lower"] == MANY - landed[HOT]
-    decided = shadowed.extender.json("/decisions?namespace=default&pod=burst-0")
-    assert isinstance(decided, dict)
-    newest = {one["verb"]: one for one in reversed(decided["decisions"])}
+    decided = shadowed.extender.rows("/decisions?namespace=default&pod=burst-0")
+    newest = {one["verb"]: one for one in reversed(decided)}
     assert {one["shadow"] for one in newest.values()} == {True}
     assert (newest["filter"]["candidates"], newest["filter"]["passed"]) == (6, 5)
     assert newest["prioritize"]["candidates"] == 5

@@ -100,19 +100,11 @@ class World:
     def plan(self) -> dict[str, dict[str, Any]]:
         """The candidates of GET /plan by name; {} while no node is confirmed over a line, or a door does not answer."""
         try:
-            answer = self.descheduler.json("/plan")
+            plan = self.descheduler.json("/plan")
         except urllib.error.HTTPError as refused:
             refused.close()
             return {}
-        assert isinstance(answer, dict)
-        return {one["pod"]: one for node in answer["nodes"] for one in node["candidates"]}
-
-    def evictions(self) -> list[dict[str, Any]]:
-        """The rows of GET /evictions."""
-        answer = self.descheduler.json("/evictions")
-        assert isinstance(answer, dict)
-        found: list[dict[str, Any]] = answer["evictions"]
-        return found
+        return {one["pod"]: one for node in plan["nodes"] for one in node["candidates"]}
 
     def status(self) -> str:
         """The descheduler's own words."""
@@ -154,13 +146,13 @@ def without_rights(world: World) -> None:
     world.descheduler.start()
     words = 'configmaps "evenload-heartbeat" is forbidden'
     waiting.eventually(lambda: words in world.status(), LIMIT, "the refusal in /readyz", world.status)
-    assert world.evictions() == []
+    assert world.descheduler.rows("/evictions") == []
     metrics_server_site.grant(world.cluster, "descheduler")
 
 
 def results(world: World) -> set[str]:
     """The results of all rows."""
-    return {row["result"] for row in world.evictions()}
+    return {row["result"] for row in world.descheduler.rows("/evictions")}
 
 
 def observing(world: World) -> None:
@@ -189,7 +181,7 @@ def enforcing(world: World) -> None:
     waiting.eventually(lambda: sum(pod.ready for pod in world.pods()) == REPLICAS, LIMIT, "ready pods", world.pods)
     pods = world.pods()
     gone = first.keys() - {pod.uid for pod in pods}
-    evicted = [row for row in world.evictions() if row["result"] in rows.DONE]
+    evicted = [row for row in world.descheduler.rows("/evictions") if row["result"] in rows.DONE]
     assert {row["pod_uid"] for row in evicted} == gone
     assert len(gone) == 2, "87 % less two pods of 16 % each is under 60 %; a third for the same load is too much"
     assert [row["memory_bytes"] for row in evicted] == pytest.approx([5 * GIB] * 2, rel=0.01)
