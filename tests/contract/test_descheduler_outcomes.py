@@ -3,16 +3,14 @@ a node whose load is not its pods'.
 """
 
 import contextlib
-import json
 
-import click.testing
 import pytest
 
-import cli.__main__
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Run
 from kube import kinds
 from runtime import clock
+from tests import commands
 from tests.contract import test_descheduler_evicting as by_hand
 from tests.contract.descheduler_site import HOT, NAMESPACE, Site, Watcher
 from tests.e2e import waiting
@@ -49,9 +47,8 @@ def test_a_node_whose_load_did_not_fall_is_left_alone(site: Site, watcher: Watch
     assert (told["kind"], told["name"]) == ("Node", HOT)
     assert "3 evictions should have lowered memory_avg_5m by 0.30 and lowered it by 0.00" in told["note"]
     words = ["doctor", "--kubeconfig", str(site.cluster.kubeconfig), "--prometheus", site.cluster.prometheus_url]
-    words += ["--descheduler", site.first.service.url, "-o", "json"]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
-    (found,) = [one for one in json.loads(result.stdout)["checks"] if one["check"] == "relief"]
+    checks = commands.document(*words, "--descheduler", site.first.service.url)["checks"]
+    (found,) = [one for one in checks if one["check"] == "relief"]
     assert (found["verdict"], found["seen"].partition(":")[0]) == ("warn", HOT)
 
 

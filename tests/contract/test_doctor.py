@@ -12,14 +12,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import click.testing
 import pytest
 
-import cli.__main__
 from cli.doctor import services
 from kube import kinds
 from lab import cluster
 from lab.cluster.demo import permissions
+from tests import commands
 from tests.contract import test_guard
 from tests.e2e import bodies, policies, stack, waiting
 from tests.e2e.lent import lent
@@ -91,7 +90,7 @@ def examine(item: stack.Stack, *words: str, kubeconfig: pathlib.Path | None = No
     given = ["doctor", "--kubeconfig", str(kubeconfig or item.cluster.kubeconfig), "-o", "json"]
     given += ["--prometheus", item.cluster.prometheus_url, "--extender", item.extender.url]
     given += [] if "--policy" in words else ["--policy", str(item.policy)]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, [*given, *words])
+    result = commands.run(*given, *words)
     assert result.stdout, result.stderr
     return result.exit_code, {one["check"]: one for one in json.loads(result.stdout)["checks"]}
 
@@ -206,11 +205,10 @@ BROKEN = {
 
 def test_a_prometheus_that_is_gone_is_unreachable_and_one_that_is_nowhere_is_asked_for(running: stack.Stack) -> None:
     common = ["doctor", "--kubeconfig", str(running.cluster.kubeconfig), "--policy", str(running.policy)]
-    runner = click.testing.CliRunner()
-    gone = runner.invoke(cli.__main__.main, [*common, "--prometheus", "http://127.0.0.1:1"])
+    gone = commands.run(*common, "--prometheus", "http://127.0.0.1:1")
     assert gone.exit_code == 3, gone.output
     assert "cannot be reached" in " ".join(gone.stdout.split())
-    nowhere = runner.invoke(cli.__main__.main, common)
+    nowhere = commands.run(*common)
     assert nowhere.exit_code == 1, nowhere.output
     assert "no Service is labelled app.kubernetes.io/name=prometheus" in " ".join(nowhere.stdout.split())
     ports = [{"name": "web", "port": 9090}]
@@ -220,8 +218,7 @@ def test_a_prometheus_that_is_gone_is_unreachable_and_one_that_is_nowhere_is_ask
     )
 
     def was_queried() -> str:
-        answer = runner.invoke(cli.__main__.main, [*common, "-o", "json"])
-        checks = json.loads(answer.stdout)["checks"]
+        checks = commands.document(*common)["checks"]
         return next(str(one["seen"]) for one in checks if one["check"] == "prometheus")
 
     through = "no endpoints available for service"  # the apiserver's proxy knew the Service, and has nobody to ask

@@ -9,14 +9,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import click.testing
 import pytest
 
-import cli.__main__
 from kube import kinds
 from lab import cluster
 from promql.http import client
 from runtime import clock
+from tests import commands
 from tests.e2e import policies, stack, waiting
 from tests.e2e.lent import lent
 
@@ -45,12 +44,8 @@ def running(fleet: cluster.Cluster) -> Iterator[stack.Stack]:
 
 def answered_json(item: stack.Stack, span: str = "10m") -> dict[str, Any]:
     """The document of a span."""
-    words = ["effectiveness", "--since", span, "--prometheus", item.cluster.prometheus_url, "-o", "json"]
-    words += ["--prometheus-timeout", str(ANSWER_SECONDS)]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
-    assert result.stdout, result.stderr
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+    words = ("effectiveness", "--since", span, "--prometheus", item.cluster.prometheus_url)
+    return commands.document(*words, "--prometheus-timeout", str(ANSWER_SECONDS))
 
 
 def schedule(item: stack.Stack, prefix: str) -> None:

@@ -4,7 +4,6 @@ Nodes are annotated by hand, so that this suite needs neither annotator nor Prom
 """
 
 import contextlib
-import functools
 import json
 import pathlib
 import subprocess
@@ -17,13 +16,14 @@ import pytest
 import yaml
 from playwright import sync_api
 
-import cli.__main__
 from kube import config, kinds
 from kube.http import client
 from lab import cluster
 from lab.cluster import ports
 from policy.contract import load_annotation
 from runtime import clock
+from runtime.exit_codes import Exit
+from tests import commands
 from tests.browser import chromium
 from tests.e2e import services, waiting
 from tests.e2e.lent import lent
@@ -73,14 +73,11 @@ class World:
 
     def run(self, *words: str) -> click.testing.Result:
         """`evenload ...`, pointed at this extender."""
-        return click.testing.CliRunner().invoke(cli.__main__.main, [*words, "--extender", self.extender.url])
+        return commands.run(*words, "--extender", self.extender.url)
 
     def document(self, *words: str) -> dict[str, Any]:
         """What a command prints as JSON."""
-        result = self.run(*words, "-o", "json")
-        assert result.exit_code == 0, result.output
-        found: dict[str, Any] = json.loads(result.stdout)
-        return found
+        return commands.document(*words, "--extender", self.extender.url, codes=(Exit.OK,))
 
     def remembered(self, pod: str) -> set[str]:
         """The verbs whose decisions about a pod the extender remembers: it notes them after it has answered."""
@@ -166,12 +163,11 @@ def test_a_kubeconfig_is_enough_to_find_a_replica(world: World) -> None:
     world.place("found")
     waiting.until(lambda: world.remembered("found") >= {"filter", "prioritize"}, "both decisions")
     where = ["--kubeconfig", world.kubeconfig, "--evenload-namespace", "default", "-o", "json"]
-    invoke = functools.partial(click.testing.CliRunner().invoke, cli.__main__.main)
-    nodes = invoke(["nodes", *where])
+    nodes = commands.run("nodes", *where)
     assert nodes.exit_code == 0, nodes.stderr
     assert {row["name"] for row in json.loads(nodes.stdout)["nodes"]} == set(LOADS)
     assert f"extender of {world.door.url}" in nodes.stderr
-    decided, now = (invoke(["explain", "pod", "found", *more, *where]) for more in ([], ["--now"]))
+    decided, now = (commands.run("explain", "pod", "found", *more, *where) for more in ([], ["--now"]))
     assert json.loads(decided.stdout)["source"] == "decision", decided.stderr
     assert json.loads(now.stdout)["source"] == "now", now.stderr
 

@@ -16,16 +16,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import click.testing
 import pytest
 import yaml
 
-import cli.__main__
 from lab.cluster import binaries
 from lab.cluster.demo import permissions
 from policy.loading import loader
 from runtime import version
-from tests import shared
+from tests import commands, shared
 from tests.contract import helm_client, test_kustomize, test_scheduler_config
 from tests.contract.helm_client import Document, Helm
 from tests.e2e import waiting
@@ -250,8 +248,7 @@ def test_the_second_scheduler_asks_by_tls_where_mtls_is_on_and_has_no_gate_that_
 def test_kube_scheduler_understands_the_second_schedulers_configuration_with_tls(
     helm: Helm, tmp_path: pathlib.Path
 ) -> None:
-    result = click.testing.CliRunner().invoke(cli.__main__.main, ["certs", "--directory", str(tmp_path / "pki")])
-    assert result.exit_code == 0, result.stderr
+    commands.output("certs", "--directory", str(tmp_path / "pki"))
     maps = {
         one["metadata"]["name"]: one["data"]
         for one in helm_client.documents(helm.template({"secondScheduler": ON, "mtls": ON}))

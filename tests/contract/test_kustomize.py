@@ -16,16 +16,14 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import click.testing
 import pytest
 import yaml
 
-import cli.__main__
 from kube import config, errors
 from lab import cluster
 from lab.cluster import binaries
 from lab.cluster.demo import permissions
-from tests import shared
+from tests import commands, shared
 from tests.e2e import services, waiting
 
 pytestmark = pytest.mark.cluster
@@ -453,9 +451,7 @@ def test_what_render_prints_is_what_kustomize_makes_of_its_overlay_and_is_accept
 
 def render(*options: str) -> str:
     """What `evenload placeholder render` prints."""
-    result = click.testing.CliRunner().invoke(cli.__main__.main, ["placeholder", "render", *options])
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
+    return commands.output("placeholder", "render", *options)
 
 
 def by_name(documents: list[Document]) -> dict[tuple[str, str], Document]:
@@ -491,12 +487,11 @@ def test_the_job_that_sets_the_number_needs_the_rights_it_ships_with_and_has_no_
     (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     kubeconfig = str(site.cluster.service_account_kubeconfig(where, "placeholder-size"))
     command = [*container["command"][1:], *container["args"], "--kubeconfig", kubeconfig]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, command)
-    assert result.exit_code == 0, result.stderr
+    commands.output(*command)
     path = f"apis/apps/v1/namespaces/{where}/deployments/placeholder"
     assert site.cluster.api.get(path)["spec"]["replicas"] == 3  # for three nodes two, and of these 150 %
     other = ["--deployment=other" if word == "--deployment=placeholder" else word for word in command]
-    refused = click.testing.CliRunner().invoke(cli.__main__.main, other)
+    refused = commands.run(*other)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "Forbidden" in refused.stderr
     site.delete(copied / "mine")

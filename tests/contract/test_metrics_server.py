@@ -4,19 +4,17 @@
 `metrics_server_site`.
 """
 
-import json
 import pathlib
 from collections.abc import Iterator
 from typing import Any, Final
 
-import click.testing
 import pytest
 
-import cli.__main__
 from kube import config, kinds
 from kube.objects import PodMetrics
 from lab.cluster.demo import permissions
 from policy.contract import load_annotation
+from tests import commands
 from tests.contract import four_kubelets, metrics_server_site
 from tests.contract.four_kubelets import SERVICES
 from tests.e2e import policies, services, waiting
@@ -85,10 +83,8 @@ class World:
 
     def examine(self, *words: str) -> dict[str, dict[str, Any]]:
         """The checks of `evenload doctor` by name."""
-        options = ["--kubeconfig", str(self.cluster.kubeconfig), "--policy", str(self.policy), "-o", "json"]
-        result = click.testing.CliRunner().invoke(cli.__main__.main, ["doctor", *options, *words])
-        assert result.stdout, result.stderr
-        return {one["check"]: one for one in json.loads(result.stdout)["checks"]}
+        options = ("--kubeconfig", str(self.cluster.kubeconfig), "--policy", str(self.policy))
+        return {one["check"]: one for one in commands.document("doctor", *options, *words)["checks"]}
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,12 @@ import pathlib
 import subprocess
 from typing import Any
 
-import click.testing
 import pytest
 import yaml
 
-import cli.__main__
 from lab.cluster import binaries
 from runtime import certificates, clock
+from tests import commands
 
 pytestmark = pytest.mark.cluster
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
@@ -80,10 +79,8 @@ def tls(tmp_path: pathlib.Path) -> dict[str, str]:
 def written(url: str, options: collections.abc.Mapping[str, str] | None = None, *flags: str) -> dict[str, Any]:
     """What the command writes to stdout, decoded."""
     pairs = [word for option in (options or {}).items() for word in option]
-    arguments = ["scheduler-config", "--policy", POLICY, "--url", url, *pairs, *flags]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, arguments)
-    assert result.exit_code == 0, result.stderr
-    answer: dict[str, Any] = yaml.safe_load(result.stdout)
+    text = commands.output("scheduler-config", "--policy", POLICY, "--url", url, *pairs, *flags)
+    answer: dict[str, Any] = yaml.safe_load(text)
     return answer
 
 

@@ -3,14 +3,12 @@ the plan about them.
 """
 
 import collections.abc
-import json
 from collections.abc import Callable
 from typing import Any, Final
 
-import click.testing
-
-import cli.__main__
 from kube import kinds, objects
+from runtime.exit_codes import Exit
+from tests import commands
 from tests.e2e import bodies, stack, waiting
 
 PODS = 4
@@ -42,11 +40,7 @@ def filled(evenload: stack.Stack, name: str, node: str, shape: bodies.PodOptions
 
 def plan(evenload: stack.Stack) -> dict[str, Any]:
     """The plan of this moment, as the command prints it."""
-    words = ["plan", "--descheduler", evenload.descheduler.url, "-o", "json"]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
-    assert result.exit_code == 0, result.stderr
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+    return commands.document("plan", "--descheduler", evenload.descheduler.url, codes=(Exit.OK,))
 
 
 def await_events(evenload: stack.Stack, reason: str, enough: Callable[[list[str]], bool]) -> list[str]:

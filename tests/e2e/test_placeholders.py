@@ -8,13 +8,12 @@ import functools
 import json
 import typing
 
-import click.testing
 import pytest
 import yaml
 
-import cli.__main__
 from kube import errors, kinds, objects
 from lab.cluster.demo import permissions
+from tests import commands
 from tests.e2e import bodies, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
@@ -60,9 +59,8 @@ def full(running: stack.Stack) -> collections.abc.Iterator[stack.Stack]:
 
 def rendered(*options: str) -> list[dict[str, typing.Any]]:
     """What render prints, but for the namespace, which the stack has made."""
-    result = click.testing.CliRunner().invoke(cli.__main__.main, ["placeholder", "render", *options])
-    assert result.exit_code == 0, result.stderr
-    return [one for one in yaml.safe_load_all(result.stdout) if one["kind"] != "Namespace"]
+    text = commands.output("placeholder", "render", *options)
+    return [one for one in yaml.safe_load_all(text) if one["kind"] != "Namespace"]
 
 
 def admits_burst(running: stack.Stack) -> bool:
@@ -92,8 +90,7 @@ def viewer(running: stack.Stack) -> str:
 
 def status(running: stack.Stack) -> tuple[int, dict[str, typing.Any]]:
     """The exit code of `evenload placeholder status`, and what it says."""
-    words = ["placeholder", "status", "--kubeconfig", viewer(running), "-o", "json"]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
+    result = commands.run("placeholder", "status", "--kubeconfig", viewer(running), "-o", "json")
     assert result.stdout, result.stderr
     return result.exit_code, json.loads(result.stdout)
 

@@ -6,15 +6,13 @@ uses is a metric of the policy's own, by a query over the pods that the real Pro
 
 import collections.abc
 import functools
-import json
 
-import click.testing
 import pytest
 
-import cli.__main__
 from kube import kinds
 from lab import cluster
-from runtime import exit_codes
+from runtime.exit_codes import Exit
+from tests import commands
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
 from tests.e2e.lent import lent
 
@@ -22,6 +20,7 @@ pytestmark = pytest.mark.cluster
 FULL, PRODUCING = "node-0", "node-3"
 PAIR, HOME = "e2e.evenload.io/pair", "e2e.evenload.io/home"  # on both of them; on PRODUCING alone
 CLASS = "production"
+COMPLETE_OR_NOT = (Exit.OK, Exit.PARTIAL)  # on a busy machine windows of seconds are empty at times
 NODE_BYTES = 32 * 2**30
 USED = "container_memory_working_set_bytes"
 METRIC = {
@@ -64,15 +63,6 @@ def evenload(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack
         yield started
 
 
-def command(*words: str) -> str:
-    """The output of an `evenload` command, also about a decision that lacked a number: on a busy machine windows of
-    seconds are empty at times.
-    """
-    result = click.testing.CliRunner().invoke(cli.__main__.main, list(words))
-    assert result.exit_code in (exit_codes.Exit.OK, exit_codes.Exit.PARTIAL), result.stderr
-    return result.stdout
-
-
 def test_a_production_pod_goes_where_production_is_low_and_a_batch_pod_where_the_whole_load_is(
     evenload: stack.Stack,
 ) -> None:
@@ -92,14 +82,14 @@ def test_a_production_pod_goes_where_production_is_low_and_a_batch_pod_where_the
     assert evenload.per_node("batch-", 4) == {PRODUCING: 4}, "0.55 is under 0.65, whatever production uses of it"
 
     kubeconfig = ("--kubeconfig", str(evenload.cluster.kubeconfig))
-    shown = command("policy", "show", str(evenload.policy), "--pod", "default/prod-new-0", *kubeconfig).splitlines()
+    words = ("policy", "show", str(evenload.policy), "--pod", "default/prod-new-0", *kubeconfig)
+    shown = commands.output(*words, codes=COMPLETE_OR_NOT).splitlines()
     assert shown[1] == (
         "  - pod default/prod-new-0 (priority 9500, PriorityClass production) is of class production, the first that "
         "matches it (the pods of PriorityClass production)"
     )
-    story = json.loads(
-        command("explain", "pod", "prod-new-0", "--extender", evenload.extender.url, *kubeconfig, "-o", "json")
-    )
+    asked = ("explain", "pod", "prod-new-0", "--extender", evenload.extender.url, *kubeconfig)
+    story = commands.document(*asked, codes=COMPLETE_OR_NOT)
     assert (story["source"], story["pod_class"]) == ("decision", CLASS)
     verdicts = {node["name"]: (node["allowed"], node["rejected"]) for node in story["nodes"]}
     assert verdicts == {FULL: (True, None), PRODUCING: (False, "production_memory over 0.4")}

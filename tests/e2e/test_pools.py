@@ -6,14 +6,13 @@ CPU load that closes all others, and they alone are relieved. Nodes labelled `gr
 
 import collections.abc
 import functools
-import json
 
-import click.testing
 import pytest
 
-import cli.__main__
 from kube import objects
 from lab import cluster
+from runtime.exit_codes import Exit
+from tests import commands
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
 from tests.e2e.lent import lent
 
@@ -61,13 +60,6 @@ def pools_known(evenload: stack.Stack) -> dict[str, str | None]:
     return {name: evenload.view_of(name).get("pool") for name in (SPOT, PLAIN)}
 
 
-def command(*words: str) -> str:
-    """What an `evenload` command prints."""
-    result = click.testing.CliRunner().invoke(cli.__main__.main, list(words))
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
-
-
 def test_a_pod_lands_by_the_line_of_its_nodes_pool_and_another_label_is_another_pool(evenload: stack.Stack) -> None:
     for name in (SPOT, PLAIN):
         evenload.heat(name, cpu_ratio=0.85)
@@ -76,10 +68,10 @@ def test_a_pod_lands_by_the_line_of_its_nodes_pool_and_another_label_is_another_
     assert evenload.per_node("before-", 6) == {SPOT: 6}, "0.85 is under 0.95 and over 0.65"
 
     words = ("--node", SPOT, "--kubeconfig", str(evenload.cluster.kubeconfig))
-    shown = command("policy", "show", str(evenload.policy), *words).splitlines()
+    shown = commands.output("policy", "show", str(evenload.policy), *words).splitlines()
     assert shown[1] == f"  - node {SPOT} belongs to pool spot, the first that matches it (lifecycle=spot)"
-    listed = command("nodes", "--extender", evenload.extender.url, "-o", "json")
-    rows = {row["name"]: row for row in json.loads(listed)["nodes"]}
+    listed = commands.document("nodes", "--extender", evenload.extender.url, codes=(Exit.OK,))
+    rows = {row["name"]: row for row in listed["nodes"]}
     assert (rows[SPOT]["allowed"], rows[SPOT]["pool"]) == (True, "spot")
     assert (rows[PLAIN]["rejected"], rows[PLAIN]["pool"]) == ("cpu_avg_5m over 0.65", None)
 
@@ -141,7 +133,7 @@ def test_the_descheduler_evicts_in_the_pool_that_enforces_and_only_observes_else
     hints = {name: "evenload.io/relief" in node.annotations for name, node in evenload.nodes().items()}
     assert (hints[SPOT], hints[PLAIN]) == (True, False)
 
-    plan = json.loads(command("plan", "--descheduler", evenload.descheduler.url, "-o", "json"))
+    plan = hot_nodes.plan(evenload)
     modes = {one["pool"]: one["mode"] for one in plan["pools"]}
     assert modes == {"spot": "Enforce", "batch": "Observe", None: "Observe"}
     assert {node["node"]: node["mode"] for node in plan["nodes"]} == {PLAIN: "Observe"}, "the spot node is relieved"

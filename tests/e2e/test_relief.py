@@ -15,14 +15,13 @@ import threading
 import typing
 import urllib.error
 
-import click.testing
 import pytest
 
-import cli.__main__
 from descheduler.ledger import rows
 from kube import errors, kinds, objects
 from policy.contract import relief_hint
 from runtime import clock, exit_codes
+from tests import commands
 from tests.e2e import bodies, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
@@ -160,8 +159,7 @@ def lift_pause(evenload: stack.Stack) -> collections.abc.Iterator[collections.ab
 
 def command_json(evenload: stack.Stack, *words: str) -> dict[str, typing.Any]:
     """What an `evenload` command says of the descheduler; {} when that does not answer in time, or not of all."""
-    command = [*words, "--descheduler", evenload.descheduler.url, "-o", "json"]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, command)
+    result = commands.run(*words, "--descheduler", evenload.descheduler.url, "-o", "json")
     if result.exit_code in (exit_codes.Exit.UNREACHABLE, exit_codes.Exit.PARTIAL):
         return {}
     assert result.exit_code == 0, result.stderr
@@ -251,8 +249,7 @@ def tells_how_good_its_plans_were(evenload: stack.Stack, judged: list[dict[str, 
     (whole,) = command_json(evenload, "evictions", "--summary")["groups"]
     assert whole["after_30m"]["judged"] >= len(judged)
     assert (whole["returned"], whole["replaced"]) == (0, whole["evictions"])
-    command = ["evictions", "--summary", "--descheduler", evenload.descheduler.url]
-    table = click.testing.CliRunner().invoke(cli.__main__.main, command)
+    table = commands.run("evictions", "--summary", "--descheduler", evenload.descheduler.url)
     assert f"{100 * whole['after_30m']['median_error_ratio']:+.1f}pp" in table.stdout, table.output
 
 

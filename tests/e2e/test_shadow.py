@@ -9,12 +9,11 @@ import functools
 import json
 from typing import Any
 
-import click.testing
 import pytest
 
-import cli.__main__
 from lab import cluster
 from promql.http import client
+from tests import commands
 from tests.e2e import policies, stack, waiting
 from tests.e2e.lent import lent
 
@@ -67,10 +66,8 @@ def scraped(item: stack.Stack) -> float | None:
 
 def reported(item: stack.Stack) -> dict[str, Any]:
     """The figures of `evenload effectiveness --shadow`."""
-    words = ["effectiveness", "--shadow", "--since", "1h", "--prometheus", item.cluster.prometheus_url, "-o", "json"]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, [*words, "--prometheus-timeout", str(ANSWER_SECONDS)])
-    assert result.stdout, result.stderr
-    document: dict[str, Any] = json.loads(result.stdout)
+    words = ("effectiveness", "--shadow", "--since", "1h", "--prometheus", item.cluster.prometheus_url)
+    document = commands.document(*words, "--prometheus-timeout", str(ANSWER_SECONDS))
     assert document["shadowSince"], "the span holds when shadow mode began"
     figures: dict[str, Any] = document["figures"]
     return figures
