@@ -1,4 +1,4 @@
-"""A small HTTP server that misbehaves to order: what unit tests put in place of the apiserver.
+"""A small HTTP server that answers to order: what unit tests put in place of the apiserver, contract tests beside it.
 
 A test gives a function that answers each Exchange; with it answers can be cut off, held back, split or malformed at
 will. No API semantics live here: those are the contract suite's business, against the real apiserver.
@@ -8,6 +8,7 @@ import contextlib
 import http.server
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -90,8 +91,10 @@ class ScriptedServer(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, script: Script) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, script: Script, address: tuple[str, int], tls: ssl.SSLContext | None) -> None:
+        super().__init__(address, _Handler)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.script = script
         self.seen: list[Exchange] = []
         self.released = threading.Event()
@@ -128,9 +131,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving(script: Script) -> Iterator[ScriptedServer]:
-    """Serve while the body runs; hanging answers are released at the end."""
-    with ScriptedServer(script) as server:
+def serving(
+    script: Script, *, address: tuple[str, int] = ("127.0.0.1", 0), tls: ssl.SSLContext | None = None
+) -> Iterator[ScriptedServer]:
+    """Serve while the body runs, by TLS with a context; hanging answers are released at the end."""
+    with ScriptedServer(script, address, tls) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:

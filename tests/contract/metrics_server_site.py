@@ -9,14 +9,11 @@ TLS at a loopback address that its Node has as ExternalIP.
 
 import collections.abc
 import contextlib
-import http.server
 import ipaddress
-import json
 import os
 import pathlib
 import random
 import re
-import socket
 import ssl
 import subprocess
 import threading
@@ -29,6 +26,7 @@ from lab import cluster
 from lab.cluster import ports, programs
 from lab.cluster.demo import permissions
 from runtime import certificates, clock
+from tests import scripted_http
 from tests.e2e import waiting
 
 HERE = pathlib.Path(__file__).parent
@@ -108,24 +106,13 @@ class Counters(typing.NamedTuple):
 class Kubelet:
     """The metrics of a kubelet about its node: CPU seconds that grow by the load, memory in use with that of pods."""
 
-    def __init__(self, address: str, *, cores: float, memory_bytes: float, tls: ssl.SSLContext) -> None:
-        self.address = address
+    def __init__(self, *, cores: float, memory_bytes: float) -> None:
         self._cores, self._memory_bytes = cores, memory_bytes
         self._lock = threading.Lock()
         self._cpu_ratio, self._memory_ratio, self._cpu_seconds = *IDLE, 1000.0  # metrics-server drops a node at 0
         self._pods: dict[Pod, float] = {}  # CPU seconds
         self._until_seconds = time.time()
         self.silent: frozenset[str] = frozenset()  # pods by name whose series it does not have
-        handler = type("Handler", (_Handler,), {"kubelet": self})
-        self._server = http.server.ThreadingHTTPServer((address, 0), handler)
-        self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self._server.server_address[1])
 
     def counters(self) -> Counters:
         """The counters of this moment."""
@@ -147,8 +134,14 @@ class Kubelet:
             self._advance()
             self._pods = {pod: self._pods.get(pod, 0.0) for pod in pods}
 
-    def page(self) -> bytes:
-        """The exposition of `/metrics/resource`."""
+    def answer(self, exchange: scripted_http.Exchange) -> None:
+        """Answers a scrape."""
+        if exchange.path == "/metrics/resource":
+            exchange.answer(self._page(), headers={"Content-Type": "text/plain; version=0.0.4"})
+        else:
+            exchange.answer("", 404)
+
+    def _page(self) -> str:
         at_seconds, cpu_seconds, used_bytes, pods = self.counters()
         at_milliseconds = round(at_seconds * 1000)
         series = {
@@ -162,13 +155,7 @@ class Kubelet:
             for name, rows in series.items()
             for line in (f"# TYPE {name}", *(f"{name.split()[0]}{row} {at_milliseconds}" for row in rows))
         ]
-        return "".join(f"{line}\n" for line in lines).encode()
-
-    def close(self) -> None:
-        """Ends it."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        return "".join(f"{line}\n" for line in lines)
 
     def _advance(self) -> float:
         now_seconds = time.time()
@@ -179,65 +166,31 @@ class Kubelet:
         return now_seconds
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    kubelet: Kubelet
-
-    def do_GET(self) -> None:
-        body = self.kubelet.page() if self.path == "/metrics/resource" else b""
-        self.send_response(200 if body else 404)
-        self.send_header("Content-Type", "text/plain; version=0.0.4")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
-
-
-class _Server(http.server.ThreadingHTTPServer):
-    """A server whose connections end with it, as those of a killed process do: the apiserver would use them further."""
-
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], handler: type[http.server.BaseHTTPRequestHandler]) -> None:
-        super().__init__(address, handler)
-        self._connections: list[socket.socket] = []
-
-    def process_request(self, request: typing.Any, client_address: typing.Any) -> None:
-        """Remembers the connection."""
-        self._connections.append(request)
-        super().process_request(request, client_address)
-
-    def server_close(self) -> None:
-        """Ends the listener and every connection."""
-        super().server_close()
-        for connection in self._connections:
-            with contextlib.suppress(OSError):  # it has ended before
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Says nothing of clients whose connection ended."""
-
-
 class StandIn:
-    """metrics.k8s.io as metrics-server serves it: the last two scrapes of each kubelet, by TLS."""
+    """metrics.k8s.io as metrics-server serves it: the last two scrapes of each kubelet."""
 
-    def __init__(self, kubelets: collections.abc.Mapping[str, Kubelet], address: tuple[str, int], tls: ssl.SSLContext):
+    def __init__(self, kubelets: collections.abc.Mapping[str, Kubelet]) -> None:
         self._kubelets = kubelets
         self._lock = threading.Lock()
         self._scrapes = [self._scrape()]
-        handler = type("Handler", (_ApiHandler,), {"stand_in": self})
-        self._server = _Server(address, handler)
-        self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-        self._thread.start()
 
-    def close(self) -> None:
-        """Ends it and its connections."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def answer(self, exchange: scripted_http.Exchange) -> None:
+        """Answers on a connection that ends: over one that is kept the apiserver would reach what was killed."""
+        lists = {"nodes": ("NodeMetricsList", self.nodes), "pods": ("PodMetricsList", self.pods)}
+        plural, status = exchange.path.removeprefix(f"/apis/{GROUP_VERSION}/"), 200
+        if plural in lists:
+            kind, items = lists[plural]
+            body: object = {"kind": kind, "apiVersion": GROUP_VERSION, "metadata": {}, "items": items()}
+        elif exchange.path == f"/apis/{GROUP_VERSION}":
+            shared = {"singularName": "", "verbs": ["get", "list"]}
+            resources = [
+                {**shared, "name": "nodes", "namespaced": False, "kind": "NodeMetrics"},
+                {**shared, "name": "pods", "namespaced": True, "kind": "PodMetrics"},
+            ]
+            body = {"kind": "APIResourceList", "groupVersion": GROUP_VERSION, "resources": resources}
+        else:
+            body, status = {"kind": "Status", "status": "Failure", "code": 404}, 404
+        exchange.answer(body, status, {"Content-Type": "application/json", "Connection": "close"})
 
     def nodes(self) -> list[dict[str, object]]:
         """The items of the list of nodes; none before the second scrape."""
@@ -285,37 +238,6 @@ def _item(
     }
 
 
-class _ApiHandler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    stand_in: StandIn
-
-    def do_GET(self) -> None:
-        path, found = self.path.partition("?")[0], 200
-        lists = {"nodes": ("NodeMetricsList", self.stand_in.nodes), "pods": ("PodMetricsList", self.stand_in.pods)}
-        plural = path.removeprefix(f"/apis/{GROUP_VERSION}/")
-        if plural in lists:
-            kind, items = lists[plural]
-            body: object = {"kind": kind, "apiVersion": GROUP_VERSION, "metadata": {}, "items": items()}
-        elif path == f"/apis/{GROUP_VERSION}":
-            shared = {"singularName": "", "verbs": ["get", "list"]}
-            resources = [
-                {**shared, "name": "nodes", "namespaced": False, "kind": "NodeMetrics"},
-                {**shared, "name": "pods", "namespaced": True, "kind": "PodMetrics"},
-            ]
-            body = {"kind": "APIResourceList", "groupVersion": GROUP_VERSION, "resources": resources}
-        else:
-            body, found = {"kind": "Status", "status": "Failure", "code": 404}, 404
-        text = json.dumps(body).encode()
-        self.send_response(found)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
-
-
 class Site:
     """A cluster with metrics-server; `start` and `kill` it, `kubelets` by node."""
 
@@ -329,7 +251,7 @@ class Site:
         self._directory = directory
         self._tls = tls
         self._process: subprocess.Popen[bytes] | None = None
-        self._stand_in: StandIn | None = None
+        self._stand_in = contextlib.ExitStack()
 
     def start(self) -> None:
         """Starts metrics-server and waits until the apiserver serves its API with all nodes."""
@@ -337,7 +259,8 @@ class Site:
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(self._command(), stdout=log, stderr=log)
         else:
-            self._stand_in = StandIn(self.kubelets, (self._address, self._port), self._tls)
+            answer, address = StandIn(self.kubelets).answer, (self._address, self._port)
+            self._stand_in.enter_context(scripted_http.serving(answer, address=address, tls=self._tls))
         waiting.eventually(self.listed, waiting.START_SECONDS, "all nodes in metrics.k8s.io", self.log)
 
     def _command(self) -> list[str]:
@@ -371,9 +294,7 @@ class Site:
             self._process.kill()
             self._process.wait()
             self._process = None
-        if self._stand_in is not None:
-            self._stand_in.close()
-            self._stand_in = None
+        self._stand_in.close()
 
     def log(self) -> str:
         """The end of its log."""
@@ -417,10 +338,10 @@ def started(running: cluster.Cluster, directory: pathlib.Path) -> collections.ab
         kubelets: dict[str, Kubelet] = {}
         for node, address in zip(nodes, addresses, strict=True):
             name = node["metadata"]["name"]
-            kubelets[name] = Kubelet(address, cores=8.0, memory_bytes=32 * 2.0**30, tls=tls)
-            undo.callback(kubelets[name].close)
+            kubelets[name] = Kubelet(cores=8.0, memory_bytes=32 * 2.0**30)
+            server = undo.enter_context(scripted_http.serving(kubelets[name].answer, address=(address, 0), tls=tls))
             every = [*node["status"]["addresses"], {"type": "ExternalIP", "address": address}]
-            status = {"addresses": every, "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelets[name].port}}}
+            status = {"addresses": every, "daemonEndpoints": {"kubeletEndpoint": {"Port": server.server_port}}}
             running.api.patch(f"api/v1/nodes/{name}/status", {"status": status})
         site = Site(running, kubelets, directory, tls)
         site.register()

@@ -4,9 +4,6 @@ in-process for the model. Both write down what they were asked, so that the call
 
 import contextlib
 import hashlib
-import http.server
-import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -14,6 +11,7 @@ import numpy as np
 from kube import objects
 from kube_scheduler.arrays import Ints
 from simulator.scheduling import extenders
+from tests import scripted_http
 
 Call = tuple[str, str, tuple[str, ...]]  # verb, pod, nodes
 
@@ -68,40 +66,22 @@ def _drawn(text: str, other: str, sides: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{text}/{other}".encode()).digest()[:4]) % sides
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    asked: Opinionated
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        pod = objects.Pod(metadata=objects.Metadata(name=body["Pod"]["metadata"]["name"]))
-        names = body["NodeNames"]
-        answer: object
-        if self.path == "/filter":
-            passed, failed, never = self.asked.filter(pod, names)
-            answer = {"nodenames": passed, "failedNodes": failed, "failedAndUnresolvableNodes": never}
-        else:
-            scores = self.asked.prioritize(pod, names).tolist()
-            answer = [{"host": name, "score": score} for name, score in zip(names, scores, strict=True)]
-        content = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
 @contextlib.contextmanager
 def served(opinionated: Opinionated) -> Iterator[str]:
     """Its address while it answers over HTTP."""
-    handler = type("Handler", (_Handler,), {"asked": opinionated})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+
+    def answer(exchange: scripted_http.Exchange) -> None:
+        pod = objects.Pod(metadata=objects.Metadata(name=exchange.body["Pod"]["metadata"]["name"]))
+        names = exchange.body["NodeNames"]
+        if exchange.path == "/filter":
+            passed, failed, never = opinionated.filter(pod, names)
+            exchange.answer({"nodenames": passed, "failedNodes": failed, "failedAndUnresolvableNodes": never})
+        else:
+            scores = opinionated.prioritize(pod, names).tolist()
+            exchange.answer([{"host": name, "score": score} for name, score in zip(names, scores, strict=True)])
+
+    with scripted_http.serving(answer) as server:
+        yield server.url
 
 
 def first(calls: Sequence[Call]) -> list[Call]:

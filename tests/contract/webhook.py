@@ -4,15 +4,13 @@ answers.
 
 import base64
 import contextlib
-import http.server
-import json
 import pathlib
 import ssl
-import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lab import cluster
+from tests import scripted_http
 
 NAME = "evictions.example.com"
 CONFIGURATIONS = "apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -37,51 +35,28 @@ class Webhook:
         self.answer: Answer = lambda _: None
         self.asked: list[str] = []
 
-    def review(self, body: dict[str, Any]) -> dict[str, object]:
-        """The answer to an AdmissionReview."""
-        name = str(body["request"]["name"])
+    def review(self, exchange: scripted_http.Exchange) -> None:
+        """Answers an AdmissionReview; the next comes on a connection of its own, as it may be another webhook's."""
+        name = str(exchange.body["request"]["name"])
         self.asked.append(name)
         denial = self.answer(name)
-        response = {"uid": body["request"]["uid"], "allowed": denial is None}
-        return {**body, "response": response if denial is None else {**response, "status": denial}}
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    webhook: Webhook
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        content = json.dumps(self.webhook.review(body)).encode()
-        with contextlib.suppress(OSError):  # the apiserver did not wait for it
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        response = {"uid": exchange.body["request"]["uid"], "allowed": denial is None}
+        answer = {**exchange.body, "response": response if denial is None else {**response, "status": denial}}
+        exchange.answer(answer, headers={"Content-Type": "application/json", "Connection": "close"})
 
 
 @contextlib.contextmanager
 def registered(running: cluster.Cluster, about: Write = EVICTIONS) -> Iterator[Webhook]:
     """A webhook that is asked about every such write."""
     webhook, pki = Webhook(), running.directory / "pki"
-    handler = type("Handler", (_Handler,), {"webhook": webhook})
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pki / "server.crt", pki / "server.key")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with scripted_http.serving(webhook.review, tls=context) as server:
         running.api.create(CONFIGURATIONS, _configuration(server.server_port, pki / "ca.crt", about))
         try:
             yield webhook
         finally:
             running.api.delete(f"{CONFIGURATIONS}/{NAME}")
-            server.shutdown()
-            thread.join()
 
 
 def _configuration(port: int, authority: pathlib.Path, about: Write) -> dict[str, object]:

@@ -1,14 +1,12 @@
 """What each service says and how it exits when its surroundings are wrong: a clear message, the right code."""
 
-import http.server
 import pathlib
 import subprocess
-import threading
 
 import pytest
 
 from lab import cluster
-from tests import kubeconfigs, starting
+from tests import kubeconfigs, scripted_http, starting
 from tests.e2e import policies
 
 SERVICES = ("annotator", "extender", "descheduler")
@@ -96,37 +94,18 @@ def test_an_apiserver_that_is_not_there_is_unreachable(
     assert_clear(once(service, tmp_path, "--policy", policy, "--kubeconfig", config), UNREACHABLE, "127.0.0.1:1")
 
 
-class HalfDead(http.server.BaseHTTPRequestHandler):
+def half_dead(exchange: scripted_http.Exchange) -> None:
     """Answers every request with a page of HTML, as a broken proxy does."""
-
-    def do_GET(self) -> None:
-        """One page for everything."""
-        page = b"<html><body>502 Bad Gateway</body></html>"
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(page)))
-        self.end_headers()
-        self.wfile.write(page)
-
-    do_POST = do_GET  # noqa: N815 - the name http.server looks for
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Keeps quiet."""
+    exchange.answer("<html><body>502 Bad Gateway</body></html>", headers={"Content-Type": "text/html"})
 
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_an_apiserver_that_answers_html_is_named_as_such(
     service: str, policy: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), HalfDead) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            address = f"http://127.0.0.1:{server.server_port}"
-            run = once(service, tmp_path, "--policy", policy, "--kubeconfig", kubeconfig(tmp_path / "config", address))
-        finally:
-            server.shutdown()
-            thread.join()
+    with scripted_http.serving(half_dead) as server:
+        config = kubeconfig(tmp_path / "config", server.url)
+        run = once(service, tmp_path, "--policy", policy, "--kubeconfig", config)
     assert_clear(run, UNREACHABLE, str(server.server_port))
 
 
