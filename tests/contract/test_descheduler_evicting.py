@@ -9,8 +9,8 @@ import contextlib
 import pathlib
 import random
 import uuid
-from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -44,7 +44,7 @@ from promql.http import client as prometheus
 from promql.queries import identity
 from runtime import clock
 from tests import patience
-from tests.e2e import waiting
+from tests.e2e import bodies, waiting
 
 pytestmark = pytest.mark.cluster
 SYSTEM = permissions.NAMESPACE
@@ -79,42 +79,30 @@ def ledger(tmp_path: pathlib.Path) -> Iterator[Ledger]:
     opened.close()
 
 
-def deployment_body(grace_seconds: int = 0) -> dict[str, object]:
-    """A Deployment `web` of three pods that go within this time when told to."""
-    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "100m"}}}
-    template = {
-        "metadata": {"labels": {"app": "web"}},
-        "spec": {"terminationGracePeriodSeconds": grace_seconds, "containers": [container]},
-    }
-    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+class Evict(NamedTuple):
+    """Carries out a plan of one eviction, made by hand so that the planner's own care is not what saves the pod."""
 
+    descheduler: KubeDoor
+    admin: KubeDoor
+    ledger: Ledger
 
-def budget_body(least: int) -> dict[str, object]:
-    """A budget of minAvailable over the pods of `web`."""
-    spec = {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}}
-    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
-
-
-Evict = Callable[..., EvictionOutcome]
+    def __call__(self, pod: objects.Pod, *, mode: str = "Enforce") -> EvictionOutcome:
+        """Evicts a pod, whatever it is, with the descheduler's own last step."""
+        wall = clock.WallClock()
+        writer = events.EventWriter(self.descheduler, controller=CONTROLLER, instance="test", clock=wall)
+        announcer = EventPublisher(writer, self.ledger, wall)
+        terms = ExecutionContext(
+            Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True, lambda _: Look()
+        )
+        plan = by_hand(pod, self.admin.get(kinds.NODES, pod.node_name))
+        (outcome,) = Evictor(self.descheduler, self.ledger, announcer, clock=wall).carry_out(plan, terms)
+        return outcome
 
 
 @pytest.fixture
 def evict(descheduler: KubeDoor, admin: KubeDoor, ledger: Ledger) -> Evict:
-    """Carries out a plan of one eviction, made by hand so that the planner's own care is not what saves the pod."""
-
-    def carry_out(pod: objects.Pod, *, mode: str = "Enforce") -> EvictionOutcome:
-        wall = clock.WallClock()
-        writer = events.EventWriter(descheduler, controller=CONTROLLER, instance="test", clock=wall)
-        announcer = EventPublisher(writer, ledger, wall)
-        terms = ExecutionContext(
-            Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True, lambda _: Look()
-        )
-        node = admin.get(kinds.NODES, pod.node_name)
-        (outcome,) = Evictor(descheduler, ledger, announcer, clock=wall).carry_out(by_hand(pod, node), terms)
-        return outcome
-
-    return carry_out
+    """An eviction by the descheduler's own parts, under its rights."""
+    return Evict(descheduler, admin, ledger)
 
 
 def by_hand(pod: objects.Pod, node: objects.Node) -> EvictionPlan:
@@ -141,13 +129,13 @@ def running_pods(admin: KubeDoor, namespace: str, count: int = 3) -> list[object
 @pytest.fixture
 def pod(admin: KubeDoor, namespace: str) -> objects.Pod:
     """One of three ready pods of a Deployment `web`."""
-    admin.create(kinds.DEPLOYMENTS, deployment_body(), namespace=namespace)
+    admin.create(kinds.DEPLOYMENTS, bodies.deployment("web", 3), namespace=namespace)
     return running_pods(admin, namespace)[0]
 
 
 def budgeted(admin: KubeDoor, namespace: str, least: int, allowed: int) -> None:
     """A budget over `web`, once the disruption controller has computed what it allows."""
-    admin.create(kinds.BUDGETS, budget_body(least), namespace=namespace)
+    admin.create(kinds.BUDGETS, bodies.budget("web", least), namespace=namespace)
 
     def computed() -> bool:
         (budget,) = admin.list(kinds.BUDGETS, namespace=namespace).items
@@ -189,7 +177,7 @@ def test_the_apiservers_word_on_a_disruption_is_kept_while_the_pod_leaves(
     ledger: Ledger,
     namespace: str,
 ) -> None:
-    admin.create(kinds.DEPLOYMENTS, deployment_body(grace_seconds=30), namespace=namespace)
+    admin.create(kinds.DEPLOYMENTS, bodies.deployment("web", 3, grace_seconds=30), namespace=namespace)
     pod = running_pods(admin, namespace)[0]
     kubelets = control_plane.processes["kwok"]
     kubelets.pause()
@@ -380,7 +368,7 @@ def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
 @pytest.fixture
 def claimed(admin: KubeDoor, namespace: str) -> Iterator[str]:
     """A claim `data` on a volume of a CSI driver, used by a Deployment's pods, and a node's limit: all of that name."""
-    body = deployment_body()
+    body = bodies.deployment("web", 3)
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     body["spec"]["template"]["spec"]["volumes"] = volumes  # type: ignore[index]
     driver = f"{namespace}.csi.test"

@@ -19,21 +19,16 @@ from annotator.publish import crane_keys
 from cli.doctor import findings
 from cli.doctor import guard as guard_check
 from descheduler.eviction import api_results
-from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher
-from descheduler.eviction.evictor import EvictionOutcome, Evictor, ExecutionContext
-from descheduler.eviction.last_look import Look
 from descheduler.ledger.ledger import Ledger
-from descheduler.ledger.rows import Run
-from kube import errors, events, kinds, objects
+from kube import errors, kinds, objects
 from kube.door import KubeDoor
 from kube.http import client, transport
 from kube.http.request import Request
 from lab import cluster
 from lab.cluster.demo import permissions
-from runtime import clock
 from tests import patience
-from tests.contract import test_descheduler_evicting as by_hand
-from tests.e2e import waiting
+from tests.contract.test_descheduler_evicting import Evict
+from tests.e2e import bodies, waiting
 
 pytestmark = pytest.mark.cluster
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
@@ -131,39 +126,11 @@ def descheduler(doors: Mapping[str, client.Client]) -> client.Client:
     return doors["descheduler"]
 
 
-Evict = Callable[..., EvictionOutcome]
-
-
 @pytest.fixture(scope="module")
 def evict(admin: KubeDoor, descheduler: KubeDoor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evict]:
-    """Evicts a pod, whatever it is, with the descheduler's own last step."""
-    wall = clock.WallClock()
-    ledger = Ledger(tmp_path_factory.mktemp("guard") / "ledger.sqlite").open()
-    writer = events.EventWriter(descheduler, controller=CONTROLLER, instance="test", clock=wall)
-    announcer = EventPublisher(writer, ledger, wall)
-
-    def carry_out(pod: objects.Pod, *, mode: str = "Enforce") -> EvictionOutcome:
-        terms = ExecutionContext(
-            Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True, lambda _: Look()
-        )
-        plan = by_hand.by_hand(pod, admin.get(kinds.NODES, pod.node_name))
-        (outcome,) = Evictor(descheduler, ledger, announcer, clock=wall).carry_out(plan, terms)
-        return outcome
-
-    yield carry_out
-    ledger.close()
-
-
-def deployment(name: str, annotations: Mapping[str, str], priority_class: str, **labels: str) -> Document:
-    """A Deployment of one pod."""
-    container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
-    spec: Document = {"terminationGracePeriodSeconds": 0, "containers": [container]}
-    template = {
-        "metadata": {"labels": {"app": name, **labels}, "annotations": dict(annotations)},
-        "spec": spec | ({"priorityClassName": priority_class} if priority_class else {}),
-    }
-    wanted = {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": wanted}
+    """Evicts a pod, whatever it is."""
+    with contextlib.closing(Ledger(tmp_path_factory.mktemp("guard") / "ledger.sqlite").open()) as ledger:
+        yield Evict(descheduler, admin, ledger)
 
 
 @pytest.fixture(scope="module")
@@ -172,15 +139,15 @@ def namespace(admin: KubeDoor, control_plane: cluster.Cluster) -> Iterator[str]:
     name = f"guard-{uuid.uuid4().hex[:8]}"
     admin.create(kinds.NAMESPACES, {"metadata": {"name": name}})
     admin.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": CLASS}, "value": 1_000_000_000})
-    bodies = [
-        deployment("plain", {}, "", **{"evenload.io/protected": "false"}),
-        deployment("labelled", {}, "", **{"evenload.io/protected": "true"}),
-        deployment("opted-out", {"evenload.io/evictable": "False"}, ""),
-        deployment("high", {}, CLASS),
-    ]
-    for body in bodies:
-        admin.create(kinds.DEPLOYMENTS, body, namespace=name)
-    admin.create(kinds.DEPLOYMENTS, deployment("guarded", {}, ""), namespace="kube-system")
+    apps: dict[str, bodies.PodOptions] = {
+        "plain": {"labels": {"evenload.io/protected": "false"}},
+        "labelled": {"labels": {"evenload.io/protected": "true"}},
+        "opted-out": {"annotations": {"evenload.io/evictable": "False"}},
+        "high": {"priority_class": CLASS},
+        "guarded": {},
+    }
+    for app, options in apps.items():
+        admin.create(kinds.DEPLOYMENTS, bodies.deployment(app, 1, **options), namespace=where(app, name))
     yield name
     admin.delete(kinds.DEPLOYMENTS, "guarded", namespace="kube-system")
     admin.delete(kinds.NAMESPACES, name)
@@ -208,7 +175,7 @@ def guard(
 
 
 DRY_RUN = (("dryRun", "All"),)
-MERGE_PATCH = "application/merge-patch+json"
+MERGE_PATCH, STRATEGIC_MERGE_PATCH = "application/merge-patch+json", "application/strategic-merge-patch+json"
 TAINT: Document = {"spec": {"taints": [{"key": "guard-test", "effect": "NoExecute"}]}}
 
 
@@ -353,29 +320,39 @@ def ignores_opt_out(control_plane: cluster.Cluster) -> bool:
 
 
 ORPHAN = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "uid": "0", "controller": True}]
-OF_PODS: dict[str, Callable[[str], Call]] = {
+Change = Callable[[str], Call]  # of the object at a path
+
+
+def patch(body: Document | list[Document], part: str = "", **more: Any) -> Change:
+    """A patch of an object, or of a subresource of it."""
+    return lambda path: Call("PATCH", path + part, body, **more)
+
+
+def annotated(annotations: Mapping[str, str | None] | None, part: str = "") -> Change:
+    """A patch of annotations."""
+    return patch({"metadata": {"annotations": annotations}}, part)
+
+
+OF_PODS: dict[str, Change] = {
     "a deletion": lambda pod: Call("DELETE", pod),
     "a dry run of a deletion": lambda pod: Call("DELETE", pod, query=DRY_RUN),
     "a deletion in the body of which the dry run stands": lambda pod: Call("DELETE", pod, {"dryRun": ["All"]}),
     "a deletion of all": lambda pod: Call("DELETE", pod.rpartition("/")[0]),
-    "an owner that the garbage collector does not find": lambda pod: Call(
-        "PATCH", pod, {"metadata": {"ownerReferences": ORPHAN}}
-    ),
-    "no label of protection": lambda pod: Call("PATCH", pod, {"metadata": {"labels": {"evenload.io/protected": None}}}),
-    "no label of its budget": lambda pod: Call("PATCH", pod, {"metadata": {"labels": {"app": "other"}}}),
-    "an annotation": lambda pod: Call("PATCH", pod, {"metadata": {"annotations": {"evenload.io/evictable": "true"}}}),
-    "a deadline": lambda pod: Call("PATCH", pod, {"spec": {"activeDeadlineSeconds": 1}}),
-    "a status": lambda pod: Call("PATCH", f"{pod}/status", {"status": {"phase": "Failed"}}),
-    "an ephemeral container": lambda pod: Call(
-        "PATCH",
-        f"{pod}/ephemeralcontainers",
+    "an owner that the garbage collector does not find": patch({"metadata": {"ownerReferences": ORPHAN}}),
+    "no label of protection": patch({"metadata": {"labels": {"evenload.io/protected": None}}}),
+    "no label of its budget": patch({"metadata": {"labels": {"app": "other"}}}),
+    "an annotation": annotated({"evenload.io/evictable": "true"}),
+    "a deadline": patch({"spec": {"activeDeadlineSeconds": 1}}),
+    "a status": patch({"status": {"phase": "Failed"}}, "/status"),
+    "an ephemeral container": patch(
         {"spec": {"ephemeralContainers": [{"name": "x", "image": "x", "targetContainerName": "main"}]}},
-        content_type="application/strategic-merge-patch+json",
+        "/ephemeralcontainers",
+        content_type=STRATEGIC_MERGE_PATCH,
     ),
     "a binding": lambda pod: Call("POST", f"{pod}/binding", binding(pod)),
     "a binding of the old form": lambda pod: Call("POST", f"{pod.rsplit('/', 2)[0]}/bindings", binding(pod)),
     "a new pod": lambda pod: Call("POST", pod.rpartition("/")[0], new_pod()),
-    "a JSON patch": lambda pod: Call("PATCH", pod, [{"op": "remove", "path": "/metadata/labels"}]),
+    "a JSON patch": patch([{"op": "remove", "path": "/metadata/labels"}]),
     "a command in it": lambda pod: Call("GET", f"{pod}/exec", query=(("command", "kill"), ("stdout", "true"))),
 }
 
@@ -508,82 +485,49 @@ def test_others_are_not_concerned(admin: KubeDoor, namespace: str) -> None:
 
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "guard-test"}}
-APPLY = "application/apply-patch+yaml"
-OF_NODES: dict[str, tuple[Callable[[str], Call], str]] = {
-    "a taint": (lambda node: Call("PATCH", node, TAINT), OTHER_FIELD),
-    "a dry run of a taint": (lambda node: Call("PATCH", node, TAINT, DRY_RUN), OTHER_FIELD),
-    "a cordon": (lambda node: Call("PATCH", node, {"spec": {"unschedulable": True}}), OTHER_FIELD),
-    "a provider's id": (lambda node: Call("PATCH", node, {"spec": {"providerID": "x://y"}}), OTHER_FIELD),
-    "a label": (lambda node: Call("PATCH", node, {"metadata": {"labels": {"pool": "x"}}}), OTHER_FIELD),
-    "no label": (
-        lambda node: Call("PATCH", node, {"metadata": {"labels": {"kubernetes.io/hostname": None}}}),
-        OTHER_FIELD,
-    ),
-    "an owner": (lambda node: Call("PATCH", node, {"metadata": {"ownerReferences": ORPHAN}}), OTHER_FIELD),
-    "a finalizer": (lambda node: Call("PATCH", node, {"metadata": {"finalizers": ["x.io/y"]}}), OTHER_FIELD),
-    "another annotation": (
-        lambda node: Call("PATCH", node, {"metadata": {"annotations": {"x.io/y": "z"}}}),
-        OTHER_ANNOTATION,
-    ),
-    "another value": (
-        lambda node: Call("PATCH", node, {"metadata": {"annotations": {FOREIGN: "x"}}}),
-        OTHER_ANNOTATION,
-    ),
-    "no other annotation": (
-        lambda node: Call("PATCH", node, {"metadata": {"annotations": {FOREIGN: None}}}),
-        OTHER_ANNOTATION,
-    ),
-    "no annotations": (lambda node: Call("PATCH", node, {"metadata": {"annotations": None}}), OTHER_ANNOTATION),
-    "a key that begins almost like ours": (
-        lambda node: Call("PATCH", node, {"metadata": {"annotations": {"evenload.io.x/load": "z"}}}),
-        OTHER_ANNOTATION,
-    ),
-    "crane's key where crane's keys are off": (
-        lambda node: Call("PATCH", node, {"metadata": {"annotations": {CRANE: "0.1,x"}}}),
-        OTHER_ANNOTATION,
-    ),
-    "a taint beside our annotation": (
-        lambda node: Call("PATCH", node, {**TAINT, "metadata": {"annotations": {"evenload.io/load": "{}"}}}),
-        OTHER_FIELD,
-    ),
-    "a strategic merge patch": (
-        lambda node: Call("PATCH", node, TAINT, content_type="application/strategic-merge-patch+json"),
-        OTHER_FIELD,
-    ),
-    "a JSON patch": (
-        lambda node: Call("PATCH", node, [{"op": "add", "path": "/spec/taints", "value": TAINT["spec"]["taints"]}]),
-        OTHER_FIELD,
-    ),
-    "an apply": (
-        lambda node: Call(
-            "PATCH",
-            node,
-            {**NODE, "metadata": {"name": node.rpartition("/")[2]}, **TAINT},
-            (("fieldManager", "x"), ("force", "true")),
-            APPLY,
+# By why they are refused.
+OF_NODES: dict[str, dict[str, Change]] = {
+    OTHER_FIELD: {
+        "a taint": patch(TAINT),
+        "a dry run of a taint": patch(TAINT, query=DRY_RUN),
+        "a cordon": patch({"spec": {"unschedulable": True}}),
+        "a provider's id": patch({"spec": {"providerID": "x://y"}}),
+        "a label": patch({"metadata": {"labels": {"pool": "x"}}}),
+        "no label": patch({"metadata": {"labels": {"kubernetes.io/hostname": None}}}),
+        "an owner": patch({"metadata": {"ownerReferences": ORPHAN}}),
+        "a finalizer": patch({"metadata": {"finalizers": ["x.io/y"]}}),
+        "a taint beside our annotation": patch({**TAINT, "metadata": {"annotations": {"evenload.io/load": "{}"}}}),
+        "a strategic merge patch": patch(TAINT, content_type=STRATEGIC_MERGE_PATCH),
+        "a JSON patch": patch([{"op": "add", "path": "/spec/taints", "value": TAINT["spec"]["taints"]}]),
+        "an apply": lambda node: Call(
+            "PATCH", node, tainted(node), (("fieldManager", "x"), ("force", "true")), "application/apply-patch+yaml"
         ),
-        OTHER_FIELD,
-    ),
-    "an update": (
-        lambda node: Call("PUT", node, {**NODE, "metadata": {"name": node.rpartition("/")[2]}, **TAINT}),
-        OTHER_FIELD,
-    ),
-    "a status": (
-        lambda node: Call("PATCH", f"{node}/status", {"status": {"capacity": {"cpu": "999"}}}),
-        OTHER_VERB + "UPDATE of nodes/status",
-    ),
-    "an annotation by way of the status": (
-        lambda node: Call("PATCH", f"{node}/status", {"metadata": {"annotations": {"evenload.io/load": "{}"}}}),
-        OTHER_VERB + "UPDATE of nodes/status",
-    ),
-    "a request to its kubelet": (lambda node: Call("GET", f"{node}/proxy/pods"), OTHER_VERB + "CONNECT of nodes/proxy"),
-    "a creation": (lambda node: Call("POST", "/api/v1/nodes", NODE), OTHER_VERB + "CREATE of nodes"),
-    "a deletion": (lambda node: Call("DELETE", node, query=DRY_RUN), OTHER_VERB + "DELETE of nodes"),
-    "a deletion of all": (
-        lambda node: Call("DELETE", "/api/v1/nodes", query=DRY_RUN),
-        OTHER_VERB + "DELETE of nodes",
-    ),
+        "an update": lambda node: Call("PUT", node, tainted(node)),
+    },
+    OTHER_ANNOTATION: {
+        "another annotation": annotated({"x.io/y": "z"}),
+        "another value": annotated({FOREIGN: "x"}),
+        "no other annotation": annotated({FOREIGN: None}),
+        "no annotations": annotated(None),
+        "a key that begins almost like ours": annotated({"evenload.io.x/load": "z"}),
+        "crane's key where crane's keys are off": annotated({CRANE: "0.1,x"}),
+    },
+    OTHER_VERB + "UPDATE of nodes/status": {
+        "a status": patch({"status": {"capacity": {"cpu": "999"}}}, "/status"),
+        "an annotation by way of the status": annotated({"evenload.io/load": "{}"}, "/status"),
+    },
+    OTHER_VERB + "CONNECT of nodes/proxy": {"a request to its kubelet": lambda node: Call("GET", f"{node}/proxy/pods")},
+    OTHER_VERB + "CREATE of nodes": {"a creation": lambda _: Call("POST", "/api/v1/nodes", NODE)},
+    OTHER_VERB + "DELETE of nodes": {
+        "a deletion": lambda node: Call("DELETE", node, query=DRY_RUN),
+        "a deletion of all": lambda _: Call("DELETE", "/api/v1/nodes", query=DRY_RUN),
+    },
 }
+
+
+def tainted(node: str) -> Document:
+    """The node at a path, whole, with a taint."""
+    return {**NODE, "metadata": {"name": node.rpartition("/")[2]}, **TAINT}
 
 
 @pytest.fixture
@@ -596,14 +540,15 @@ def node(control_plane: cluster.Cluster, admin: KubeDoor) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("guard")
-@pytest.mark.parametrize("name", OF_NODES)
+@pytest.mark.parametrize(
+    ("why", "name"), [pytest.param(why, name, id=name) for why, changes in OF_NODES.items() for name in changes]
+)
 @pytest.mark.parametrize("account", ACCOUNTS)
 def test_an_account_changes_nothing_of_a_node_but_our_annotations(
-    control_plane: cluster.Cluster, doors: Mapping[str, client.Client], node: str, account: str, name: str
+    control_plane: cluster.Cluster, doors: Mapping[str, client.Client], node: str, account: str, why: str, name: str
 ) -> None:
     before = control_plane.api.get(node)
-    make, why = OF_NODES[name]
-    answer = refusal(doors[account], make(node))
+    answer = refusal(doors[account], OF_NODES[why][name](node))
     assert answer.startswith("403 "), answer
     assert why in answer
     after = control_plane.api.get(node)

@@ -38,8 +38,8 @@ def pod(name: str, **options: typing.Unpack[PodOptions]) -> dict[str, object]:
 
 
 def deployment(name: str, replicas: int, **options: typing.Unpack[PodOptions]) -> dict[str, object]:
-    """A Deployment of such pods, labelled app=NAME."""
-    options = {**options, "labels": {"app": name}}
+    """A Deployment of such pods, labelled app=NAME besides."""
+    options = {**options, "labels": {**options.get("labels", {}), "app": name}}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
