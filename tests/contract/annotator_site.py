@@ -47,11 +47,6 @@ class Replica(NamedTuple):
         self.service.kill()
         waiting.until(self.kube.settled, "the last calls of a killed annotator to end")
 
-    def await_sync(self) -> None:
-        """Wait until a sync that runs now, if one does, has ended with all its writes."""
-        ended = self.service.metric(SYNCS)
-        waiting.until(lambda: self.service.metric(SYNCS) > ended, "a sync to end")
-
 
 class Site:
     """The cluster, the gate before Prometheus, and two replicas of which one usually runs."""

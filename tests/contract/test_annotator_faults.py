@@ -109,7 +109,7 @@ def test_while_prometheus_fails_readings_hold_then_go_missing_then_are_right(sit
     with PROMETHEUS_FAULTS[fault](site):
         site.load("node-0", load)
         circuit(site, 1)
-        site.first.await_sync()  # the one whose last answers were good writes what they said
+        service.grows(SYNCS)  # the one whose last answers were good writes what they said
         before, values = site.texts(), site.values()
         assert values.keys() == set(NODES), values
         assert all(values.values()), values

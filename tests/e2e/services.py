@@ -125,6 +125,11 @@ class Service:
         rows = [line.rsplit(" ", 1) for line in self.text("/metrics").splitlines() if not line.startswith("#")]
         return sum(float(value) for series, value in rows if series.split("{")[0] == name)
 
+    def grows(self, name: str) -> None:
+        """Waits until a counter on /metrics has grown."""
+        before = self.metric(name)
+        waiting.until(lambda: self.metric(name) > before, f"{name} to grow")
+
     def log(self) -> str:
         """All it has logged so far."""
         return self.log_path.read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from kube import config, errors, kinds, objects
 from lab import cluster
 from lab.cluster.demo import permissions
 from runtime import reloading
-from tests.e2e import bodies, policies, services, waiting
+from tests.e2e import bodies, lent, policies, services, waiting
 
 NAMESPACE = "default"
 SYSTEM_NAMESPACE = permissions.NAMESPACE
@@ -76,6 +76,11 @@ class Stack:
                 }
             ]
         )
+
+    def take_charge(self) -> None:
+        """Starts annotator and extender, and lets kube-scheduler ask the extender."""
+        self.start(self.annotator, self.extender)
+        self.use_extender()
 
     def use_no_extender(self) -> None:
         """Restarts kube-scheduler as it is without Evenload."""
@@ -244,6 +249,14 @@ def started(
         cluster.Cluster(nodes=nodes, scheduler_gates=scheduler_gates, node_exporter=False) as running,
         started_on(running, write_policy) as stack,
     ):
+        yield stack
+
+
+@contextlib.contextmanager
+def in_charge(running: cluster.Cluster, **policy: object) -> typing.Iterator[Stack]:
+    """A stack on a shared cluster, with annotator and extender at work, and kube-scheduler asking the extender."""
+    with lent.lent(running), started_on(running, lambda path: policies.write(path, **policy)) as stack:
+        stack.take_charge()
         yield stack
 
 

@@ -6,13 +6,11 @@ far under its threshold.
 """
 
 import collections.abc
-import functools
 
 import pytest
 
 from lab import cluster
 from tests.e2e import policies, stack, waiting
-from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 NAME = "memory_not_free_5m"
@@ -32,19 +30,16 @@ BANDS = {CACHED: (0.67, 0.73), IDLE: (0.46, 0.52), OTHER: (0.46, 0.52)}
 @pytest.fixture(scope="module")
 def running(fleet: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """Three nodes under a policy that filters and scores by the extra metric; one of them is full of page cache."""
-    write = functools.partial(
-        policies.write,
+    policy = dict[str, object](
         metrics=[*policies.METRICS, EXTRA],
         filter__thresholds={"memory_avg_5m": 0.65, NAME: 0.6},
         score__weights={NAME: 1},
         score__spread="none",
     )
-    with lent(fleet), stack.started_on(fleet, write) as started:
+    with stack.in_charge(fleet, **policy) as started:
         for name in (IDLE, OTHER):
             started.set_load(name, cpu_ratio=0.1, memory_ratio=0.15)
         started.set_load(CACHED, cpu_ratio=0.1, memory_ratio=0.5)
-        started.start(started.annotator, started.extender)
-        started.use_extender()
         for name, band in BANDS.items():  # patches of one sync land one after another
             started.await_reading(name, NAME, *band)
         yield started

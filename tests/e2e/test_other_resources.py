@@ -5,13 +5,11 @@ built-in metric has a threshold or a line here.
 """
 
 import collections.abc
-import functools
 
 import pytest
 
 from lab import cluster
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
-from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 BUSY = "node-0"
@@ -35,8 +33,7 @@ RELIEF_SECONDS = 300.0  # as of test_relief
 @pytest.fixture
 def evenload(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """All three services on six idle nodes, the descheduler not started yet."""
-    write = functools.partial(
-        policies.write,
+    policy = dict[str, object](
         metrics=[*policies.METRICS, DEVICE],
         filter={"thresholds": {"device_avg_5m": 0.65}},
         score={"weights": {"device_avg_5m": 1}},
@@ -44,11 +41,8 @@ def evenload(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack
         descheduler__mode="Enforce",
         descheduler__thresholds={"device_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}},
     )
-    with lent(six_nodes), stack.started_on(six_nodes, write) as started:
-        started.start(started.annotator, started.extender)
-        started.use_extender()
+    with stack.in_charge(six_nodes, **policy) as started:
         yield started
-        started.descheduler.kill()
 
 
 def test_a_node_is_closed_and_relieved_by_a_metric_of_the_operators_own(evenload: stack.Stack) -> None:

@@ -1,13 +1,11 @@
 """Lines that follow the mean on a real control plane: a node under every fixed line is relieved until near the mean."""
 
 import collections.abc
-import functools
 
 import pytest
 
 from lab import cluster
-from tests.e2e import bodies, hot_nodes, policies, stack
-from tests.e2e.lent import lent
+from tests.e2e import bodies, hot_nodes, stack
 
 pytestmark = pytest.mark.cluster
 BUSY = "node-0"
@@ -20,14 +18,9 @@ RELIEF_SECONDS = 300.0  # as of test_relief
 @pytest.fixture
 def evenload(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """All three services on six idle nodes, the descheduler not started yet."""
-    write = functools.partial(
-        policies.write, sync__staleAfter="60s", descheduler__mode="Enforce", descheduler__thresholds=LINES
-    )
-    with lent(six_nodes), stack.started_on(six_nodes, write) as started:
-        started.start(started.annotator, started.extender)
-        started.use_extender()
+    policy = {"sync__staleAfter": "60s", "descheduler__mode": "Enforce", "descheduler__thresholds": LINES}
+    with stack.in_charge(six_nodes, **policy) as started:
         yield started
-        started.descheduler.kill()
 
 
 def test_a_node_far_above_the_mean_is_relieved_and_comes_to_rest_near_it(evenload: stack.Stack) -> None:

@@ -38,8 +38,7 @@ PATHS = {
 def running() -> collections.abc.Iterator[stack.Stack]:
     """Three nodes, Evenload's extender in charge, placeholders for more than there is room, a viewer of them."""
     with stack.started(NODES, lambda path: policies.write(path, descheduler__mode="Enforce"), GATES) as started:
-        started.start(started.annotator, started.extender)
-        started.use_extender()
+        started.take_charge()
         for document in rendered("--replicas", str(NUMBER), "--burst-class"):
             started.cluster.api.create(PATHS[document["kind"]], document)
         waiting.until(lambda: admits_burst(started), "pods of the burst's priority class to be admitted")

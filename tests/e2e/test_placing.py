@@ -16,8 +16,7 @@ from kube import kinds
 from lab import cluster
 from policy.contract import owner_usage
 from runtime import clock
-from tests.e2e import bodies, policies, stack, waiting
-from tests.e2e.lent import lent
+from tests.e2e import bodies, stack, waiting
 
 pytestmark = pytest.mark.cluster
 HOT, *COOL = (f"node-{index}" for index in range(6))
@@ -30,10 +29,7 @@ FAILED_QUERIES, SYNCS = "evenload_prometheus_query_failures_total", "evenload_an
 @pytest.fixture(scope="module")
 def running(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """Annotator and extender on six nodes; each test starts from idle nodes through `evenload`."""
-    write = functools.partial(policies.write, sync__staleAfter=f"{STALE_SECONDS}s")
-    with lent(six_nodes), stack.started_on(six_nodes, write) as started:
-        started.start(started.annotator, started.extender)
-        started.use_extender()
+    with stack.in_charge(six_nodes, sync__staleAfter=f"{STALE_SECONDS}s") as started:
         yield started
 
 
@@ -128,7 +124,7 @@ def test_scheduling_goes_on_neutrally_when_prometheus_is_down(evenload: stack.St
     evenload.cluster.processes["prometheus"].stop()
     try:
         for counter in (FAILED_QUERIES, SYNCS):  # what was answered before the first failure is written with that sync
-            grows(evenload, counter)
+            evenload.annotator.grows(counter)
         past = time.monotonic() + SOON_STALE_SECONDS + 1
         evenload.obey(sync__staleAfter=f"{SOON_STALE_SECONDS}s")
         waiting.eventually(
@@ -212,12 +208,6 @@ def cpu_mean(evenload: stack.Stack) -> float:
     mean = said.means.get(owner_usage.owner_key(stack.NAMESPACE, "ReplicaSet", "web"))
     known = evenload.extender.json("/nodes")["owner_usage"]["at"] == clock.to_rfc3339(said.at_seconds)
     return mean.cpu_millicores or 0.0 if known and mean is not None else 0.0
-
-
-def grows(evenload: stack.Stack, counter: str) -> None:
-    """Wait until a counter of the annotator has grown."""
-    before = evenload.annotator.metric(counter)
-    waiting.until(lambda: evenload.annotator.metric(counter) > before, f"{counter} to grow")
 
 
 def nothing_usable(evenload: stack.Stack) -> bool:

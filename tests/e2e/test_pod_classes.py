@@ -5,7 +5,6 @@ uses is a metric of the policy's own, by a query over the pods that the real Pro
 """
 
 import collections.abc
-import functools
 
 import pytest
 
@@ -50,16 +49,13 @@ LARGE: bodies.PodOptions = {
 @pytest.fixture
 def evenload(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """Annotator and extender on six idle nodes, and a PriorityClass for production."""
-    write = functools.partial(
-        policies.write, metrics=[*policies.METRICS, METRIC], sync__staleAfter="60s", podClasses=[PRODUCTION]
-    )
-    with lent(six_nodes), stack.started_on(six_nodes, write) as started:
+    policy = {"metrics": [*policies.METRICS, METRIC], "sync__staleAfter": "60s", "podClasses": [PRODUCTION]}
+    with lent(six_nodes), stack.started_on(six_nodes, lambda path: policies.write(path, **policy)) as started:
         started.door.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": CLASS}, "value": 9500})
         for name in (FULL, PRODUCING):
             hot_nodes.labelled(started, name, {PAIR: "yes"})
         hot_nodes.labelled(started, PRODUCING, {HOME: "yes"})
-        started.start(started.annotator, started.extender)
-        started.use_extender()
+        started.take_charge()
         yield started
 
 

@@ -5,7 +5,6 @@ CPU load that closes all others, and they alone are relieved. Nodes labelled `gr
 """
 
 import collections.abc
-import functools
 
 import pytest
 
@@ -13,8 +12,7 @@ from kube import objects
 from lab import cluster
 from runtime.exit_codes import Exit
 from tests import commands
-from tests.e2e import bodies, hot_nodes, policies, stack, waiting
-from tests.e2e.lent import lent
+from tests.e2e import bodies, hot_nodes, stack, waiting
 
 pytestmark = pytest.mark.cluster
 SPOT, PLAIN = "node-0", "node-3"
@@ -36,12 +34,9 @@ RELIEF_SECONDS = 300.0  # as of test_relief
 @pytest.fixture(scope="module")
 def running(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """All three services on six nodes, the descheduler not started yet."""
-    write = functools.partial(policies.write, sync__staleAfter="60s", pools=POOLS)
-    with lent(six_nodes), stack.started_on(six_nodes, write) as started:
+    with stack.in_charge(six_nodes, sync__staleAfter="60s", pools=POOLS) as started:
         for name in (SPOT, PLAIN):
             hot_nodes.labelled(started, name, {PAIR: "yes"})
-        started.start(started.annotator, started.extender)
-        started.use_extender()
         yield started
 
 

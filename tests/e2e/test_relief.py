@@ -74,8 +74,7 @@ class BudgetWatcher:
 def running() -> collections.abc.Iterator[stack.Stack]:
     """All three services on five nodes, the descheduler told to Enforce but not started yet."""
     with stack.started(5, lambda path: policies.write(path, **ENFORCE)) as started:
-        started.start(started.annotator, started.extender)
-        started.use_extender()
+        started.take_charge()
         yield started
 
 

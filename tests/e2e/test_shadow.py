@@ -5,7 +5,6 @@ counted; an edit of the policy file makes the same extender process enforce.
 import collections
 import collections.abc
 import contextlib
-import functools
 import json
 from typing import Any
 
@@ -14,8 +13,7 @@ import pytest
 from lab import cluster
 from promql.http import client
 from tests import commands
-from tests.e2e import policies, stack, waiting
-from tests.e2e.lent import lent
+from tests.e2e import stack, waiting
 
 pytestmark = pytest.mark.cluster
 HOT, *COOL = (f"node-{index}" for index in range(6))
@@ -29,10 +27,7 @@ POINTS = "evenload_extender_shadow_missed_points"
 @pytest.fixture(scope="module")
 def running(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """Annotator and extender on six nodes, in shadow mode; Prometheus scrapes the extender, too."""
-    write = functools.partial(policies.write, extender__mode="Shadow", sync__staleAfter=STALE["sync__staleAfter"])
-    with lent(six_nodes), stack.started_on(six_nodes, write) as started:
-        started.start(started.annotator, started.extender)
-        started.use_extender()
+    with stack.in_charge(six_nodes, extender__mode="Shadow", **STALE) as started:
         targets = started.cluster.directory / "configuration" / "node-exporter-targets.json"
         before = json.loads(targets.read_text(encoding="utf-8"))
         address = started.extender.url.removeprefix("http://")
