@@ -3,6 +3,7 @@ the plan about them.
 """
 
 import collections.abc
+import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from tests import commands
 from tests.e2e import bodies, stack, waiting
 
 PODS = 4
-EVENT_SECONDS: Final = 90.0
+_OPEN: Final = itertools.count()
 
 
 def labelled(evenload: stack.Stack, node: str, labels: collections.abc.Mapping[str, str | None]) -> None:
@@ -20,21 +21,33 @@ def labelled(evenload: stack.Stack, node: str, labels: collections.abc.Mapping[s
     evenload.door.merge_patch(kinds.NODES, node, {"metadata": {"labels": dict(labels)}})
 
 
-def filled(evenload: stack.Stack, name: str, node: str, shape: bodies.PodOptions) -> dict[str, objects.Pod]:
-    """Returns the pods, by uid, of a Deployment that stand on one node and may go to any."""
-    label = f"e2e.evenload.io/{name}"
-    labelled(evenload, node, {label: "yes"})
-    selected: bodies.PodOptions = {**shape, "node_selector": {label: "yes"}}
-    body = bodies.deployment(name, PODS, **selected)
-    evenload.door.create(kinds.DEPLOYMENTS, body, namespace=stack.NAMESPACE)
+def filled(
+    evenload: stack.Stack,
+    name: str,
+    node: str,
+    shape: bodies.PodOptions,
+    *,
+    replicas: int = PODS,
+    kind: kinds.Kind[Any] = kinds.DEPLOYMENTS,
+) -> dict[str, objects.Pod]:
+    """Returns the pods, by uid, of a Deployment (or `kind`) that stand on one node and may go to any.
+
+    They want a label that only that node has at first, which holds however far behind the scheduler's view of the nodes
+    is. It is new each time: other nodes still have the one of an earlier test.
+    """
+    label = {f"e2e.evenload.io/open-{next(_OPEN)}": "yes"}
+    labelled(evenload, node, label)
+    selected: bodies.PodOptions = {**shape, "node_selector": label}
+    body = {**bodies.deployment(name, replicas, **selected), "apiVersion": kind.api_version, "kind": kind.name}
+    evenload.door.create(kind, body, namespace=stack.NAMESPACE)
 
     def ready() -> list[objects.Pod]:
         pods = [pod for pod in evenload.pods(f"{name}-") if pod.ready]
-        return pods if len(pods) == PODS else []
+        return pods if len(pods) == replicas else []
 
     pods = waiting.until(ready, f"the pods of {name} to be ready")
     for other in evenload.nodes():
-        labelled(evenload, other, {label: "yes"})
+        labelled(evenload, other, label)
     return {pod.uid: pod for pod in pods}
 
 
@@ -53,5 +66,5 @@ def await_events(evenload: stack.Stack, reason: str, enough: Callable[[list[str]
         events = evenload.door.list(kinds.EVENTS, namespace="", field_selector=f"reason={reason}").items
         return [event.note for event in events]
 
-    waiting.eventually(lambda: enough(notes()), EVENT_SECONDS, f"enough Events {reason}", notes)
+    waiting.until(lambda: enough(notes()), f"enough Events {reason}", notes)
     return notes()

@@ -14,7 +14,7 @@ import yaml
 from kube import errors, kinds, objects
 from lab.cluster.demo import permissions
 from tests import commands
-from tests.e2e import bodies, policies, stack, waiting
+from tests.e2e import bodies, hot_nodes, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
 NAMESPACE = stack.SYSTEM_NAMESPACE
@@ -170,17 +170,9 @@ def test_an_evicted_pod_takes_a_placeholders_place_on_a_cool_node_and_no_placeho
 def overload(full: stack.Stack) -> None:
     """Brings HOT over 80 % of memory by two pods that took placeholders' room there; then all nodes are open to them.
 
-    One eviction brings it under 60 %, so there is no second one. They want a label that only HOT has at first, which
-    holds however far behind the scheduler's view of the nodes is.
+    One eviction brings it under 60 %, so there is no second one.
     """
-    opened = {"metadata": {"labels": {"e2e.evenload.io/open": "yes"}}}
-    full.door.merge_patch(kinds.NODES, HOT, opened)
     shape: bodies.PodOptions = {"cpu_request": "500m", "cpu_millicores": 100, "memory_bytes": 10 * 2**30}
-    shape["node_selector"] = {"e2e.evenload.io/open": "yes"}
-    body = bodies.deployment("web", 2, **shape)
-    full.door.create(kinds.DEPLOYMENTS, body, namespace=stack.NAMESPACE)
-    waiting.until(lambda: sum(pod.ready for pod in full.pods("web-")) == 2, "two pods on the hot node")
-    for node in full.nodes():
-        full.door.merge_patch(kinds.NODES, node, opened)
+    hot_nodes.filled(full, "web", HOT, shape, replicas=2)
     full.set_load(HOT, memory_ratio=0.25)
     full.await_reading(HOT, "memory_avg_5m", 0.82, 1.0)

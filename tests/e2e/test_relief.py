@@ -22,7 +22,7 @@ from kube import errors, kinds, objects
 from policy.contract import relief_hint
 from runtime import clock, exit_codes
 from tests import commands
-from tests.e2e import bodies, policies, stack, waiting
+from tests.e2e import bodies, hot_nodes, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
 HOT = "node-0"
@@ -34,7 +34,6 @@ ENFORCE: typing.Final = {
     "descheduler__overloadedFor": "2s",  # three readings, which are a second apart
 }
 RUNS = "evenload_descheduler_run_duration_seconds_count"  # runs that ended well, evictions included
-_OPEN = itertools.count()  # a label of its own for each test: which nodes its pods may go to
 
 
 class BudgetWatcher:
@@ -88,16 +87,6 @@ def evenload(running: stack.Stack) -> collections.abc.Iterator[stack.Stack]:
     running.descheduler.kill()
 
 
-def ready(evenload: stack.Stack, prefix: str, count: int) -> list[objects.Pod]:
-    """Waits until `count` pods of that prefix run and are ready."""
-
-    def matching() -> list[objects.Pod]:
-        pods = [pod for pod in evenload.pods(prefix) if pod.ready]
-        return pods if len(pods) == count else []
-
-    return waiting.until(matching, f"{count} pods {prefix}* to be ready")
-
-
 def overload(
     evenload: stack.Stack,
     *,
@@ -106,21 +95,10 @@ def overload(
     kind: kinds.Kind[typing.Any] = kinds.DEPLOYMENTS,
     **options: typing.Unpack[bodies.PodOptions],
 ) -> None:
-    """Brings HOT over 80 % of memory by the pods of Deployment (or `kind`) `web` that were made to land there.
-
-    They want a label that only HOT has at first, which holds however far behind the scheduler's view of the nodes is.
-    """
-    label = f"e2e.evenload.io/open-{next(_OPEN)}"
-    open_to_web = {"metadata": {"labels": {label: "yes"}}}
-    evenload.door.merge_patch(kinds.NODES, HOT, open_to_web)
-    shape: bodies.PodOptions = {**HEAVY, **options, "node_selector": {label: "yes"}}
-    body = {**bodies.deployment("web", replicas, **shape), "apiVersion": kind.api_version, "kind": kind.name}
-    evenload.door.create(kind, body, namespace=stack.NAMESPACE)
+    """Brings HOT over 80 % of memory by the pods of Deployment (or `kind`) `web` that were made to land there."""
     if budget is not None:
         evenload.door.create(kinds.BUDGETS, bodies.budget("web", budget), namespace=stack.NAMESPACE)
-    ready(evenload, "web-", replicas)
-    for name in evenload.nodes():
-        evenload.door.merge_patch(kinds.NODES, name, open_to_web)
+    hot_nodes.filled(evenload, "web", HOT, {**HEAVY, **options}, replicas=replicas, kind=kind)
     evenload.set_load(HOT, memory_ratio=0.25)
     evenload.await_reading(HOT, "memory_avg_5m", 0.8, 1.0)
 
@@ -370,9 +348,9 @@ def replaced_only_on_the_hot_node(evenload: stack.Stack) -> None:
 
     The pods that are there keep their own spec, by which every node would take them.
     """
-    label = f"e2e.evenload.io/open-{next(_OPEN)}"
-    evenload.door.merge_patch(kinds.NODES, HOT, {"metadata": {"labels": {label: "yes"}}})
-    spec = {"nodeSelector": {label: "yes"}, "schedulingGates": [{"name": "e2e.evenload.io/wait"}]}
+    label = {"e2e.evenload.io/replacements": "yes"}
+    hot_nodes.labelled(evenload, HOT, label)
+    spec = {"nodeSelector": label, "schedulingGates": [{"name": "e2e.evenload.io/wait"}]}
     patch = {"spec": {"template": {"spec": spec}}}
     evenload.door.merge_patch(kinds.REPLICA_SETS, "web", patch, namespace=stack.NAMESPACE)
 
