@@ -8,6 +8,7 @@ Towards the service it speaks plain HTTP, whatever the server behind it speaks.
 import contextlib
 import http.client
 import http.server
+import pathlib
 import ssl
 import threading
 import time
@@ -15,7 +16,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 from urllib import parse
 
+import yaml
+
 from lab import cluster
+from lab.cluster.demo import permissions
 
 _PIECE_BYTES: Final = 65536
 _NOT_FORWARDED: Final = ("transfer-encoding", "content-length", "connection", "keep-alive")
@@ -97,7 +101,7 @@ class Gate(http.server.ThreadingHTTPServer):
         self._context = ssl.create_default_context(cadata=authority) if authority else None
         self._open: set[_Handler] = set()
         self.over = threading.Event()
-        self.rule: Rule = lambda _: None
+        self.rule: Rule = passing
         self.calls: list[Call] = []
 
     @property
@@ -228,6 +232,19 @@ def before(target: str, *, authority: str | None = None) -> Iterator[Gate]:
             made.over.set()
             made.shutdown()
             thread.join()
+
+
+def passing(_: Call) -> None:
+    """The rule of a gate that lets everything through."""
+
+
+def kubeconfig(running: cluster.Cluster, service: str, item: Gate, folder: pathlib.Path) -> pathlib.Path:
+    """A service's own kubeconfig, but to the apiserver behind a gate."""
+    document = yaml.safe_load(permissions.kubeconfig(running, service).read_text(encoding="utf-8"))
+    document["clusters"][0]["cluster"] = {"server": item.url}
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return path
 
 
 @contextlib.contextmanager

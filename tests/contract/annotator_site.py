@@ -10,8 +10,6 @@ import subprocess
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import yaml
-
 from lab import cluster
 from lab.cluster.demo import permissions
 from policy.contract import freshness, heartbeat, load_annotation
@@ -65,7 +63,8 @@ class Site:
         for number, one in enumerate(gates):
             folder = directory / str(number)
             folder.mkdir()
-            arguments = ["--policy", str(policy), "--kubeconfig", str(through(running, one, folder))]
+            kubeconfig = gate.kubeconfig(running, "annotator", one, folder)
+            arguments = ["--policy", str(policy), "--kubeconfig", str(kubeconfig)]
             arguments += ["--namespace", NAMESPACE, "--prometheus", prometheus.url, "--prometheus-timeout", "3"]
             self._arguments = arguments
             self.replicas.append(Replica(services.Service("annotator", arguments, folder), one))
@@ -116,9 +115,9 @@ class Site:
 
     def whole(self) -> None:
         """Wait until every node is usable and shows the load that it plays from now on; as at the start of a test."""
-        self.prometheus.rule = passing
+        self.prometheus.rule = gate.passing
         for one in self.replicas:
-            one.kube.rule = passing
+            one.kube.rule = gate.passing
         if not self.first.service.running:
             self.first.service.start()
         changing, *others = NODES  # the first goes on with what it plays: nobody waits for it to be as it was
@@ -152,10 +151,6 @@ class Site:
         waiting.until(lambda: not set(nodes) & self.usable(), f"{nodes} to be missing", self.usable)
 
 
-def passing(_: gate.Call) -> None:
-    """The rule of a gate that lets everything through."""
-
-
 def is_patch_of(call: gate.Call, node: str = "") -> bool:
     """Whether a call patches a node, or that node."""
     return call.method == "PATCH" and call.path.partition("?")[0].startswith(f"/api/v1/nodes/{node}")
@@ -172,12 +167,3 @@ def reading(text: str | None) -> load_annotation.Reading:
 def near(value: float | None, expected: float) -> bool:
     """Within what may stand unwritten."""
     return value is not None and abs(value - expected) <= 0.051
-
-
-def through(running: cluster.Cluster, item: gate.Gate, folder: pathlib.Path) -> pathlib.Path:
-    """The annotator's own kubeconfig, but to the apiserver behind a gate."""
-    document = yaml.safe_load(permissions.kubeconfig(running, "annotator").read_text(encoding="utf-8"))
-    document["clusters"][0]["cluster"] = {"server": item.url}
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(document), encoding="utf-8")
-    return path

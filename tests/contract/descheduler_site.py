@@ -15,8 +15,6 @@ import urllib.request
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-import yaml
-
 from descheduler.ledger.rows import DONE
 from descheduler.wiring import LEASE
 from kube import config, errors, kinds
@@ -39,6 +37,7 @@ HOT = "node-0"
 RUNS = "evenload_descheduler_run_duration_seconds_count"  # that ended well, whatever the time was
 FAILED_RUNS = "evenload_descheduler_failures_total"
 LIMIT = waiting.LIMIT_SECONDS
+passing = gate.passing
 
 
 class Replica(NamedTuple):
@@ -146,9 +145,9 @@ class Site:
         self.stop()
         with contextlib.suppress(errors.NotFound):  # what was killed cannot give it back: the next would wait for it
             self.door.delete(kinds.LEASES, LEASE, namespace=permissions.NAMESPACE)
-        self.prometheus.rule = passing
+        self.prometheus.rule = gate.passing
         for one in self._gates:
-            one.rule = passing
+            one.rule = gate.passing
             one.calls.clear()
         self._round += 1
         self.obey()
@@ -292,7 +291,8 @@ class Site:
 
     def _arguments(self, item: gate.Gate, folder: pathlib.Path) -> list[str]:
         """All that a descheduler is given but its ledger."""
-        arguments = ["--policy", str(self._policy), "--kubeconfig", str(self._through(item, folder))]
+        kubeconfig = gate.kubeconfig(self.cluster, "descheduler", item, folder)
+        arguments = ["--policy", str(self._policy), "--kubeconfig", str(kubeconfig)]
         return [*arguments, "--namespace", permissions.NAMESPACE, "--prometheus", self.prometheus.url]
 
     def _replica(self, number: int, item: gate.Gate, shift: shifted.Shift | None = None) -> Replica:
@@ -301,14 +301,6 @@ class Site:
         if shift is None:
             return Replica(services.Service("descheduler", arguments, folder), item)
         return Replica(services.Service(shifted.__name__, [shifted.OPTION, str(shift.file), *arguments], folder), item)
-
-    def _through(self, item: gate.Gate, folder: pathlib.Path) -> pathlib.Path:
-        """The descheduler's own kubeconfig, but to the apiserver behind a gate."""
-        document = yaml.safe_load(permissions.kubeconfig(self.cluster, "descheduler").read_text(encoding="utf-8"))
-        document["clusters"][0]["cluster"] = {"server": item.url}
-        path = folder / "kubeconfig"
-        path.write_text(yaml.safe_dump(document), encoding="utf-8")
-        return path
 
 
 @contextlib.contextmanager
@@ -325,10 +317,6 @@ def of_two_workloads(directory: pathlib.Path) -> Iterator[Site]:
         for app in ("web", "api"):
             made.door.create(kinds.DEPLOYMENTS, workload(app), namespace=NAMESPACE)
         yield made
-
-
-def passing(_: gate.Call) -> None:
-    """The rule of a gate that lets everything through."""
 
 
 def is_eviction(call: gate.Call) -> bool:

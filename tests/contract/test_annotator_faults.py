@@ -71,7 +71,7 @@ def nonsense(site: Site) -> Iterator[None]:
     try:
         yield
     finally:
-        site.prometheus.rule = annotator_site.passing
+        site.prometheus.rule = gate.passing
 
 
 @contextlib.contextmanager
@@ -218,7 +218,7 @@ def test_a_node_that_cannot_be_written_goes_missing_alone(site: Site) -> None:
     site.load("node-1", load)
     site.shows(load, "node-1")
     site.shows(0.2, "node-2")
-    site.first.kube.rule = annotator_site.passing
+    site.first.kube.rule = gate.passing
     site.shows(load, "node-0")
 
 
@@ -263,7 +263,7 @@ def test_a_watch_that_is_too_old_is_begun_anew(site: Site) -> None:
     site.shows(site.played["node-0"], "node-0")
     site.shows(0.2, "node-1", "node-2")
     asked = [call for call in site.first.kube.calls[before:] if call.watches]
-    site.first.kube.rule = annotator_site.passing
+    site.first.kube.rule = gate.passing
     assert asked, "it never asked for a watch, so none was too old"
 
 
@@ -301,7 +301,7 @@ def test_an_annotator_killed_at_any_step_goes_on_after_its_restart(site: Site, n
     assert held.reached.wait(LIMIT), f"no such call came: {name}"
     site.first.service.kill()
     held.release(passes=step.arrives)
-    at.rule = annotator_site.passing
+    at.rule = gate.passing
     waiting.until(site.first.kube.settled, "what it had sent to arrive")
     left = site.values()
     assert left.keys() == set(NODES), left
@@ -438,7 +438,7 @@ def frozen_in_a_sync(site: Site, replica: Replica) -> Iterator[float]:
     try:
         waiting.until(lambda: threads_stopped(replica.service.pid), "every thread to be stopped")
         held.release(passes=True)
-        site.prometheus.rule = annotator_site.passing
+        site.prometheus.rule = gate.passing
         yield syncs
     finally:
         os.kill(replica.service.pid, signal.SIGCONT)

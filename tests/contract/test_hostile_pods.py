@@ -59,39 +59,31 @@ def home(control_plane: cluster.Cluster) -> Iterator[str]:
     control_plane.api.delete(f"api/v1/namespaces/{namespace}")
 
 
-@pytest.fixture
-def api(control_plane: cluster.Cluster) -> Iterator[door.KubeDoor]:
-    """A door with administrator's rights."""
-    client = config.connect(control_plane.kubeconfig)
-    yield client
-    client.close()
-
-
 def by_name(api: door.KubeDoor, kind: kinds.Kind[Any], namespace: str) -> dict[str, Any]:
     return {pod.name: pod for pod in api.list(kind, namespace=namespace).items}
 
 
-def test_an_apiserver_takes_it_all_and_only_bounded_values_are_kept(api: door.KubeDoor, home: str) -> None:
-    whole = by_name(api, kinds.PODS, home)
+def test_an_apiserver_takes_it_all_and_only_bounded_values_are_kept(admin: door.KubeDoor, home: str) -> None:
+    whole = by_name(admin, kinds.PODS, home)
     assert whole.keys() >= HOSTILE.keys(), "what the apiserver refuses needs no bound"
     assert len(whole["owners-without-end"].metadata.owner_references) == 8000
     assert len(whole["a-long-name"].owner.name) == 1_200_000
-    watched = by_name(api, compact.PODS, home)
+    watched = by_name(admin, compact.PODS, home)
     assert {name for name, pod in watched.items() if pod.left_out == "owner"} == IMPOSSIBLE
     assert all(pod.owner is None for name, pod in watched.items() if name in IMPOSSIBLE)
     assert max(len(repr(pod)) for pod in watched.values()) < 2000
-    run = by_name(api, interned_pods.PODS, home)
+    run = by_name(admin, interned_pods.PODS, home)
     assert {name for name, pod in run.items() if pod.left_out} == {"a-long-name", "a-long-uid", "terms"}
     assert max(len(repr(pod)) for pod in run.values()) < 4000
 
 
 @pytest.mark.parametrize("name", ["a-forged-daemon-set", "a-forged-source", "a-forged-placeholder"])
-def test_a_forged_exemption_is_none(api: door.KubeDoor, home: str, name: str) -> None:
-    seen: compact.Pod = by_name(api, compact.PODS, home)[name]
-    asked: objects.Pod = by_name(api, kinds.PODS, home)[name]
+def test_a_forged_exemption_is_none(admin: door.KubeDoor, home: str, name: str) -> None:
+    seen: compact.Pod = by_name(admin, compact.PODS, home)[name]
+    asked: objects.Pod = by_name(admin, kinds.PODS, home)[name]
     assert pod_view.counts_as_load(seen)
     assert pod_view.counts_as_load(asked)
-    assert hot_counts.is_placed_by_load(by_name(api, compact.PODS, home)[name])
+    assert hot_counts.is_placed_by_load(by_name(admin, compact.PODS, home)[name])
 
 
 @pytest.fixture
@@ -108,7 +100,7 @@ READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
 
 
 def test_a_kubelet_writes_to_its_own_node_and_its_own_pods_alone(
-    api: door.KubeDoor, kubelet: door.KubeDoor, home: str
+    admin: door.KubeDoor, kubelet: door.KubeDoor, home: str
 ) -> None:
     """NodeRestriction holds a kubelet to its own Node and Pods: docs/reference/security.md counts on it."""
     for body, part in ((MARKED, ""), (LARGER, "status")):
@@ -117,7 +109,7 @@ def test_a_kubelet_writes_to_its_own_node_and_its_own_pods_alone(
             kubelet.merge_patch(kinds.NODES, "node-1", body, subresource=part, dry_run=True)
     neighbour = bodies.pod("neighbour")
     on_another = {**neighbour, "spec": {**neighbour["spec"], "nodeName": "node-1"}}  # type: ignore[dict-item]
-    api.create(kinds.PODS, on_another, namespace=home)
+    admin.create(kinds.PODS, on_another, namespace=home)
     kubelet.merge_patch(kinds.PODS, "terms", READY, namespace=home, subresource="status", dry_run=True)
     with pytest.raises(errors.Forbidden, match="neighbour"):
         kubelet.merge_patch(kinds.PODS, "neighbour", READY, namespace=home, subresource="status", dry_run=True)
