@@ -8,7 +8,7 @@ import random
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import pytest
 
@@ -37,6 +37,22 @@ def await_state(api: door.KubeDoor, kind: kinds.Kind[Any], namespace: str, ready
             watch.close()
             return event.object
     raise AssertionError(f"no {kind.name} in {namespace} came to the state awaited within {WATCH_SECONDS} s")
+
+
+def changes(
+    api: door.KubeDoor, kind: kinds.Kind[Any], version: str, count: int, **selection: Unpack[door.Selection]
+) -> list[door.WatchEvent[Any]]:
+    """So many changes after a version, without bookmarks."""
+    watch = api.watch(kind, resource_version=version, timeout_seconds=WATCH_SECONDS, **selection)
+    seen = [next(event for event in watch if event.type != "BOOKMARK") for _ in range(count)]
+    watch.close()
+    return seen
+
+
+def elections(api: door.KubeDoor, namespace: str, at: clocks.ManualClock, *identities: str) -> Iterator[lease.Election]:
+    """Candidates for the Lease `ours`, at a time that stands still: none runs out on a slow machine."""
+    for name in identities:
+        yield lease.Election(api, namespace=namespace, name="ours", identity=name, clock=at, rng=random.Random(7))
 
 
 def running_pod(api: door.KubeDoor, namespace: str, name: str) -> objects.Pod:
@@ -89,14 +105,7 @@ class DoorSuite:
         assert [one.name for one in api.list(kinds.EVENTS, namespace=namespace).items] == ["sound"]
         with pytest.raises(errors.Undecodable, match="Event spoilt"):
             api.get(kinds.EVENTS, "spoilt", namespace=namespace)
-        watch = api.watch(
-            kinds.EVENTS,
-            resource_version=before.resource_version,
-            namespace=namespace,
-            timeout_seconds=WATCH_SECONDS,
-        )
-        told = [next(watch) for _ in range(2)]
-        watch.close()
+        told = changes(api, kinds.EVENTS, before.resource_version, 2, namespace=namespace)
         assert [(event.type, event.object and event.object.name) for event in told] == [
             ("ADDED", "sound"),
             ("DELETED", "spoilt"),
@@ -105,14 +114,7 @@ class DoorSuite:
     def test_a_lease_with_an_impossible_time_keeps_its_holder(self, api: door.KubeDoor, namespace: str) -> None:
         spec = {"holderIdentity": "one", "renewTime": "0000-01-01T00:00:00.000000Z"}
         api.create(kinds.LEASES, {"metadata": {"name": "ours"}, "spec": spec}, namespace=namespace)
-        candidate = lease.Election(
-            api,
-            namespace=namespace,
-            name="ours",
-            identity="two",
-            clock=(held_still := clocks.ManualClock()),
-            rng=random.Random(7),
-        )
+        (candidate,) = elections(api, namespace, held_still := clocks.ManualClock(), "two")
         candidate.attempt()
         assert (candidate.is_leader(), candidate.holder) == (False, "one")
         held_still.advance(15.1)
@@ -298,15 +300,7 @@ class DoorSuite:
         api.create(kinds.CONFIG_MAPS, config_map("one", turn="1"), namespace=namespace)
         api.merge_patch(kinds.CONFIG_MAPS, "one", {"data": {"turn": "2"}}, namespace=namespace)
         api.delete(kinds.CONFIG_MAPS, "one", namespace=namespace)
-        watch = api.watch(
-            kinds.CONFIG_MAPS,
-            resource_version=since,
-            namespace=namespace,
-            label_selector="suite=door",
-            timeout_seconds=WATCH_SECONDS,
-        )
-        seen = [next(event for event in watch if event.type != "BOOKMARK") for _ in range(3)]
-        watch.close()
+        seen = changes(api, kinds.CONFIG_MAPS, since, 3, namespace=namespace, label_selector="suite=door")
         turns = [(event.type, event.object.data.get("turn")) for event in seen if event.object is not None]
         assert turns == [("ADDED", "1"), ("MODIFIED", "2"), ("DELETED", "2")]
         versions = [int(event.resource_version) for event in seen]
@@ -320,20 +314,11 @@ class DoorSuite:
         for label, turn in (("other", "2"), ("door", "3"), ("door", "4")):
             body = {"metadata": {"labels": {"suite": label}}, "data": {"turn": turn}}
             api.merge_patch(kinds.CONFIG_MAPS, "one", body, namespace=namespace)
-        watch = api.watch(
-            kinds.CONFIG_MAPS,
-            resource_version=since,
-            namespace=namespace,
-            label_selector="suite=door",
-            timeout_seconds=WATCH_SECONDS,
-        )
-        seen = [next(event for event in watch if event.type != "BOOKMARK") for _ in range(3)]
-        watch.close()
+        seen = changes(api, kinds.CONFIG_MAPS, since, 3, namespace=namespace, label_selector="suite=door")
         turns = [(event.type, event.object.data["turn"]) for event in seen if event.object is not None]
         assert turns == [("DELETED", "1"), ("ADDED", "3"), ("MODIFIED", "4")]
-        assert [int(event.resource_version) for event in seen] == sorted(
-            {int(event.resource_version) for event in seen}
-        )
+        versions = [int(event.resource_version) for event in seen]
+        assert versions == sorted(set(versions))
 
     def test_a_quiet_watch_gets_bookmarks_and_ends_when_its_time_is_over(
         self, api: door.KubeDoor, namespace: str
@@ -490,11 +475,7 @@ class DoorSuite:
     def test_of_two_candidates_one_leads_and_the_other_follows_on_release(
         self, api: door.KubeDoor, namespace: str
     ) -> None:
-        held_still = clocks.ManualClock()  # no lease runs out between two lines, however slow the machine
-        first, second = (
-            lease.Election(api, namespace=namespace, name="ours", identity=name, clock=held_still, rng=random.Random(7))
-            for name in ("first", "second")
-        )
+        first, second = elections(api, namespace, clocks.ManualClock(), "first", "second")
         first.attempt()
         second.attempt()
         assert (first.is_leader(), second.is_leader(), second.holder) == (True, False, "first")
@@ -507,11 +488,7 @@ class DoorSuite:
         assert (held.spec.holder_identity, held.spec.lease_transitions) == ("second", 1)
 
     def test_a_deleted_lease_is_created_again_by_its_holder_alone(self, api: door.KubeDoor, namespace: str) -> None:
-        held_still = clocks.ManualClock()
-        holder, other = (
-            lease.Election(api, namespace=namespace, name="ours", identity=name, clock=held_still, rng=random.Random(7))
-            for name in ("holder", "other")
-        )
+        holder, other = elections(api, namespace, held_still := clocks.ManualClock(), "holder", "other")
         holder.attempt()
         other.attempt()
         for _ in range(3):
