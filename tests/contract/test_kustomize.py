@@ -76,6 +76,12 @@ class Site:
         self._shipped: dict[pathlib.Path, str] = {}
         self._defined: set[pathlib.Path] = set()
 
+    def succeed(self, *arguments: str) -> str:
+        """Stdout of a kubectl that must succeed."""
+        answer = self.kubectl(*arguments)
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout
+
     def kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """What kubectl answers, whatever its exit code."""
         command = [str(self.commands["kubectl"]), *self._options, *arguments]
@@ -83,21 +89,23 @@ class Site:
 
     def rendered(self, directory: pathlib.Path) -> list[Document]:
         """Every object of a kustomization; one that is shipped is rendered once."""
-        text = self._shipped.get(directory) or self._kustomized(directory)
+        text = self._shipped.get(directory) or self.succeed("kustomize", str(directory))
         if directory.is_relative_to(DEPLOY):
             self._shipped[directory] = text
         return list(yaml.load_all(text, Loader=yaml.CSafeLoader))
 
-    def _kustomized(self, directory: pathlib.Path) -> str:
-        answer = self.kubectl("kustomize", str(directory))
-        assert answer.returncode == 0, answer.stderr
-        return answer.stdout
-
-    def checked(self, directory: pathlib.Path) -> subprocess.CompletedProcess[str]:
-        """A kustomization validated and admitted by the apiserver, without being stored; a warning is an error."""
+    def checked(self, *what: str) -> subprocess.CompletedProcess[str]:
+        """Objects validated and admitted by the apiserver, without being stored; a warning is an error."""
         self.make_namespace()
         how = ("--server-side", "--dry-run=server", "--validate=strict", "--warnings-as-errors")
-        return self.kubectl("apply", "-k", str(directory), *how)
+        return self.kubectl("apply", *what, *how)
+
+    def accepted(self, *what: str) -> list[str]:
+        """The lines of kubectl about objects that the apiserver must take without a warning."""
+        answer = self.checked(*what)
+        assert answer.returncode == 0, answer.stderr
+        assert "Warning" not in answer.stderr
+        return answer.stdout.splitlines()
 
     def make_namespace(self) -> None:
         """The namespace of all, unless it is there as shipped (Helm makes one without labels); server-side, or the
@@ -110,11 +118,9 @@ class Site:
         """Custom resources, known to the apiserver when this returns."""
         if file in self._defined:
             return
-        answer = self.kubectl("apply", "--server-side", "-f", str(file))
-        assert answer.returncode == 0, answer.stderr
-        waited = ("wait", "--for=condition=Established", f"--timeout={waiting.LIMIT_SECONDS:.0f}s", "-f", str(file))
-        answer = self.kubectl(*waited)
-        assert answer.returncode == 0, answer.stderr
+        self.succeed("apply", "--server-side", "-f", str(file))
+        limit = f"--timeout={waiting.LIMIT_SECONDS:.0f}s"
+        self.succeed("wait", "--for=condition=Established", limit, "-f", str(file))
         for one in yaml.safe_load_all(file.read_text(encoding="utf-8")):  # established is a moment before described
             asked = functools.partial(self._described, one["spec"]["names"]["plural"])
             waiting.until(asked, f"{one['metadata']['name']} to be served")
@@ -126,8 +132,7 @@ class Site:
 
     def apply(self, directory: pathlib.Path, *how: str) -> None:
         """A kustomization as users apply it."""
-        answer = self.kubectl("apply", "-k", str(directory), *how)
-        assert answer.returncode == 0, answer.stderr
+        self.succeed("apply", "-k", str(directory), *how)
 
     def delete(self, directory: pathlib.Path) -> None:
         """Away with it, and wait until none of its objects is left; the namespace takes everything in it along."""
@@ -141,9 +146,7 @@ class Site:
 
     def left(self, directory: pathlib.Path) -> list[str]:
         """Which objects of a kustomization there are."""
-        answer = self.kubectl("get", "-k", str(directory), "--ignore-not-found", "-o", "name")
-        assert answer.returncode == 0, answer.stderr
-        return answer.stdout.split()
+        return self.succeed("get", "-k", str(directory), "--ignore-not-found", "-o", "name").split()
 
     def pods(self, component: str) -> list[Document]:
         """The pods of a component of ours that are not on their way out."""
@@ -180,9 +183,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 @pytest.fixture
 def copied(tmp_path: pathlib.Path) -> pathlib.Path:
-    """The folder deploy/ where a test may write into it."""
+    """The folder deploy/ where a test may write into it, and an empty one beside it, `mine`."""
     shutil.copytree(DEPLOY, tmp_path / "deploy")
+    (tmp_path / "mine").mkdir()
     return tmp_path
+
+
+def overlay(copied: pathlib.Path, text: str = "", **document: object) -> pathlib.Path:
+    """A kustomization of one's own over the copy: a text as it stands, or fields."""
+    mine = copied / "mine"
+    (mine / "kustomization.yaml").write_text(text or yaml.safe_dump(document), encoding="utf-8")
+    return mine
 
 
 @pytest.mark.parametrize(
@@ -190,10 +201,7 @@ def copied(tmp_path: pathlib.Path) -> pathlib.Path:
 )
 def test_a_kustomization_is_accepted_whole_and_without_a_warning(site: Site, name: str) -> None:
     rendered = site.rendered(DEPLOY / name)
-    answer = site.checked(DEPLOY / name)
-    assert answer.returncode == 0, answer.stderr
-    assert "Warning" not in answer.stderr
-    accepted = answer.stdout.splitlines()
+    accepted = site.accepted("-k", str(DEPLOY / name))
     assert len(accepted) == len(rendered)
     assert all(line.endswith("serverside-applied (server dry run)") for line in accepted)
     assert not unlabelled(rendered)
@@ -213,14 +221,10 @@ def test_the_overlay_of_the_install_guide_is_accepted_too_and_its_own_policy_is_
     site: Site, copied: pathlib.Path
 ) -> None:
     text = (ROOT / "docs" / "start" / "install.md").read_text(encoding="utf-8")
-    mine = copied / "mine"
-    mine.mkdir()
-    (overlay,) = re.findall(r"```yaml\n(# mine/kustomization\.yaml\n.*?)```", text, re.DOTALL)
-    (mine / "kustomization.yaml").write_text(overlay, encoding="utf-8")
+    (document,) = re.findall(r"```yaml\n(# mine/kustomization\.yaml\n.*?)```", text, re.DOTALL)
+    mine = overlay(copied, document)
     (mine / "policy.yaml").write_text("mine", encoding="utf-8")
-    answer = site.checked(mine)
-    assert answer.returncode == 0, answer.stderr
-    assert "Warning" not in answer.stderr
+    site.accepted("-k", str(mine))
     (policy,) = [one for one in site.rendered(mine) if one["metadata"]["name"] == "evenload-policy"]
     assert policy["data"] == {"policy.yaml": "mine"}
 
@@ -242,29 +246,24 @@ def test_the_apiserver_complains_about_what_is_wrong(
     text = path.read_text(encoding="utf-8")
     assert right in text
     path.write_text(text.replace(right, wrong), encoding="utf-8")
-    answer = site.checked(copied / "deploy/kustomize/overlays/observe")
+    answer = site.checked("-k", str(copied / "deploy/kustomize/overlays/observe"))
     assert answer.returncode != 0
     assert complaint in answer.stderr
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_every_overlay_brings_the_guard(site: Site, overlay: str) -> None:
-    rendered = by_name(site.rendered(DEPLOY / "kustomize" / "overlays" / overlay))
-    for name in ("evictions", "nodes", "pods"):
-        policy = rendered["ValidatingAdmissionPolicy", f"evenload-guard-{name}"]
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_every_overlay_brings_the_guard(site: Site, name: str) -> None:
+    rendered = by_name(site.rendered(DEPLOY / "kustomize" / "overlays" / name))
+    for part in ("evictions", "nodes", "pods"):
+        policy = rendered["ValidatingAdmissionPolicy", f"evenload-guard-{part}"]
         assert "namespace" not in policy["metadata"]
-        assert (
-            rendered["ValidatingAdmissionPolicyBinding", f"evenload-guard-{name}"]["spec"]["policyName"]
-            == (policy["metadata"]["name"])
-        )
+        binding = rendered["ValidatingAdmissionPolicyBinding", f"evenload-guard-{part}"]
+        assert binding["spec"]["policyName"] == policy["metadata"]["name"]
 
 
 def test_the_guard_holds_in_another_namespace_too(site: Site, copied: pathlib.Path) -> None:
-    mine = copied / "mine"
-    mine.mkdir()
-    parts = ["namespace", "rbac", "guard"]
-    document = {"resources": [f"../deploy/{name}" for name in parts], "namespace": "load"}
-    (mine / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    parts = [f"../deploy/{name}" for name in ("namespace", "rbac", "guard")]
+    mine = overlay(copied, resources=parts, namespace="load")
     site.apply(mine)
     for right in permissions.granted(one for one in site.rendered(mine) if one["kind"] in permissions.PATHS):
         permissions.await_right(site.cluster, right)
@@ -287,14 +286,15 @@ def test_the_guard_holds_in_another_namespace_too(site: Site, copied: pathlib.Pa
     site.delete(mine)
 
 
+def with_component(copied: pathlib.Path, name: str, component: str) -> pathlib.Path:
+    """A shipped overlay with a component."""
+    parts = "../deploy/kustomize"
+    return overlay(copied, resources=[f"{parts}/overlays/{name}"], components=[f"{parts}/components/{component}"])
+
+
 def test_the_component_crane_is_accepted_and_both_its_patches_apply(site: Site, copied: pathlib.Path) -> None:
-    mine = copied / "mine"
-    mine.mkdir()
-    kustomize = "../deploy/kustomize"
-    document = {"resources": [f"{kustomize}/overlays/observe"], "components": [f"{kustomize}/components/crane"]}
-    (mine / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
-    answer = site.checked(mine)
-    assert answer.returncode == 0, answer.stderr
+    mine = with_component(copied, "observe", "crane")
+    site.accepted("-k", str(mine))
     rendered = by_name(site.rendered(mine))
     container = rendered["Deployment", "evenload-annotator"]["spec"]["template"]["spec"]["containers"][0]
     assert "--crane-annotations" in container["args"]
@@ -305,13 +305,8 @@ def test_the_component_crane_is_accepted_and_both_its_patches_apply(site: Site, 
 def test_the_component_metrics_server_is_accepted_and_grants_each_service_its_own(
     site: Site, copied: pathlib.Path
 ) -> None:
-    mine = copied / "mine"
-    mine.mkdir()
-    kustomize = "../deploy/kustomize"
-    document = {"resources": [f"{kustomize}/overlays/ha"], "components": [f"{kustomize}/components/metrics-server"]}
-    (mine / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
-    answer = site.checked(mine)
-    assert answer.returncode == 0, answer.stderr
+    mine = with_component(copied, "ha", "metrics-server")
+    site.accepted("-k", str(mine))
     rendered = by_name(site.rendered(mine))
     pods = {name: rendered["Deployment", f"evenload-{name}"]["spec"]["template"]["spec"] for name in SERVICES}
     reading = {name for name, pod in pods.items() if "--source=metrics-server" in pod["containers"][0]["args"]}
@@ -330,23 +325,13 @@ def test_the_component_metrics_server_is_accepted_and_grants_each_service_its_ow
     assert beat in roles["Role", "evenload-descheduler"]
 
 
-@pytest.mark.parametrize(("overlay", "component"), [("observe", "monitoring"), ("mtls", "monitoring-mtls")])
+@pytest.mark.parametrize(("name", "component"), [("observe", "monitoring"), ("mtls", "monitoring-mtls")])
 def test_what_prometheus_operator_reads_is_accepted_beside_an_overlay(
-    site: Site, tmp_path: pathlib.Path, copied: pathlib.Path, overlay: str, component: str
+    site: Site, copied: pathlib.Path, name: str, component: str
 ) -> None:
     site.define(CRDS)
-    parts = copied / "deploy/kustomize"
-    mine = copied / "mine"
-    mine.mkdir()
-    document = {
-        "kind": "Kustomization",
-        "resources": [f"../{(parts / 'overlays' / overlay).relative_to(copied)}"],
-        "components": [f"../{(parts / 'components' / component).relative_to(copied)}"],
-    }
-    (mine / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
-    answer = site.checked(mine)
-    assert answer.returncode == 0, answer.stderr
-    assert "Warning" not in answer.stderr
+    mine = with_component(copied, name, component)
+    site.accepted("-k", str(mine))
     rendered = site.rendered(mine)
     assert not unlabelled(rendered)
     (endpoint,) = [
@@ -354,40 +339,36 @@ def test_what_prometheus_operator_reads_is_accepted_beside_an_overlay(
         for one in rendered
         if (one["kind"], one["metadata"]["name"]) == ("ServiceMonitor", "evenload-extender")
     ]
-    assert ("tlsConfig" in endpoint) == (overlay == "mtls")
-    assert endpoint.get("scheme", "http") == ("https" if overlay == "mtls" else "http")
+    assert ("tlsConfig" in endpoint) == (name == "mtls")
+    assert endpoint.get("scheme", "http") == ("https" if name == "mtls" else "http")
 
 
 def test_a_field_that_a_service_monitor_does_not_have_is_complained_about(site: Site, copied: pathlib.Path) -> None:
     site.define(CRDS)
     path = copied / "deploy/monitoring/service-monitors.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("targetPort: serving", "targetport: serving"))
-    answer = site.checked(path.parent)
+    answer = site.checked("-k", str(path.parent))
     assert answer.returncode != 0
     assert "endpoints[0].targetport" in answer.stderr
 
 
-def test_kubeadms_patch_makes_a_valid_pod_of_the_manifest_that_kubeadm_writes(
-    site: Site, tmp_path: pathlib.Path
-) -> None:
-    (tmp_path / "pod.yaml").write_text(STATIC_POD, encoding="utf-8")
-    shutil.copy(DEPLOY / "scheduler" / "kubeadm" / "kube-scheduler+json.yaml", tmp_path / "patch.yaml")
+def test_kubeadms_patch_makes_a_valid_pod_of_the_manifest_that_kubeadm_writes(site: Site, copied: pathlib.Path) -> None:
     patch = {"target": {"kind": "Pod", "name": "kube-scheduler"}, "path": "patch.yaml"}
-    document = {"kind": "Kustomization", "resources": ["pod.yaml"], "patches": [patch]}
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
-    answer = site.checked(tmp_path)
-    assert answer.returncode == 0, answer.stderr
-    (pod,) = site.rendered(tmp_path)
+    mine = overlay(copied, resources=["pod.yaml"], patches=[patch])
+    (mine / "pod.yaml").write_text(STATIC_POD, encoding="utf-8")
+    shutil.copy(DEPLOY / "scheduler" / "kubeadm" / "kube-scheduler+json.yaml", mine / "patch.yaml")
+    site.accepted("-k", str(mine))
+    (pod,) = site.rendered(mine)
     (container,) = pod["spec"]["containers"]
     assert container["command"][-1].startswith("--config=")
     assert container["volumeMounts"][-1]["name"] == pod["spec"]["volumes"][-1]["name"] == "evenload"
 
 
 def test_ha_is_applied_runs_is_unchanged_when_applied_again_and_is_taken_away_without_a_trace(site: Site) -> None:
-    overlay = DEPLOY / "kustomize" / "overlays" / "ha"
+    ha = DEPLOY / "kustomize" / "overlays" / "ha"
     volume = f"ledger-{uuid.uuid4().hex[:8]}"
     site.cluster.api.create("api/v1/persistentvolumes", disk(volume))
-    site.apply(overlay)
+    site.apply(ha)
     wanted = {"evenload-annotator": (2, 2), "evenload-descheduler": (2, 2), "evenload-extender": (3, 3)}
     waiting.eventually(lambda: site.ready() == wanted, 2 * waiting.LIMIT_SECONDS, "all replicas", site.ready)
     nodes = {
@@ -395,12 +376,12 @@ def test_ha_is_applied_runs_is_unchanged_when_applied_again_and_is_taken_away_wi
     }
     assert {name: len(found) for name, found in nodes.items()} == {"annotator": 2, "descheduler": 1, "extender": 3}
     waiting.until(lambda: site.dispensable() == 1, "one extender to be dispensable", site.dispensable)
-    again = site.kubectl("apply", "-k", str(overlay)).stdout.splitlines()
+    again = site.succeed("apply", "-k", str(ha)).splitlines()
     patched = [line for line in again if not line.endswith(" unchanged")]
     assert [line.partition("/")[0] for line in patched] == ["poddisruptionbudget.policy"], (
         "kubectl sends a budget's selector each time (patchStrategy: replace), and nothing else"
     )
-    site.delete(overlay)
+    site.delete(ha)
     site.cluster.api.delete(f"api/v1/persistentvolumes/{volume}")
 
 
@@ -439,14 +420,10 @@ def test_what_render_prints_is_what_kustomize_makes_of_its_overlay_and_is_accept
 ) -> None:
     (copied / "affinity.yaml").write_text(AFFINITY, encoding="utf-8")
     options = [str(copied / "affinity.yaml") if word == "AFFINITY" else word for word in RENDERED[chosen]]
-    (copied / "mine").mkdir()
-    overlay = copied / "mine" / "kustomization.yaml"
-    overlay.write_text(render(*options, "--kustomization", "../deploy"), encoding="utf-8")
+    mine = overlay(copied, render(*options, "--kustomization", "../deploy"))
     printed = list(yaml.safe_load_all(render(*options)))
-    assert by_name(printed) == by_name(site.rendered(copied / "mine"))
-    answer = site.checked(copied / "mine")
-    assert answer.returncode == 0, answer.stderr
-    assert len(answer.stdout.splitlines()) == len(printed)
+    assert by_name(printed) == by_name(site.rendered(mine))
+    assert len(site.accepted("-k", str(mine))) == len(printed)
 
 
 def render(*options: str) -> str:
@@ -464,10 +441,8 @@ def test_the_job_that_sets_the_number_needs_the_rights_it_ships_with_and_has_no_
 ) -> None:
     where = "default"  # which need not go to be rid of it
     options = ("-n", where, "--nodes-per-replica", "2", "--max-replicas", "9", "--during", "00:00-24:00=150%")
-    (copied / "mine").mkdir()
-    overlay = copied / "mine" / "kustomization.yaml"
-    overlay.write_text(render(*options, "--kustomization", "../deploy"), encoding="utf-8")
-    site.apply(copied / "mine")
+    mine = overlay(copied, render(*options, "--kustomization", "../deploy"))
+    site.apply(mine)
     user = f"system:serviceaccount:{where}:placeholder-size"
     scale = permissions.Right(user, "patch", "apps", "deployments/scale", "placeholder", where)
     reading = scale._replace(verb="get", resource="deployments")
@@ -483,7 +458,7 @@ def test_the_job_that_sets_the_number_needs_the_rights_it_ships_with_and_has_no_
         permissions.Right(user, "patch", "", "nodes"),
     ):
         assert not site.cluster.api.create(permissions.REVIEWS, {"spec": wrong.review()})["status"]["allowed"], wrong
-    (job,) = [one for one in site.rendered(copied / "mine") if one["kind"] == "CronJob"]
+    (job,) = [one for one in site.rendered(mine) if one["kind"] == "CronJob"]
     (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     kubeconfig = str(site.cluster.service_account_kubeconfig(where, "placeholder-size"))
     command = [*container["command"][1:], *container["args"], "--kubeconfig", kubeconfig]
@@ -494,7 +469,7 @@ def test_the_job_that_sets_the_number_needs_the_rights_it_ships_with_and_has_no_
     refused = commands.run(*other)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "Forbidden" in refused.stderr
-    site.delete(copied / "mine")
+    site.delete(mine)
 
 
 def disk(name: str) -> Document:
