@@ -166,7 +166,8 @@ def extender_plane(
     control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> collections.abc.Iterator[World]:
     """The same, lent, with the extender in charge."""
-    with extender_world.extending(control_plane, tmp_path_factory.mktemp("extender")) as world:
+    directory = tmp_path_factory.mktemp("extender")
+    with extender_world.extending(control_plane, lambda running: World(running, directory)) as world:
         yield world
 
 

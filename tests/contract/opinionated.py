@@ -67,8 +67,8 @@ def _drawn(text: str, other: str, sides: int) -> int:
 
 
 @contextlib.contextmanager
-def served(opinionated: Opinionated) -> Iterator[str]:
-    """Its address while it answers over HTTP."""
+def served(opinionated: Opinionated) -> Iterator[dict[str, object]]:
+    """The stanza by which kube-scheduler asks it for filters, while it answers over HTTP."""
 
     def answer(exchange: scripted_http.Exchange) -> None:
         pod = objects.Pod(metadata=objects.Metadata(name=exchange.body["Pod"]["metadata"]["name"]))
@@ -81,7 +81,7 @@ def served(opinionated: Opinionated) -> Iterator[str]:
             exchange.answer([{"host": name, "score": score} for name, score in zip(names, scores, strict=True)])
 
     with scripted_http.serving(answer) as server:
-        yield server.url
+        yield {"urlPrefix": server.url, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "60s"}
 
 
 def first(calls: Sequence[Call]) -> list[Call]:

@@ -13,31 +13,20 @@ from typing import Any
 
 import click.testing
 import pytest
-import yaml
 from playwright import sync_api
 
-from kube import config, kinds
+from kube import kinds
 from kube.http import client
 from lab import cluster
 from lab.cluster import ports
-from policy.contract import load_annotation
-from runtime import clock
 from runtime.exit_codes import Exit
 from tests import commands
 from tests.browser import chromium
-from tests.e2e import services, waiting
-from tests.e2e.lent import lent
+from tests.e2e import extender_world, services, waiting
 
 pytestmark = pytest.mark.cluster
 ROOT = pathlib.Path(__file__).parents[2]
-STANZA = ROOT / "deploy" / "scheduler" / "extender-stanza.yaml"
 LOADS = {"node-0": 0.9, "node-1": 0.1, "node-2": 0.5}
-POLICY = """
-apiVersion: evenload.io/v1alpha1
-kind: LoadPolicy
-sync: {staleAfter: 1h}  # over what all tests take: the readings are written once
-"""
-METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_max_1h", "memory_max_1d")
 
 
 def behind_service(door: client.Client, name: str, port: int) -> None:
@@ -59,17 +48,13 @@ def behind_service(door: client.Client, name: str, port: int) -> None:
     door.create(kinds.ENDPOINT_SLICES, body, namespace="default")
 
 
-class World:
+class World(extender_world.World):
     """A scheduler that asks an extender about one hot, one cool and one warm node."""
 
-    def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
-        self.door = config.connect(str(running.kubeconfig), None)
-        self.kubeconfig = str(running.kubeconfig)
-        policy = directory / "policy.yaml"
-        policy.write_text(POLICY, encoding="utf-8")
-        arguments = ["--policy", str(policy), "--kubeconfig", self.kubeconfig, "--deadline", "90s"]
-        host = ports.own_address()
-        self.extender = services.Service("tests.e2e.patient_extender", arguments, directory, host=host)
+    @property
+    def kubeconfig(self) -> str:
+        """The administrator's."""
+        return str(self.cluster.kubeconfig)
 
     def run(self, *words: str) -> click.testing.Result:
         """`evenload ...`, pointed at this extender."""
@@ -82,14 +67,6 @@ class World:
     def remembered(self, pod: str) -> set[str]:
         """The verbs whose decisions about a pod the extender remembers: it notes them after it has answered."""
         return {decision["verb"] for decision in self.extender.rows(f"/decisions?pod={pod}")}
-
-    def annotate(self) -> None:
-        """Give the nodes their loads and wait until the extender has them."""
-        for node, ratio in LOADS.items():
-            values = {**dict.fromkeys(METRICS, 0.1), "cpu_avg_5m": ratio}
-            text = load_annotation.encode(load_annotation.Reading(clock.WallClock().now(), values))
-            self.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {load_annotation.KEY: text}}})
-        waiting.until(lambda: self.run("nodes").exit_code == 0, "the extender to read all nodes")
 
     def place(self, name: str) -> str:
         """Create a pod; the node the scheduler bound it to."""
@@ -104,17 +81,11 @@ class World:
 @pytest.fixture(scope="module")
 def world(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The control plane with the extender in charge and the nodes annotated."""
-    with lent(control_plane) as running:
-        made = World(running, tmp_path_factory.mktemp("explain"))
-        try:
-            made.extender.start()
-            stanza = yaml.safe_load(STANZA.read_text(encoding="utf-8"))["extenders"][0]
-            running.start_scheduler(extenders=[stanza | {"urlPrefix": made.extender.url, "httpTimeout": "60s"}])
-            made.annotate()
-            yield made
-        finally:
-            made.extender.stop()
-            made.door.close()
+    directory, host = tmp_path_factory.mktemp("explain"), ports.own_address()
+    with extender_world.extending(control_plane, lambda running: World(running, directory, host)) as made:
+        made.load(**{name.replace("-", "_"): ratio for name, ratio in LOADS.items()})
+        waiting.until(lambda: made.run("nodes").exit_code == 0, "the extender to read all nodes")
+        yield made
 
 
 def test_explain_tells_the_real_decision_node_by_node(world: World) -> None:

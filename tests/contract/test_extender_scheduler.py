@@ -3,7 +3,6 @@
 Nodes are annotated by hand, so that this suite needs neither annotator nor Prometheus.
 """
 
-import functools
 import json
 import pathlib
 import re
@@ -22,7 +21,7 @@ from kube import kinds
 from policy.contract import load_annotation
 from runtime import clock
 from tests import builders
-from tests.e2e import services, waiting
+from tests.e2e import bodies, services, waiting
 from tests.e2e.extender_world import METRICS, NODES, PENDING, POLICY, World
 
 pytestmark = pytest.mark.cluster
@@ -159,7 +158,7 @@ def classes(extender_plane: World) -> Callable[[str], str]:
     values = {"lowest": 10, "low": 20, "urgent": 1000}
     for name, value in values.items():
         extender_plane.door.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": f"extender-{name}"}, "value": value})
-        waiting.until(functools.partial(extender_plane.admits, f"extender-{name}"), f"the class {name}")
+        bodies.await_class(extender_plane.door, f"extender-{name}")
     return lambda name: f"extender-{name}"
 
 

@@ -9,7 +9,6 @@ stopped, so that ReplicaSets are what they must be here: selectors, and nothing 
 import concurrent.futures
 import contextlib
 import dataclasses
-import functools
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -21,12 +20,12 @@ import pytest
 from descheduler.placement import planned_cluster
 from descheduler.placement.planned_cluster import PlannedCluster
 from descheduler.snapshot.snapshot import Snapshot
-from kube import config, errors, kinds, objects
+from kube import config, kinds, objects
 from lab import cluster
 from simulator.scheduling import extenders
 from simulator.scheduling.scheduler import Placement, Scheduler
 from tests.contract import opinionated, scheduled_pods
-from tests.e2e import waiting
+from tests.e2e import bodies, waiting
 
 pytestmark = pytest.mark.cluster
 NAMESPACE = "default"
@@ -80,15 +79,6 @@ class Stage:
         self.cluster = running
         self.door = config.connect(str(running.kubeconfig), None)
         self.model = Scheduler((), np.random.default_rng(0))
-
-    def admits(self, priority_class: str) -> bool:
-        """Whether the apiserver would take a pod of the class: its admission learns of a new one by a watch."""
-        body = scheduled_pods.urgent_pod("asks", "1", priorityClassName=priority_class)
-        try:
-            self.door.create(kinds.PODS, body, namespace=NAMESPACE, dry_run=True)
-        except errors.Forbidden:
-            return False
-        return True
 
     def clear(self) -> None:
         """No pods."""
@@ -194,20 +184,16 @@ class Stage:
         which of them matters least. Every third of the highest is under a budget that allows nothing.
         """
         self.clear()
-        bodies = [
+        fillers = [
             scheduled_pods.filler(shape, number, place)
             for number, shape in enumerate(scheduled_pods.shapes())
             for place in range(4)
         ]
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda body: self.door.create(kinds.PODS, body, namespace=NAMESPACE), bodies))
+            list(pool.map(lambda body: self.door.create(kinds.PODS, body, namespace=NAMESPACE), fillers))
         waiting.until(self._all_run, "the pods that fill the nodes to run", self.pods)
-        selector = {"matchLabels": {"guarded": "yes"}}
-        budget: scheduled_pods.Body = {
-            "metadata": {"name": "guard"},
-            "spec": {"minAvailable": 99, "selector": selector},
-        }
-        self.door.create(kinds.BUDGETS, budget, namespace=NAMESPACE)
+        spec = {"minAvailable": 99, "selector": {"matchLabels": {"guarded": "yes"}}}
+        self.door.create(kinds.BUDGETS, {"metadata": {"name": "guard"}, "spec": spec}, namespace=NAMESPACE)
 
     def _all_run(self) -> bool:
         there = self.pods()
@@ -274,7 +260,7 @@ def stage() -> Iterator[Stage]:
             body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
             running.api.create("apis/scheduling.k8s.io/v1/priorityclasses", body)
         for name in PRIORITIES:
-            waiting.until(functools.partial(found.admits, name), f"the class {name}")
+            bodies.await_class(found.door, name)
         running.processes["kube-controller-manager"].stop()
         yield found
         found.door.close()
@@ -301,15 +287,9 @@ def test_the_model_asks_an_extender_what_kube_scheduler_asks_and_counts_its_answ
     stage: Stage, report: Callable[[str], None]
 ) -> None:
     real, model = opinionated.Opinionated(), opinionated.Opinionated()
-    stanza: scheduled_pods.Body = {
-        "filterVerb": "filter",
-        "prioritizeVerb": "prioritize",
-        "nodeCacheCapable": True,
-        "httpTimeout": "60s",
-    }
-    with opinionated.served(real) as url:
-        stanza |= {"urlPrefix": url, "weight": model.weight}
-        tally = stage.play(scheduled_pods.Owners(2, "asked"), [(stanza, model)])
+    with opinionated.served(real) as stanza:
+        scored = {**stanza, "prioritizeVerb": "prioritize", "weight": model.weight}
+        tally = stage.play(scheduled_pods.Owners(2, "asked"), [(scored, model)])
     report(f"with an extender: {tally}")
     assert tally.equal >= AGREEMENT_RATIO * tally.decided, str(tally)
     assert opinionated.first(real.calls) == opinionated.first(model.calls)
@@ -327,9 +307,8 @@ def test_the_descheduler_finds_the_nodes_that_fit_as_kube_scheduler_does(
     for name, limits in scheduled_pods.attach_limits().items():
         stage.cluster.api.create("apis/storage.k8s.io/v1/csinodes", scheduled_pods.csi_node(name, limits))
     recorder = opinionated.Recorder()
-    with opinionated.served(recorder) as url:
-        stanza: scheduled_pods.Body = {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True}
-        stage.begin([({**stanza, "httpTimeout": "60s"}, recorder)])
+    with opinionated.served(recorder) as stanza:
+        stage.begin([(stanza, recorder)])
         different, refused = stage.compare(scheduled_pods.Owners(15, "moved", claims), recorder)
     report(f"nodes that fit: {PODS - len(different)} of {PODS} pods equal; {dict(refused)}")
     assert not different
@@ -346,9 +325,8 @@ def test_pods_that_are_resized_leave_the_room_that_kube_scheduler_counts(stage: 
         path = f"api/v1/namespaces/{NAMESPACE}/pods/{body['metadata']['name']}/status"
         stage.cluster.api.patch(path, {"status": status})
     recorder = opinionated.Recorder()
-    with opinionated.served(recorder) as url:
-        stanza: scheduled_pods.Body = {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True}
-        stage.begin([({**stanza, "httpTimeout": "60s"}, recorder)])
+    with opinionated.served(recorder) as stanza:
+        stage.begin([(stanza, recorder)])
         changes = stage.changes()
         planned = PlannedCluster(Snapshot(0.0, nodes=stage.door.list(kinds.NODES).items, pods=stage.pods()))
         for cpu in ("800m", "1500m", "3500m", "7500m"):
@@ -368,8 +346,8 @@ def test_the_model_makes_the_same_pods_leave(stage: Stage, report: Callable[[str
     stage.fill()
     stage.begin()
     changes = stage.changes()
-    different, drawn, bodies = [], 0, list(scheduled_pods.urgent())
-    for body in bodies:
+    different, drawn, urgent = [], 0, list(scheduled_pods.urgent())
+    for body in urgent:
         real, model = stage.preempt(body, changes)
         drawn += len(model.ties) > 1
         victims = tuple(sorted(one.name for one in model.victims))
@@ -378,5 +356,5 @@ def test_the_model_makes_the_same_pods_leave(stage: Stage, report: Callable[[str
         if real.node not in (model.ties or ("",)) or real.nominated != nominated or not same:
             different.append(f"{body['metadata']['name']}: real {real}, model {model.ties} {victims}")
     changes.close()
-    report(f"preemption: {len(bodies) - len(different)} of {len(bodies)} equal, {drawn} drawn; {different}")
+    report(f"preemption: {len(urgent) - len(different)} of {len(urgent)} equal, {drawn} drawn; {different}")
     assert not different

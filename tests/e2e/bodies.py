@@ -4,6 +4,10 @@ import collections.abc
 import json
 import typing
 
+from kube import errors, kinds
+from kube.door import KubeDoor
+from tests.e2e import waiting
+
 
 class PodOptions(typing.TypedDict, total=False):
     """What a test may say of a pod; the rest stays as `DEFAULTS`."""
@@ -60,6 +64,19 @@ def budget(name: str, min_available: int) -> dict[str, object]:
         "metadata": {"name": name},
         "spec": {"minAvailable": min_available, "selector": {"matchLabels": {"app": name}}},
     }
+
+
+def await_class(door: KubeDoor, name: str) -> None:
+    """Waits until the apiserver takes pods of a PriorityClass: its admission learns of a new one by a watch."""
+
+    def is_admitted() -> bool:
+        try:
+            door.create(kinds.PODS, pod("asks", priority_class=name), namespace="default", dry_run=True)
+        except errors.Forbidden:
+            return False
+        return True
+
+    waiting.until(is_admitted, f"pods of class {name} to be admitted")
 
 
 def _metadata(options: PodOptions) -> dict[str, object]:

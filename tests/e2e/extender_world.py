@@ -6,12 +6,12 @@ Nodes are annotated by hand, so that suites need neither annotator nor Prometheu
 import collections
 import contextlib
 import pathlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import yaml
 
-from kube import config, errors, kinds, objects
+from kube import config, kinds, objects
 from lab import cluster
 from policy.contract import load_annotation
 from runtime import clock, reloading
@@ -29,16 +29,19 @@ sync: {staleAfter: 1h}  # longer than the slowest test: no annotator renews thes
 PENDING = POLICY + "filter: {whenAllRejected: pending}\n"
 
 
+W = TypeVar("W", bound="World")
+
+
 class World:
     """A control plane whose nodes read what the test says, and the extender beside it."""
 
-    def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
+    def __init__(self, running: cluster.Cluster, directory: pathlib.Path, host: str = "127.0.0.1") -> None:
         self.cluster = running
         self.door = config.connect(str(running.kubeconfig), None)
         self.policy = directory / "policy.yaml"
         self.policy.write_text(POLICY, encoding="utf-8")
         self.arguments = ["--policy", str(self.policy), "--kubeconfig", str(running.kubeconfig), "--deadline", "90s"]
-        self.extender = services.Service("tests.e2e.patient_extender", self.arguments, directory)
+        self.extender = services.Service("tests.e2e.patient_extender", self.arguments, directory, host=host)
 
     def obey(self, policy: str) -> None:
         """Put a policy in force and wait until the extender answers by it."""
@@ -91,17 +94,6 @@ class World:
                 spec["priorityClassName"] = priority_class
             self.door.create(kinds.PODS, {"metadata": {"name": f"{prefix}-{at}"}, "spec": spec}, namespace="default")
 
-    def admits(self, priority_class: str) -> bool:
-        """Returns True when the apiserver's admission knows a priority class, which it learns by a watch."""
-        spec = {"containers": [{"name": "main", "image": "pause"}], "priorityClassName": priority_class}
-        try:
-            self.door.create(
-                kinds.PODS, {"metadata": {"name": "asks"}, "spec": spec}, namespace="default", dry_run=True
-            )
-        except errors.Forbidden:
-            return False
-        return True
-
     def pods(self, prefix: str = "") -> list[objects.Pod]:
         """The pods there are."""
         return [pod for pod in self.door.list(kinds.PODS, namespace="default").items if pod.name.startswith(prefix)]
@@ -134,10 +126,10 @@ class World:
 
 
 @contextlib.contextmanager
-def extending(control_plane: cluster.Cluster, directory: pathlib.Path) -> Iterator[World]:
+def extending(control_plane: cluster.Cluster, make: Callable[[cluster.Cluster], W]) -> Iterator[W]:
     """Lends a control plane with three nodes and puts the extender in charge of them."""
     with lent(control_plane) as running:
-        world = World(running, directory)
+        world = make(running)
         try:
             world.extender.start()
             world.use_extender()

@@ -11,7 +11,7 @@ import typing
 import pytest
 import yaml
 
-from kube import errors, kinds, objects
+from kube import kinds, objects
 from lab.cluster.demo import permissions
 from tests import commands
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
@@ -41,7 +41,7 @@ def running() -> collections.abc.Iterator[stack.Stack]:
         started.take_charge()
         for document in rendered("--replicas", str(NUMBER), "--burst-class"):
             started.cluster.api.create(PATHS[document["kind"]], document)
-        waiting.until(lambda: admits_burst(started), "pods of the burst's priority class to be admitted")
+        bodies.await_class(started.door, BURST["priority_class"])
         allow_viewer(started)
         yield started
 
@@ -60,15 +60,6 @@ def rendered(*options: str) -> list[dict[str, typing.Any]]:
     """What render prints, but for the namespace, which the stack has made."""
     text = commands.output("placeholder", "render", *options)
     return [one for one in yaml.safe_load_all(text) if one["kind"] != "Namespace"]
-
-
-def admits_burst(running: stack.Stack) -> bool:
-    """Whether the apiserver would take a pod of the burst: its admission learns of a new class by a watch."""
-    try:
-        running.door.create(kinds.PODS, bodies.pod("burst", **BURST), namespace=stack.NAMESPACE, dry_run=True)
-    except errors.Forbidden:
-        return False
-    return True
 
 
 def allow_viewer(running: stack.Stack) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kube import kinds, objects
-from tests.e2e import waiting
+from tests.e2e import bodies, waiting
 from tests.e2e.extender_world import NODES, PENDING, POLICY, World
 from tests.reports.register import Before, reported
 
@@ -66,7 +66,7 @@ def filters(world: World, name: str) -> list[tuple[int, int]]:
 def test_a_pod_that_preempted_does_not_go_to_its_node_when_that_is_hot(world: World, prefix: str) -> None:
     for name, value in {"low": 10, "high": 1000}.items():
         world.door.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": f"{prefix}-{name}"}, "value": value})
-        waiting.eventually(lambda n=name: world.admits(f"{prefix}-{n}"), 90, f"the class {name} to be admitted")  # type: ignore[misc]
+        bodies.await_class(world.door, f"{prefix}-{name}")
     victim, urgent = f"{prefix}-victim", f"{prefix}-urgent"
     world.obey(PENDING)
     world.load(node_0=0.1, node_1=0.9, node_2=0.9)
