@@ -15,7 +15,7 @@ from lab.cluster.demo import permissions
 from policy.contract import freshness, heartbeat, load_annotation
 from runtime import clock
 from tests import gate, starting
-from tests.e2e import policies, services, waiting
+from tests.e2e import lent, policies, services, waiting
 
 NODES = ("node-0", "node-1", "node-2")
 NAMESPACE = permissions.NAMESPACE
@@ -82,9 +82,7 @@ class Site:
 
     def texts(self) -> dict[str, str]:
         """The raw annotation by node, as the apiserver has it."""
-        nodes = self.cluster.api.items("api/v1/nodes")
-        found = {node["metadata"]["name"]: node["metadata"].get("annotations", {}) for node in nodes}
-        return {name: carried[load_annotation.KEY] for name, carried in found.items() if load_annotation.KEY in carried}
+        return lent.texts(self.cluster.api)
 
     def values(self) -> dict[str, Mapping[str, float]]:
         """What stands on the nodes, by node and metric."""

@@ -13,7 +13,7 @@ import pytest
 from lab import cluster
 from lab.cluster.demo import permissions
 from policy.contract import heartbeat, load_annotation, owner_usage
-from tests.e2e import bodies, policies, services, waiting
+from tests.e2e import bodies, lent, policies, services, waiting
 
 pytestmark = pytest.mark.cluster
 NAMESPACE = permissions.NAMESPACE
@@ -63,11 +63,7 @@ class Site:
 
     def texts(self) -> dict[str, str]:
         """The raw annotation by node, as the apiserver has it."""
-        found = {
-            node["metadata"]["name"]: node["metadata"].get("annotations", {}).get(load_annotation.KEY)
-            for node in self.cluster.api.items("api/v1/nodes")
-        }
-        return {name: text for name, text in found.items() if text is not None}
+        return lent.texts(self.cluster.api)
 
     def values(self, node: str) -> Mapping[str, float]:
         """A node's annotated values; none for a node without the annotation."""

@@ -44,10 +44,11 @@ from promql.http import client as prometheus
 from promql.queries import identity
 from runtime import clock
 from tests import patience
-from tests.e2e import bodies, waiting
+from tests.e2e import bodies, policies, waiting
 
 pytestmark = pytest.mark.cluster
 SYSTEM = permissions.NAMESPACE
+DEFINITIONS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
@@ -283,33 +284,40 @@ def definition_body(group: str) -> dict[str, object]:
     }
 
 
-@pytest.fixture
-def group(control_plane: cluster.Cluster, namespace: str) -> Iterator[str]:
-    """The API group of a new kind Crew, once it is served."""
-    api, name = control_plane.api, f"{namespace}.evenload.test"
-    definitions = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+def serve_crews(api: cluster_api.Api, group: str) -> None:
+    """Makes a new kind Crew of that API group, and waits until it is served."""
 
     def served() -> bool:
         """The objects, and the list of what there is: two controllers of the apiserver see to them."""
         try:
-            api.get(f"apis/{name}/v1/namespaces/{namespace}/crews")
-            return "crews/scale" in {one["name"] for one in api.get(f"apis/{name}/v1")["resources"]}
+            api.get(f"apis/{group}/v1/crews")
+            return "crews/scale" in {one["name"] for one in api.get(f"apis/{group}/v1")["resources"]}
         except cluster_api.ApiError:  # 404, and 429 while the storage of the new kind is made
             return False
 
-    api.create(definitions, definition_body(name))
+    api.create(DEFINITIONS, definition_body(group))
     waiting.until(served, "the new kind to be served")
+
+
+def new_crew(api: cluster_api.Api, group: str, namespace: str, name: str) -> str:
+    """Creates a Crew of three; its uid."""
+    body = {"apiVersion": f"{group}/v1", "kind": "Crew", "metadata": {"name": name}, "spec": {"replicas": 3}}
+    return str(api.create(f"apis/{group}/v1/namespaces/{namespace}/crews", body)["metadata"]["uid"])
+
+
+@pytest.fixture
+def group(control_plane: cluster.Cluster, namespace: str) -> Iterator[str]:
+    """The API group of a new kind Crew."""
+    name = f"{namespace}.evenload.test"
+    serve_crews(control_plane.api, name)
     yield name
-    api.delete(f"{definitions}/crews.{name}")
+    control_plane.api.delete(f"{DEFINITIONS}/crews.{name}")
 
 
 def test_replicas_of_an_owner_of_somebody_elses_kind_are_counted_by_its_scale(
     control_plane: cluster.Cluster, descheduler: ScalesDoor, namespace: str, group: str
 ) -> None:
-    api, path = control_plane.api, f"apis/{group}/v1/namespaces/{namespace}/crews"
-    crew = {"apiVersion": f"{group}/v1", "kind": "Crew", "metadata": {"name": "web"}, "spec": {"replicas": 3}}
-    api.create(path, crew)
-    uid = api.get(f"{path}/web")["metadata"]["uid"]
+    uid = new_crew(control_plane.api, group, namespace, "web")
     reference = objects.OwnerReference(kind="Crew", name="web", uid=uid, api_version=f"{group}/v1", controller=True)
     gone = objects.OwnerReference(kind="Crew", name="no", uid="x", api_version=f"{group}/v1", controller=True)
     unserved = objects.OwnerReference(kind="X", name="no", uid="y", api_version="nowhere.test/v1", controller=True)
@@ -336,11 +344,8 @@ def taken_by(reader: Reader, policy: load_policy.LoadPolicy, overloaded: Collect
 def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
     control_plane: cluster.Cluster, descheduler: ScalesDoor, admin: KubeDoor, pod: objects.Pod
 ) -> None:
-    windows = [
-        {"name": f"{resource}_avg_5m", "resource": resource, "statistic": "avg", "window": "6s"}
-        for resource in ("cpu", "memory")
-    ]
     lines = {f"{resource}_avg_5m": {"evictAbove": 0.0002, "evictUntil": 0.0001} for resource in ("cpu", "memory")}
+    windows = policies.metrics({"avg_5m": 6})
     obeyed = load_policy.LoadPolicy.of({"metrics": windows, "descheduler": {"thresholds": lines}})
     with contextlib.closing(prometheus.connect(control_plane.prometheus_url)) as asked:
         reader = Reader(lambda: listed(descheduler), descheduler, PrometheusUsage(asked, identity.SeriesLabels()))

@@ -31,7 +31,7 @@ from policy.contract import relief_hint
 from runtime.clock import WallClock
 from tests import patience, starting
 from tests.contract import mortal
-from tests.e2e import bodies, waiting
+from tests.e2e import bodies, policies, waiting
 
 pytestmark = pytest.mark.cluster
 REPLICAS = 3
@@ -40,10 +40,7 @@ FEWEST_STEPS = 20  # a run that evicts has more: fewer would mean that nothing w
 QUICK = {
     "apiVersion": "evenload.io/v1alpha1",
     "kind": "LoadPolicy",
-    "metrics": [
-        {"name": f"{resource}_avg_5m", "resource": resource, "statistic": "avg", "window": "1s"}
-        for resource in ("cpu", "memory")
-    ],
+    "metrics": policies.metrics({"avg_5m": 1}),
     "descheduler": {
         "mode": "Enforce",
         "overloadedFor": "0s",

@@ -21,8 +21,7 @@ from policy.contract import heartbeat, load_annotation
 from runtime import clock, reloading
 from tests import forwarding
 from tests.contract import shifted, shifted_extender
-from tests.e2e import patient_extender, services, waiting
-from tests.e2e.lent import lent
+from tests.e2e import lent, patient_extender, services, waiting
 
 pytestmark = pytest.mark.cluster
 NODES = ("node-0", "node-1", "node-2")
@@ -101,21 +100,13 @@ class World:
             )
             body = {"metadata": {"annotations": {load_annotation.KEY: text}}}
             self.cluster.api.patch(f"api/v1/nodes/{key.replace('_', '-')}", body)
-        texts = {
-            node["metadata"]["name"]: node["metadata"]["annotations"][load_annotation.KEY]
-            for node in self.cluster.api.items("api/v1/nodes")
-        }
+        texts = lent.texts(self.cluster.api)
         data = heartbeat.encode(clock.WallClock().now(), "hash", len(texts), heartbeat.digest(texts))
         self.cluster.api.patch(f"api/v1/namespaces/default/configmaps/{heartbeat.CONFIG_MAP}", {"data": data})
 
     def bind(self, name: str, node: str) -> None:
-        """A pod that a scheduler put on a node; the one that runs leaves it alone."""
-        spec = {"schedulerName": "test", "containers": [{"name": "main", "image": "pause"}]}
-        self.cluster.api.create("api/v1/namespaces/default/pods", {"metadata": {"name": name}, "spec": spec})
-        target = {"apiVersion": "v1", "kind": "Node", "name": node}
-        self.cluster.api.create(
-            f"api/v1/namespaces/default/pods/{name}/binding", {"metadata": {"name": name}, "target": target}
-        )
+        """A pod that a scheduler put on a node."""
+        lent.bind(self.cluster.api, name, node)
 
     def hot(self, node: str) -> list[int]:
         """The pods of the last 30 minutes on a node, as each replica counts them."""
@@ -187,7 +178,7 @@ def post(connection: http.client.HTTPConnection, verb: str, names: Sequence[str]
 
 @pytest.fixture(scope="module")
 def plane(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with lent(control_plane) as running:
+    with lent.lent(control_plane) as running:
         apiserver = parse.urlsplit(yaml.safe_load(running.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
         assert apiserver.port is not None
         body = {"metadata": {"name": heartbeat.CONFIG_MAP}, "data": {}}

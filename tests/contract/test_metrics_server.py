@@ -22,16 +22,7 @@ from tests.e2e import policies, services, waiting
 pytestmark = pytest.mark.cluster
 NAMESPACE: Final = permissions.NAMESPACE
 WINDOWS_SECONDS: Final = {"avg_5m": 20 if metrics_server_site.REAL else 6, "max_1h": 120, "max_1d": 3600}
-METRICS: Final = [
-    {
-        "name": f"{resource}_{name}",
-        "resource": resource,
-        "statistic": name.split("_")[0],
-        "window": f"{seconds}s",
-    }
-    for resource in ("cpu", "memory")
-    for name, seconds in WINDOWS_SECONDS.items()
-]
+METRICS: Final = policies.metrics(WINDOWS_SECONDS)
 SYNCS: Final = "evenload_annotator_syncs_total"
 LIMIT: Final = 2 * waiting.LIMIT_SECONDS
 

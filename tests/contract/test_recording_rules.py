@@ -2,6 +2,7 @@
 
 import collections.abc
 import contextlib
+import functools
 import json
 import pathlib
 import subprocess
@@ -166,9 +167,7 @@ def test_rules_and_raw_queries_agree_and_the_maxima_remember(
 ) -> None:
     running, door = recorded
     set_loads(running, LOADS)
-
-    def rule_values() -> dict[str, tuple[Values, Values]]:
-        return pairs(door, WINDOWS)
+    rule_values = functools.partial(pairs, door, WINDOWS)
 
     def steady() -> bool:
         found = rule_values()
@@ -198,10 +197,7 @@ def test_a_node_whose_series_end_leaves_every_rule(recorded: tuple[cluster.Clust
     running, door = recorded
     node = running.api.items("api/v1/nodes")[0]
     name, gone = node["metadata"]["name"], node["status"]["addresses"][0]["address"]
-
-    def rule_values() -> dict[str, tuple[Values, Values]]:
-        return pairs(door, WINDOWS)
-
+    rule_values = functools.partial(pairs, door, WINDOWS)
     waiting.eventually(
         lambda: all(len(rule) == 3 for _, rule in rule_values().values()),
         PATIENCE_SECONDS,

@@ -17,10 +17,8 @@ import pytest
 from kube import config, kinds
 from lab import cluster
 from lab.cluster import api
-from policy.contract import load_annotation
 from tests import starting
-from tests.e2e import policies, services, waiting
-from tests.e2e.lent import lent
+from tests.e2e import lent, policies, services, waiting
 
 pytestmark = pytest.mark.cluster
 PODS = "api/v1/namespaces/default/pods"
@@ -33,7 +31,7 @@ KINDS = {"Node node-1 (time)", "Pod default/spoilt on node-0 (time)"}
 @pytest.fixture(scope="module")
 def running(fleet: cluster.Cluster) -> Iterator[cluster.Cluster]:
     """Three nodes with their load in Prometheus, all of whose times are possible afterwards; pods are bound by hand."""
-    with lent(fleet):
+    with lent.lent(fleet):
         try:
             yield fleet
         finally:
@@ -55,10 +53,7 @@ def with_condition(running: cluster.Cluster, path: str, added: dict[str, Any]) -
 
 
 def bound_pod(running: cluster.Cluster, name: str, node: str) -> None:
-    spec = {"schedulerName": "by-hand", "containers": [{"name": "main", "image": "pause"}]}
-    running.api.create(PODS, {"metadata": {"name": name}, "spec": spec})
-    target = {"apiVersion": "v1", "kind": "Node", "name": node}
-    running.api.create(f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": target})
+    lent.bind(running.api, name, node)
     waiting.until(lambda: running.api.get(f"{PODS}/{name}")["status"]["phase"] == "Running", "kwok")
 
 
@@ -79,11 +74,6 @@ def left_out(service: services.Service) -> str:
 
 def names_both(service: services.Service) -> bool:
     return all(one in left_out(service) for one in KINDS)
-
-
-def annotated(running: cluster.Cluster) -> set[str]:
-    nodes = [node["metadata"] for node in running.api.items("api/v1/nodes")]
-    return {node["name"] for node in nodes if load_annotation.KEY in node.get("annotations", {})}
 
 
 def test_what_the_apiserver_stores_and_serves(running: cluster.Cluster) -> None:
@@ -118,7 +108,7 @@ def test_a_node_and_a_pod_with_impossible_times_cost_only_themselves(
     with started("annotator", measured, tmp_path / "annotator") as annotator:
         assert names_both(annotator)
         others = {"node-0", "node-2"}
-        waiting.until(lambda: annotated(running) == others, "all other nodes to be written")
+        waiting.until(lambda: lent.texts(running.api).keys() == others, "all other nodes to be written")
     ledger = ["--ledger", str(tmp_path / "ledger.sqlite")]
     planned = once("descheduler", *measured, *ledger)
     assert planned.returncode == 0, planned.stderr

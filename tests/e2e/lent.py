@@ -41,6 +41,21 @@ def lent(control_plane: cluster.Cluster) -> Iterator[cluster.Cluster]:
         _clear(control_plane)
 
 
+def texts(api: cluster_api.Api) -> dict[str, str]:
+    """The load annotation of each node that has one, as the apiserver stores it."""
+    found = {node["metadata"]["name"]: node["metadata"].get("annotations", {}) for node in api.items("api/v1/nodes")}
+    return {name: carried[load_annotation.KEY] for name, carried in found.items() if load_annotation.KEY in carried}
+
+
+def bind(api: cluster_api.Api, name: str, node: str) -> None:
+    """Creates a pod that a scheduler put on a node; the one that runs leaves it alone."""
+    pods = "api/v1/namespaces/default/pods"
+    spec = {"schedulerName": "by-hand", "containers": [{"name": "main", "image": "pause"}]}
+    api.create(pods, {"metadata": {"name": name}, "spec": spec})
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    api.create(f"{pods}/{name}/binding", {"metadata": {"name": name}, "target": target})
+
+
 def _end_namespace(api: cluster_api.Api) -> None:
     """Deletes the namespace and all in it as kube-controller-manager does, which waits for five seconds before."""
     api.delete(SYSTEM)

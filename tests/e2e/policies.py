@@ -5,21 +5,29 @@ Tests override single keys by dotted path, so that each shows in one line what i
 
 import copy
 import pathlib
+from collections.abc import Mapping
 
 import yaml
 
 STALE_SECONDS = 30  # as in life several periods: a busy machine that stalls for ten must not make readings stale
 WINDOWS_SECONDS = {"avg_5m": 5, "max_1h": 6, "max_1d": 7}  # an idle node reads cool after the first and the last
-METRICS = [
-    {
-        "name": f"{resource}_{statistic_window}",
-        "resource": resource,
-        "statistic": statistic_window.split("_")[0],
-        "window": f"{seconds}s",
-    }
-    for resource in ("cpu", "memory")
-    for statistic_window, seconds in WINDOWS_SECONDS.items()
-]
+
+
+def metrics(windows_seconds: Mapping[str, int]) -> list[dict[str, str]]:
+    """The metrics of CPU and memory with these windows, by what their names say of statistic and window."""
+    return [
+        {
+            "name": f"{resource}_{statistic_window}",
+            "resource": resource,
+            "statistic": statistic_window.split("_")[0],
+            "window": f"{seconds}s",
+        }
+        for resource in ("cpu", "memory")
+        for statistic_window, seconds in windows_seconds.items()
+    ]
+
+
+METRICS = metrics(WINDOWS_SECONDS)
 BASE: dict[str, object] = {
     "apiVersion": "evenload.io/v1alpha1",
     "kind": "LoadPolicy",

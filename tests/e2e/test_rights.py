@@ -29,12 +29,11 @@ SHOP = "default"
 HOT, OTHERS = "node-0", ("node-1", "node-2")
 HEAVY: bodies.PodOptions = {"cpu_millicores": 200, "memory_bytes": 5 * 2**30, "memory_request": "256Mi"}
 GROUP = "rights.evenload.test"
-DEFINITIONS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OWN_OBJECTS = (
     f"api/v1/namespaces/{SHOP}/pods/keeper",
     f"api/v1/namespaces/{SHOP}/persistentvolumeclaims/disk",
     "api/v1/persistentvolumes/disk",
-    f"{DEFINITIONS}/crews.{GROUP}",
+    f"{test_descheduler_evicting.DEFINITIONS}/crews.{GROUP}",
 )
 LIMIT = 2 * waiting.LIMIT_SECONDS
 
@@ -144,17 +143,8 @@ def crowded(world: World) -> None:
 
 def someone_elses_kind(api: cluster_api.Api) -> None:
     """A custom resource with a scale, and a pod on the hot node that it owns."""
-    api.create(DEFINITIONS, test_descheduler_evicting.definition_body(GROUP))
-    crews = f"apis/{GROUP}/v1/namespaces/{SHOP}/crews"
-
-    def served() -> bool:
-        with contextlib.suppress(cluster_api.ApiError):  # 429 while the storage of the new kind is made
-            return api.exists(crews)
-        return False
-
-    waiting.eventually(served, LIMIT, "the new kind to be served")
-    body = {"apiVersion": f"{GROUP}/v1", "kind": "Crew", "metadata": {"name": "crew"}, "spec": {"replicas": 3}}
-    uid = api.create(crews, body)["metadata"]["uid"]
+    test_descheduler_evicting.serve_crews(api, GROUP)
+    uid = test_descheduler_evicting.new_crew(api, GROUP, SHOP, "crew")
     owner = {"apiVersion": f"{GROUP}/v1", "kind": "Crew", "name": "crew", "uid": uid, "controller": True}
     pod = bodies.pod("crew-0")
     api.create(
