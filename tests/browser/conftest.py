@@ -44,7 +44,6 @@ class Tab:
         self._context.set_default_timeout(WAIT_MILLISECONDS)
         self.page = self._context.new_page()
         self.errors: list[str] = []
-        self.foreign: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._log)
 

@@ -6,24 +6,24 @@ connections need. Every test counts requests and errors; none looks at times.
 
 import collections.abc
 import http.client
-import itertools
 import json
+import os
 import pathlib
-import random
 import re
 import signal
 import socket
 import ssl
+import subprocess
 from concurrent import futures
+from typing import IO
 
 import click.testing
 import pytest
 
 from cli import certs
-from lab.cluster import ports
 from runtime import certificates, clock
 from tests import kubeconfigs, starting
-from tests.e2e import waiting
+from tests.e2e import services, waiting
 from tests.goclient import asking
 
 ASKED = '{"Pod": {"metadata": {"name": "p", "namespace": "d", "uid": "u"}}, "NodeNames": ["a", "b"]}'
@@ -37,18 +37,12 @@ class Place:
     def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
         self.address_file = directory / "address"
-        self._count = itertools.count()
-        self._ports = ports.Ports(random.Random())  # below those of outgoing connections, which restarts would meet
         self.authority = certificates.Authority.create(now_seconds=self.now())
         self.write("policy.yaml", "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n")
         self.write("kubeconfig", kubeconfigs.text())
         self.write("ca.pem", self.authority.pair.certificate)
         self.renew()
         self.client("scheduler", self.authority)
-
-    def free_port(self) -> int:
-        """A port that no replica in here has."""
-        return self._ports.of(str(next(self._count)))
 
     def now(self) -> float:
         """Certificates begin now."""
@@ -108,36 +102,36 @@ class Place:
         return self.ask("-scheme", "https", "-ca", self.path("ca.pem"), *own, *options)
 
 
-class Replica:
+class Replica(services.Service):
     """One extender process on a port that it keeps."""
 
     def __init__(self, place: Place, *options: str, keepalive: int | None = None) -> None:
+        self._files = (place.path("policy.yaml"), place.path("kubeconfig"))
+        listening = ("--policy", self._files[0], "--kubeconfig", self._files[1], *options)
+        super().__init__("extender", listening, place.directory)
         self.place = place
         self.secure = "--tls-cert" in options
-        self.port = place.free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.log_path = place.directory / f"{self.port}.log"
-        files = [place.path("policy.yaml"), place.path("kubeconfig")]
-        listening = ("--policy", files[0], "--kubeconfig", files[1], "--listen", self.address, *options)
-        self._command = starting.Command("extender", listening)
-        if keepalive is not None:
-            self._command = starting.Command("tests.goclient.replica", (self.address, str(keepalive), *files))
-        self._process: starting.Process | None = None
+        self._keepalive = keepalive
+
+    def spawn(self, log: IO[bytes]) -> starting.Process | subprocess.Popen[bytes]:
+        """Starts the process, with a keep-alive of the test's where it has one."""
+        if self._keepalive is None:
+            return super().spawn(log)
+        arguments = (self.address, str(self._keepalive), *self._files)
+        return starting.Process(starting.Command("tests.goclient.replica", arguments), log, log)
+
+    def answers(self) -> bool:
+        """Whether it serves; without an apiserver it is never ready."""
+        return self.status("GET", "/livez")[0] == 200
 
     def __enter__(self) -> "Replica":
-        with self.log_path.open("ab") as log:
-            self._process = starting.Process(self._command, log, log)
-        try:
-            waiting.eventually(self._alive, waiting.START_SECONDS, "the extender to serve", self.log)
-        except BaseException:
-            self.__exit__()  # nobody else ends it
-            raise
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        self.kill()
 
     def take_new_connections(self) -> None:
         """What a Service does when this endpoint becomes the only one."""
@@ -145,14 +139,7 @@ class Replica:
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process."""
-        assert self._process is not None
-        self._process.send_signal(number)
-
-    def stop(self) -> int:
-        """SIGTERM, and the exit code after the drain."""
-        self.signal(signal.SIGTERM)
-        assert self._process is not None
-        return self._process.wait(timeout=90)
+        os.kill(self.pid, number)
 
     def await_filters(self, count: int) -> None:
         """Waits until it has answered so many filters since it started, so that clients are surely at work."""
@@ -163,14 +150,9 @@ class Replica:
 
     def peak_bytes(self) -> int:
         """The most memory that its worker ever had."""
-        assert self._process is not None
-        children = pathlib.Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
+        children = pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
         status = pathlib.Path(f"/proc/{children.split()[0]}/status").read_text()
         return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) * 1024
-
-    def log(self) -> str:
-        """All it has logged."""
-        return self.log_path.read_text(encoding="utf-8")
 
     def connect(self, client: str = "") -> http.client.HTTPConnection:
         """A connection, with NAME's client certificate if one is given."""
@@ -191,14 +173,6 @@ class Replica:
             return answer.status, answer.read().decode()
         finally:
             connection.close()
-
-    def _alive(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, self.log()[-3000:]
-        try:
-            return self.status("GET", "/livez")[0] == 200
-        except OSError:
-            return False
 
 
 @pytest.fixture

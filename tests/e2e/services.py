@@ -76,7 +76,7 @@ class Service:
         return self._process.pid
 
     def start(self) -> None:
-        """Starts it and waits until /readyz says ok."""
+        """Starts it and waits until it `answers`: until /readyz says ok."""
         with self.log_path.open("ab") as log:
             self._process = self.spawn(log)
         try:
@@ -138,9 +138,13 @@ class Service:
         assert self._process is not None
         assert self._process.poll() is None, f"{self.name} ended with {self._process.returncode}:\n{self.log()[-3000:]}"
         try:
-            return bool(self.text("/readyz"))
+            return self.answers()
         except (OSError, http.client.HTTPException):
             return False
+
+    def answers(self) -> bool:
+        """Whether it is as far as `start` waits for."""
+        return bool(self.text("/readyz"))
 
     def _end(self, signal_number: signal.Signals) -> int:
         if self._process is None:
