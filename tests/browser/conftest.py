@@ -1,11 +1,12 @@
 """One Chromium for the suite, a context of its own for each test, and a page that fails the test on any error in it."""
 
 import collections.abc
+from typing import Any
 
 import pytest
 from playwright import sync_api
 
-from tests.browser import chromium
+from tests.browser import chromium, serving
 
 ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage", "--force-color-profile=srgb")
 WAIT_MILLISECONDS = 30_000.0
@@ -50,6 +51,11 @@ class Tab:
     def _log(self, message: sync_api.ConsoleMessage) -> None:
         if message.type == "error" and "net::" not in message.text and "the server responded" not in message.text:
             self.errors.append(message.text)
+
+    def open(self, console: serving.Console, **topics: Any) -> None:
+        """Loads the page of a console whose topics have these bodies."""
+        console.show(**topics)
+        self.page.goto(console.url)
 
     def close(self) -> None:
         """The end of the context."""

@@ -38,8 +38,9 @@ def console() -> collections.abc.Iterator[serving.Console]:
 
 
 def test_it_shows_what_there_is_when_it_is_opened(console: serving.Console, tab: Tab) -> None:
-    console.show(nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")], plan=serving.plan(), evictions=[])
-    tab.page.goto(console.url)
+    tab.open(
+        console, nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")], plan=serving.plan(), evictions=[]
+    )
     expect(tab.page.locator("#connection")).to_have_text("live")
     expect(tab.page.locator("#nodes-summary")).to_contain_text("4 nodes; cpu_avg_5m: mean 50 %")
     expect(tab.page.locator("#loop")).to_contain_text("3 of 4 nodes have a fresh reading")
@@ -50,16 +51,14 @@ def test_it_shows_what_there_is_when_it_is_opened(console: serving.Console, tab:
 
 
 def test_a_change_comes_without_loading_again(console: serving.Console, tab: Tab) -> None:
-    console.show(nodes=serving.nodes(LOADS))
-    tab.page.goto(console.url)
+    tab.open(console, nodes=serving.nodes(LOADS))
     expect(tab.page.locator("#nodes-summary")).to_contain_text("1 over a limit")
     console.show(nodes=serving.nodes(LOADS | {"node-10": 0.8}))
     expect(tab.page.locator("#nodes-summary")).to_contain_text("2 over a limit")
 
 
 def test_a_node_is_reached_and_read_by_keyboard(console: serving.Console, tab: Tab) -> None:
-    console.show(nodes=serving.nodes(LOADS))
-    tab.page.goto(console.url)
+    tab.open(console, nodes=serving.nodes(LOADS))
     focus_map(tab, "4 nodes")
     names = []
     for key in ("Home", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "End", "Home"):
@@ -70,8 +69,7 @@ def test_a_node_is_reached_and_read_by_keyboard(console: serving.Console, tab: T
 
 
 def test_a_node_that_takes_no_pods_says_why_beside_its_score(console: serving.Console, tab: Tab) -> None:
-    console.show(nodes=serving.nodes(LOADS) | {"conditions": {"node-2": ["NotReady", "MemoryPressure"]}})
-    tab.page.goto(console.url)
+    tab.open(console, nodes=serving.nodes(LOADS) | {"conditions": {"node-2": ["NotReady", "MemoryPressure"]}})
     focus_map(tab, "4 nodes")
     tab.page.keyboard.press("Home")
     text = "kube-scheduler places no pods here: NotReady, MemoryPressure"
@@ -82,8 +80,7 @@ def test_a_node_that_takes_no_pods_says_why_beside_its_score(console: serving.Co
 
 
 def test_every_control_is_reached_by_tab(console: serving.Console, tab: Tab) -> None:
-    console.show(nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")])
-    tab.page.goto(console.url)
+    tab.open(console, nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")])
     expect(tab.page.locator("#decision-list button")).to_have_count(1)
     reached = set()
     for _ in range(40):
@@ -93,8 +90,7 @@ def test_every_control_is_reached_by_tab(console: serving.Console, tab: Tab) -> 
 
 
 def test_nodes_are_sorted_by_the_numbers_in_their_names_and_found(console: serving.Console, tab: Tab) -> None:
-    console.show(nodes=serving.nodes(LOADS))
-    tab.page.goto(console.url)
+    tab.open(console, nodes=serving.nodes(LOADS))
     tab.page.locator("#order").select_option("name")
     focus_map(tab, "4 nodes")
     order = []
@@ -107,8 +103,7 @@ def test_nodes_are_sorted_by_the_numbers_in_their_names_and_found(console: servi
 
 
 def test_pools_are_offered_where_there_are_some(console: serving.Console, tab: Tab) -> None:
-    console.show(nodes=serving.nodes(LOADS))
-    tab.page.goto(console.url)
+    tab.open(console, nodes=serving.nodes(LOADS))
     expect(tab.page.locator("#nodes-summary")).to_contain_text("4 nodes")
     expect(tab.page.locator("#pool-choice")).to_be_hidden()
     console.show(nodes=serving.nodes(LOADS) | {"pools": ["gpu", "gpu", "web", ""]})
@@ -117,8 +112,7 @@ def test_pools_are_offered_where_there_are_some(console: serving.Console, tab: T
 
 
 def test_a_decision_says_why_and_what_the_others_lacked(console: serving.Console, tab: Tab) -> None:
-    console.show(nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")])
-    tab.page.goto(console.url)
+    tab.open(console, nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")])
     tab.page.locator("#decision-list button").click()
     story = tab.page.locator("#decision")
     expect(story).to_contain_text("cpu_avg_5m 5.10 + cpu_max_1h 2.00")
@@ -131,16 +125,14 @@ def test_a_decision_of_shadow_mode_says_that_it_was_not_sent(tab: Tab) -> None:
     explained = shadow | {"nodes": [], "means": [], "omitted": 0, "estimate": None}
     doors = pages.doors(extenders=lambda: (pages.Replica({"/decisions": {"decisions": [explained]}}),))
     with serving.Console(doors).served() as console:
-        console.show(nodes=serving.nodes(LOADS), decisions=[shadow])
-        tab.page.goto(console.url)
+        tab.open(console, nodes=serving.nodes(LOADS), decisions=[shadow])
         expect(tab.page.locator("#decision-list")).to_contain_text("cool")
         tab.page.locator("#decision-list button").click()
         expect(tab.page.locator("#decision")).to_contain_text("Shadow mode: kube-scheduler was told that every node")
 
 
 def test_an_eviction_has_its_predicted_and_its_measured_load(console: serving.Console, tab: Tab) -> None:
-    console.show(evictions=[serving.eviction(2, "api-1"), serving.eviction(1)])
-    tab.page.goto(console.url)
+    tab.open(console, evictions=[serving.eviction(2, "api-1"), serving.eviction(1)])
     expect(tab.page.locator("#timeline circle")).to_have_count(2)
     tab.page.get_by_role("button", name="shop/web-1").click()
     expect(tab.page.locator("#eviction h3").first).to_have_text("shop/web-1")
@@ -149,8 +141,7 @@ def test_an_eviction_has_its_predicted_and_its_measured_load(console: serving.Co
 
 
 def test_a_service_that_is_down_is_shown_as_down_with_its_last_figures(console: serving.Console, tab: Tab) -> None:
-    console.show(nodes=serving.nodes(LOADS), plan=serving.plan())
-    tab.page.goto(console.url)
+    tab.open(console, nodes=serving.nodes(LOADS), plan=serving.plan())
     expect(tab.page.locator("#plan-body")).to_contain_text("shop/web-1")
     console.silence("plan", "the descheduler gives no answer: connection refused")
     card = tab.page.locator("#loop a.bad")
@@ -162,8 +153,7 @@ def test_a_service_that_is_down_is_shown_as_down_with_its_last_figures(console: 
 
 def test_a_console_that_is_gone_says_that_figures_are_old(tab: Tab) -> None:
     with serving.Console(pages.doors()).served() as console:
-        console.show(nodes=serving.nodes(LOADS))
-        tab.page.goto(console.url)
+        tab.open(console, nodes=serving.nodes(LOADS))
         expect(tab.page.locator("#nodes-summary")).to_contain_text("4 nodes")
     expect(tab.page.locator("#connection")).to_contain_text("figures are old")
     expect(tab.page.locator("#nodes-summary")).to_contain_text("4 nodes")
@@ -172,7 +162,8 @@ def test_a_console_that_is_gone_says_that_figures_are_old(tab: Tab) -> None:
 def test_nobodys_name_is_run(console: serving.Console, tab: Tab) -> None:
     loads = {MARKUP: 0.9, f"b{MARKUP}": 0.1}
     named = serving.nodes(loads) | {"reasons": [MARKUP], "states": [MARKUP, MARKUP], "pools": [MARKUP, "b"]}
-    console.show(
+    tab.open(
+        console,
         nodes=named | {"policy": MARKUP},
         decisions=[serving.decision(MARKUP, namespace=MARKUP)],
         plan=serving.plan(MARKUP, detail=MARKUP) | {"summary": MARKUP, "mode": MARKUP},
@@ -180,7 +171,6 @@ def test_nobodys_name_is_run(console: serving.Console, tab: Tab) -> None:
         breakers={"breakers": [dict.fromkeys(("namespace", "workload", "failures", "state", "until"), MARKUP)]},
         policy={"policy": {MARKUP: MARKUP}, "trouble": MARKUP},
     )  # fmt: skip
-    tab.page.goto(console.url)
     focus_map(tab, "2 nodes")
     tab.page.keyboard.press("Home")
     expect(tab.page.locator("#pods")).to_contain_text("<img src=x")
@@ -194,8 +184,7 @@ def test_nobodys_name_is_run(console: serving.Console, tab: Tab) -> None:
 def test_the_browser_asks_nobody_else(console: serving.Console, tab: Tab) -> None:
     asked: list[str] = []
     tab.page.on("request", lambda request: asked.append(request.url))
-    console.show(nodes=serving.nodes(LOADS), evictions=[serving.eviction(1)])
-    tab.page.goto(console.url)
+    tab.open(console, nodes=serving.nodes(LOADS), evictions=[serving.eviction(1)])
     expect(tab.page.locator("#timeline")).to_be_visible()
     assert asked
     assert all(url.startswith(console.url) or url.startswith("data:") for url in asked)
@@ -217,8 +206,7 @@ def test_it_fits_the_screen(console: serving.Console, tab: Tab, width: int) -> N
 
 def test_five_thousand_nodes_are_drawn_and_followed(console: serving.Console, tab: Tab) -> None:
     loads: dict[str, float | None] = {f"node-{at}": at % 100 / 100 for at in range(5000)}
-    console.show(nodes=serving.nodes(loads))
-    tab.page.goto(console.url)
+    tab.open(console, nodes=serving.nodes(loads))
     expect(tab.page.locator("#nodes-summary")).to_contain_text("5000 nodes")
     box = tab.page.locator("#map").bounding_box()
     assert box is not None
