@@ -15,7 +15,6 @@ static pod or a DaemonSet's is believed here, and only here: that keeps a pod wh
 | ready pods are counted without terminating ones | minReplicas counts terminating and unready pods |
 """
 
-import collections.abc
 import math
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations, usage, workloads
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.workloads import Workload, WorkloadStatus
-from kube.objects import PersistentVolume, Pod
+from kube.objects import Pod
 from kube.pods import pod_view
 from policy.schema import units
 from policy.schema.load_policy import LoadPolicy
@@ -44,19 +43,15 @@ GROUP_LABELS = (
 
 
 class CandidateContext(NamedTuple):
-    """A pod before its judges: its workload's standing (None: unknown owner), which claims may move, why its owner
-    could not be looked up ("" if it could), its namespace's labels (None: not known), the volumes behind claims, and
-    whether a budget is over it.
+    """A pod before its judges: its workload's standing (None: unknown owner), the snapshot that knows of the things
+    around it, and whether a budget is over it.
     """
 
     pod: Pod
     standing: WorkloadStatus | None
     policy: LoadPolicy
     now_seconds: float
-    movable_claims: frozenset[str]
-    owner_failure: str
-    namespace_labels: collections.abc.Mapping[str, str] | None
-    volumes: collections.abc.Mapping[str, PersistentVolume]
+    taken: Snapshot
     has_budget: bool
 
 
@@ -68,7 +63,6 @@ class CandidateContexts:
         self.headroom = disruption_budgets.Headroom(taken.budgets)
         self._taken = taken
         self._policy = policy
-        self._movable_claims = taken.movable_claims()
 
     def standing(self, pod: Pod) -> WorkloadStatus | None:
         """How the pod's workload stands, None where the workload is not known."""
@@ -82,10 +76,7 @@ class CandidateContexts:
             standing=self.standing(pod),
             policy=self._policy,
             now_seconds=now_seconds,
-            movable_claims=self._movable_claims,
-            owner_failure=self._taken.owner_failure(pod),
-            namespace_labels=self._taken.namespaces.get(pod.namespace),
-            volumes=self._taken.volumes,
+            taken=self._taken,
             has_budget=bool(self.headroom.over(pod)),
         )
 
@@ -188,9 +179,10 @@ def _namespace(case: CandidateContext) -> Verdict | None:
         return Verdict(Cause.NAMESPACE, namespace)
     if protect.namespace_selector is None:
         return None
-    if case.namespace_labels is None:
+    labels = case.taken.namespaces.get(namespace)
+    if labels is None:
         return Verdict(Cause.NAMESPACE_SELECTOR, f"the labels of {namespace} are not known")
-    if protect.namespace_selector.matches(case.namespace_labels):
+    if protect.namespace_selector.matches(labels):
         return Verdict(Cause.NAMESPACE_SELECTOR, f"namespaceSelector matches {namespace}")
     return None
 
@@ -258,7 +250,7 @@ def _node_bound(case: CandidateContext) -> Verdict | None:
     for volume in case.pod.volumes:
         if volume.ephemeral:
             return Verdict(Cause.NODE_BOUND_VOLUME, f"ephemeral volume {volume.name} goes with the pod")
-        if volume.claim and f"{case.pod.namespace}/{volume.claim}" not in case.movable_claims:
+        if volume.claim and f"{case.pod.namespace}/{volume.claim}" not in case.taken.movable_claims:
             return Verdict(Cause.NODE_BOUND_VOLUME, f"claim {volume.claim} is not known to be movable")
     return None
 
@@ -267,7 +259,7 @@ def _storage_class(case: CandidateContext) -> Verdict | None:
     """A class that is not known is taken for one of those that are protected."""
     classes = case.policy.descheduler.protect.storage_classes
     for volume in case.pod.volumes if classes else ():
-        bound = case.volumes.get(f"{case.pod.namespace}/{volume.claim}") if volume.claim else None
+        bound = case.taken.volumes.get(f"{case.pod.namespace}/{volume.claim}") if volume.claim else None
         if bound is not None and bound.storage_class in classes:
             return Verdict(Cause.STORAGE_CLASS, f"claim {volume.claim} is of {bound.storage_class}")
         if bound is None and (volume.claim or volume.ephemeral):
@@ -333,8 +325,8 @@ def _replicas(case: CandidateContext) -> Verdict | None:
     if case.standing is None:
         if case.pod.owner is None:  # a bare pod that `bare: false` lets go: there are no replicas to count
             return None
-        if case.owner_failure:
-            return Verdict(Cause.OWNER_LOOKUP_FAILED, case.owner_failure)
+        if failure := case.taken.owner_failure(case.pod):
+            return Verdict(Cause.OWNER_LOOKUP_FAILED, failure)
         return Verdict(
             Cause.UNKNOWN_OWNER, f"{case.pod.owner.kind} {case.pod.owner.name}: its replicas cannot be counted"
         )

@@ -97,6 +97,7 @@ class Snapshot:
         """How every workload stands, by its uid."""
         return workload_index.WorkloadStatuses(self.owned, self.workloads)
 
+    @functools.cached_property
     def movable_claims(self) -> frozenset[str]:
         """The claims whose volume can be mounted on at least two of the nodes, with the same data, and need not stay
         with another pod.
