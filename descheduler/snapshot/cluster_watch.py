@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from kube.http.client import Client
 
 UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"  # a finished pod neither uses nor holds anything
-PODS: Final = "pods"
 
 
 class ClusterView(NamedTuple):
@@ -64,36 +63,37 @@ class ClusterWatch:
 
     def __init__(self, door: KubeDoor, *, clock: Clock, rng: random.Random) -> None:
         make = functools.partial(reflector.Reflector, door, clock=clock, rng=rng, direct=True, cached_start=True)
-        # In the order in which they are listed. Budgets are last: what they allow is not older than the owners.
-        self._kinds: tuple[reflector.Reflector[Any], ...] = (
-            make(kinds.NODES),
-            make(interned_pods.PODS, field_selector=UNFINISHED),
-            make(kinds.NAMESPACES),
-            make(kinds.REPLICA_SETS),
-            make(kinds.DEPLOYMENTS),
-            make(kinds.STATEFUL_SETS),
-            make(kinds.REPLICATION_CONTROLLERS),
-            make(kinds.JOBS),
-            make(kinds.CLAIMS),
-            make(kinds.VOLUMES),
-            make(kinds.CSI_NODES),
-            make(kinds.BUDGETS),
-        )
-        self._by_plural = {one.kind.plural: one for one in self._kinds}
+        # By the field of ClusterView, in the order in which they are listed. Budgets are last: what they allow is not
+        # older than the owners.
+        self._by_field: dict[str, reflector.Reflector[Any]] = {
+            "nodes": make(kinds.NODES),
+            "pods": make(interned_pods.PODS, field_selector=UNFINISHED),
+            "namespaces": make(kinds.NAMESPACES),
+            "replica_sets": make(kinds.REPLICA_SETS),
+            "deployments": make(kinds.DEPLOYMENTS),
+            "stateful_sets": make(kinds.STATEFUL_SETS),
+            "replication_controllers": make(kinds.REPLICATION_CONTROLLERS),
+            "jobs": make(kinds.JOBS),
+            "claims": make(kinds.CLAIMS),
+            "volumes": make(kinds.VOLUMES),
+            "csi_nodes": make(kinds.CSI_NODES),
+            "budgets": make(kinds.BUDGETS),
+        }
+        self._by_plural = {one.kind.plural: one for one in self._by_field.values()}
         self._lists: list[futures.Future[None]] = []
         self.watches = watch_status.Watches(self._by_plural)
 
     def start(self, stop: threading.Event) -> None:
         """Watches everything until `stop` is set."""
-        for one in self._kinds:
+        for one in self._by_field.values():
             one.start(stop)
 
     def begin_lists(self) -> None:
         """Lists everything once, on threads of their own: pods take as long as all other kinds together."""
-        pods = self._by_plural[PODS]
+        pods = self._by_field["pods"]
         pool = futures.ThreadPoolExecutor(2, thread_name_prefix="list")
         of_pods = pool.submit(pods.list_once)
-        self._lists = [pool.submit(_list_all, [one for one in self._kinds if one is not pods]), of_pods]
+        self._lists = [pool.submit(_list_all, [one for one in self._by_field.values() if one is not pods]), of_pods]
         pool.shutdown(wait=False)  # nothing else is submitted; the threads end with the lists
 
     def wait(self) -> None:
@@ -102,7 +102,7 @@ class ClusterWatch:
 
     def catch_up(self) -> None:
         """Takes in on the caller's thread what has happened; for a door whose watches end, as a simulated one's."""
-        for one in self._kinds:
+        for one in self._by_field.values():
             one.catch_up()
 
     def missing(self) -> str:
@@ -118,20 +118,8 @@ class ClusterWatch:
             one.result()
         if missing := self.missing():
             raise errors.NotListed(missing)
-        objects = {plural: tuple(one.snapshot().values()) for plural, one in self._by_plural.items()}
         return ClusterView(
-            nodes=objects["nodes"],
-            pods=objects[PODS],
-            budgets=objects["poddisruptionbudgets"],
-            namespaces=objects["namespaces"],
-            replica_sets=objects["replicasets"],
-            deployments=objects["deployments"],
-            stateful_sets=objects["statefulsets"],
-            replication_controllers=objects["replicationcontrollers"],
-            jobs=objects["jobs"],
-            claims=objects["persistentvolumeclaims"],
-            volumes=objects["persistentvolumes"],
-            csi_nodes=objects["csinodes"],
+            **{field: tuple(one.snapshot().values()) for field, one in self._by_field.items()},
             silent_seconds={plural: one.age_seconds() for plural, one in self._by_plural.items()},
         )
 
