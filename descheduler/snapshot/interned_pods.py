@@ -37,7 +37,7 @@ class Sort(NamedTuple):
 
     spec: pods.PodSpec
     requests: objects.Resources
-    host_ports: tuple[tuple[str, str, int], ...]
+    host_ports: tuple[pods.Port, ...]
     left_out: str = ""
 
 
@@ -46,9 +46,6 @@ class Owners(NamedTuple):
 
     references: tuple[objects.OwnerReference, ...]
     left_out: str = ""
-
-
-NO_SORT: Final = Sort(pods.PodSpec(), objects.NOTHING, ())
 
 
 class RuleAnnotations(msgspec.Struct, frozen=True, gc=False):
@@ -87,8 +84,9 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
     """A pod of a snapshot; what has a name that begins with "-" is made from the rest."""
 
     metadata: Metadata = Metadata()
-    sort: Sort = msgspec.field(name="-sort", default=NO_SORT)
-    is_ready: bool = msgspec.field(name="-ready", default=False)
+    requests: objects.Resources = msgspec.field(name="-requests", default=objects.NOTHING)
+    host_ports: tuple[pods.Port, ...] = msgspec.field(name="-hostPorts", default=())
+    ready: bool = msgspec.field(name="-ready", default=False)
     ready_since_seconds: float | None = msgspec.field(name="-readySince", default=None)
     scheduled_at_seconds: float | None = msgspec.field(name="-boundAt", default=None)
     disruption: str = msgspec.field(name="-disruption", default="")
@@ -104,7 +102,8 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
         node_name, spec = shared(self.spec.node_name), _without_its_own(self.spec)
         owner = self.owner
         sort = _sort_of(spec, _latest(owner.uid if owner is not None else ""))
-        put(self, "sort", sort)
+        put(self, "requests", sort.requests)
+        put(self, "host_ports", sort.host_ports)
         put(self, "left_out", left_out or sort.left_out)
         put(self, "spec", msgspec.structs.replace(sort.spec, node_name=node_name))
         put(status, "phase", compact.PHASES.get(status.phase, "Unknown"))
@@ -119,7 +118,7 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
         """Keeps the fields of the three conditions that rules read: all five are a third of a whole pod."""
         for one in self.status.conditions:
             if one.type == compact.READY and one.status == "True":
-                put(self, "is_ready", True)
+                put(self, "ready", True)
                 put(self, "ready_since_seconds", seconds(one.last_transition_time))
             elif one.type == compact.SCHEDULED and one.status == "True":
                 put(self, "scheduled_at_seconds", seconds(one.last_transition_time))
@@ -136,21 +135,6 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
             put(self, "failing", container_states.failing(status.phase, containers, init_containers))
             put(status, "container_statuses", ())
             put(status, "init_container_statuses", ())
-
-    @property
-    def ready(self) -> bool:
-        """As of any pod."""
-        return self.is_ready
-
-    @property
-    def requests(self) -> objects.Resources:
-        """As of any pod."""
-        return self.sort.requests
-
-    @property
-    def host_ports(self) -> tuple[tuple[str, str, int], ...]:
-        """As of any pod."""
-        return self.sort.host_ports
 
 
 def _put_texts(own: Metadata) -> str:
