@@ -121,14 +121,15 @@ class ClaimSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 class Volume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod's volume: what may tie the pod to a node, and the names of all other kinds of Kubernetes 1.36, whose data
-    is reached from, or made on, any node. Of these nothing is read.
+    is reached from, or made on, any node. Of these nothing is read. The claim of a generic ephemeral volume is made for
+    this pod, and goes with it.
     """
 
     name: str = ""
-    host_path_source: Presence | None = msgspec.field(name="hostPath", default=None)
-    empty_dir_source: EmptyDir | None = msgspec.field(name="emptyDir", default=None)
+    host_path: Presence | None = msgspec.field(name="hostPath", default=None)
+    empty_dir: EmptyDir | None = msgspec.field(name="emptyDir", default=None)
     claim_source: ClaimSource | None = msgspec.field(name="persistentVolumeClaim", default=None)
-    ephemeral_source: Presence | None = msgspec.field(name="ephemeral", default=None)
+    ephemeral: Presence | None = msgspec.field(name="ephemeral", default=None)
 
     aws_elastic_block_store: Presence | None = msgspec.field(name="awsElasticBlockStore", default=None)
     azure_disk: Presence | None = msgspec.field(name="azureDisk", default=None)
@@ -160,40 +161,25 @@ class Volume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def is_known(self) -> bool:
         """Whether it is of one of these kinds: nothing is certain of one that a later version brings."""
-        if self.projected is not None or self.config_map is not None or self.empty_dir_source is not None:
+        if self.projected is not None or self.config_map is not None or self.empty_dir is not None:
             return True  # nearly all, and every pod is asked
         return any(kind is not None for kind in msgspec.structs.astuple(self)[1:])
 
     @property
     def ties(self) -> bool:
         """Whether a protection or a destination asks about it."""
-        tied = (self.host_path_source, self.empty_dir_source, self.claim_source, self.ephemeral_source)
+        tied = (self.host_path, self.empty_dir, self.claim_source, self.ephemeral)
         return any(source is not None for source in tied) or not self.is_known
-
-    @property
-    def host_path(self) -> bool:
-        """Whether it is a directory of the node."""
-        return self.host_path_source is not None
-
-    @property
-    def empty_dir(self) -> bool:
-        """Whether it is scratch space that goes with the pod."""
-        return self.empty_dir_source is not None
 
     @property
     def medium(self) -> str:
         """Of an emptyDir: "Memory", or "" for disk."""
-        return self.empty_dir_source.medium if self.empty_dir_source else ""
+        return self.empty_dir.medium if self.empty_dir else ""
 
     @property
     def claim(self) -> str:
         """The name of the claim that the pod names, "" for none (a generic ephemeral volume's is its own)."""
         return self.claim_source.claim_name if self.claim_source is not None else ""
-
-    @property
-    def ephemeral(self) -> bool:
-        """Whether it is a generic ephemeral volume: its claim is made for this pod, and goes with it."""
-        return self.ephemeral_source is not None
 
 
 class ClaimSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):

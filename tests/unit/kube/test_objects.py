@@ -178,7 +178,10 @@ def test_volumes_tell_what_ties_a_pod_to_its_node() -> None:
         {"name": "f", "configMap": {"name": "x"}},
     ]
     pod = builders.pod(mutate=lambda body: body["spec"].update(volumes=volumes))
-    assert [(one.host_path, one.empty_dir, one.medium, one.claim, one.ephemeral) for one in pod.volumes] == [
+    kinds_of = [(one.host_path, one.empty_dir, one.ephemeral) for one in pod.volumes]
+    ties = [tuple(source is not None for source in sources) for sources in kinds_of]
+    names = [(one.medium, one.claim) for one in pod.volumes]
+    assert [(path, scratch, *texts, mine) for (path, scratch, mine), texts in zip(ties, names, strict=True)] == [
         (True, False, "", "", False),
         (False, True, "", "", False),
         (False, True, "Memory", "", False),
