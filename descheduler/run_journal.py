@@ -13,6 +13,7 @@ from descheduler.metrics import Telemetry
 from descheduler.planning.plans import NodePlan
 from descheduler.run_report import Report
 from descheduler.snapshot.cluster_watch import ClusterView
+from descheduler.snapshot.eviction_history import FOLLOWED_SECONDS
 from descheduler.snapshot.usage import UsageSource
 from kube.door import KubeDoor
 from policy.schema.load_policy import LoadPolicy
@@ -42,7 +43,7 @@ class RunJournal:
 
     def follow(self, view: ClusterView, now_seconds: float) -> None:
         """Learns from the pods what became of earlier evictions; a paused descheduler does, too."""
-        rows = followup.unfinished(self.ledger, now_seconds=now_seconds)
+        rows = self.ledger.unfinished(now_seconds - FOLLOWED_SECONDS)
         returned = followup.follow(self.ledger, rows, view.pods, now_seconds=now_seconds)
         self.telemetry.returned.inc(len(returned))
         for row, pod in returned:
@@ -50,7 +51,7 @@ class RunJournal:
 
     def look_back(self, policy: LoadPolicy, view: ClusterView, now_seconds: float) -> None:
         """Asks the source what the load of nodes was after earlier evictions from them."""
-        rows = followup.unfinished(self.ledger, now_seconds=now_seconds)
+        rows = self.ledger.unfinished(now_seconds - FOLLOWED_SECONDS)
         usage_at = lambda moment: self.source.node_usage(view.nodes, policy, at_seconds=moment)  # noqa: E731
         known_until_seconds = self.source.known_until_seconds(now_seconds)
         looks = self._looks_back.fill(self.ledger, rows, policy, usage_at, now_seconds=known_until_seconds)

@@ -1,7 +1,7 @@
 """Follow-up of evictions: intents that a crash left open, nodes of the replacements, the load of the node afterwards.
 
 `service.py` runs it at the start of every run: `reconcile` closes open intents by looking at the pods themselves; of
-the rows that are `unfinished`, `follow` fills the later columns from what pods there are, `LookBack` those that ask
+the rows that are unfinished, `follow` fills the later columns from what pods there are, `LookBack` those that ask
 the source of usage for a moment gone by. `findings` is the pure part: one row and a sight of the pods in, the columns
 to add out.
 """
@@ -107,14 +107,10 @@ def disruption(row: Row, pod: Pod | None) -> Columns:
     return {"disruption": pod.disruption} if pod is not None and pod.disruption and not row.disruption else {}
 
 
-def unfinished(ledger: Ledger, *, now_seconds: float) -> Rows:
-    """The evictions of which something is still to be learnt; none is followed for longer than a day."""
-    return ledger.unfinished(now_seconds - FOLLOWED_SECONDS)
-
-
 def follow(ledger: Ledger, rows: Rows, pods: Pods, *, now_seconds: float) -> tuple[tuple[Row, Pod], ...]:
     """Adds to the ledger what the pods show of these evictions; the replacements found to be back where they left."""
-    rows = [row for row in rows if awaits_pods(row)]
+    # Pods can still add that the evicted one has gone, and that its replacement is Ready.
+    rows = [row for row in rows if row.gone_at_seconds is None or (row.owner_uid and row.ready_at_seconds is None)]
     if not rows:
         return ()
     known = set(ledger.landed_pods(now_seconds - FOLLOWED_SECONDS))
@@ -129,11 +125,6 @@ def follow(ledger: Ledger, rows: Rows, pods: Pods, *, now_seconds: float) -> tup
             returned.append((row, sight.by_uid[landed]))
             log.warning("replacement came back", workload=row.workload, node=row.node, run=row.run)
     return tuple(returned)
-
-
-def awaits_pods(row: Row) -> bool:
-    """Whether pods can still add something to a row: that the evicted one has gone, or its replacement is Ready."""
-    return row.gone_at_seconds is None or (bool(row.owner_uid) and row.ready_at_seconds is None)
 
 
 def findings(row: Row, sight: PodState, known: collections.abc.Collection[str]) -> Columns:
@@ -175,8 +166,10 @@ class LookBack:
             self._moments.add(moment)
             for row, column in due[moment]:
                 columns = load(row, column, usages, policy, moment=moment)
-                if column in columns:
-                    columns |= moved(row, column, ledger, policy, moment=moment)
+                after = prediction_errors.JUDGED.get(column)
+                if column in columns and after is not None:  # a prediction is judged by it: what others moved counts
+                    others = ledger.since(row.mode, row.at_seconds)
+                    columns[f"moved_{after}_ratio"] = prediction_errors.moved_ratio(row, others, policy, moment)
                 ledger.fill(row.id, **columns)
                 rows[row.id] = Row(**{**rows[row.id]._asdict(), **columns})
                 yield rows[row.id], column
@@ -197,28 +190,11 @@ def load(row: Row, column: str, usages: Usages, policy: LoadPolicy, *, moment: f
     """The row's metric on its node at that moment, at last on the destination too; nothing where the data of then was
     stale or absent.
     """
-    ratio = _ratio(usages.get(row.node), row.metric, policy, moment)
-    columns: Columns = {} if ratio is None else {column: ratio}
+    nodes = {column: row.node}
     if column == prediction_errors.LAST_LOOK:
-        there = _ratio(usages.get(row.destination), row.metric, policy, moment)
-        columns |= {} if there is None else {"destination_30m_ratio": there}
-    return columns
-
-
-def moved(row: Row, column: str, ledger: Ledger, policy: LoadPolicy, *, moment: float) -> Columns:
-    """Adds the load that other evictions moved until that moment, where a prediction is judged by it."""
-    after = prediction_errors.JUDGED.get(column)
-    if after is None:
-        return {}
-    others = ledger.since(row.mode, row.at_seconds)
-    return {f"moved_{after}_ratio": prediction_errors.moved_ratio(row, others, policy, moment)}
-
-
-def _ratio(reading: NodeUsage | None, metric: str, policy: LoadPolicy, moment: float) -> float | None:
-    if reading is None or metric not in reading.ratios:
-        return None
-    fresh = usage.fresh(reading.at_seconds, moment, policy.sync.stale_after_seconds)
-    return reading.ratios[metric] if fresh else None
+        nodes["destination_30m_ratio"] = row.destination
+    ratios = {name: usage.fresh_ratios(usages.get(node), moment, policy) for name, node in nodes.items()}
+    return {name: by_metric[row.metric] for name, by_metric in ratios.items() if row.metric in by_metric}
 
 
 def _replacement(row: Row, sight: PodState, known: collections.abc.Collection[str]) -> Pod | None:

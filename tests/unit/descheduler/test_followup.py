@@ -7,6 +7,7 @@ import pytest
 from descheduler.eviction import followup
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Row
+from descheduler.snapshot.eviction_history import FOLLOWED_SECONDS
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import NodeUsage
 from kube import errors
@@ -137,7 +138,7 @@ def after(seconds: float, *pods: Pod, hot: float = 0.7) -> Snapshot:
 
 def followed(ledger: Ledger, snapshot: Snapshot) -> tuple[tuple[Row, Pod], ...]:
     """What a run finds that sees this."""
-    rows = followup.unfinished(ledger, now_seconds=snapshot.at_seconds)
+    rows = ledger.unfinished(snapshot.at_seconds - FOLLOWED_SECONDS)
     return followup.follow(ledger, rows, snapshot.pods, now_seconds=snapshot.at_seconds)
 
 
@@ -145,7 +146,7 @@ def look_back(
     ledger: Ledger, ask: followup.Ask, after_seconds: float, looking: followup.LookBack | None = None
 ) -> None:
     """What a run that is so long after NOW adds of moments gone by."""
-    rows = followup.unfinished(ledger, now_seconds=NOW + after_seconds)
+    rows = ledger.unfinished(NOW + after_seconds - FOLLOWED_SECONDS)
     list((looking or followup.LookBack()).fill(ledger, rows, POLICY, ask, now_seconds=NOW + after_seconds))
 
 
