@@ -20,7 +20,7 @@ with shown(t) how much of a load that went t ago a metric still shows (`usage.sh
 """
 
 import collections.abc
-from typing import Final, NamedTuple
+from typing import Final
 
 from descheduler.planning.overload import Overload
 from descheduler.snapshot import pod_annotations, usage
@@ -100,17 +100,12 @@ class DepartedLoad:
         return PodUsage("", evicted.cpu_millicores, evicted.memory_bytes, evicted.gone_at_seconds, shares)
 
 
-class ExpectedRatios(NamedTuple):
-    """The metric on the node 5 and 30 minutes after the eviction; None where its window shows none of the relief by
-    then, as an hour's maximum does not.
+def expected(
+    policy: LoadPolicy, metric: str, *, value_ratio: float, projected_ratio: float
+) -> tuple[float | None, float | None]:
+    """The prediction of an eviction whose node reads `value_ratio` and is projected to come down so far: the metric on
+    it 5 and 30 minutes later, None where its window shows none of the relief by then, as an hour's maximum does not.
     """
-
-    after_5m_ratio: float | None
-    after_30m_ratio: float | None
-
-
-def expected(policy: LoadPolicy, metric: str, *, value_ratio: float, projected_ratio: float) -> ExpectedRatios:
-    """The prediction of an eviction whose node reads `value_ratio` and is projected to come down so far."""
 
     def after(seconds: float) -> float | None:
         shown_ratio = usage.shown_ratio(policy, metric, seconds)
@@ -118,4 +113,4 @@ def expected(policy: LoadPolicy, metric: str, *, value_ratio: float, projected_r
             return None
         return max(0.0, projected_ratio + (value_ratio - projected_ratio) * shown_ratio)
 
-    return ExpectedRatios(after(LOOK_BACKS["load_5m_ratio"]), after(LOOK_BACKS["load_30m_ratio"]))
+    return after(LOOK_BACKS["load_5m_ratio"]), after(LOOK_BACKS["load_30m_ratio"])

@@ -175,7 +175,7 @@ class PlanDraft:
         before_ratio = draft.projected[overload.metric]
         for metric in draft.projected:
             draft.projected[metric] -= usage.share(used, draft.node.capacity, self._resources[metric])
-        expected = departed_load.expected(
+        expected_5m_ratio, expected_30m_ratio = departed_load.expected(
             self._policy,
             overload.metric,
             value_ratio=overload.value_ratio,
@@ -195,8 +195,8 @@ class PlanDraft:
             budget=self._budgets.reserve(pod),
             flow=self._gate.count(pod, self._cases.standing(pod)),
             newest_sibling_at_seconds=self._newest_sibling_at_seconds(pod),
-            expected_5m_ratio=expected.after_5m_ratio,
-            expected_30m_ratio=expected.after_30m_ratio,
+            expected_5m_ratio=expected_5m_ratio,
+            expected_30m_ratio=expected_30m_ratio,
             pool=self._policies.pool_name(draft.node.name),
         )
         self.evictions.append(eviction)

@@ -8,7 +8,7 @@ from descheduler.ledger import prediction_errors
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Row
 from descheduler.planning import departed_load
-from descheduler.planning.departed_load import LOOK_BACKS, ExpectedRatios
+from descheduler.planning.departed_load import LOOK_BACKS
 from policy.schema.load_policy import LoadPolicy
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
@@ -34,7 +34,7 @@ def test_the_expected_load_is_what_the_window_can_show(
 
 def test_no_node_is_expected_under_nothing() -> None:
     found = departed_load.expected(POLICY, "cpu_avg_5m", value_ratio=0.1, projected_ratio=-0.05)
-    assert found == ExpectedRatios(0.0, 0.0)
+    assert found == (0.0, 0.0)
 
 
 def test_every_eviction_of_a_plan_carries_its_prediction() -> None:
