@@ -6,7 +6,7 @@ are kept nowhere else; only the readings of the last minutes are, for moments go
 
 import collections
 from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from descheduler.snapshot import usage
 from descheduler.snapshot.usage import NodeUsage
@@ -22,25 +22,24 @@ KEPT_SECONDS: Final = 600.0  # a run asks for moments since the run before it, a
 APART_SECONDS: Final = 10.0  # as far as metrics-server's samples: what is read sooner says the same
 
 
-class _Moment(NamedTuple):
-    at_seconds: float
-    usages: Mapping[str, NodeUsage]
-
-
 class NodeAnnotations:
     """The readings of all nodes, now and in the last minutes. Used by one thread at a time."""
 
     def __init__(self) -> None:
         self._times = heartbeat.EffectiveTimes()
         self._decoded: dict[str, tuple[str, Reading | None]] = {}  # by node: of which text
-        self._past: collections.deque[_Moment] = collections.deque()
+        self._past: collections.deque[tuple[float, Mapping[str, NodeUsage]]] = collections.deque()
 
     def read(
         self, nodes: Collection[Node], beat: Mapping[str, str] | None, policy: LoadPolicy, *, now_seconds: float
     ) -> dict[str, NodeUsage]:
         """The readings of these nodes; `beat` is the heartbeat ConfigMap's data, None where there is none."""
         self._take(nodes)
-        self._accept(beat, now_seconds)
+        if beat is not None:
+            try:
+                self._times.accept(heartbeat.decode(beat), now_seconds)
+            except heartbeat.HeartbeatError as error:
+                log.warning("heartbeat not used, readings age", error=str(error))
         self._times.settle()
         names = {metric.name for metric in usage.metrics_read(policy, nodes)}
         usages: dict[str, NodeUsage] = {}
@@ -48,21 +47,21 @@ class NodeAnnotations:
             ratios = {name: reading.values[name] for name in names if name in reading.values} if reading else {}
             if reading is not None and ratios:
                 usages[node] = NodeUsage(node, ratios, self._times.effective_seconds(node, reading.at_seconds))
-        self._remember(_Moment(now_seconds, usages))
+        self._remember(now_seconds, usages)
         return usages
 
     def at(self, moment_seconds: float) -> dict[str, NodeUsage]:
         """The newest reading of each node that was no younger than that; of moments long gone by there is none."""
         usages: dict[str, NodeUsage] = {}
-        for moment in reversed(self._past):
-            for node, reading in moment.usages.items():
+        for _, earlier in reversed(self._past):
+            for node, reading in earlier.items():
                 if node not in usages and reading.at_seconds <= moment_seconds:
                     usages[node] = reading
         return usages
 
     def known_until_seconds(self) -> float:
         """When the newest of all readings was (Unix seconds); 0 before the first."""
-        newest = self._past[-1].usages.values() if self._past else ()
+        newest = self._past[-1][1].values() if self._past else ()
         return max((reading.at_seconds for reading in newest), default=0.0)
 
     def _take(self, nodes: Collection[Node]) -> None:
@@ -77,21 +76,13 @@ class NodeAnnotations:
             elif node not in self._decoded or self._decoded[node][0] != text:
                 self._decoded[node] = text, _reading(text, node)
 
-    def _accept(self, beat: Mapping[str, str] | None, now_seconds: float) -> None:
-        if beat is None:
-            return
-        try:
-            self._times.accept(heartbeat.decode(beat), now_seconds)
-        except heartbeat.HeartbeatError as error:
-            log.warning("heartbeat not used, readings age", error=str(error))
-
-    def _remember(self, moment: _Moment) -> None:
+    def _remember(self, now_seconds: float, usages: Mapping[str, NodeUsage]) -> None:
         past = self._past
-        while past and not 0 <= moment.at_seconds - past[0].at_seconds <= KEPT_SECONDS:
+        while past and not 0 <= now_seconds - past[0][0] <= KEPT_SECONDS:
             past.popleft()
-        if len(past) > 1 and moment.at_seconds - past[-2].at_seconds < APART_SECONDS:
+        if len(past) > 1 and now_seconds - past[-2][0] < APART_SECONDS:
             past.pop()
-        past.append(moment)
+        past.append((now_seconds, usages))
 
 
 def _reading(text: str, node: str) -> Reading | None:
