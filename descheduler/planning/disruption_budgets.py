@@ -66,8 +66,8 @@ class Headroom:
             return Verdict(Cause.SEVERAL_BUDGETS, f"{names}: the apiserver refuses a pod under more than one")
         if not over or _needs_no_disruption(pod, over[0]):
             return None
-        left = self._left(over[0])
-        return None if left > 0 else Verdict(Cause.BUDGET, _why(over[0], self._reserved[_key(over[0])]))
+        reserved = self._reserved[_key(over[0])]
+        return None if _allowed(over[0]) > reserved else Verdict(Cause.BUDGET, _why(over[0], reserved))
 
     def reserve(self, pod: Pod) -> str:
         """Takes one disruption for a chosen pod; the name of the budget it came from, "" if none was needed."""
@@ -83,9 +83,6 @@ class Headroom:
             BudgetLeft(budget.namespace, budget.name, _allowed(budget), self._reserved[key])
             for key, budget in sorted(self._over_candidates.items())
         )
-
-    def _left(self, budget: DisruptionBudget) -> int:
-        return _allowed(budget) - self._reserved[_key(budget)]
 
 
 def _key(budget: DisruptionBudget) -> tuple[str, str]:

@@ -80,7 +80,7 @@ def observe(
     for metric in policy.descheduler.thresholds:
         for node in sorted(_remembered(memory, metric).union(_over(usages, metric, policies))):
             key, reading, band = (node, metric), usages.get(node), policies.bands(node)[metric]
-            value = _reading(reading, metric, policy, now_seconds)
+            value = usage.fresh_ratios(reading, now_seconds, policy).get(metric)
             before = memory.streaks.get(key)
             broken = (
                 before is not None
@@ -109,7 +109,7 @@ def confirmed(
     overloads, policy = [], policies.whole
     for node in sorted(memory.nodes.intersection(usages)):
         for metric, band in policies.bands(node).items():
-            value = _reading(usages[node], metric, policy, now_seconds)
+            value = usage.fresh_ratios(usages[node], now_seconds, policy).get(metric)
             key = (node, metric)
             if value is None or not usage.over(value, band.evict_until_ratio) or not _entered(memory, key, policy):
                 continue
@@ -147,10 +147,6 @@ def _over(usages: collections.abc.Mapping[str, NodeUsage], metric: str, policies
     return [
         node for node in hot if usage.over(usages[node].ratios[metric], policies.bands(node)[metric].evict_above_ratio)
     ]
-
-
-def _reading(reading: NodeUsage | None, metric: str, policy: LoadPolicy, now_seconds: float) -> float | None:
-    return usage.fresh_ratios(reading, now_seconds, policy).get(metric)
 
 
 def _too_long_ago(last_seconds: float, at_seconds: float, policy: LoadPolicy) -> bool:
