@@ -149,7 +149,7 @@ class Columns:
 
     def barred(self, pod: Pod) -> TaintedNodes:
         """NodeUnschedulable, TaintToleration, NodeAffinity with the node selector: rows the pod may not use at all."""
-        key = pod.tolerations, frozenset(pod.node_selector.items()), _required(pod)
+        key = pod.tolerations, frozenset(pod.spec.node_selector.items()), _required(pod)
         barred = self._barred.get(key)
         if barred is None:
             open_to_it = _tolerated(CORDON, pod.tolerations)
@@ -194,7 +194,7 @@ class Columns:
     def _selected(self, pod: Pod) -> Bools:
         """Rows that the pod's node selector and required node affinity accept."""
         rows = ~self.none()
-        for key, value in pod.node_selector.items():
+        for key, value in pod.spec.node_selector.items():
             topology = self.topology(key)
             rows &= topology.codes == topology.numbers.get(value, NOWHERE)
         required = _required(pod)

@@ -54,7 +54,7 @@ def failed(cluster: ClusterState, pod: Pod) -> SpreadFailures | None:
     matching pods in the domain + (1 if the pod itself matches) - least over all domains <= maxSkew must hold; with
     fewer domains than minDomains the least is 0.
     """
-    rules = [_own(rule, pod) for rule in pod.topology_spread if rule.when_unsatisfiable == HARD]
+    rules = [_own(rule, pod) for rule in pod.spec.topology_spread_constraints if rule.when_unsatisfiable == HARD]
     if not rules:
         return None
     columns = cluster.columns
@@ -85,9 +85,9 @@ def scores(cluster: ClusterState, pod: Pod, rows: Ints, owner: LabelSelector | N
     raw = round(sum over rules of matching x ln(domains + 2) + maxSkew - 1);
     score = 100 x (most + least - raw) // most, 100 if most is 0, 0 for nodes without all labels of its own rules.
     """
-    if not pod.topology_spread:
+    if not pod.spec.topology_spread_constraints:
         return _by_default(cluster, pod, rows, owner) if owner is not None else None
-    rules = [_own(rule, pod) for rule in pod.topology_spread if rule.when_unsatisfiable == SOFT]
+    rules = [_own(rule, pod) for rule in pod.spec.topology_spread_constraints if rule.when_unsatisfiable == SOFT]
     if not rules:
         return None
     labelled = _labelled(cluster.columns, rules)

@@ -28,7 +28,7 @@ def mountable(volume: PersistentVolume, node: Node) -> bool:
 
 def reachable(pod: Pod, node: Node, volumes: Volumes) -> bool:
     """Whether all volumes behind the pod's claims can be mounted on the node; an unknown claim is no hindrance."""
-    claims = (f"{pod.namespace}/{volume.claim}" for volume in pod.volumes if volume.claim)
+    claims = (f"{pod.namespace}/{volume.claim}" for volume in pod.spec.volumes if volume.claim)
     return all(mountable(volumes[claim], node) for claim in claims if claim in volumes)
 
 
@@ -58,7 +58,7 @@ class Attachments:
         return all(counts[source.driver] <= limits[source.driver] for source in added)
 
     def _volumes(self, pod: Pod) -> Iterator[CsiSource]:
-        for volume in pod.volumes:
+        for volume in pod.spec.volumes:
             source = self._sources.get(f"{pod.namespace}/{volume.claim}") if volume.claim else None
             if source is not None:
                 yield source

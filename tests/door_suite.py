@@ -358,7 +358,7 @@ class DoorSuite:
         assert node.allocatable.cpu_millicores >= 1000
         assert any(address.type == "InternalIP" for address in node.addresses)
         pod = running_pod(api, home, "web-1")
-        assert (pod.phase, pod.qos_class, pod.owner) == ("Running", "Burstable", None)
+        assert (pod.phase, pod.status.qos_class, pod.owner) == ("Running", "Burstable", None)
         assert pod.requests.cpu_millicores == 250.0
         assert pod.node_name in {one.name for one in api.list(kinds.NODES).items}
         assert pod.scheduled_at_seconds is not None
@@ -368,7 +368,7 @@ class DoorSuite:
         spec = {"containers": [container], "schedulerName": "nobody"}
         api.create(kinds.PODS, {"metadata": {"name": "web-1"}, "spec": spec}, namespace=home)
         pod = api.get(kinds.PODS, "web-1", namespace=home)
-        assert (pod.phase, pod.qos_class, pod.priority, pod.preempts) == ("Pending", "Guaranteed", 0, True)
+        assert (pod.phase, pod.status.qos_class, pod.priority, pod.preempts) == ("Pending", "Guaranteed", 0, True)
         assert (pod.requests.cpu_millicores, pod.requests.memory_bytes) == (1000.0, 2.0**30)
         tolerated = {(one.key, one.effect, one.toleration_seconds) for one in pod.tolerations}
         lost = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

@@ -197,6 +197,6 @@ def _last_bound_seconds(pods: Iterable[Pod]) -> float | None:
     every = tuple(pods)
     second = any(SECOND_SCHEDULER_LABELS.items() <= pod.labels.items() for pod in every)
     name = SECOND_SCHEDULER if second else SCHEDULER
-    bound = [pod for pod in every if pod.node_name and pod.scheduler_name == name and not pod.is_from_node]
+    bound = [pod for pod in every if pod.node_name and pod.spec.scheduler_name == name and not pod.is_from_node]
     times = (pod.scheduled_at_seconds for pod in bound)
     return max((seconds for seconds in times if seconds is not None), default=None)

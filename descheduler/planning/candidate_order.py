@@ -58,7 +58,7 @@ def key(pod: Pod, use: Use, *, last: bool) -> Key:
     Best cover with least disturbance: of the pods that cover the excess alone the smallest, otherwise the largest.
     """
     covers = use.used >= use.excess
-    rank = Rank(last, pod.priority, use.used <= use.requested, QOS_RANK.get(pod.qos_class, 2), not covers)
+    rank = Rank(last, pod.priority, use.used <= use.requested, QOS_RANK.get(pod.status.qos_class, 2), not covers)
     return Key(rank, use.used if covers else -use.used, -pod.created_at_seconds, pod.uid)
 
 

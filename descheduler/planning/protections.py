@@ -118,7 +118,7 @@ def _state(case: CandidateContext) -> Verdict | None:
 def _unrecognised(case: CandidateContext) -> Verdict | None:
     if case.pod.phase not in ("Pending", "Running"):
         return Verdict(Cause.UNRECOGNISED, f"phase {case.pod.phase}")
-    name = next((volume.name for volume in case.pod.volumes if not volume.is_known), None)
+    name = next((volume.name for volume in case.pod.spec.volumes if not volume.is_known), None)
     if name is None:
         return None
     return Verdict(Cause.UNRECOGNISED, f"volume {name} is of a kind that this version does not know")
@@ -234,7 +234,7 @@ def _local_storage(case: CandidateContext) -> Verdict | None:
         if annotations.get(pod_annotations.SAFE_TO_EVICT, "").lower() == "true":
             return None
         safe = frozenset(map(str.strip, annotations.get(pod_annotations.SAFE_VOLUMES, "").split(",")))
-    for volume in case.pod.volumes:
+    for volume in case.pod.spec.volumes:
         if volume.name in safe:
             continue
         in_memory = volume.empty_dir and volume.medium == "Memory"
@@ -247,7 +247,7 @@ def _local_storage(case: CandidateContext) -> Verdict | None:
 def _node_bound(case: CandidateContext) -> Verdict | None:
     if not case.policy.descheduler.protect.node_bound_volumes:
         return None
-    for volume in case.pod.volumes:
+    for volume in case.pod.spec.volumes:
         if volume.ephemeral:
             return Verdict(Cause.NODE_BOUND_VOLUME, f"ephemeral volume {volume.name} goes with the pod")
         if volume.claim and f"{case.pod.namespace}/{volume.claim}" not in case.taken.movable_claims:
@@ -258,7 +258,7 @@ def _node_bound(case: CandidateContext) -> Verdict | None:
 def _storage_class(case: CandidateContext) -> Verdict | None:
     """A class that is not known is taken for one of those that are protected."""
     classes = case.policy.descheduler.protect.storage_classes
-    for volume in case.pod.volumes if classes else ():
+    for volume in case.pod.spec.volumes if classes else ():
         bound = case.taken.volumes.get(f"{case.pod.namespace}/{volume.claim}") if volume.claim else None
         if bound is not None and bound.storage_class in classes:
             return Verdict(Cause.STORAGE_CLASS, f"claim {volume.claim} is of {bound.storage_class}")

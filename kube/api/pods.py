@@ -184,12 +184,6 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
         return counted_restarts(self.spec, self.status)
 
     @property
-    def deletion_grace_seconds(self) -> float | None:
-        """The grace period of a pod being deleted."""
-        grace_seconds = self.metadata.deletion_grace_period_seconds
-        return None if grace_seconds is None else float(grace_seconds)
-
-    @property
     def priority(self) -> int:
         """spec.priority, 0 if absent."""
         return self.spec.priority or 0
@@ -204,16 +198,6 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
         """spec.priorityClassName."""
         return self.spec.priority_class_name
 
-    @property
-    def qos_class(self) -> str:
-        """Guaranteed, Burstable or BestEffort, as the apiserver says."""
-        return self.status.qos_class
-
-    @property
-    def scheduler_name(self) -> str:
-        """Returns the name of the scheduler that places the pod."""
-        return self.spec.scheduler_name
-
     @functools.cached_property
     def requests(self) -> Resources:
         """Effective requests with overhead, as kube-scheduler counts them (`kube.api.resources`)."""
@@ -222,11 +206,6 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
             self.spec.containers, self.spec.init_containers, read=lambda one: one.resources.requests, pod_level=level
         )
         return total.plus(resources(self.spec.overhead)) if self.spec.overhead else total
-
-    @property
-    def node_selector(self) -> dict[str, str]:
-        """spec.nodeSelector."""
-        return self.spec.node_selector
 
     @property
     def affinity(self) -> Affinity | None:
@@ -239,22 +218,12 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
         return self.spec.tolerations
 
     @property
-    def topology_spread(self) -> tuple[TopologySpread, ...]:
-        """spec.topologySpreadConstraints."""
-        return self.spec.topology_spread_constraints
-
-    @property
     def host_ports(self) -> tuple[Port, ...]:
         """Every port it takes on its node; sidecars' too."""
         spec = self.spec
         running = [*spec.containers, *[one for one in spec.init_containers if one.is_sidecar]]
         ports = [port for one in running for port in one.ports if port.host_port]
         return tuple([(port.protocol, port.host_ip, port.host_port) for port in ports])
-
-    @property
-    def volumes(self) -> tuple[Volume, ...]:
-        """spec.volumes."""
-        return self.spec.volumes
 
     @property
     def scheduling_group(self) -> str:

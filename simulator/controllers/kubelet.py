@@ -42,7 +42,7 @@ class Kubelet:
         if old is None or not old.node_name:
             self._later.after(self._start_seconds, functools.partial(self._start, new))
         if new.deleting and (old is None or not old.deleting):
-            grace_seconds = min(self._grace_seconds, new.deletion_grace_seconds or 0.0)
+            grace_seconds = min(self._grace_seconds, new.metadata.deletion_grace_period_seconds or 0)
             self._later.after(grace_seconds, functools.partial(self._end, new))
 
     def _start(self, pod: Pod) -> None:

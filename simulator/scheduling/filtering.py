@@ -67,7 +67,8 @@ def passes(state: State, pod: Pod, demand: Demand, row: int) -> bool:
 
 def is_plain(state: State, pod: Pod) -> bool:
     """Whether only amounts decide: neither the pod nor any other has a rule about the other."""
-    if pod.host_ports or pod.topology_spread or (pod.affinity is not None and pod.affinity.pods_matter):
+    affinity = pod.affinity is not None and pod.affinity.pods_matter
+    if pod.host_ports or pod.spec.topology_spread_constraints or affinity:
         return False
     return not state.terms.about(pod, state.namespaces)
 

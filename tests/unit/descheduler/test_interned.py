@@ -85,8 +85,8 @@ def test_of_annotations_and_volumes_what_a_rule_reads_is_kept() -> None:
     body = builders.pod_body("p", annotations={**read, "checksum": "c" * 64}, mutate=set_spec(volumes=volumes))
     pod = builders.decoded(body, interned_pods.Pod)
     assert pod.annotations == read
-    assert [volume.name for volume in pod.volumes] == ["a", "b", "c", "d", "e"]
-    assert [volume.name for volume in pod.volumes if not volume.is_known] == ["e"]
+    assert [volume.name for volume in pod.spec.volumes] == ["a", "b", "c", "d", "e"]
+    assert [volume.name for volume in pod.spec.volumes if not volume.is_known] == ["e"]
 
 
 def test_a_list_that_is_too_long_is_left_out_and_not_cut() -> None:

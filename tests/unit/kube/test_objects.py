@@ -45,7 +45,7 @@ def test_a_bound_pod_reads_flat() -> None:
         False,
     )
     assert (pod.scheduled_at_seconds, pod.ready_since_seconds, pod.started_at_seconds) == (SINCE, SINCE, SINCE)
-    assert (pod.priority, pod.priority_class, pod.qos_class) == (0, "", "Burstable")
+    assert (pod.priority, pod.priority_class, pod.status.qos_class) == (0, "", "Burstable")
     assert pod.owner is not None
     assert (pod.owner.kind, pod.owner.name, pod.owner.uid, pod.owner.api_version) == (
         "ReplicaSet", "web", "uid-web", "apps/v1",
@@ -60,8 +60,8 @@ def test_a_pending_pod_has_no_node_and_no_times() -> None:
 def test_a_pod_being_deleted_says_how_long_it_has() -> None:
     deletion = {"deletionTimestamp": builders.SCHEDULED, "deletionGracePeriodSeconds": 30}
     pod = builders.pod(mutate=lambda body: body["metadata"].update(deletion))
-    assert (pod.deleting, pod.deletion_grace_seconds) == (True, 30.0)
-    assert builders.pod().deletion_grace_seconds is None
+    assert (pod.deleting, pod.metadata.deletion_grace_period_seconds) == (True, 30)
+    assert builders.pod().metadata.deletion_grace_period_seconds is None
 
 
 @pytest.mark.parametrize(("phase", "finished"), [("Succeeded", True), ("Failed", True), ("Unknown", False)])
@@ -178,9 +178,9 @@ def test_volumes_tell_what_ties_a_pod_to_its_node() -> None:
         {"name": "f", "configMap": {"name": "x"}},
     ]
     pod = builders.pod(mutate=lambda body: body["spec"].update(volumes=volumes))
-    kinds_of = [(one.host_path, one.empty_dir, one.ephemeral) for one in pod.volumes]
+    kinds_of = [(one.host_path, one.empty_dir, one.ephemeral) for one in pod.spec.volumes]
     ties = [tuple(source is not None for source in sources) for sources in kinds_of]
-    names = [(one.medium, one.claim) for one in pod.volumes]
+    names = [(one.medium, one.claim) for one in pod.spec.volumes]
     assert [(path, scratch, *texts, mine) for (path, scratch, mine), texts in zip(ties, names, strict=True)] == [
         (True, False, "", "", False),
         (False, True, "", "", False),
@@ -237,7 +237,7 @@ def test_placement_rules_are_decoded_as_required() -> None:
     assert anti.label_selector is not None
     assert anti.label_selector.matches({"app": "web"})
     assert anti.namespace_selector is not None
-    (spread,) = pod.topology_spread
+    (spread,) = pod.spec.topology_spread_constraints
     assert (spread.max_skew, spread.when_unsatisfiable) == (2, "ScheduleAnyway")
     assert pod.tolerations == (objects.Toleration("a", "Exists", toleration_seconds=300),)
 

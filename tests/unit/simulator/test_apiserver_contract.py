@@ -19,7 +19,7 @@ def simulated() -> ApiServer:
     admin = server.door(waits=False)
 
     def place(_old: objects.Pod | None, new: objects.Pod | None) -> None:
-        if new is not None and not new.node_name and new.scheduler_name == "default-scheduler":
+        if new is not None and not new.node_name and new.spec.scheduler_name == "default-scheduler":
             server.bind(new.namespace, new.name, admin.list(kinds.NODES).items[0].name)
 
     for number in range(3):
