@@ -1,7 +1,7 @@
 """Kinds that own pods: ReplicaSet, Deployment, StatefulSet, ReplicationController, Job.
 
-Decoded by `kube.http.client`; the descheduler counts a workload's replicas by them. All give spec_replicas,
-ready_replicas, available_replicas and selector. Read through `kube.objects`.
+Decoded by `kube.http.client`; the descheduler counts a workload's replicas by them. All give spec_replicas
+and available_replicas. Read through `kube.objects`.
 """
 
 import sys
@@ -55,11 +55,6 @@ class WorkloadStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 class _ReplicatedObject(Object, frozen=True, kw_only=True):
     status: WorkloadStatus = WorkloadStatus()
-
-    @property
-    def ready_replicas(self) -> int:
-        """Replicas that are Ready now."""
-        return self.status.ready_replicas
 
     @property
     def available_replicas(self) -> int:
@@ -210,7 +205,6 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     backoff_limit_per_index: int | None = None
     active_deadline_seconds: int | None = None
     pod_failure_policy: FailurePolicy | None = None
-    selector: LabelSelector | None = None
 
 
 class UncountedPods(msgspec.Struct, frozen=True, gc=False):
@@ -280,16 +274,6 @@ class Job(Object, frozen=True, kw_only=True):
         return self.spec.pod_failure_policy.of_evicted() if self.spec.pod_failure_policy is not None else ""
 
     @property
-    def ready_replicas(self) -> int:
-        """Pods Ready now."""
-        return self.status.ready or 0
-
-    @property
     def available_replicas(self) -> int:
-        """As ready_replicas: a Job has no other notion."""
-        return self.ready_replicas
-
-    @property
-    def selector(self) -> LabelSelector | None:
-        """Which pods are its own."""
-        return self.spec.selector
+        """Pods Ready now: a Job has no other notion."""
+        return self.status.ready or 0

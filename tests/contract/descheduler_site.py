@@ -264,7 +264,7 @@ class Site:
             pods = self.door.list(kinds.PODS, namespace=NAMESPACE).items
         except errors.KubeError:  # the apiserver was killed a moment ago
             return False
-        counted = bool(found) and all(one.ready_replicas == REPLICAS for one in found)
+        counted = bool(found) and all(one.status.ready_replicas == REPLICAS for one in found)
         whole = len(pods) == REPLICAS * len(found)  # the status may not have heard yet that one has gone
         return counted and whole and all(pod.ready and not pod.deleting for pod in pods)
 

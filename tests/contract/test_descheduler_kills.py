@@ -73,7 +73,7 @@ class Site(NamedTuple):
             if (
                 len(pods) != REPLICAS
                 or not all(pod.ready for pod in pods.values())
-                or counted.ready_replicas != REPLICAS
+                or counted.status.ready_replicas != REPLICAS
             ):
                 return {}
             return pods if WallClock().now() - started(oldest(pods)) > OLD_SECONDS else {}

@@ -112,7 +112,7 @@ def running(admin: KubeDoor, namespace: str, failed: int = 0) -> list[objects.Po
     def ready() -> list[objects.Pod]:
         pods = [pod for pod in admin.list(kinds.PODS, namespace=namespace).items if not pod.finished]
         jobs = admin.list(kinds.JOBS, namespace=namespace).items
-        counted = all((one.ready_replicas, one.status.failed) == (3, failed) for one in jobs)
+        counted = all((one.available_replicas, one.status.failed) == (3, failed) for one in jobs)
         return pods if counted and len(pods) == 3 and all(pod.ready and not pod.deleting for pod in pods) else []
 
     def state() -> list[object]:

@@ -45,7 +45,7 @@ def test_owners_count_their_pods_as_they_come_and_go() -> None:
 
     def counts() -> list[tuple[int, int, int]]:
         found = (*city.door.list(kinds.DEPLOYMENTS).items, *city.door.list(kinds.REPLICA_SETS).items)
-        return [(one.spec_replicas, one.status.replicas, one.ready_replicas) for one in found]
+        return [(one.spec_replicas, one.status.replicas, one.status.ready_replicas) for one in found]
 
     assert counts() == [(2, 2, 0)] * 2
     city.wait(1)
