@@ -13,7 +13,6 @@ from descheduler.ledger.database import LedgerError
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import RecordedEvent, Row, Run
 from descheduler.planning import verdicts
-from descheduler.planning.overload import Overload
 from descheduler.planning.plans import Eviction, NodePlan
 from descheduler.planning.verdicts import Cause
 from kube import events, kinds
@@ -78,19 +77,15 @@ class EventPublisher:
 def figures(eviction: Eviction, run: Run) -> str:
     """The figures: "memory_avg_5m 0.87 > 0.80 on node-7, until 0.60; pod uses 90m and 1.20Gi; node then at 0.71 …"."""
     over, used = eviction.overload, eviction.used
+    sign = ">" if over.value_ratio > over.evict_above_ratio else "relieving, line"
+    reading = f"{over.metric} {over.value_ratio:.2f} {sign} {over.evict_above_ratio:.2f}"
     uses = f"{used.cpu_millicores:.0f}m and {used.memory_bytes / GIB:.2f}Gi"
     pool = f" of pool {eviction.pool}" if eviction.pool else ""
     return (
-        f"{reading(over)} on {over.node}{pool}, until {over.evict_until_ratio:.2f}; pod uses {uses}, "
+        f"{reading} on {over.node}{pool}, until {over.evict_until_ratio:.2f}; pod uses {uses}, "
         f"node then at {eviction.projected_ratio:.2f}; "
         f"run {run.run}, policy {run.policy_hash}"
     )
-
-
-def reading(over: Overload) -> str:
-    """The reading beside its line: "memory_avg_5m 0.87 > 0.80"."""
-    sign = ">" if over.value_ratio > over.evict_above_ratio else "relieving, line"
-    return f"{over.metric} {over.value_ratio:.2f} {sign} {over.evict_above_ratio:.2f}"
 
 
 def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[EventDraft, ...]:
@@ -168,9 +163,11 @@ def stuck(plan: NodePlan, run: Run, *, run_evicts: bool = False) -> EventDraft |
     if reason is None or (run_evicts and reason is Reason.REPLACEMENTS_NOT_READY):
         return None
     over = max(plan.overloads, key=lambda one: one.excess_ratio)
+    verdict = next((one.verdict for one in plan.candidates if one.verdict.cause is DETAILED.get(reason)), None)
+    detail = f"; {verdict.detail}" if verdict is not None and verdict.detail else ""
     note = (
         f"{over.metric} {over.value_ratio:.2f}, until {over.evict_until_ratio:.2f}: {plan.summary}"
-        f"{_detail(plan, reason)}; run {run.run}, policy {run.policy_hash}"
+        f"{detail}; run {run.run}, policy {run.policy_hash}"
     )
     return EventDraft(reason, note, events.reference(kinds.NODES, plan.node), warning=True)
 
@@ -191,12 +188,6 @@ def stuck_reason(causes: collections.abc.Iterable[Cause]) -> Reason | None:
     if distinct & {Cause.BUDGET, Cause.SEVERAL_BUDGETS}:
         return Reason.EVICTION_BLOCKED_BY_PDB
     return Reason.NODE_OVERLOADED
-
-
-def _detail(plan: NodePlan, reason: Reason) -> str:
-    cause = DETAILED.get(reason)
-    details = (one.verdict.detail for one in plan.candidates if one.verdict.cause is cause)
-    return f"; {detail}" if (detail := next(details, "")) else ""
 
 
 DETAILED = {

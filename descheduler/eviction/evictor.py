@@ -33,10 +33,9 @@ log = logs.get(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EvictionOutcome:
-    """The result of one planned eviction: its ledger row and the apiserver's answer."""
+    """The result of one planned eviction: the apiserver's answer."""
 
     eviction: Eviction
-    row_id: int
     answer: EvictionResult
 
     @property
@@ -115,7 +114,7 @@ class Evictor:
         self._ledger.decide(
             row_id, answer.result, status=answer.status, message=answer.message, at_seconds=self._clock.now()
         )
-        return EvictionOutcome(eviction, row_id, answer)
+        return EvictionOutcome(eviction, answer)
 
     def _call(self, eviction: Eviction, terms: ExecutionContext) -> EvictionResult:
         """The one place where modes differ, and where another API may take the place of the Eviction API."""

@@ -24,7 +24,7 @@ NOT_COUNTED = {
 def violations(pods: list[Pod], least: int | None, *, result: str = "evicted") -> list[str]:
     """What is said of the eviction of one of `web` while these are there and so many have to be ready."""
     scene = scenes.hot_and_cool()
-    outcome = EvictionOutcome(scene.plan().evictions[0], 1, EvictionResult(result, 201, ""))
+    outcome = EvictionOutcome(scene.plan().evictions[0], EvictionResult(result, 201, ""))
     record = recording.Record()
     record.evicted([outcome], lambda pod: least, lambda pod: pods)
     assert record.evictions == int(result == "evicted")
