@@ -15,8 +15,6 @@ from policy.schema.load_policy import LoadPolicy
 Mode = Literal["Observe", "DryRun", "Enforce"]
 
 PAUSED = "paused by the policy: nothing is done"
-
-
 STRENGTH: Final[tuple[Mode, ...]] = ("Observe", "DryRun", "Enforce")
 
 

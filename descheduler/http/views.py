@@ -33,16 +33,9 @@ def row(entry: Row) -> dict[str, object]:
 
 def event(event: RecordedEvent) -> dict[str, object]:
     """An Event as it was posted."""
-    return {
-        "at": clock.to_rfc3339(event.at_seconds),
-        "type": "Warning" if event.warning else "Normal",
-        "reason": event.reason,
-        "kind": event.kind,
-        "namespace": event.namespace,
-        "name": event.name,
-        "related": event.related,
-        "note": event.note,
-    }
+    texts = event._asdict()
+    kind = "Warning" if texts.pop("warning") else "Normal"
+    return {"at": clock.to_rfc3339(texts.pop("at_seconds")), "type": kind, **texts}
 
 
 def report(run: Report) -> dict[str, object]:
