@@ -39,7 +39,7 @@ class Attachments:
 
     def __init__(self, limits: Mapping[str, Mapping[str, int]], volumes: Volumes, pods: Iterable[Pod]) -> None:
         self._limits = limits
-        self._sources = {claim: volume.csi for claim, volume in volumes.items() if volume.csi is not None}
+        self._sources = {claim: volume.spec.csi for claim, volume in volumes.items() if volume.spec.csi is not None}
         self._attached: dict[str, set[CsiSource]] = collections.defaultdict(set)
         for pod in pods if self._sources else ():
             self.take(pod, pod.node_name or pod.nominated_node)

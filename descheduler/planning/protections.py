@@ -260,8 +260,8 @@ def _storage_class(case: CandidateContext) -> Verdict | None:
     classes = case.policy.descheduler.protect.storage_classes
     for volume in case.pod.spec.volumes if classes else ():
         bound = case.taken.volumes.get(f"{case.pod.namespace}/{volume.claim}") if volume.claim else None
-        if bound is not None and bound.storage_class in classes:
-            return Verdict(Cause.STORAGE_CLASS, f"claim {volume.claim} is of {bound.storage_class}")
+        if bound is not None and bound.spec.storage_class_name in classes:
+            return Verdict(Cause.STORAGE_CLASS, f"claim {volume.claim} is of {bound.spec.storage_class_name}")
         if bound is None and (volume.claim or volume.ephemeral):
             return Verdict(Cause.STORAGE_CLASS, f"volume {volume.name}: its storage class is not known")
     return None

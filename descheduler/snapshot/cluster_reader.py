@@ -80,4 +80,4 @@ class Reader:
 def _volumes(view: ClusterView) -> dict[str, PersistentVolume]:
     """The volumes by the claims that are bound to them."""
     by_name = {volume.name: volume for volume in view.volumes}
-    return {claim.key: by_name[claim.volume_name] for claim in view.claims if claim.volume_name in by_name}
+    return {claim.key: by_name[claim.spec.volume_name] for claim in view.claims if claim.spec.volume_name in by_name}

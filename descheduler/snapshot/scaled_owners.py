@@ -78,8 +78,8 @@ def workloads(door: ScalesDoor, owners: collections.abc.Collection[Custom]) -> S
                 owner.namespace,
                 owner.reference.name,
                 uid,
-                scale.spec_replicas,
-                scale.observed_replicas,
+                scale.spec.replicas,
+                scale.status.replicas,
                 api_version=owner.reference.api_version,
             )
     if unknown:

@@ -183,7 +183,7 @@ class Volume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ClaimSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """spec of a PersistentVolumeClaim."""
+    """spec of a PersistentVolumeClaim; `volume_name` is "" while it is unbound."""
 
     volume_name: str = ""
     storage_class_name: str | None = None
@@ -193,11 +193,6 @@ class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
     """A claim: which volume it is bound to."""
 
     spec: ClaimSpec = ClaimSpec()
-
-    @property
-    def volume_name(self) -> str:
-        """The bound PersistentVolume, "" while unbound."""
-        return self.spec.volume_name
 
 
 class VolumeNodeAffinity(msgspec.Struct, frozen=True, gc=False):
@@ -227,16 +222,6 @@ class PersistentVolume(Object, frozen=True, kw_only=True):
     """A volume: the nodes it can be reached from, and the driver that attaches it."""
 
     spec: VolumeSpec = VolumeSpec()
-
-    @property
-    def storage_class(self) -> str:
-        """spec.storageClassName, "" for none."""
-        return self.spec.storage_class_name
-
-    @property
-    def csi(self) -> CsiSource | None:
-        """How a CSI driver knows it; None for volumes of other kinds."""
-        return self.spec.csi
 
     @property
     def node_selector(self) -> NodeSelector | None:
@@ -288,13 +273,13 @@ class CsiNode(Object, frozen=True, kw_only=True):
 
 
 class ScaleSpec(msgspec.Struct, frozen=True, gc=False):
-    """spec of a Scale; absent means 0."""
+    """spec of a Scale: the replicas wanted; absent means 0."""
 
     replicas: int = 0
 
 
 class ScaleStatus(msgspec.Struct, frozen=True, gc=False):
-    """status of a Scale."""
+    """status of a Scale: the replicas that exist, ready or not."""
 
     replicas: int = 0
 
@@ -304,16 +289,6 @@ class Scale(Object, frozen=True, kw_only=True):
 
     spec: ScaleSpec = ScaleSpec()
     status: ScaleStatus = ScaleStatus()
-
-    @property
-    def spec_replicas(self) -> int:
-        """Replicas wanted."""
-        return self.spec.replicas
-
-    @property
-    def observed_replicas(self) -> int:
-        """Replicas that exist, ready or not."""
-        return self.status.replicas
 
 
 class ApiResource(msgspec.Struct, frozen=True, gc=False):

@@ -141,7 +141,7 @@ class Budgets:
             scale = self._api.scale(kind, owner.name, namespace=namespace)
         except errors.NotFound as error:
             raise UnknownScaleError(str(error)) from error
-        return scale.uid, scale.spec_replicas
+        return scale.uid, scale.spec.replicas
 
     def _custom(self, owner: OwnerReference) -> kinds.Kind[Scale]:
         for one in self._api.resources(owner.api_version):

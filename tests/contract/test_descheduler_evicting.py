@@ -407,5 +407,5 @@ def test_the_volumes_of_pods_and_what_nodes_can_attach_are_read(
             return taken if f"{namespace}/data" in taken.volumes else None
 
         taken = waiting.until(read_snapshot, "the pods with their volume")
-    assert taken.volumes[f"{namespace}/data"].csi == objects.CsiSource(claimed, "volume-1")
+    assert taken.volumes[f"{namespace}/data"].spec.csi == objects.CsiSource(claimed, "volume-1")
     assert taken.attach_limits[namespace] == {claimed: 7}

@@ -148,7 +148,7 @@ class Stage:
         """
         different, refused, there = list[str](), Counter[str](), dict[str, objects.Pod]()
         nodes = self.door.list(kinds.NODES).items
-        bound = {one.key: one.volume_name for one in self.door.list(kinds.CLAIMS, namespace=NAMESPACE).items}
+        bound = {one.key: one.spec.volume_name for one in self.door.list(kinds.CLAIMS, namespace=NAMESPACE).items}
         known = {one.name: one for one in self.door.list(kinds.VOLUMES).items}
         namespaces = {one.name: one.labels for one in self.door.list(kinds.NAMESPACES).items}
         changes = self.changes()

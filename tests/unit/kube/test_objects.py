@@ -315,7 +315,7 @@ def test_volumes_and_claims_lead_to_nodes() -> None:
     claim = builders.decoded({"spec": {"volumeName": "pv-1"}}, objects.PersistentVolumeClaim)
     terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
     volume = builders.decoded({"spec": {"nodeAffinity": {"required": terms}}}, objects.PersistentVolume)
-    assert claim.volume_name == "pv-1"
+    assert claim.spec.volume_name == "pv-1"
     assert volume.node_selector is not None
     assert volume.node_selector.matches("n", {"zone": "a"})
     assert builders.decoded({"spec": {}}, objects.PersistentVolume).node_selector is None
@@ -326,7 +326,7 @@ def test_a_node_tells_how_many_volumes_of_a_driver_it_can_hold() -> None:
     assert builders.decoded({"spec": {"drivers": drivers}}, objects.CsiNode).limits == {"a": 3}
     assert builders.decoded({"spec": {"drivers": None}}, objects.CsiNode).limits == {}
     source = {"csi": {"driver": "a", "volumeHandle": "v-1"}}
-    assert builders.decoded({"spec": source}, objects.PersistentVolume).csi == objects.CsiSource("a", "v-1")
+    assert builders.decoded({"spec": source}, objects.PersistentVolume).spec.csi == objects.CsiSource("a", "v-1")
 
 
 def test_what_is_absent_everywhere_decodes() -> None:

@@ -131,7 +131,7 @@ def test_a_custom_kind_is_served_with_its_scale() -> None:
     plural = next(one.name for one in served if one.kind == "GameServerSet" and "/" not in one.name)
     kind = kinds.Kind(f"apis/{pod.owner.api_version}", plural, "GameServerSet", objects.Scale)
     scale = city.door.scale(kind, "fleet", namespace="shop")
-    assert (scale.spec_replicas, scale.observed_replicas, scale.uid) == (2, 2, pod.owner.uid)
+    assert (scale.spec.replicas, scale.status.replicas, scale.uid) == (2, 2, pod.owner.uid)
 
 
 def test_pods_go_with_their_node_and_come_back_elsewhere_but_a_daemons_with_the_node_only() -> None:
