@@ -20,6 +20,18 @@ from annotator.placements.lookback import LookbackTally
 from runtime import version
 
 STATES: Final = ("fresh", "stale", "missing")
+FIGURES: Final = {  # of `Tally`
+    "cpu_utilization_total_avg": "Mean 5m CPU ratio of chosen nodes at scheduling; "
+    "a rise means pods land on busier nodes.",
+    "memory_utilization_total_avg": "Mean 5m memory ratio of chosen nodes at scheduling; "
+    "a rise means pods land on fuller nodes.",
+    "effective_dynamic_schedule_count": "0.5 for each resource in which the chosen node was under the median of all "
+    "nodes.",
+    "total_schedule_count": "Scheduling results judged since this replica started.",
+    "effective_schedule_ratio": "Effective over total; a rise means placements go where load is low.",
+    "schedule_results_left_out": "Scheduling results on nodes without fresh data, not judged; a rise means data is "
+    "missing.",
+}
 
 
 class Telemetry:
@@ -29,15 +41,12 @@ class Telemetry:
         self._now = now
         self._registry = registry
         self._oldest: dict[str, float] = {}
-        self._unusable: Callable[[], Mapping[str, Unusable]] = dict
-        self._nodes = 0  # of the last sync
-        self._spread: Callable[[], Spread] = lambda: Spread({}, {})
+        self.last_sync = LastSync()
         build = self._gauge("evenload_build_info", "Always 1.", "version", "python")
         build.labels(version.VERSION, platform.python_version()).set(1)
         self._reading()
         self._writing()
-        self._show_from_the_start()
-        self._registry.register(_SyncCounts(self._metric_nodes, lambda: self._spread()))
+        self._registry.register(self.last_sync)
 
     def _reading(self) -> None:
         self.query_seconds = Histogram(
@@ -87,12 +96,14 @@ class Telemetry:
             "evenload_annotator_syncs",
             "Syncs by result; partial: some query, answer or patch failed; failed: nothing could be read.",
             "result",
+            values=("whole", "partial", "failed"),
         )
         self.patches = self._counter(
             "evenload_annotator_node_patches",
             "Node patches by result; written rises with load changes (aim: under 0.2 per node and minute), "
             "failed and skipped mean nodes keep old values that soon turn stale.",
             "result",
+            values=("written", "failed", "skipped"),
         )
         self.sent_bytes = self._counter(
             "evenload_annotator_sent_bytes",
@@ -107,8 +118,8 @@ class Telemetry:
             "evenload_annotator_heartbeats",
             "Heartbeats by result; without written ones quiet nodes turn stale.",
             "result",
+            values=("written", "failed"),
         )
-
         self.placeholders = self._gauge(
             "evenload_annotator_placeholders",
             "Placeholders that hold room (placed) or wait for it (waiting); many of order for long: no node is added.",
@@ -126,18 +137,12 @@ class Telemetry:
             "result",
         )
 
-    def _show_from_the_start(self) -> None:
-        """At 0: a rule sees the first failure as a step up from it."""
-        for counter, results in (
-            (self.syncs, ("whole", "partial", "failed")),
-            (self.patches, ("written", "failed", "skipped")),
-            (self.heartbeats, ("written", "failed")),
-        ):
-            for result in results:
-                counter.labels(result)
-
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(name, text, labels, registry=self._registry)
+    def _counter(self, name: str, text: str, *labels: str, values: Iterable[str] = ()) -> Counter:
+        """A counter; `values` are there from the start, at 0: a rule sees the first failure as a step up from it."""
+        counter = Counter(name, text, labels, registry=self._registry)
+        for value in values:
+            counter.labels(value)
+        return counter
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(name, text, labels, registry=self._registry)
@@ -149,14 +154,6 @@ class Telemetry:
         for name in confirmed_seconds.keys() - self._oldest.keys():
             self.age_seconds.labels(name).set_function(functools.partial(self._age, name))
         self._oldest = dict(confirmed_seconds)
-
-    def metric_nodes_are(self, unusable: Callable[[], Mapping[str, Unusable]], nodes: int) -> None:
-        """Set of which metric how many of the nodes have it stale or not at all; asked for when it is scraped."""
-        self._unusable, self._nodes = unusable, nodes
-
-    def spread_is(self, spread: Callable[[], Spread]) -> None:
-        """Set how load is spread over the nodes, and the lines of the policy; asked for when it is scraped."""
-        self._spread = spread
 
     def placeholders_are(self, counted: Mapping[tuple[str, str], int]) -> None:
         """Set how many placeholders hold room and how many wait for it, by (preset, state)."""
@@ -170,44 +167,9 @@ class Telemetry:
 
     def export_effectiveness(self, tally: Callable[[], Tally], stayed: Callable[[], LookbackTally]) -> None:
         """Export the figures of docs/contract.md, effectiveness, from tally and look-back as they are when scraped."""
-        figures: dict[str, tuple[str, Callable[[Tally], float]]] = {
-            "evenload_cpu_utilization_total_avg": (
-                "Mean 5m CPU ratio of chosen nodes at scheduling; a rise means pods land on busier nodes.",
-                lambda now: now.cpu_utilization_total_avg,
-            ),
-            "evenload_memory_utilization_total_avg": (
-                "Mean 5m memory ratio of chosen nodes at scheduling; a rise means pods land on fuller nodes.",
-                lambda now: now.memory_utilization_total_avg,
-            ),
-            "evenload_effective_dynamic_schedule_count": (
-                "0.5 for each resource in which the chosen node was under the median of all nodes.",
-                lambda now: now.effective_dynamic_schedule_count,
-            ),
-            "evenload_total_schedule_count": (
-                "Scheduling results judged since this replica started.",
-                lambda now: float(now.total_schedule_count),
-            ),
-            "evenload_effective_schedule_ratio": (
-                "Effective over total; a rise means placements go where load is low.",
-                lambda now: now.effective_schedule_ratio,
-            ),
-            "evenload_schedule_results_left_out": (
-                "Scheduling results on nodes without fresh data, not judged; a rise means data is missing.",
-                lambda now: float(now.left_out),
-            ),
-        }
-        for name, (text, figure) in figures.items():
-            self._gauge(name, text).set_function(functools.partial(_drawn, figure, tally))
+        for name, text in FIGURES.items():
+            self._gauge(f"evenload_{name}", text).set_function(functools.partial(_figure, name, tally))
         self._registry.register(_Sums(tally, stayed))
-
-    def _metric_nodes(self) -> Mapping[tuple[str, str], float]:
-        """By metric and state."""
-        nodes = self._nodes
-        counts_by_state: dict[tuple[str, str], float] = {}
-        for metric, (missing, stale) in self._unusable().items():
-            counts = (nodes - missing - stale, stale, missing)
-            counts_by_state |= {(metric, state): float(count) for state, count in zip(STATES, counts, strict=True)}
-        return counts_by_state
 
     def _age(self, name: str) -> float:
         return max(0.0, self._now() - self._oldest.get(name, self._now()))
@@ -238,22 +200,32 @@ class _Sums(registry.Collector):
             yield core.CounterMetricFamily(f"evenload_schedule_{name}", text, value=value)
 
 
-class _SyncCounts(registry.Collector):
-    """How the nodes stood at the last sync, and the lines of its policy: a metric that left the policy is not told."""
+class LastSync(registry.Collector):
+    """How the nodes stood at the last sync, and the lines of its policy: a metric that left the policy is not told. Of
+    `nodes` nodes `unusable` says by metric how many have it stale or not at all; both functions are asked when scraped.
+    """
 
-    def __init__(self, metric_nodes: Callable[[], Ratios], spread: Callable[[], Spread]) -> None:
-        self._metric_nodes = metric_nodes
-        self._spread = spread
+    def __init__(self) -> None:
+        self.nodes = 0
+        self.unusable: Callable[[], Mapping[str, Unusable]] = dict
+        self.spread: Callable[[], Spread] = lambda: Spread({}, {})
 
     def collect(self) -> Iterable[core.Metric]:
         """All three families."""
         text = "Nodes by how they stand in a metric: fresh, stale (too old to be used) or missing."
         yield _family("evenload_annotator_metric_nodes", text, "state", self._metric_nodes())
-        now = self._spread()
+        now = self.spread()
         text = "Load of the nodes by quantile; 1 is the hottest node, a rise of 0.5 means that all are busier."
         yield _family("evenload_node_load_ratio", text, "quantile", now.loads)
         text = "The policy's lines: filter, evict_above and evict_until of each metric that has them."
         yield _family("evenload_policy_threshold_ratio", text, "line", now.lines)
+
+    def _metric_nodes(self) -> Ratios:
+        counts: dict[tuple[str, str], float] = {}
+        for metric, (missing, stale) in self.unusable().items():
+            fresh = self.nodes - missing - stale
+            counts |= {(metric, state): count for state, count in zip(STATES, (fresh, stale, missing), strict=True)}
+        return counts
 
 
 def _family(name: str, text: str, label: str, values: Ratios) -> core.Metric:
@@ -263,5 +235,5 @@ def _family(name: str, text: str, label: str, values: Ratios) -> core.Metric:
     return family
 
 
-def _drawn(figure: Callable[[Tally], float], tally: Callable[[], Tally]) -> float:
-    return figure(tally())
+def _figure(name: str, tally: Callable[[], Tally]) -> float:
+    return float(getattr(tally(), name))

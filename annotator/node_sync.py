@@ -130,8 +130,8 @@ class Annotator:
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
         stands = _PublishedState(self._book, rules.policy, self._clock.now())
-        self._telemetry.metric_nodes_are(stands.unusable, len(self._book.nodes))
-        self._telemetry.spread_is(stands.spread)
+        last = self._telemetry.last_sync
+        last.nodes, last.unusable, last.spread = len(self._book.nodes), stands.unusable, stands.spread
         self._telemetry.placeholders_are(hot_counts.placeholders(self.pods.placeholders))
         self.last = outcome
         return outcome

@@ -92,8 +92,9 @@ def _annotator() -> CollectorRegistry:
     made = annotator.metrics.Telemetry(filled, lambda: 0.0)
     made.export_leadership(lambda: True)
     made.export_effectiveness(effectiveness.Tally, lookback.LookbackTally)
-    made.spread_is(lambda: spread.Spread({("cpu_avg_5m", "1"): 0.5}, {("cpu_avg_5m", "filter"): 0.65}))
-    made.metric_nodes_are(lambda: {"cpu_avg_5m": staleness.Unusable(1, 1)}, 3)
+    last = made.last_sync
+    last.spread = lambda: spread.Spread({("cpu_avg_5m", "1"): 0.5}, {("cpu_avg_5m", "filter"): 0.65})
+    last.unusable, last.nodes = lambda: {"cpu_avg_5m": staleness.Unusable(1, 1)}, 3
     return filled
 
 

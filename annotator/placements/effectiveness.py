@@ -30,13 +30,13 @@ def levels(at_seconds: float, cpu: Mapping[str, float], memory: Mapping[str, flo
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Sums over the scheduling results seen so far; `left_out` are those on nodes without data."""
+    """Sums over the scheduling results seen so far; `schedule_results_left_out` are those on nodes without data."""
 
     total_schedule_count: int = 0
     effective_dynamic_schedule_count: float = 0.0
     cpu_ratio_sum: float = 0.0
     memory_ratio_sum: float = 0.0
-    left_out: int = 0
+    schedule_results_left_out: int = 0
 
     @property
     def cpu_utilization_total_avg(self) -> float:
@@ -56,7 +56,7 @@ class Tally:
     def with_placement(self, node: str, levels_then: Levels | None) -> "Tally":
         """The tally after one more scheduling result on `node`, judged by the levels seen at that moment."""
         if levels_then is None or node not in levels_then.cpu or node not in levels_then.memory:
-            return replace(self, left_out=self.left_out + 1)
+            return replace(self, schedule_results_left_out=self.schedule_results_left_out + 1)
         cpu, memory = levels_then.cpu[node], levels_then.memory[node]
         effective = 0.5 * (cpu < levels_then.cpu_median) + 0.5 * (memory < levels_then.memory_median)
         return replace(

@@ -80,7 +80,7 @@ class LiveDay:
             "effective": tally.effective_dynamic_schedule_count,
             "cpu": tally.cpu_ratio_sum,
             "memory": tally.memory_ratio_sum,
-            "left_out": float(tally.left_out),
+            "left_out": float(tally.schedule_results_left_out),
             "looked_back": float(stayed.looked_back),
             "stayed": float(stayed.stayed),
         }

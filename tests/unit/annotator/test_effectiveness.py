@@ -27,7 +27,7 @@ def test_the_utilisation_is_the_mean_over_results_not_over_nodes() -> None:
 @pytest.mark.parametrize("node_levels", [SEEN, None], ids=["a node without data", "no data at all"])
 def test_results_without_data_are_left_out_and_counted(node_levels: effectiveness.Levels | None) -> None:
     tally = effectiveness.Tally().with_placement("unknown", node_levels)
-    assert (tally.left_out, tally.total_schedule_count, tally.effective_schedule_ratio) == (1, 0, 0.0)
+    assert (tally.schedule_results_left_out, tally.total_schedule_count, tally.effective_schedule_ratio) == (1, 0, 0.0)
 
 
 def test_the_median_of_an_even_number_lies_between_the_middle_two() -> None:

@@ -88,7 +88,10 @@ def test_levels_older_than_stale_after_judge_nothing(bench: Bench) -> None:
     bench.clock.advance(300)
     bench.service.on_pod(builders.lean_pod("web-1"), bound())
     bench.service.results.settle(None, now_seconds=bench.clock.now())
-    assert (bench.service.results.tally.left_out, bench.service.results.tally.total_schedule_count) == (1, 0)
+    assert (
+        bench.service.results.tally.schedule_results_left_out,
+        bench.service.results.tally.total_schedule_count,
+    ) == (1, 0)
 
 
 @pytest.mark.parametrize(("again", "judged"), [(True, 1), (False, 0)])
@@ -105,7 +108,7 @@ def test_what_is_placed_in_a_lapse_of_leadership_is_judged_by_who_leads_next(
     bench.clock.advance(31)
     bench.service.sync()
     tally = bench.service.results.tally
-    assert tally.total_schedule_count + tally.left_out == judged
+    assert tally.total_schedule_count + tally.schedule_results_left_out == judged
 
 
 def test_a_follower_neither_judges_nor_asks(bench: Bench) -> None:
@@ -113,7 +116,7 @@ def test_a_follower_neither_judges_nor_asks(bench: Bench) -> None:
     bench.caches_are_full()
     bench.service.on_pod(None, bound())
     bench.service.sync()
-    assert bench.service.results.tally.left_out == 0
+    assert bench.service.results.tally.schedule_results_left_out == 0
     assert bench.prometheus.asked == []
     verbose = bench.service.app(bench.registry).test_client().get("/readyz?verbose").text
     assert "[+]freshness ok: another replica leads" in verbose

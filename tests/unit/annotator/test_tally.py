@@ -46,7 +46,7 @@ def begun(*pods: Pod, since_seconds: float = NOW, now_seconds: float = NOW) -> t
 
 def counts(results: tally.Results) -> tuple[int, int]:
     """How many were judged and how many left out."""
-    return results.tally.total_schedule_count, results.tally.left_out
+    return results.tally.total_schedule_count, results.tally.schedule_results_left_out
 
 
 def test_what_was_placed_before_the_first_levels_is_judged_by_them() -> None:
