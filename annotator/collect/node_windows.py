@@ -40,23 +40,18 @@ class NodeWindows:
     def __init__(self) -> None:
         self._uids: tuple[str, ...] = ()
         self._rows: Mapping[str, int] = {}  # by name
-        self._metrics: tuple[Metric, ...] = ()
+        self.metrics: tuple[Metric, ...] = ()  # whose windows are kept
         self._samples = {0.0: self._empty(0.0)}  # by the length of averages, the shortest first
         self._peaks: dict[Metric, Floats] = {}  # [nodes, buckets] by maximum
         self._bucket: dict[Metric, int] = {}  # the number of the newest
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """The metrics whose windows are kept."""
-        return self._metrics
 
     def follow(self, fleet: NodeSet, metrics: Sequence[Metric]) -> None:
         """These are the nodes and the metrics now. A new machine and a changed metric begin with nothing."""
         if fleet.uids != self._uids:
             self._align(fleet)
-        if tuple(metrics) != self._metrics:
+        if tuple(metrics) != self.metrics:
             maxima = [metric for metric in metrics if metric.statistic == load_metrics.MAXIMUM]
-            self._metrics = tuple(metrics)
+            self.metrics = tuple(metrics)
             lengths = sorted({metric.averaging_seconds for metric in metrics}) or [0.0]
             self._samples = {seconds: self._samples.get(seconds) or self._empty(seconds) for seconds in lengths}
             empty = sample_windows.nothing(len(fleet.names), BUCKETS)
@@ -95,7 +90,7 @@ class NodeWindows:
     def _resume_node(self, row: int, reading: Reading, windows: Windows, confirmed_seconds: float) -> None:
         averages = [
             Average(load_metrics.RESOURCES.index(one.resource), one.window_seconds, reading.values[one.name])
-            for one in self._metrics
+            for one in self.metrics
             if one.statistic == load_metrics.AVERAGE and one.name in reading.values
         ]
         since_seconds = min(windows.since_seconds, confirmed_seconds)

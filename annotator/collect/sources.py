@@ -1,4 +1,4 @@
-"""Where the load of nodes comes from: one Protocol, which `annotator.node_sync` asks for all metrics in every sync.
+"""Where the load of nodes comes from: a `Source`, which `annotator.node_sync` asks for all metrics in every sync.
 
 `PrometheusSource` asks Prometheus for each window; `annotator.collect.metrics_server` keeps the windows itself.
 """
@@ -17,11 +17,11 @@ from promql.queries import identity
 
 
 class Source(Protocol):
-    """A source of load. Used by one thread."""
+    """A source of load, by itself one whose windows are in another process. Used by one thread."""
 
     def resume(self, fleet: NodeSet, metrics: Sequence[Metric], carried: Mapping[str, ConfirmedReading]) -> None:
         """Begins again, from what stands on the nodes."""
-        ...
+        return
 
     def read(
         self, fleet: NodeSet, directory: identity.Directory, metrics: Sequence[Metric], held: LastGoodValues
@@ -33,27 +33,24 @@ class Source(Protocol):
 
     def extent(self, node: str) -> Windows | None:
         """Since when the node is observed, where windows are kept in this process."""
-        ...
+        return None
 
     def absence(self, node: Node) -> str:
         """Why a node without refused values has none; "" where only the answers say it."""
-        ...
+        return ""
 
     def shortage(self, metrics: Sequence[Metric]) -> str:
         """Returns the sentence on metrics that are absent or young here; "" for none, or where it is not known."""
-        ...
+        return ""
 
 
-class PrometheusSource:
+class PrometheusSource(Source):
     """Windows by one query each. `query` takes a metric and its expression, and raises PromqlError."""
 
     def __init__(self, query: Callable[[Metric, str], Answer], labels: identity.SeriesLabels) -> None:
         self._query = query
         self._labels = labels
         self._failed: Collection[str] = ()  # the metrics whose queries failed in the last sync
-
-    def resume(self, fleet: NodeSet, metrics: Sequence[Metric], carried: Mapping[str, ConfirmedReading]) -> None:
-        """Nothing: Prometheus has the windows."""
 
     def read(
         self, fleet: NodeSet, directory: identity.Directory, metrics: Sequence[Metric], held: LastGoodValues
@@ -64,15 +61,3 @@ class PrometheusSource:
         answers = collector.doubted(answers, held)
         self._failed = {one.metric.name for one in answers if one.error is not None}
         return answers
-
-    def extent(self, node: str) -> Windows | None:
-        """None: not kept here."""
-        return None
-
-    def absence(self, node: Node) -> str:
-        """Nothing beyond what the answers say."""
-        return ""
-
-    def shortage(self, metrics: Sequence[Metric]) -> str:
-        """Nothing: `annotator.diagnostics.scrapes` asks Prometheus for it."""
-        return ""
