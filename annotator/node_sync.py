@@ -25,7 +25,6 @@ from kube.door import KubeReader, KubeWriter
 from kube.objects import Node
 from kube.pods.pod_view import PodView
 from policy import metrics as load_metrics
-from policy.contract import owner_usage
 from policy.metrics import Metric
 from policy.rules import hotspots
 from policy.schema.load_policy import LoadPolicy
@@ -99,7 +98,6 @@ class Annotator:
         self._prometheus = prometheus
         self._source = source or sources.PrometheusSource(self._query, settings.labels)
         self._kube = kube
-        self._writer = writer
         self._settings = settings
         self._clock = clock
         self._telemetry = telemetry
@@ -111,7 +109,8 @@ class Annotator:
             writer, telemetry, namespace=settings.namespace, writers=settings.writers
         )
         self._complaints = change_logger.ChangeLogger()
-        self._usage = usage_sync.OwnerUsage(self._ask_pods, self._publish_usage, telemetry, clock.now)
+        publish = functools.partial(usage_sync.write, writer, settings.namespace)
+        self._usage = usage_sync.OwnerUsage(self._ask_pods, publish, telemetry, clock.now)
         self.pods = PodIndex()
         selector = settings.labels.node_selector
         self._scrapes = None if prometheus is None else scrapes.Scrapes(prometheus, selector=selector)
@@ -193,13 +192,10 @@ class Annotator:
 
     def _ask_pods(self, resource: str, window_seconds: float) -> usage_sync.UsageAnswer:
         """Queries the use of pods; raises PromqlError."""
-        query, selector = functools.partial(self._timed, f"pods_{resource}"), self._settings.labels.pod_selector
+        query, selector = functools.partial(self._query, f"pods_{resource}"), self._settings.labels.pod_selector
         return usage_sync.ask(query, resource, window_seconds, selector=selector)
 
-    def _query(self, metric: Metric, expression: str) -> Answer:
-        return self._timed(metric.name, expression)
-
-    def _timed(self, name: str, expression: str) -> Answer:
+    def _query(self, name: str, expression: str) -> Answer:
         if self._prometheus is None:
             raise errors.ConfigError("no Prometheus: load comes from another source, which has nothing of this")
         with self._telemetry.query_seconds.labels(name).time():
@@ -235,7 +231,9 @@ class Annotator:
 
     def _publish(self, fleet: NodeSet, rules: Rulebook, now_seconds: float, lagging: Flags) -> node_publisher.Result:
         """Brings the values to the nodes, with the placements on them."""
-        hot, worth = self._hot_counts(rules.policy, now_seconds), self.fleets.rules(rules.policy)
+        placed = self.pods.placed_since(now_seconds - max(hotspots.windows(rules.policy.hot_spots), default=0.0))
+        hot = hot_counts.hot_counts(placed, rules.policy.hot_spots, now_seconds=now_seconds)
+        worth = self.fleets.rules(rules.policy)
         published = self._publisher.publish(
             write_plan.Publication(
                 self._book, fleet, hot, worth, rules.content_hash, now_seconds, self._source.extent, lagging
@@ -244,16 +242,6 @@ class Annotator:
         if published.counted.get(write_plan.WRITTEN):
             self._telemetry.wakeups.inc(hot_counts.waiting(self.pods.unbound))
         return published
-
-    def _hot_counts(self, policy: LoadPolicy, now_seconds: float) -> hot_counts.Hot:
-        """The placements on each node, per window."""
-        longest_seconds = max(hotspots.windows(policy.hot_spots), default=0.0)
-        recent = self.pods.placed_since(now_seconds - longest_seconds)
-        return hot_counts.hot_counts(recent, policy.hot_spots, now_seconds=now_seconds)
-
-    def _publish_usage(self, published: owner_usage.PublishedUsage) -> None:
-        """Brings owners' means to the extenders. Raises KubeError."""
-        usage_sync.write(self._writer, self._settings.namespace, published)
 
     def _report(self, answers: Sequence[collector.MetricAnswer]) -> None:
         """Count and log what was not answered, refused or matched; a server that is down is one line, not six."""
@@ -300,9 +288,6 @@ def _of_these_machines(book: LastGoodValues, uids: tuple[str, ...], fleet: NodeS
 
 def _levels(book: LastGoodValues, metrics: Sequence[Metric], at_seconds: float) -> effectiveness.Levels | None:
     """The current averages of all nodes, by which placements are judged."""
-    averages: dict[str, str] = {}
-    for metric in metrics:
-        if metric.statistic == load_metrics.AVERAGE:
-            averages.setdefault(metric.resource, metric.name)
+    averages = {one.resource: one.name for one in reversed(metrics) if one.statistic == load_metrics.AVERAGE}
     cpu, memory = (book.column(averages.get(resource, "")) for resource in load_metrics.RESOURCES)
     return effectiveness.levels(at_seconds, cpu, memory)

@@ -173,7 +173,4 @@ class OwnerUsage:
 
 def _windows_seconds(policy: LoadPolicy) -> dict[str, float]:
     """Over how long a pod's use is averaged: as long as the average that shows it on its node."""
-    windows: dict[str, float] = {}
-    for metric in policy.metrics_in_force:
-        windows.setdefault(metric.resource, metric.averaging_seconds)
-    return windows
+    return {metric.resource: metric.averaging_seconds for metric in reversed(policy.metrics_in_force)}

@@ -40,14 +40,14 @@ class MetricAnswer(NamedTuple):
 
 
 def ask(
-    query: Callable[[Metric, str], Answer],
+    query: Callable[[str, str], Answer],
     metrics: Sequence[Metric],
     directory: identity.Directory,
     labels: identity.SeriesLabels,
     *,
     failed_before: Collection[str] = (),
 ) -> tuple[MetricAnswer, ...]:
-    """Ask for every metric in turn through `query(metric, expression)`; a failure costs that metric only.
+    """Ask for every metric in turn through `query(name, expression)`; a failure costs that metric only.
 
     Metrics that failed the last time (`failed_before`, by name) are asked last: several of them in a row open the
     circuit, and that must not keep those behind them from being asked for ever. The result is in the order given.
@@ -63,7 +63,7 @@ def ask(
             continue
         try:
             selector, label = labels.node_selector, labels.node_label
-            answer = query(metric, node_queries.of_metric(metric, selector=selector, node_label=label))
+            answer = query(metric.name, node_queries.of_metric(metric, selector=selector, node_label=label))
         except errors.PromqlError as error:
             answers.append(MetricAnswer(metric, None, error))
             answering = len(answers) > 1 and answers[-2].answer is not None

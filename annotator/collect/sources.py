@@ -45,9 +45,9 @@ class Source(Protocol):
 
 
 class PrometheusSource(Source):
-    """Windows by one query each. `query` takes a metric and its expression, and raises PromqlError."""
+    """Windows by one query each. `query` takes a metric's name and its expression, and raises PromqlError."""
 
-    def __init__(self, query: Callable[[Metric, str], Answer], labels: identity.SeriesLabels) -> None:
+    def __init__(self, query: Callable[[str, str], Answer], labels: identity.SeriesLabels) -> None:
         self._query = query
         self._labels = labels
         self._failed: Collection[str] = ()  # the metrics whose queries failed in the last sync

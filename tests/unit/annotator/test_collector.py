@@ -198,7 +198,7 @@ LABEL = identity.SeriesLabels(node_selector='job="x"')
 def test_every_metric_is_asked_once_for_all_nodes() -> None:
     seen: list[str] = []
 
-    def query(_metric: metrics.Metric, expression: str) -> door.Answer:
+    def query(_name: str, expression: str) -> door.Answer:
         seen.append(expression)
         return door.Answer.of((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
 
@@ -210,8 +210,8 @@ def test_every_metric_is_asked_once_for_all_nodes() -> None:
 def test_what_failed_before_is_asked_last_and_stands_in_its_place() -> None:
     seen: list[str] = []
 
-    def query(metric: metrics.Metric, _expression: str) -> door.Answer:
-        seen.append(metric.name)
+    def query(name: str, _expression: str) -> door.Answer:
+        seen.append(name)
         return door.Answer()
 
     answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL, failed_before=(CPU.name,))
@@ -234,8 +234,8 @@ def test_a_query_of_the_policy_is_asked_as_it_stands() -> None:
 def test_a_failure_is_held_against_the_metric(error: errors.PromqlError, tried: int) -> None:
     seen: list[str] = []
 
-    def query(metric: metrics.Metric, _expression: str) -> door.Answer:
-        seen.append(metric.name)
+    def query(name: str, _expression: str) -> door.Answer:
+        seen.append(name)
         raise error
 
     answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
@@ -244,8 +244,8 @@ def test_a_failure_is_held_against_the_metric(error: errors.PromqlError, tried: 
 
 
 def test_a_query_that_is_too_slow_costs_only_its_own_metric() -> None:
-    def query(metric: metrics.Metric, _expression: str) -> door.Answer:
-        if metric.name in (metrics.CPU_MAX_1D, metrics.MEMORY_MAX_1D):
+    def query(name: str, _expression: str) -> door.Answer:
+        if name in (metrics.CPU_MAX_1D, metrics.MEMORY_MAX_1D):
             raise errors.Unreachable("did not answer within 10 s")
         return door.Answer.of((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
 
@@ -256,8 +256,8 @@ def test_a_query_that_is_too_slow_costs_only_its_own_metric() -> None:
 def test_two_answers_that_do_not_come_in_a_row_end_the_asking() -> None:
     tried: list[str] = []
 
-    def query(metric: metrics.Metric, _expression: str) -> door.Answer:
-        tried.append(metric.name)
+    def query(name: str, _expression: str) -> door.Answer:
+        tried.append(name)
         if len(tried) > 1:
             raise DOWN
         return door.Answer()
