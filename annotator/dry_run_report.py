@@ -22,15 +22,7 @@ def lines(outcome: Outcome, writer: Writer, output: str) -> list[str]:
 
 
 def _document(outcome: Outcome, writer: Writer, writes: Sequence[Write]) -> dict[str, object]:
-    queries = [
-        {
-            "kind": write.kind,
-            "name": write.name,
-            "body": write.body,
-            "error": None if write.error is None else str(write.error),
-        }
-        for write in writes
-    ]
+    queries = [one._asdict() | {"error": None if one.error is None else str(one.error)} for one in writes]
     listed: dict[str, object] = {"writes": queries} if writer.dry_run else {}
     return {"dryRun": writer.dry_run, **listed, **outcome.as_json()}
 

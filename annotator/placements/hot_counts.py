@@ -57,7 +57,7 @@ def scheduling_result(old: PodView | None, new: PodView | None, *, since_seconds
 
 
 class Hot(NamedTuple):
-    """Placements within the longest window of the hot spots: by node their ascending times (Unix seconds)."""
+    """Placements by node, as their ascending times (Unix seconds), and the hot spots that they are counted for."""
 
     placed_seconds: Mapping[str, Sequence[float]]
     hot_spots: Sequence[HotSpot]
@@ -71,15 +71,10 @@ class Hot(NamedTuple):
 
 
 def hot_counts(placed: Iterable[tuple[str, float]], hot_spots: Sequence[HotSpot], *, now_seconds: float) -> Hot:
-    """The placements, by node and time (Unix seconds), within the windows of the hot spots."""
-    windows_seconds = hotspots.windows(hot_spots)
-    if not windows_seconds:
-        return Hot({}, (), now_seconds)
-    oldest_seconds = now_seconds - max(windows_seconds)
+    """The placements, by node and time (Unix seconds); those before the longest window count in none."""
     times: dict[str, list[float]] = {}
     for node, at_seconds in placed:
-        if at_seconds > oldest_seconds:
-            times.setdefault(node, []).append(at_seconds)
+        times.setdefault(node, []).append(at_seconds)
     return Hot({node: sorted(each) for node, each in times.items()}, hot_spots, now_seconds)
 
 
