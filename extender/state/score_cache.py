@@ -292,29 +292,33 @@ def _build(standing: Candidates, before: ScoreTable | None, labels: NodeLabels) 
     """A table of all rows; texts of nodes that are as before are taken over."""
     same = before if before is not None and before.labels is labels else None
     size, lacking = len(labels.names), _bits(list(standing.lacking().values()))
-    blank = ScoreTable(
+    verdicts = standing.verdicts(each_alone=True)
+    table = ScoreTable(
         standing,
         labels,
-        allowed=np.ones(size, dtype=np.bool_),
+        allowed=verdicts.allowed,
         reasons=np.full(size, "", dtype=np.object_) if same is None else same.reasons.copy(),
         refusals=np.full(size, b"", dtype=np.object_) if same is None else same.refusals.copy(),
         lacking=lacking,
         sound=not lacking[labels.named].any(),
         whole=scoring.whole(standing.values, standing.in_force.weighing, standing.score_places),
-        numbers=_Numbers(np.full(size, np.nan), np.zeros(size), np.full(size, np.nan), np.zeros(size, dtype=np.int64)),
+        numbers=_numbers(standing),
     )
-    _write(blank, standing, standing.verdicts(each_alone=True))
-    return blank
+    _write_refusals(table, standing.rows, verdicts)
+    return table
 
 
 def _repaired(before: ScoreTable, standing: Candidates, changed: Candidates) -> ScoreTable:
     """The next table, where only the placements of some rows changed; `standing` is all rows as they are now."""
-    verdicts = changed.verdicts(each_alone=True)
-    numbers = _Numbers._make([column.copy() for column in before.numbers])
-    table = dataclasses.replace(before, standing=standing, allowed=before.allowed.copy(), numbers=numbers)
-    if not verdicts.allowed.all():  # slow to copy
+    rows, verdicts = changed.rows, changed.verdicts(each_alone=True)
+    allowed, numbers = before.allowed.copy(), _Numbers._make([column.copy() for column in before.numbers])
+    allowed[rows] = verdicts.allowed
+    for column, of_rows in zip(numbers, _numbers(changed), strict=True):
+        column[rows] = of_rows
+    table = dataclasses.replace(before, standing=standing, allowed=allowed, numbers=numbers)
+    if not verdicts.allowed.all():  # texts are slow to copy
         table = dataclasses.replace(table, reasons=before.reasons.copy(), refusals=before.refusals.copy())
-    _write(table, changed, verdicts)
+        _write_refusals(table, rows, verdicts)
     return table
 
 
@@ -330,17 +334,8 @@ def _numbers(changed: Candidates) -> _Numbers:
     return _Numbers(base, penalty, raw, scores)
 
 
-def _write(table: ScoreTable, changed: Candidates, verdicts: filtering.Verdicts) -> None:
-    """Judge and score the changed rows into the columns of a table that no other thread has yet."""
-    rows = changed.rows
-    table.allowed[rows] = verdicts.allowed
-    if not verdicts.allowed.all():
-        _write_refusals(table, rows, verdicts)
-    for column, numbers in zip(table.numbers, _numbers(changed), strict=True):
-        column[rows] = numbers
-
-
 def _write_refusals(table: ScoreTable, rows: node_cache.Rows, verdicts: filtering.Verdicts) -> None:
+    """Writes the texts of some rows into the columns of a table that no other thread has yet."""
     for at, reason in verdicts.refusals():
         row = rows[at]
         if table.reasons[row] != reason:
