@@ -178,12 +178,22 @@ class CandidateRows(NamedTuple):
             expected[self.own.rows] = self.own.expected
         return filtering.verdicts(every.values[rows], expected, every.in_force.rules, limits)
 
+    def only(self, keep: Mask) -> "CandidateRows":
+        """Returns the marked rows."""
+        own = self.own
+        if own is not None:
+            place = np.count_nonzero(keep[: own.rows[0]])
+            own = own._replace(rows=np.array([place], dtype=np.intp)) if keep[own.rows[0]] else None
+        return CandidateRows(self.every, self.rows[keep], own)
+
     def candidates(self) -> Candidates:
         """Returns the candidates with arrays and names of their own."""
         every, rows = self.every, self.rows
         names = tuple(map(every.loads.names.__getitem__, rows.tolist()))
-        arrays = every.fresh[rows], every.values[rows], every.expected[rows], every.counts[rows]
-        table = Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *arrays, every.stale_watches)
+        read = every.fresh.take(rows), every.values.take(rows, axis=0)
+        placed = every.expected.take(rows, axis=0), every.counts.take(rows, axis=0)
+        stale = every.stale_watches
+        table = Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *read, *placed, stale)
         return table if self.own is None else table.repaired(self.own)
 
 

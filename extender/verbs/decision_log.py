@@ -69,17 +69,10 @@ class Inputs:
 
     def condensed(self, best: collections.abc.Iterable[str]) -> "Inputs":
         """Returns the decision with the best nodes and the first REJECTED_KEPT of the rejected, in new arrays."""
-        selection, rejected = self.selection, dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
-        marked = self._marked({*best, *rejected})
-        if isinstance(selection, CandidateRows):
-            small = _apart(selection.every, selection.rows[marked])
-            if selection.own is not None and marked[selection.own.rows].all():
-                place = np.count_nonzero(marked[: selection.own.rows[0]])
-                small = small.repaired(selection.own._replace(rows=np.array([place], dtype=np.intp)))
-        else:
-            small = _apart(selection, np.flatnonzero(marked))
-        omitted = self.omitted + len(selection.rows) - len(small.names)
-        return Inputs(small, self.pod, rejected, omitted, self.mean)
+        rejected = dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
+        few = Inputs(self.selection.only(self._marked({*best, *rejected})), self.pod, rejected).candidates
+        omitted = self.omitted + len(self.selection.rows) - len(few.names)
+        return Inputs(_apart(few), self.pod, rejected, omitted, self.mean)
 
     def size_bytes(self) -> int:
         """About how much memory it holds, without what it shares with its neighbours (`shared`)."""
@@ -228,11 +221,10 @@ def histogram(reasons: collections.abc.Iterable[str]) -> dict[str, int]:
     return dict(collections.Counter(reasons).most_common(REASONS_KEPT))
 
 
-def _apart(every: Candidates, at: node_cache.Rows) -> Candidates:
-    """Some of the candidates with readings of these nodes only, so that those of all others can be freed."""
-    loads, rows = every.loads, every.rows.take(at)
-    known = rows != node_cache.UNKNOWN
-    taken = np.concatenate((_UNKNOWN_ROW, rows[known]))
+def _apart(few: Candidates) -> Candidates:
+    """The candidates with readings of these nodes only, so that those of all others can be freed."""
+    loads, known = few.loads, few.rows != node_cache.UNKNOWN
+    taken = np.concatenate((_UNKNOWN_ROW, few.rows[known]))
     names = tuple(map(loads.names.__getitem__, taken.tolist()))
     small = node_cache.NodeLoads(
         names,
@@ -240,20 +232,8 @@ def _apart(every: Candidates, at: node_cache.Rows) -> Candidates:
         loads.values.take(taken, axis=0),
         loads.effective_seconds.take(taken),
         loads.per_allocatable.take(taken, axis=0),
-        {row: loads.reliefs[was] for row, was in enumerate(taken.tolist()) if was in loads.reliefs}
-        if loads.reliefs
-        else {},
+        {row: loads.reliefs[was] for row, was in enumerate(taken.tolist()) if was in loads.reliefs},
         None if loads.own_limits is None else loads.own_limits.take(taken, axis=0),
         None if loads.pools is None else loads.pools.take(taken),
     )
-    return Candidates(
-        every.in_force,
-        every.now_seconds,
-        tuple(map(every.names.__getitem__, at.tolist())),
-        small,
-        known.cumsum() * known,
-        every.fresh.take(at),
-        every.values.take(at, axis=0),
-        every.expected.take(at, axis=0),
-        every.counts.take(at, axis=0),
-    )
+    return few._replace(loads=small, rows=known.cumsum() * known)
