@@ -131,7 +131,7 @@ class ClusterView:
         with self._lock:
             in_force, loads = self._in_force, self.nodes.loads()
             rows = loads.rows(names)
-            crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides=besides)
+            crowded = self.placements.crowding(loads, rows, at_seconds, besides=besides)
         joined = _joined(in_force, at_seconds, names, loads, rows=rows, crowded=crowded)
         in_force = in_force if pod is None else in_force.for_pod(pod)
         return joined._replace(in_force=in_force, stale_watches=self.stale_watches())
@@ -148,16 +148,14 @@ class ClusterView:
             in_force, loads = self._in_force, self.nodes.loads()
             moved = before is None or before.now_seconds != at_seconds
             requested_rows = None if moved else requested_rows
-            touched = self.placements.touched(
-                loads.index, len(loads.names), at_seconds, aging=moved, requested_rows=requested_rows
-            )
+            touched = self.placements.touched(loads, at_seconds, aging=moved, rows=requested_rows)
             if before is None or not _same(before, in_force, loads, at_seconds):
                 rows = np.arange(len(loads.names))
             elif len(touched) or moved:
                 rows = touched
             else:
                 return before
-            crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides="")
+            crowded = self.placements.crowding(loads, rows, at_seconds, besides="")
         if before is None or len(rows) == len(loads.names):
             joined = _joined(in_force, at_seconds, loads.names, loads, rows=rows, crowded=crowded)
             return joined._replace(stale_watches=self.stale_watches())
@@ -178,7 +176,7 @@ class ClusterView:
                 return None
             row = loads.index.get(self.placements.node_of(uid))
             rows = np.array([] if row is None else [row], dtype=np.intp)
-            crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides=uid)
+            crowded = self.placements.crowding(loads, rows, at_seconds, besides=uid)
         return self._placed_anew(standing, at_seconds, rows, crowded)
 
     def _placed_anew(

@@ -18,11 +18,8 @@ import heapq
 import math
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
 from extender import deadline
-from extender.state import expected_load_table, usage_estimates
+from extender.state import expected_load_table, node_cache, usage_estimates
 from extender.state.expected_load_table import Placement
 from kube.pods import pod_view
 from kube.pods.pod_view import PodView
@@ -49,9 +46,9 @@ class Placements:
         self._ends: list[float] = []  # a heap of the moments in `_ending`
         self._ending: dict[float, set[str]] = {}  # by moment the nodes whose rows are to be written again then
 
-    def advance(self, index: collections.abc.Mapping[str, int], rows: int, now_seconds: float) -> None:
+    def advance(self, loads: node_cache.NodeLoads, now_seconds: float) -> None:
         """Follow the nodes that came or went, and bring the rows up to this moment."""
-        moved = self.rows.follow(index, rows)
+        moved = self.rows.follow(loads.index, len(loads.names))
         for node in moved & self.by_node.keys() if moved else ():
             self._write_row(node, self.latest_seconds)
         self.expire(now_seconds)
@@ -161,7 +158,7 @@ class Placements:
             self.add(moved, now_seconds)
 
     def read(
-        self, rows: npt.NDArray[np.intp], now_seconds: float, *, besides: str
+        self, rows: node_cache.Rows, now_seconds: float, *, besides: str
     ) -> expected_load_table.ExpectedLoadColumns:
         """The columns of some rows; that of a pod's node is written without the pod and then put back as it was."""
         placement = self.by_pod.get(besides) if besides else None
@@ -261,38 +258,24 @@ class PlacementTable:
             self._withdraw(uid, now_seconds)
 
     def crowding(
-        self,
-        index: collections.abc.Mapping[str, int],
-        rows: int,
-        requested_rows: npt.NDArray[np.intp],
-        now_seconds: float,
-        *,
-        besides: str,
+        self, loads: node_cache.NodeLoads, rows: node_cache.Rows, now_seconds: float, *, besides: str
     ) -> expected_load_table.ExpectedLoadColumns:
-        """The columns for `requested_rows` of the rows of `index` (as in NodeLoads) at this moment, without the pod
-        of the uid `besides`.
-        """
+        """The columns for some rows of `loads` at this moment, without the pod of the uid `besides`."""
         with self._lock:
-            self._placements.advance(index, rows, now_seconds)
-            return self._placements.read(requested_rows, now_seconds, besides=besides)
+            self._placements.advance(loads, now_seconds)
+            return self._placements.read(rows, now_seconds, besides=besides)
 
     def touched(
-        self,
-        index: collections.abc.Mapping[str, int],
-        rows: int,
-        now_seconds: float,
-        *,
-        aging: bool,
-        requested_rows: npt.NDArray[np.intp] | None = None,
-    ) -> npt.NDArray[np.intp]:
-        """The rows written since this last gave them, brought up to this moment; `index` and `rows` as in `crowding`.
-        With `aging` also those that time alone changes. With `requested_rows`, a few others may wait.
+        self, loads: node_cache.NodeLoads, now_seconds: float, *, aging: bool, rows: node_cache.Rows | None = None
+    ) -> node_cache.Rows:
+        """The rows of `loads` written since this last gave them, brought up to this moment. With `aging` also those
+        that time alone changes. With `rows` requested, a few others may wait.
 
         For one caller, who keeps the others: `state.score_cache`.
         """
         with self._lock:
-            self._placements.advance(index, rows, now_seconds)
-            return self._placements.rows.touched(requested_rows, aging=aging)
+            self._placements.advance(loads, now_seconds)
+            return self._placements.rows.touched(rows, aging=aging)
 
     def node_of(self, uid: str) -> str:
         """The node on which a pod counts, "" if on none."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from extender.state import node_cache
 from extender.state.placements import ASSUMED_SECONDS, PlacementTable
 from kube import objects
 from policy import metrics
@@ -21,18 +22,28 @@ ALL = np.arange(3)
 CPU_5M, MEMORY_5M = 0, 3
 
 
+def loads(index: dict[str, int], rows: int = 3) -> node_cache.NodeLoads:
+    """So many rows of nodes of which nothing is known."""
+    names = {row: name for name, row in index.items()}
+    by_row = tuple(names.get(row, "") for row in range(rows))
+    return node_cache.NodeLoads(by_row, index, np.zeros((rows, 6)), np.zeros(rows), np.zeros((rows, 2)), {})
+
+
+LOADS = loads(INDEX)
+
+
 @pytest.fixture
 def placed() -> PlacementTable:
     return PlacementTable(worlds.policy(), NOW)
 
 
 def counts(placed: PlacementTable, node: str, now: float, besides: str = "") -> list[int]:
-    found: list[int] = placed.crowding(INDEX, len(ALL), ALL, now, besides=besides).counts[INDEX[node]].tolist()
+    found: list[int] = placed.crowding(LOADS, ALL, now, besides=besides).counts[INDEX[node]].tolist()
     return found
 
 
 def amount(placed: PlacementTable, node: str, now: float, column: int, besides: str = "") -> float:
-    return float(placed.crowding(INDEX, len(ALL), ALL, now, besides=besides).amounts[INDEX[node], column])
+    return float(placed.crowding(LOADS, ALL, now, besides=besides).amounts[INDEX[node], column])
 
 
 def see(placed: PlacementTable, pod: objects.Pod, now: float = NOW) -> objects.Pod:
@@ -264,11 +275,11 @@ def test_a_clock_set_back_brings_back_windows_and_their_ends(placed: PlacementTa
 def test_new_means_write_only_rows_on_which_a_load_is_still_expected(placed: PlacementTable) -> None:
     for node, at_seconds in (("a", NOW - 299), ("b", NOW - 300)):
         see(placed, worlds.bound(f"on-{node}", node, at_seconds))
-    placed.touched(INDEX, 3, NOW, aging=False)
+    placed.touched(LOADS, NOW, aging=False)
     mean = owner_usage.Mean(2000.0, None, 7)
     placed.use_published(owner_usage.PublishedUsage(NOW, {"default/ReplicaSet/web": mean}), NOW)
     assert {one.load.cpu_millicores for one in placed.confirmed(NOW)} == {2000.0}, "replicas compare what was estimated"
-    assert placed.touched(INDEX, 3, NOW, aging=False).tolist() == [1]
+    assert placed.touched(LOADS, NOW, aging=False).tolist() == [1]
     assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(2000 / 300)
 
 
@@ -309,26 +320,26 @@ def test_a_table_takes_over_what_is_assumed_and_not_what_the_watch_confirmed(pla
 
 
 def test_the_rows_written_are_told_once(placed: PlacementTable) -> None:
-    placed.touched(INDEX, 3, NOW, aging=False)
+    placed.touched(LOADS, NOW, aging=False)
     see(placed, worlds.bound("p", "b"))
-    assert placed.touched(INDEX, 3, NOW, aging=False).tolist() == [2]
-    assert placed.touched(INDEX, 3, NOW, aging=False).tolist() == []
+    assert placed.touched(LOADS, NOW, aging=False).tolist() == [2]
+    assert placed.touched(LOADS, NOW, aging=False).tolist() == []
     see(placed, worlds.bound("q", "b"))
-    assert placed.touched(INDEX, 3, NOW, aging=False, requested_rows=np.array([1])).tolist() == [], "nobody asks for it"
-    assert placed.touched(INDEX, 3, NOW, aging=False, requested_rows=np.array([1, 2])).tolist() == [2]
-    assert placed.touched(INDEX, 3, NOW, aging=True).tolist() == [2], "what it is expected to use grows less"
-    assert placed.touched(INDEX, 3, NOW + 60, aging=False).tolist() == [2], "it left a window"
+    assert placed.touched(LOADS, NOW, aging=False, rows=np.array([1])).tolist() == [], "nobody asks for it"
+    assert placed.touched(LOADS, NOW, aging=False, rows=np.array([1, 2])).tolist() == [2]
+    assert placed.touched(LOADS, NOW, aging=True).tolist() == [2], "what it is expected to use grows less"
+    assert placed.touched(LOADS, NOW + 60, aging=False).tolist() == [2], "it left a window"
 
 
 def test_assumptions_that_end_in_one_second_leave_what_is_confirmed(placed: PlacementTable) -> None:
     see(placed, worlds.bound("p", "b"))
     for name, node in {"q": "a", "r": "b", "s": "nowhere"}.items():
         placed.assume(builders.pod(name), node, NOW, per_allocatable=worlds.ROOM)
-    assert placed.touched(INDEX, 3, NOW, aging=True).tolist() == [1, 2]
+    assert placed.touched(LOADS, NOW, aging=True).tolist() == [1, 2]
     end_seconds = NOW + ASSUMED_SECONDS
-    placed.touched(INDEX, 3, end_seconds - 2, aging=False)
-    assert placed.touched(INDEX, 3, end_seconds - 1, aging=False).tolist() == []
-    assert placed.touched(INDEX, 3, end_seconds, aging=False).tolist() == [1, 2]
+    placed.touched(LOADS, end_seconds - 2, aging=False)
+    assert placed.touched(LOADS, end_seconds - 1, aging=False).tolist() == []
+    assert placed.touched(LOADS, end_seconds, aging=False).tolist() == [1, 2]
     assert counts(placed, "a", end_seconds) == [0, 0, 0]
     assert counts(placed, "b", end_seconds) == [0, 0, 1]
     assert amount(placed, "a", end_seconds, CPU_5M) == 0
@@ -339,9 +350,9 @@ def test_a_node_that_leaves_takes_its_counts_along_and_others_keep_theirs(placed
     see(placed, worlds.bound("p", "a"))
     see(placed, worlds.bound("q", "b"))
     assert counts(placed, "b", NOW) == [1, 1, 1]
-    found = placed.crowding({"b": 2, "c": 1}, len(ALL), ALL, NOW, besides="")
+    found = placed.crowding(loads({"b": 2, "c": 1}), ALL, NOW, besides="")
     assert found.counts[:, 0].tolist() == [0, 0, 1]
-    grown = placed.crowding({"b": 2, "a": 70}, 80, np.arange(80), NOW, besides="")
+    grown = placed.crowding(loads({"b": 2, "a": 70}, 80), np.arange(80), NOW, besides="")
     assert (grown.counts[70, 0], grown.counts[2, 0], grown.counts.sum()) == (1, 1, 6)
 
 
@@ -363,7 +374,7 @@ def test_without_hot_spots_and_recent_pods_nothing_is_kept() -> None:
 def test_nodes_that_come_later_find_their_placements(placed: PlacementTable) -> None:
     see(placed, worlds.bound("p", "late"))
     assert counts(placed, "a", NOW) == [0, 0, 0]
-    found = placed.crowding({"a": 1, "late": 2}, len(ALL), ALL, NOW, besides="")
+    found = placed.crowding(loads({"a": 1, "late": 2}), ALL, NOW, besides="")
     assert found.counts[2].tolist() == [1, 1, 1]
     assert found.amounts[2, CPU_5M] > 0
 
@@ -392,7 +403,7 @@ def test_the_prepared_lines_are_the_formula(placed: PlacementTable, seed: int) -
             alive[name], heard[pod.uid] = pod, now
             placed.pod_changed(None, pod, now)
     now += rng.uniform(0, 200)
-    crowding = placed.crowding(INDEX, len(ALL), ALL, now, besides="")
+    crowding = placed.crowding(LOADS, ALL, now, besides="")
     for node, row in INDEX.items():
         here = [pod for pod in alive.values() if pod.node_name == node]
         began = [expected_load.began_at_seconds(pod, at(pod), heard[pod.uid]) for pod in here]
@@ -420,7 +431,7 @@ def test_a_request_no_machine_could_hold_leaves_the_numbers_numbers(
 ) -> None:
     for name in ("p", "q", "r"):
         see(placed, worlds.bound(name, "a", cpu=huge, memory=huge))
-    crowding = placed.crowding(INDEX, len(ALL), ALL, NOW + 1, besides="")
+    crowding = placed.crowding(LOADS, ALL, NOW + 1, besides="")
     assert np.isfinite(crowding.amounts).all()
     assert crowding.amounts[1, [CPU_5M, MEMORY_5M]].min() > least
 

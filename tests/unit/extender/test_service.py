@@ -218,7 +218,7 @@ def test_the_board_of_a_second_is_made_when_it_begins(world: World, listed: bool
     world.service.look_ahead(stop)
     assert world.clock.waits == [0.75, 1.0, 1.0]
     loads = seen.nodes.loads()
-    told = seen.placements.touched(loads.index, len(loads.names), world.clock.now(), aging=False)
+    told = seen.placements.touched(loads, world.clock.now(), aging=False)
     assert told.tolist() == left, "what was written is told once, to the score cache"
 
 
