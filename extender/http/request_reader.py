@@ -1,6 +1,6 @@
 """Requests about pods and known nodes, read from the bytes that kube-scheduler writes, for `http.fast_path`.
 
-A list of names is mostly one of the last requests, or found in the labels by its bytes (`state.node_labels`). Any other
+A list of names is mostly one of the last requests, or found in the labels by its bytes (`state.name_table`). Any other
 body, unknown names, lower-case keys and whole nodes are `Declined`: the slow path reads them.
 """
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from extender import metrics, protocol
-from extender.state import cluster_view, name_table, node_cache, node_labels, score_cache
+from extender.state import cluster_view, name_table, node_cache, score_cache
 from extender.state.candidates import Candidates
 from kube import objects
 from policy.contract import owner_usage
@@ -61,7 +61,7 @@ class _NameList(NamedTuple):
     """A list of names as it stood in a request or reply, and where its nodes stand under these labels."""
 
     text: bytes
-    labels: node_labels.NodeLabels
+    labels: name_table.NodeLabels
     rows: node_cache.Rows
 
 
@@ -76,7 +76,7 @@ class RequestReader:
         self._view, self._tables = view, tables
         self._lists: collections.deque[_NameList] = collections.deque(maxlen=LISTS_MOST)
 
-    def remember(self, text: bytes, labels: node_labels.NodeLabels, rows: node_cache.Rows) -> None:
+    def remember(self, text: bytes, labels: name_table.NodeLabels, rows: node_cache.Rows) -> None:
         """Remember a list."""
         self._lists.append(_NameList(text, labels, rows))
 
@@ -102,7 +102,7 @@ class RequestReader:
             raise Declined(metrics.NODES_CHANGED)
         return ParsedRequest(pod, candidates, text, self._view.mean(pod, now_seconds))
 
-    def _rows(self, text: bytes, labels: node_labels.NodeLabels) -> node_cache.Rows | None:
+    def _rows(self, text: bytes, labels: name_table.NodeLabels) -> node_cache.Rows | None:
         """The rows of a JSON list of known names, each once; None if it holds anything else.
 
         Only the exact bytes of a known name are looked up, so a text that means something else in JSON is not found.

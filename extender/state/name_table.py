@@ -1,9 +1,10 @@
 """Names to rows, thousands at once: where the nodes of a JSON list of names stand, without a Python object per name.
 
-`state.score_cache` makes a `NameTable` when nodes come or go, `http.fast_path` asks it. A dictionary takes about 0.2
-microseconds a name, most of it waiting for memory: that alone would be the time a Go extender needs for everything.
-Here eight letters of every name are read as one number, where in a name the numbers of all nodes differ, and looked up
-in a table. numpy calls are few, because in a process that was just woken each one costs more than its work.
+`state.score_cache` makes `NodeLabels` when nodes come or go and gives them to its tables; `http.fast_path` finds the
+rows of the names in a request by them. A dictionary takes about 0.2 microseconds a name, most of it waiting for memory:
+that alone would be the time a Go extender needs for everything. Here eight letters of every name are read as one
+number, where in a name the numbers of all nodes differ, and looked up in a table. numpy calls are few, because in a
+process that was just woken each one costs more than its work.
 
 That only guesses. What proves the guess is that the names of the rows found, written down again, are the text that was
 asked about, byte for byte; any other text gets None, among them every list with a name that is not known.
@@ -17,8 +18,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from extender import protocol
+from extender.state.candidates import Mask
+
 Rows = npt.NDArray[np.intp]
 Keys = npt.NDArray[np.uint64]
+Bytes = npt.NDArray[np.object_]
 
 _QUOTE: Final = ord('"')
 _NO_NAME: Final = b'"'  # a quote is in no list of names between two others
@@ -62,7 +67,7 @@ class NameTable:
     of a key, `others` by key the rows whose place in it is another's.
     """
 
-    names: npt.NDArray[np.object_]
+    names: Bytes
     windows: Windows
     keys: Keys
     table: Rows
@@ -96,8 +101,7 @@ def written(names: collections.abc.Iterable[bytes]) -> bytes:
 
 def of(names: collections.abc.Sequence[bytes]) -> NameTable:
     """The directory of these names by row; b"" is no node. Names are as they stand in JSON between the quotes."""
-    texts = np.empty(len(names), dtype=np.object_)
-    texts[:] = [name or _NO_NAME for name in names]
+    texts = _column([name or _NO_NAME for name in names])
     lengths = np.array([len(name) for name in names], dtype=np.intp)
     starts = np.cumsum(lengths + 3) - lengths - 1  # in the list of all: [" before the first, "," between two
     padded, rows = written(names) + bytes(_WINDOW), np.flatnonzero(lengths)
@@ -123,3 +127,40 @@ def _windows(text: bytes, starts: Rows, lengths: Rows) -> Windows:
 
 def _differ(keys: Keys) -> bool:
     return len(np.unique(keys)) == len(keys)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeLabels:
+    """By row the name as JSON and the opening of its part of a prioritize reply, and the row of a name as its bytes
+    stand in JSON; `named` marks the rows that are a node's, `names` are those of `node_cache.NodeLoads`.
+
+    Names with characters that JSON may write in several ways, which no node of a cluster has, are in neither.
+    `longest_bytes` is the length of the list of all of them, which no list of known names, each once, can exceed.
+    """
+
+    names: tuple[str, ...]
+    quoted: Bytes
+    openings: Bytes
+    directory: NameTable
+    rows: dict[bytes, int]
+    longest_bytes: int
+    named: Mask
+
+
+def labels_of(names: tuple[str, ...], before: NodeLabels | None) -> NodeLabels:
+    """Returns the labels of these names: those of `before` if they are of the same tuple."""
+    if before is not None and before.names is names:
+        return before
+    quoted = [protocol.encode(name) for name in names]
+    inside = [name[1:-1] if name.isascii() and b"\\" not in name else b"" for name in quoted]
+    rows = {text: row for row, text in enumerate(inside) if text}
+    openings = list(map(protocol.score_opening, quoted))
+    longest_bytes = 2 + sum(len(text) + 3 for text in rows)
+    named = np.array(list(map(bool, names)), dtype=np.bool_)
+    return NodeLabels(names, _column(quoted), _column(openings), of(inside), rows, longest_bytes, named)
+
+
+def _column(texts: list[bytes]) -> Bytes:
+    column = np.empty(len(texts), dtype=np.object_)
+    column[:] = texts
+    return column

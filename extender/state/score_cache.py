@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from extender import deadline, protocol
-from extender.state import cluster_view, node_cache, node_labels
+from extender.state import cluster_view, name_table, node_cache
 from extender.state.candidates import CandidateRows, Candidates, Mask
 from extender.state.compiled_policy import CompiledPolicy
-from extender.state.node_labels import Bytes, NodeLabels
+from extender.state.name_table import Bytes, NodeLabels
 from kube import objects
 from policy.rules import expected_load, filtering, scoring
 from policy.schema import pod_classes
@@ -272,7 +272,7 @@ class ScoreCache:
             return before
         every = standing if in_force is standing.in_force else standing._replace(in_force=in_force)
         if before is None or changes is None:
-            self._labels = node_labels.of(standing.loads.names, self._labels)
+            self._labels = name_table.labels_of(standing.loads.names, self._labels)
             table = _build(every, before, self._labels)
         else:
             table = _repaired(before, every, _changed_rows(every, changes))
