@@ -37,12 +37,13 @@ class _NodeList(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
-class _NodeMetadata(msgspec.Struct, frozen=True):
+class _Metadata(msgspec.Struct, frozen=True):
     name: str = ""
+    uid: str = ""
 
 
 class _NamedNode(msgspec.Struct, frozen=True):
-    metadata: _NodeMetadata = _NodeMetadata()
+    metadata: _Metadata = _Metadata()
 
 
 class _Args(msgspec.Struct, frozen=True):
@@ -55,16 +56,12 @@ class _Args(msgspec.Struct, frozen=True):
     nodes_lower: _NodeList | None = msgspec.field(name="nodes", default=None)
 
 
-class _Meta(msgspec.Struct, frozen=True):
-    uid: str = ""
-
-
 class _Victim(msgspec.Struct, frozen=True):
     """A MetaPod ({"UID"}) or a whole pod ({"metadata": {"uid"}}); the reply names both by UID."""
 
     uid_upper: str = msgspec.field(name="UID", default="")
     uid_lower: str = msgspec.field(name="uid", default="")
-    metadata: _Meta = _Meta()
+    metadata: _Metadata = _Metadata()
 
     @property
     def uid(self) -> str:

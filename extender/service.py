@@ -67,7 +67,7 @@ class Service:
         self._metrics = metrics.Metrics(self._registry)
         self._shadow = shadow_log.ShadowLog(self._metrics)
         if security is not None:
-            self._registry.register(tls.ReloadCollector(security))
+            security.export(self._registry)
         self._registry.register(metrics.ReplicaStateCollector(self._standing))
         self._registry.register(reload_metrics.ReloadCollector(policy_file))
         self._pods_left_out = PodsLeftOut()

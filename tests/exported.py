@@ -105,7 +105,7 @@ def _extender() -> CollectorRegistry:
     filled.register(left_out.PodsLeftOut())
     standing = dict.fromkeys(extender.metrics.GAUGES, 0) | {"nodes": {"usable": 1}, "node_thresholds": {"own": 0}}
     filled.register(extender.metrics.ReplicaStateCollector(lambda: standing))
-    filled.register(tls.ReloadCollector(tls.Security(tls.Files(pathlib.Path("crt"), pathlib.Path("key")))))
+    tls.Security(tls.Files(pathlib.Path("crt"), pathlib.Path("key"))).export(filled)
     return filled
 
 

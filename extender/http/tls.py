@@ -13,7 +13,7 @@ import ssl
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from wsgiref import types as wsgi
 
-from prometheus_client import core, registry
+import prometheus_client
 
 from extender.http import nonblocking_sockets
 from runtime import files, hosts, logs, reloading
@@ -158,6 +158,11 @@ class Security:
         refused = f"; the files as they are now are refused: {self.error}" if self.error else ""
         return self.content_hash + refused
 
+    def export(self, into: prometheus_client.CollectorRegistry) -> None:
+        """Add a gauge that is read when scraped; 0 means that an older certificate is served, which runs out."""
+        name, text = "evenload_extender_certificate_last_reload_successful", "0: changed TLS files were refused."
+        prometheus_client.Gauge(name, text, registry=into).set_function(lambda: float(self.error is None))
+
     def _hash(self) -> str:
         """Of the contents, not the times: a Secret volume changes by swapping a symlink."""
         return reloading.content_hash(b"\0".join(files.read(path) for path in self.files if path is not None))
@@ -190,18 +195,6 @@ def chosen(
     if certificate is None or key is None:
         raise TlsError("--tls-cert and --tls-key need each other: give both files, or neither for plain HTTP")
     return Security(Files(certificate, key, client_ca), client_names)
-
-
-class ReloadCollector(registry.Collector):
-    """Whether the certificate files as they are now are in force, read when scraped."""
-
-    def __init__(self, security: Security) -> None:
-        self._security = security
-
-    def collect(self) -> collections.abc.Iterator[core.Metric]:
-        """One gauge; 0 means that an older certificate is served, which runs out."""
-        name, text = "evenload_extender_certificate_last_reload_successful", "0: changed TLS files were refused."
-        yield core.GaugeMetricFamily(name, text, value=float(self._security.error is None))
 
 
 def context(files: Files) -> ssl.SSLContext:

@@ -281,8 +281,10 @@ class NodeTable:
             self._write_effective(renewed)
 
     def _write_effective(self, names: list[str]) -> None:
+        readings = [(name, self._facts[name].reading) for name in names]
         self._effective[[self._index[name] for name in names]] = [
-            self._effective_seconds(name, self._facts[name]) for name in names
+            math.nan if reading is None else self._times.effective_seconds(name, reading.at_seconds)
+            for name, reading in readings
         ]
 
     def _write_rows(self) -> None:
@@ -301,11 +303,6 @@ class NodeTable:
             if one.relief is not None:
                 self._reliefs[row] = one.relief
         self._unwritten.clear()
-
-    def _effective_seconds(self, name: str, facts: NodeFacts) -> float:
-        if facts.reading is None:
-            return math.nan
-        return self._times.effective_seconds(name, facts.reading.at_seconds)
 
     def _view(self) -> NodeLoads:
         if self._members is None:

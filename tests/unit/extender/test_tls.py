@@ -352,7 +352,7 @@ def test_a_request_of_kube_scheduler_over_tls_is_answered_in_one_piece_and_only_
 def test_the_reload_gauge_is_read_when_scraped(files: tls.Files) -> None:
     security = loaded(files)
     registry = prometheus_client.CollectorRegistry()
-    registry.register(tls.ReloadCollector(security))
+    security.export(registry)
     name = "evenload_extender_certificate_last_reload_successful"
     assert registry.get_sample_value(name) == 1.0
     files.key.unlink()
