@@ -134,7 +134,7 @@ def _placements(ask: Ask, span_seconds: float, until_seconds: float, selector: s
     counted = figures.of(
         {one.labels[figures.PART]: one.value for one in ask(figures.increases(span_seconds, selector))}
     )
-    oldest_seconds = _first(ask(figures.oldest(span_seconds, selector)))
+    oldest_seconds = _first(ask(figures.first(f"{figures.SERIES['total']}{{{selector}}}", span_seconds)))
     covered_seconds = 0.0 if oldest_seconds is None else min(span_seconds, until_seconds - oldest_seconds)
     values, remarks = counted._asdict(), []
     if counted.left_out_ratio:

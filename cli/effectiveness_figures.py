@@ -66,13 +66,10 @@ def increases(span_seconds: float, selector: str = "") -> str:
     return " or ".join(f'label_replace({each}, "{PART}", "{part}", "", "")' for part, each in sums.items())
 
 
-def oldest(span_seconds: float, selector: str = "") -> str:
-    """The PromQL for when the oldest sample within the span is from, to about a two-hundredth of it (Unix seconds)."""
-    return first(f"{SERIES['total']}{{{selector}}}", span_seconds)
-
-
 def first(expression: str, span_seconds: float) -> str:
-    """The PromQL for when an expression first has a value within the span, as `oldest`."""
+    """The PromQL for when an expression first has a value within the span, to about a two-hundredth of it (Unix
+    seconds).
+    """
     step = node_queries.duration(max(1.0, span_seconds / COVERAGE_POINTS))
     span = node_queries.duration(span_seconds)
     now = f"timestamp({expression})"

@@ -5,6 +5,7 @@ and what of the policy to know about it. Combinations that kube-scheduler accept
 effect are refused (its pkg/scheduler/extender.go, makeTransport).
 """
 
+import collections.abc
 import dataclasses
 import pathlib
 from typing import Final
@@ -111,8 +112,7 @@ def main(policy: str, url: str, weight: int, http_timeout: str, **tls: object) -
         --cert-file /etc/kubernetes/evenload/tls.crt --key-file /etc/kubernetes/evenload/tls.key
     """
     tls_options = Tls(**tls)  # type: ignore[arg-type]
-    wrong = refusals(url, tls_options)
-    if wrong:
+    if wrong := [*refusals(url, tls_options)]:
         output.fail("\nerror: ".join(wrong))
     loaded_policy = policy_files.load(policy)
     output.data(f"{_COMMENT}\n{output.as_yaml(configuration(url, weight, http_timeout, tls_options))}")
@@ -120,30 +120,24 @@ def main(policy: str, url: str, weight: int, http_timeout: str, **tls: object) -
         output.say(remark)
 
 
-def refusals(url: str, tls: Tls) -> tuple[str, ...]:
-    """Why kube-scheduler must not be given this, all reasons at once; empty if it may."""
+def refusals(url: str, tls: Tls) -> collections.abc.Iterator[str]:
+    """Why kube-scheduler must not be given this, all reasons at once; none if it may."""
     if not url.startswith("https:"):
-        useless = ", ".join(tls.config())
-        return (f"{url} is not an https URL, so {useless} would have no effect: write https://",) if useless else ()
-    checks = (
-        (
-            not tls.ca_file and not tls.insecure,
+        if useless := ", ".join(tls.config()):
+            yield f"{url} is not an https URL, so {useless} would have no effect: write https://"
+        return
+    if not tls.ca_file and not tls.insecure:
+        yield (
             f"{url} needs --ca-file: with enableHTTPS and no CA kube-scheduler silently does not verify the server; "
-            "if you want just that, say --insecure",
-        ),
-        (
-            bool(tls.ca_file) and tls.insecure,
-            "--insecure and --ca-file exclude each other: kube-scheduler refuses to start with both",
-        ),
-        (bool(tls.cert_file) != bool(tls.key_file), "--cert-file and --key-file belong together: give both or none"),
-    )
-    paths = (("--ca-file", tls.ca_file), ("--cert-file", tls.cert_file), ("--key-file", tls.key_file))
-    relative = tuple(
-        f"{option} {path} is relative: kube-scheduler reads it on its own machine, write an absolute path"
-        for option, path in paths
-        if path and not pathlib.PurePosixPath(path).is_absolute()
-    )
-    return tuple(message for wrong, message in checks if wrong) + relative
+            "if you want just that, say --insecure"
+        )
+    if tls.ca_file and tls.insecure:
+        yield "--insecure and --ca-file exclude each other: kube-scheduler refuses to start with both"
+    if bool(tls.cert_file) != bool(tls.key_file):
+        yield "--cert-file and --key-file belong together: give both or none"
+    for option, path in (("--ca-file", tls.ca_file), ("--cert-file", tls.cert_file), ("--key-file", tls.key_file)):
+        if path and not pathlib.PurePosixPath(path).is_absolute():
+            yield f"{option} {path} is relative: kube-scheduler reads it on its own machine, write an absolute path"
 
 
 def configuration(url: str, weight: int, http_timeout: str, tls: Tls) -> dict[str, object]:
@@ -177,14 +171,12 @@ def arithmetic(weight: int) -> tuple[str, ...]:
     )
 
 
-def remarks(policy: load_policy.LoadPolicy, tls: Tls) -> tuple[str, ...]:
+def remarks(policy: load_policy.LoadPolicy, tls: Tls) -> collections.abc.Iterator[str]:
     """Returns the settings of the policy and the options that conflict with the stanza."""
-    checks = (
-        (tls.insecure, "warning: the extender's certificate is not verified (--insecure)"),
-        (
-            policy.filter.on_missing == "reject",
+    if tls.insecure:
+        yield "warning: the extender's certificate is not verified (--insecure)"
+    if policy.filter.on_missing == "reject":
+        yield (
             "note: filter.onMissing: reject holds while the extender answers; ignorable: true schedules without it "
-            "while it is away",
-        ),
-    )
-    return tuple(message for wrong, message in checks if wrong)
+            "while it is away"
+        )

@@ -63,7 +63,8 @@ def placeholders(facts: Facts) -> Finding:
         )
     if highest >= 0:
         return findings.fail(f"placeholders have priority {highest}: ordinary pods (0) do not preempt them", fix)
-    if name in _preempting(facts):
+    classes = () if isinstance(facts.priority_classes, Finding) else facts.priority_classes
+    if any(one.name == name and one.preemption_policy != "Never" for one in classes):
         return findings.warn(
             f"PriorityClass {name} lets placeholders preempt others", f"set preemptionPolicy: Never on {name}"
         )
@@ -71,12 +72,6 @@ def placeholders(facts: Facts) -> Finding:
     soaking = len(held) - len(ordering)
     beside = f"; {soaking} of them soak up free room, and no node is added for those" if soaking else ""
     return findings.ok(f"{bound} of {len(held)} placeholders hold room, priority {lowest} (cutoff {cutoff}){beside}")
-
-
-def _preempting(facts: Facts) -> set[str]:
-    if isinstance(facts.priority_classes, Finding):
-        return set()
-    return {one.name for one in facts.priority_classes if one.preemption_policy != "Never"}
 
 
 def _never_allows(budget: DisruptionBudget) -> bool:

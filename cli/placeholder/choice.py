@@ -7,6 +7,7 @@ raise ValueError with what is expected; `refusals` names everything that is wron
 import collections
 import pathlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -62,43 +63,37 @@ class Choice:
     evenload_image: str | None = None
 
 
-def refusals(choice: Choice) -> tuple[str, ...]:
-    """Returns all conflicts of a choice at once; () when there are none."""
+def refusals(choice: Choice) -> Iterator[str]:
+    """Returns all conflicts of a choice at once."""
     priority, existing = choice.priority, choice.existing_priority_class
-    checks = (
-        (
-            existing and choice.priority_class is None,
-            "--existing-priority-class needs --priority-class NAME: which class is there already?",
-        ),
-        (
-            existing and priority is not None,
+    if existing and choice.priority_class is None:
+        yield "--existing-priority-class needs --priority-class NAME: which class is there already?"
+    if existing and priority is not None:
+        yield (
             f"--priority {priority} has no effect with --existing-priority-class: that class has its value, and no "
-            "class's value can be changed",
-        ),
-        (
-            choice.evenload_image is not None and not choice.sizing.changes,
+            "class's value can be changed"
+        )
+    if choice.evenload_image is not None and not choice.sizing.changes:
+        yield (
             f"--evenload-image {choice.evenload_image} has no effect without --during, --nodes-per-replica or "
-            "--cores-per-replica: without them no sizing job runs",
-        ),
-    )
-    keys = collections.Counter(key for key, _ in choice.node_selectors)
-    doubled = tuple(
-        f"--node-selector {key}: given {times} times, and a node has one value of it"
-        for key, times in keys.items()
-        if times > 1
-    )
-    messages = tuple(message for wrong, message in checks if wrong)
-    return messages + doubled + _priority(choice) + sizes.refusals(choice.sizing)
+            "--cores-per-replica: without them no sizing job runs"
+        )
+    for key, times in collections.Counter(key for key, _ in choice.node_selectors).items():
+        if times > 1:
+            yield f"--node-selector {key}: given {times} times, and a node has one value of it"
+    yield from _priority(choice)
+    yield from sizes.refusals(choice.sizing)
 
 
-def _priority(choice: Choice) -> tuple[str, ...]:
+def _priority(choice: Choice) -> Iterator[str]:
     """Why the priority is not that of the preset."""
     priority, cutoff = choice.priority, choice.expendable_below
     if not _LOWEST < cutoff < 0:
-        return (f"--expendable-below {cutoff}: a number under 0 expected, as cluster-autoscaler's own {CUTOFF}",)
+        yield f"--expendable-below {cutoff}: a number under 0 expected, as cluster-autoscaler's own {CUTOFF}"
+        return
     lowest, highest = (cutoff, -1) if choice.preset == "order" else (_LOWEST, cutoff - 1)
     if priority is None or lowest <= priority <= highest:
-        return ()
+        return
     why = (
         f"from {cutoff} to -1: ordinary pods (0) preempt them, and cluster-autoscaler adds nodes for them"
         if choice.preset == "order"
@@ -106,7 +101,7 @@ def _priority(choice: Choice) -> tuple[str, ...]:
     )
     other = "; for that use --preset order" if cutoff <= priority < 0 else ""
     other = "; for that use --preset soak" if _LOWEST <= priority < cutoff else other
-    return (f"--priority {priority} is outside the preset {choice.preset}, {why}{other}",)
+    yield f"--priority {priority} is outside the preset {choice.preset}, {why}{other}"
 
 
 def requests(text: str) -> dict[str, str]:

@@ -108,7 +108,10 @@ def main(deploy: str | None, output_format: str, **options: Any) -> None:
     """
     size_options = sizing.Sizing.taken(options)
     chosen = Choice(sizing=size_options, **options)
-    wrong = choice.refusals(chosen) + _placed(deploy)
+    wrong = [*choice.refusals(chosen)]
+    if deploy is not None and (not deploy or deploy.startswith("/")):
+        place = "a path relative to the overlay or a URL expected, kustomize takes no other"
+        wrong.append(f"--kustomization {deploy!r}: {place}")
     if wrong:
         output.fail("\nerror: ".join(wrong))
     objects = kustomizing.build(layers.kustomization(chosen, "."), folder())
@@ -118,12 +121,6 @@ def main(deploy: str | None, output_format: str, **options: Any) -> None:
         output.data(output.structured(layers.kustomization(chosen, deploy), output_format))
     for remark in remarks(chosen, objects, overlay=deploy is not None):
         output.say(remark)
-
-
-def _placed(deploy: str | None) -> tuple[str, ...]:
-    if deploy is None or (deploy and not deploy.startswith("/")):
-        return ()
-    return (f"--kustomization {deploy!r}: a path relative to the overlay or a URL expected, kustomize takes no other",)
 
 
 def folder() -> pathlib.Path:

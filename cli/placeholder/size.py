@@ -71,9 +71,9 @@ def main(
       evenload placeholder size --deployment placeholder --nodes-per-replica 4 --max-replicas 50 --dry-run
     """
     size_options = sizing.Sizing.taken(options)
-    wrong = sizing.refusals(size_options)
+    wrong = [*sizing.refusals(size_options)]
     if not size_options.proportional and size_options.replicas is None:
-        wrong += ("the number is missing: give --replicas N, or --nodes-per-replica or --cores-per-replica",)
+        wrong.append("the number is missing: give --replicas N, or --nodes-per-replica or --cores-per-replica")
     if wrong:
         output.fail("\nerror: ".join(wrong))
     with exit_codes.reported(errors.KubeError, codes=output.REFUSAL_CODES):

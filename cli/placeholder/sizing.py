@@ -74,36 +74,25 @@ class Sizing:
         return [f"--{name}={value}" for name, value in pairs if value is not None]
 
 
-def refusals(sizing: Sizing) -> tuple[str, ...]:
-    """Returns all conflicts of the options at once; () when there are none."""
-    checks = (
-        (
-            sizing.time_zone is not None and not sizing.during,
-            f"--time-zone {sizing.time_zone} has no effect without a schedule: add --during {spans.EXPECTED}",
-        ),
-        (
-            sizing.replicas is not None and sizing.proportional,
+def refusals(sizing: Sizing) -> collections.abc.Iterator[str]:
+    """Returns all conflicts of the options at once."""
+    if sizing.time_zone is not None and not sizing.during:
+        yield f"--time-zone {sizing.time_zone} has no effect without a schedule: add --during {spans.EXPECTED}"
+    if sizing.replicas is not None and sizing.proportional:
+        yield (
             f"--replicas {sizing.replicas} has no effect beside --nodes-per-replica and --cores-per-replica: "
-            "the number follows the cluster; bound it with --min-replicas and --max-replicas",
-        ),
-        (
-            sizing.proportional and sizing.max_replicas is None,
+            "the number follows the cluster; bound it with --min-replicas and --max-replicas"
+        )
+    if sizing.proportional and sizing.max_replicas is None:
+        yield (
             "--nodes-per-replica and --cores-per-replica need --max-replicas N: placeholders order nodes, and nodes "
-            "then raise their number",
-        ),
-        *(
-            (
-                bound is not None and not sizing.proportional,
-                f"{option} {bound} has no effect without --nodes-per-replica or --cores-per-replica: use --replicas",
-            )
-            for option, bound in (("--min-replicas", sizing.min_replicas), ("--max-replicas", sizing.max_replicas))
-        ),
-        (
-            (sizing.min_replicas or 0) > (sizing.max_replicas if sizing.max_replicas is not None else math.inf),
-            f"--min-replicas {sizing.min_replicas} is more than --max-replicas {sizing.max_replicas}: swap them",
-        ),
-    )
-    return tuple(message for wrong, message in checks if wrong)
+            "then raise their number"
+        )
+    for option, bound in (("--min-replicas", sizing.min_replicas), ("--max-replicas", sizing.max_replicas)):
+        if bound is not None and not sizing.proportional:
+            yield f"{option} {bound} has no effect without --nodes-per-replica or --cores-per-replica: use --replicas"
+    if (sizing.min_replicas or 0) > (sizing.max_replicas if sizing.max_replicas is not None else math.inf):
+        yield f"--min-replicas {sizing.min_replicas} is more than --max-replicas {sizing.max_replicas}: swap them"
 
 
 def ordinary(sizing: Sizing, nodes: Nodes) -> ReplicaCount:

@@ -61,7 +61,8 @@ def main(
         output.data(output.table(*(_wide(status) if wide else _narrow(status)), no_headers=no_headers))
     for remark in remarks(status, refused, where, now_seconds):
         output.say(remark)
-    raise SystemExit(int(_code(status)))
+    known = exit_codes.Exit.PARTIAL if status.preemptions is None else exit_codes.Exit.OK
+    raise SystemExit(int(exit_codes.Exit.FINDINGS if status.short else known))
 
 
 def read(kube: door.KubeDoor, namespace: str, now_seconds: float) -> tuple[Holding, str]:
@@ -73,12 +74,6 @@ def read(kube: door.KubeDoor, namespace: str, now_seconds: float) -> tuple[Holdi
     except errors.Forbidden as error:
         return holding.holding(pods, None, now_seconds), error.message
     return holding.holding(pods, events, now_seconds), ""
-
-
-def _code(held_room: Holding) -> exit_codes.Exit:
-    if held_room.short:
-        return exit_codes.Exit.FINDINGS
-    return exit_codes.Exit.PARTIAL if held_room.preemptions is None else exit_codes.Exit.OK
 
 
 def document(held_room: Holding, now_seconds: float) -> dict[str, Any]:
