@@ -5,7 +5,7 @@ It asks a running descheduler (GET /breaker, POST /breaker/reset).
 
 import collections.abc
 import urllib.parse
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import click
 import msgspec
@@ -90,18 +90,13 @@ def reset(workload: str | None, everybody: bool, **where: Any) -> None:
     with exit_codes.reported(http_client.HttpError, errors.KubeError):
         service = services.first(services.DESCHEDULER, services.Where.taken(services.DESCHEDULER, where))
         uid = "" if workload is None else _meant(_breakers(service), workload).workload_uid
-        if isinstance(service, services.ProxiedService):
-            _refer(service, f" {uid}" if uid else " --all")
+        if isinstance(service, services.ProxiedService):  # a breaker is reset from the pod (docs/decisions, 0008)
+            pod = f"kubectl -n {service.place.namespace} exec {service.name}"
+            output.say("a breaker is reset from within the pod, by those who may pods/exec there:")
+            output.say(f"  {pod} -- evenload breaker reset {uid or '--all'}")
+            raise SystemExit(int(exit_codes.Exit.FINDINGS))
         service.post(f"/breaker/reset?{urllib.parse.urlencode({'workload': uid})}" if uid else "/breaker/reset", {})
     output.say(f"reset: {workload or 'all workloads'}; the next run may try again")
-
-
-def _refer(service: services.ProxiedService, whose: str) -> NoReturn:
-    """Ends the command with the one that works: a breaker is reset from the pod itself (docs/decisions, 0008)."""
-    inside = f"kubectl -n {service.place.namespace} exec {service.name} -- evenload breaker reset{whose}"
-    output.say("a breaker is reset from within the pod, by those who may pods/exec there:")
-    output.say(f"  {inside}")
-    raise SystemExit(int(exit_codes.Exit.FINDINGS))
 
 
 def _breakers(service: services.Service) -> tuple[Breaker, ...]:

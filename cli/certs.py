@@ -98,7 +98,9 @@ def main(
         texts = {} if dry_run else certs_plan.carried_out(plan, existing, wanted, now_seconds)
         write(directory, {path: text for path, text in texts.items() if existing.texts.get(path) != text})
     if output_format == "table":
-        output.data(table(plan, texts or existing.texts))
+        after = texts or existing.texts
+        rows = [(step.path, step.word, step.why, certs_plan.expiry(after.get(step.path, ""))) for step in plan.steps]
+        output.data(output.table(("file", "done", "why", "expires"), rows))
     else:
         output.data(output.structured(secret_list(texts, wanted.leaves, namespace, client_secrets), output_format))
     raise SystemExit(int(_report(plan, directory, now_seconds, dry_run=dry_run)))
@@ -150,12 +152,6 @@ def write(directory: pathlib.Path, texts: collections.abc.Mapping[str, str]) -> 
         unfinished.touch(mode, exist_ok=False)
         unfinished.write_text(text, encoding="ascii")
         unfinished.replace(path)
-
-
-def table(plan: certs_plan.Plan, texts: collections.abc.Mapping[str, str]) -> str:
-    """A line for each certificate, with the day on which the one in `texts` runs out."""
-    rows = [(step.path, step.word, step.why, certs_plan.expiry(texts.get(step.path, ""))) for step in plan.steps]
-    return output.table(("file", "done", "why", "expires"), rows)
 
 
 def secret_list(

@@ -7,7 +7,9 @@ node or workload. What was not measured is counted as such and is in no median.
 
 import collections.abc
 import statistics
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+import msgspec
 
 from cli.common.api_types import MISSING, percent
 from cli.eviction_rows import Row
@@ -29,7 +31,7 @@ After = Literal["5m", "30m"]
 _AFTER_SECONDS: Final[dict[After, float]] = {"5m": 300.0, "30m": 1800.0}
 
 
-class Errors(NamedTuple):
+class Errors(msgspec.Struct, frozen=True):
     """The prediction errors of one moment: their medians (ratios of the node, above 0: hotter than planned), and how
     many predictions have none, by reason.
     """
@@ -42,7 +44,7 @@ class Errors(NamedTuple):
     pending: int
 
 
-class Line(NamedTuple):
+class Line(msgspec.Struct, frozen=True):
     """Evictions by whether their node stayed at or under its line until 30 minutes later."""
 
     under: int
@@ -51,7 +53,7 @@ class Line(NamedTuple):
     pending: int
 
 
-class Group(NamedTuple):
+class Group(msgspec.Struct, frozen=True):
     """The figures of some evictions; `landed_as_expected` are replacements on the node that the plan expected."""
 
     of: str
@@ -62,13 +64,6 @@ class Group(NamedTuple):
     replaced: int
     returned: int
     landed_as_expected: int
-
-    def document(self) -> dict[str, object]:
-        """The group as plain data."""
-        return {
-            name: value._asdict() if isinstance(value, Errors | Line) else value
-            for name, value in self._asdict().items()
-        }
 
 
 def groups(

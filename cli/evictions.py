@@ -192,8 +192,7 @@ def _print_summary(service: services.Service, wish: Wish, by: str | None) -> Non
         lines = [eviction_summary.cells(group) for group in groups]
         output.data(output.table(eviction_summary.HEADERS, lines, no_headers=wish.no_headers))
     else:
-        document = {"groups": [group.document() for group in groups]}
-        output.data(output.structured(document, wish.output_format))
+        output.data(output.structured({"groups": msgspec.to_builtins(groups)}, wish.output_format))
     if not groups[0].evictions:
         output.say(f"no eviction that took place; {NEXT_STEP.format(output.program())}")
     for remark in eviction_summary.remarks(groups[0]):

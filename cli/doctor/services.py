@@ -132,8 +132,7 @@ def extender_called(facts: Facts) -> Finding:
     decided = [one.last_decision_seconds for one in replicas if one.last_decision_seconds is not None]
     since_seconds = max(decided) if decided else min(one.since_seconds for one in replicas)
     fix = _STANZA.format(namespace=facts.settings.namespace)
-    unasked = bound_seconds is not None and bound_seconds > since_seconds + GRACE_SECONDS
-    if unasked and bound_seconds is not None:
+    if bound_seconds is not None and bound_seconds > since_seconds + GRACE_SECONDS:
         when = f"a pod was bound at {clock.to_rfc3339(bound_seconds)}"
         last = f"the extender was last asked at {clock.to_rfc3339(since_seconds)}" if decided else "it was never asked"
         if not decided and requests:
@@ -152,16 +151,13 @@ def extender_called(facts: Facts) -> Finding:
 
 def _unread(facts: Facts) -> int:
     """Counts the replicas behind the Service that gave no answer: kube-scheduler stays with one of them."""
-    running = [
-        pod
+    running = sum(
+        EXTENDER_LABELS.items() <= pod.labels.items() and pod.ready and not pod.deleting
         for pod in (() if isinstance(facts.pods, Finding) else facts.pods)
         if pod.namespace == facts.settings.namespace
-        and EXTENDER_LABELS.items() <= pod.labels.items()
-        and pod.ready
-        and not pod.deleting
-    ]
+    )
     listed = 0 if isinstance(facts.replicas, Finding) else len(facts.replicas)
-    return max(0, len(running), listed) - len(_answering(facts))
+    return max(running, listed) - len(_answering(facts))
 
 
 def _shadow(replicas: Collection[Replica]) -> str:

@@ -115,10 +115,12 @@ def main(deploy: str | None, output_format: str, **options: Any) -> None:
     if wrong:
         output.fail("\nerror: ".join(wrong))
     objects = kustomizing.build(layers.kustomization(chosen, "."), folder())
-    if deploy is None:
-        output.data(text(objects, output_format))
-    else:
+    if deploy is not None:
         output.data(output.structured(layers.kustomization(chosen, deploy), output_format))
+    elif output_format == "json":  # one list, for `kubectl apply -f -`
+        output.data(output.as_json({"apiVersion": "v1", "kind": "List", "items": objects}))
+    else:
+        output.data("\n---\n".join(output.as_yaml(one, block=True) for one in objects))
     for remark in remarks(chosen, objects, overlay=deploy is not None):
         output.say(remark)
 
@@ -126,13 +128,6 @@ def main(deploy: str | None, output_format: str, **options: Any) -> None:
 def folder() -> pathlib.Path:
     """Where deploy/ is: beside this package or in the tree."""
     return next(place for place in _PLACES if (place / "placeholder").is_dir())
-
-
-def text(objects: list[Document], output_format: str) -> str:
-    """The objects as YAML documents, or as one JSON list, for `kubectl apply -f -`."""
-    if output_format == "json":
-        return output.as_json({"apiVersion": "v1", "kind": "List", "items": objects})
-    return "\n---\n".join(output.as_yaml(one, block=True) for one in objects)
 
 
 def remarks(chosen: Choice, objects: list[Document], *, overlay: bool) -> list[str]:
