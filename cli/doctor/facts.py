@@ -63,13 +63,6 @@ class MetricsServerFacts(NamedTuple):
     denied: tuple[str, ...] = ()
 
 
-class PrometheusFacts(NamedTuple):
-    """A Prometheus that answered: its address, and where that is from ("" for an option)."""
-
-    name: str
-    origin: str = ""
-
-
 class MetricFacts(NamedTuple):
     """One metric of the policy asked for: the values per node, or the error, which may be that the answer was partial;
     costs where the server tells them.
@@ -121,13 +114,6 @@ class ClockFacts(NamedTuple):
     whose: str
     ahead_seconds: float
     within_seconds: float = 0.0
-
-
-class RightCheck(NamedTuple):
-    """A right that was asked about."""
-
-    access: Access
-    allowed: bool
 
 
 class Trial(NamedTuple):
@@ -184,7 +170,7 @@ class Relief(NamedTuple):
 class LoadFacts(NamedTuple):
     """The load of nodes at its source; each part, or the Finding that says why it is missing."""
 
-    prometheus: PrometheusFacts | Finding
+    prometheus: Finding
     metrics: tuple[MetricFacts, ...] | Finding
     targets: tuple[Target, ...] | Finding
     scrape_seconds: tuple[float, ...] | Finding
@@ -211,8 +197,8 @@ class Facts:
     heartbeat: Heartbeat | Finding
     differing: tuple[str, ...] | Finding
     annotator_lease: Lease | Finding
-    own_rights: tuple[RightCheck, ...] | Finding
-    account_rights: Mapping[str, tuple[RightCheck, ...]] | Finding
+    own_rights: Mapping[Access, bool] | Finding
+    account_rights: Mapping[str, Mapping[Access, bool]] | Finding
     guard: GuardFacts | Finding
     apiserver_clock: ClockFacts | Finding
     node_leases: Mapping[str, float] | Finding

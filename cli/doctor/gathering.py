@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from cli.doctor import findings, guard, measuring, metrics_server, relief, replicas, rights
-from cli.doctor.facts import ClockFacts, Facts, LoadFacts, Means, RightCheck, Settings
+from cli.doctor.facts import ClockFacts, Facts, LoadFacts, Means, Settings
 from cli.doctor.findings import Finding
 from kube import access, errors, kinds
 from kube.http.client import Client
@@ -51,7 +51,7 @@ def gather(means: Means, settings: Settings) -> Facts:
         heartbeat=_heartbeat(vouched.heartbeat, namespace),
         differing=vouched.differing,
         annotator_lease=attempt(lambda: kube.get(kinds.LEASES, ANNOTATOR_LEASE, namespace=namespace)),
-        own_rights=attempt(lambda: _own(kube, namespace)),
+        own_rights=attempt(lambda: {one: access.may_i(kube, one) for one in rights.needed(rights.OWN, namespace)}),
         account_rights=attempt(lambda: _accounts(kube, namespace)),
         guard=attempt(lambda: guard.look(kube, means.connect, namespace, pods, nodes=nodes)),
         apiserver_clock=apiserver_clock,
@@ -135,14 +135,10 @@ def _read(kube: Client, namespace: str, now_seconds: float) -> _Confirmations:
     return _Confirmations(nodes, beat, compared.differing_nodes())
 
 
-def _own(kube: Client, namespace: str) -> tuple[RightCheck, ...]:
-    return tuple(RightCheck(one, access.may_i(kube, one)) for one in rights.needed(rights.OWN, namespace))
-
-
-def _accounts(kube: Client, namespace: str) -> Mapping[str, tuple[RightCheck, ...]]:
+def _accounts(kube: Client, namespace: str) -> Mapping[str, Mapping[access.Access, bool]]:
     may = functools.partial(access.may_account, kube, namespace=namespace)
     return {
-        name: tuple(RightCheck(one, may(one, name=f"evenload-{name}")) for one in rights.needed(name, namespace))
+        name: {one: may(one, name=f"evenload-{name}") for one in rights.needed(name, namespace)}
         for name in rights.SERVICES
     }
 

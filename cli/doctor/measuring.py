@@ -18,7 +18,6 @@ from cli.doctor.facts import (
     MetricFacts,
     Origin,
     PodSeries,
-    PrometheusFacts,
     Settings,
     Target,
 )
@@ -62,7 +61,7 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFact
         return blind(Finding(findings.Verdict.FAIL, message, fix, unreachable))
     directory, labels = identity.NodeDirectory().follow(nodes), means.labels
     return LoadFacts(
-        PrometheusFacts(prometheus.name, origin),
+        findings.ok(f"{prometheus.name} answers{f' ({origin})' if origin else ''}"),
         tuple(_metric(prometheus, one, labels, directory) for one in settings.policy.metrics_in_force),
         attempt(lambda: _targets(prometheus, labels.node_label)),
         attempt(lambda: _scrape_seconds(prometheus, labels)),

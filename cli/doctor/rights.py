@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from cli.doctor import findings
-from cli.doctor.facts import Facts, RightCheck
+from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding
 from kube.access import Access
 
@@ -40,7 +40,7 @@ def services(facts: Facts) -> Finding:
     """Each service's ServiceAccount has the rights of its manifest."""
     if isinstance(facts.account_rights, Finding):
         return facts.account_rights
-    absent = [name for name, rights in facts.account_rights.items() if not any(one.allowed for one in rights)]
+    absent = [name for name, rights in facts.account_rights.items() if not any(rights.values())]
     beside = f"; {', '.join(absent)}: no rights at all, taken as not installed" if absent else ""
     problems = [
         findings.fail(
@@ -80,5 +80,5 @@ def _granted(document: Mapping[str, Any], namespace: str) -> Iterable[Access]:
                     yield from (Access(verb, resource, group, where, name) for verb in rule["verbs"])
 
 
-def _denied(rights: Iterable[RightCheck]) -> list[str]:
-    return [str(one.access) for one in rights if not one.allowed]
+def _denied(rights: Mapping[Access, bool]) -> list[str]:
+    return [str(one) for one, allowed in rights.items() if not allowed]

@@ -38,10 +38,7 @@ _USE_RULES = (
 
 def prometheus(facts: Facts) -> Finding:
     """There is a Prometheus and it answers."""
-    reading = facts.load.prometheus
-    if isinstance(reading, Finding):
-        return reading
-    return findings.ok(f"{reading.name} answers{f' ({reading.origin})' if reading.origin else ''}")
+    return facts.load.prometheus
 
 
 def metrics(facts: Facts) -> Finding:

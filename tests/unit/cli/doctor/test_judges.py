@@ -107,7 +107,7 @@ BROKEN = {
         "kubectl apply -f deploy/rbac/doctor.yaml",
         "clusterrolebinding evenload-doctor-$USER --clusterrole=evenload-doctor --user=YOU",
         "kubectl -n evenload-system create rolebinding evenload-doctor-$USER --role=evenload-doctor --user=YOU",
-        own_rights=(facts.RightCheck(access.Access("get", "pods/proxy", "", "ns"), False),),
+        own_rights={access.Access("get", "pods/proxy", "", "ns"): False},
     ),
     "a policy of the guard that is not there": warns(
         "guard",
@@ -389,7 +389,7 @@ BROKEN = {
         "service rights",
         "no ServiceAccount of Evenload",
         "-n",
-        account_rights={"annotator": (facts.RightCheck(access.Access("list", "nodes"), False),)},
+        account_rights={"annotator": {access.Access("list", "nodes"): False}},
     ),
     "a late heartbeat": warns(
         "annotator",
@@ -808,7 +808,7 @@ def test_placeholders_that_hold_room_are_counted() -> None:
 
 
 def test_a_service_without_any_right_is_taken_as_not_installed() -> None:
-    none = {"descheduler": (facts.RightCheck(access.Access("list", "nodes"), False),)}
+    none = {"descheduler": {access.Access("list", "nodes"): False}}
     finding = judged("service rights", account_rights=worlds.rights(annotator=True) | none)
     assert finding.verdict == "ok"
     assert "descheduler: no rights at all, taken as not installed" in finding.observation

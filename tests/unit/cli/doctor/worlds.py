@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from cli.doctor import facts
+from cli.doctor import facts, findings
 from kube import access, objects
 from policy import metrics
 from policy.contract import heartbeat, load_annotation
@@ -46,7 +46,7 @@ def item(name: str, *, age_seconds: float = 10.0, window: str = "15s") -> object
 def well(**changes: Any) -> facts.Facts:
     """The healthy facts with some replaced."""
     load = facts.LoadFacts(
-        prometheus=facts.PrometheusFacts("Prometheus at http://prometheus:9090", "found by label x=y"),
+        prometheus=findings.ok("Prometheus at http://prometheus:9090 answers (found by label x=y)"),
         metrics=tuple(metric(one) for one in metrics.BUILT_IN),
         targets=tuple(facts.Target(f"10.0.0.{number}:9100", True, "node-exporter") for number in (1, 2)),
         scrape_seconds=(15.0, 15.0, 15.1),
@@ -69,7 +69,7 @@ def well(**changes: Any) -> facts.Facts:
         heartbeat=beat(),
         differing=(),
         annotator_lease=builders.decoded({"spec": {"holderIdentity": "annotator-0:8901"}}, objects.Lease),
-        own_rights=(facts.RightCheck(access.Access("list", "nodes"), True),),
+        own_rights={access.Access("list", "nodes"): True},
         account_rights=rights(annotator=True, extender=True, descheduler=True),
         guard=facts.GuardFacts({}, (facts.Trial("an eviction by evenload-descheduler", True),)),
         apiserver_clock=facts.ClockFacts("the apiserver", 0.3, 0.5),
@@ -118,10 +118,10 @@ def replica(name: str, **fields: Any) -> facts.Replica:
     return facts.Replica(name, HASH, True, "sha256:" + "b" * 64, 12.0, since, last)._replace(**fields)
 
 
-def rights(**allowed: bool) -> dict[str, tuple[facts.RightCheck, ...]]:
+def rights(**allowed: bool) -> dict[str, dict[access.Access, bool]]:
     """Two rights per service, all allowed or only the first."""
     first, second = access.Access("list", "nodes"), access.Access("patch", "nodes")
-    return {name: (facts.RightCheck(first, True), facts.RightCheck(second, whole)) for name, whole in allowed.items()}
+    return {name: {first: True, second: whole} for name, whole in allowed.items()}
 
 
 def scheduled_pod(at_seconds: float, scheduler: str = "default-scheduler", **fields: Any) -> objects.Pod:
