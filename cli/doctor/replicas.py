@@ -4,7 +4,6 @@
 its way is not a difference that lasts.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -15,7 +14,6 @@ from cli.doctor import findings
 from cli.doctor.facts import Means, Replica
 from cli.doctor.findings import Finding
 from kube import errors
-from kube.http.client import Client
 
 ROUNDS: Final = 4
 PAUSE_SECONDS: Final = 1.0
@@ -51,25 +49,23 @@ class _Decisions(msgspec.Struct, frozen=True):
 
 def ask(means: Means, namespace: str) -> tuple[Replica | Finding, ...] | Finding:
     """Every replica's answer, or the Finding that tells why one, or all of them, could not be asked."""
-    extenders = means.extenders or _behind_service(means.kube, namespace)
-    if isinstance(extenders, Finding):
-        return extenders
+    try:
+        extenders = means.extenders or services.behind(means.kube, services.EXTENDER, namespace)
+    except errors.KubeError as error:
+        return findings.unknown(f"the extenders could not be looked for: {error}", "--extender URL for each replica")
+    if not extenders:
+        return findings.fail(
+            f"no extender at a --extender URL, and none behind Service {namespace}/{services.EXTENDER.in_cluster}",
+            "deploy the extender (docs/reference/extender.md), or say where it is: --extender URL for each replica",
+        )
     answers: tuple[Replica | Finding, ...] = ()
     for _ in range(ROUNDS):
         answers = tuple(_facts(one) for one in extenders)
-        if _settled(answers):
+        replicas = [one for one in answers if isinstance(one, Replica)]
+        if len({one.view_digest for one in replicas}) <= 1 and all(one.heartbeat_matches for one in replicas):
             break
         means.pause(PAUSE_SECONDS)
     return answers
-
-
-def _behind_service(kube: Client, namespace: str) -> Sequence[services.Service] | Finding:
-    nowhere = f"no extender at a --extender URL, and none behind Service {namespace}/{services.EXTENDER.in_cluster}"
-    fix = "deploy the extender (docs/reference/extender.md), or say where it is: --extender URL for each replica"
-    try:
-        return services.behind(kube, services.EXTENDER, namespace) or findings.fail(nowhere, fix)
-    except errors.KubeError as error:
-        return findings.unknown(f"the extenders could not be looked for: {error}", "--extender URL for each replica")
 
 
 def _facts(item: services.Service) -> Replica | Finding:
@@ -99,8 +95,3 @@ def _facts(item: services.Service) -> Replica | Finding:
         {sample.labels.get("watch", ""): sample.value for sample in samples if sample.name == _WATCH_AGE},
         values.get(_SHADOW_MODE) == 1,
     )
-
-
-def _settled(answers: Sequence[Replica | Finding]) -> bool:
-    replicas = [one for one in answers if isinstance(one, Replica)]
-    return len({one.view_digest for one in replicas}) <= 1 and all(one.heartbeat_matches for one in replicas)

@@ -9,7 +9,7 @@ from cli.doctor import findings
 from cli.doctor.facts import Facts, Replica
 from cli.doctor.findings import Finding
 from kube.cache import watch_status
-from kube.objects import Lease, Pod
+from kube.objects import Pod
 from runtime import clock
 
 LATE_PERIODS = 3  # two syncs may be late by a slow Prometheus; staleAfter is where it hurts
@@ -32,7 +32,10 @@ def annotator(facts: Facts) -> Finding:
         return facts.heartbeat
     sync, beat = facts.settings.policy.sync, facts.heartbeat
     age_seconds = facts.now_seconds - beat.at_seconds
-    text = f"last heartbeat {max(0.0, age_seconds):.0f} s ago over {beat.nodes} nodes{_leader(facts.annotator_lease)}"
+    lease = facts.annotator_lease
+    holder = "" if isinstance(lease, Finding) else lease.spec.holder_identity
+    leader = f", {holder} leads" if holder else ""
+    text = f"last heartbeat {max(0.0, age_seconds):.0f} s ago over {beat.nodes} nodes{leader}"
     logs = _LOGS.format(namespace=facts.settings.namespace, name="annotator")
     fix = f"{logs}; is it running, and does its /readyz?verbose name a query that fails?"
     if age_seconds >= sync.stale_after_seconds:
@@ -52,7 +55,9 @@ def annotator(facts: Facts) -> Finding:
 
 def policy_in_force(facts: Facts) -> Finding:
     """Annotator and every extender obey the policy at hand."""
-    hashes = {name: known for name, known in _hashes(facts) if known}
+    beats = {} if isinstance(facts.heartbeat, Finding) else {"annotator": facts.heartbeat.policy_hash}
+    every = beats | {one.name: one.policy_hash for one in _answering(facts)}
+    hashes = {name: known for name, known in every.items() if known}
     ours = facts.settings.policy_hash
     if not hashes:
         return findings.unknown("no service reported its policy", "see annotator and extenders")
@@ -172,17 +177,6 @@ def _shadow(replicas: Collection[Replica]) -> str:
 def _answering(facts: Facts) -> list[Replica]:
     every = () if isinstance(facts.replicas, Finding) else facts.replicas
     return [one for one in every if isinstance(one, Replica)]
-
-
-def _hashes(facts: Facts) -> Iterable[tuple[str, str]]:
-    if not isinstance(facts.heartbeat, Finding):
-        yield "annotator", facts.heartbeat.policy_hash
-    yield from ((one.name, one.policy_hash) for one in _answering(facts))
-
-
-def _leader(lease: Lease | Finding) -> str:
-    holder = "" if isinstance(lease, Finding) else lease.spec.holder_identity
-    return f", {holder} leads" if holder else ""
 
 
 def _last_bound_seconds(pods: Iterable[Pod]) -> float | None:

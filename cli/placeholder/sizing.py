@@ -35,15 +35,15 @@ class ReplicaCount(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """The options as given; None and () where an option was not given."""
+    """The options as given, in the order of their help; None and () where an option was not given."""
 
     replicas: int | None = None
-    during: tuple[Span, ...] = ()
-    time_zone: str | None = None
     nodes_per_replica: int | None = None
     cores_per_replica: int | None = None
     min_replicas: int | None = None
     max_replicas: int | None = None
+    time_zone: str | None = None
+    during: tuple[Span, ...] = ()
 
     @classmethod
     def taken(cls, options: dict[str, Any]) -> "Sizing":
@@ -61,17 +61,10 @@ class Sizing:
         return self.proportional or bool(self.during)
 
     def arguments(self) -> list[str]:
-        """The options as `size` takes them, in the order of its help."""
-        pairs = (
-            ("replicas", self.replicas),
-            ("nodes-per-replica", self.nodes_per_replica),
-            ("cores-per-replica", self.cores_per_replica),
-            ("min-replicas", self.min_replicas),
-            ("max-replicas", self.max_replicas),
-            ("time-zone", self.time_zone),
-            *(("during", span.text) for span in self.during),
-        )
-        return [f"--{name}={value}" for name, value in pairs if value is not None]
+        """The options as `size` takes them."""
+        once = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "during"}
+        pairs = [*once.items(), *(("during", span.text) for span in self.during)]
+        return [f"--{name.replace('_', '-')}={value}" for name, value in pairs if value is not None]
 
 
 def refusals(sizing: Sizing) -> collections.abc.Iterator[str]:
