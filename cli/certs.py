@@ -180,7 +180,7 @@ def _secret(texts: collections.abc.Mapping[str, str], folder: str, namespace: st
 
 def _report(plan: certs_plan.Plan, directory: pathlib.Path, now_seconds: float, *, dry_run: bool) -> exit_codes.Exit:
     """The next step on stderr, and the exit code: a CA that runs out soon is a finding, and so is work to do."""
-    ends_seconds = plan.ca.until_seconds  # None: it is a new one
+    ends_seconds = plan.steps[0].until_seconds  # None: the CA is a new one
     left = certs_plan.CA_DAYS if ends_seconds is None else certs_plan.days_left(ends_seconds, now_seconds)
     soon = left < certs_plan.CA_NOTICE_DAYS
     if soon:

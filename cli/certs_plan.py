@@ -75,14 +75,8 @@ class Step(NamedTuple):
 class Plan:
     """The CA's step first, then a step for each leaf in the order wanted."""
 
-    ca: Step
-    leaves: tuple[Step, ...]
+    steps: tuple[Step, ...]
     former_cas: tuple[str, ...]
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """All of them."""
-        return (self.ca, *self.leaves)
 
     @property
     def is_done(self) -> bool:
@@ -101,20 +95,20 @@ def plan(existing: ExistingCertificates, wanted: DesiredCertificates, now_second
     ca = _ca(existing, now_seconds, replace=wanted.replace_ca)
     trusted = () if ca.word == "made" else certificates.each(existing.texts[CA_CERTIFICATE])
     leaves = tuple(_leaf(existing, wanted, leaf, trusted, now_seconds=now_seconds) for leaf in wanted.leaves)
-    return Plan(ca, leaves, _former(existing, now_seconds, replaced=ca.word == "made"))
+    return Plan((ca, *leaves), _former(existing, now_seconds, replaced=ca.word == "made"))
 
 
 def carried_out(
     planned: Plan, existing: ExistingCertificates, wanted: DesiredCertificates, now_seconds: float
 ) -> dict[str, str]:
     """The texts of all files by path, those that stay included; makes the new keys."""
-    if planned.ca.word == "kept":
+    if planned.steps[0].word == "kept":
         authority = certificates.Authority(certificates.Pair(existing.texts[CA_CERTIFICATE], existing.texts[CA_KEY]))
     else:
         authority = certificates.Authority.create(CA_NAME, now_seconds=now_seconds, days=CA_DAYS)
     trusted = "".join((certificates.each(authority.pair.certificate)[0], *planned.former_cas))
     texts = {CA_CERTIFICATE: trusted, CA_KEY: authority.pair.key}
-    for leaf, step in zip(wanted.leaves, planned.leaves, strict=True):
+    for leaf, step in zip(wanted.leaves, planned.steps[1:], strict=True):
         there = existing.leaf(leaf.folder) if step.word == "kept" else None
         pair = there or _signed(authority, leaf._replace(hosts=_all_hosts(existing, leaf)), wanted.days, now_seconds)
         texts |= {f"{leaf.folder}/{KEY}": pair.key, f"{leaf.folder}/{CERTIFICATE}": pair.certificate}

@@ -160,7 +160,7 @@ def _shadow(ask: Ask, span_seconds: float, until_seconds: float, selector: str, 
     """The figures of shadow mode, which covers the span since it began; from `points` below the best on a node counts
     as worse.
     """
-    first_seconds = _first(ask(shadow_figures.began(span_seconds, selector)))
+    first_seconds = _first(ask(figures.first(f"{shadow_figures.MODE}{{{selector}}} == 1", span_seconds)))
     began_seconds = None if first_seconds is None else max(first_seconds, until_seconds - span_seconds)
     covered_seconds = 0.0 if began_seconds is None else until_seconds - began_seconds
     remarks = []

@@ -58,11 +58,6 @@ def known(span_seconds: float, selector: str = "") -> str:
     return f"count(last_over_time({MODE}{{{selector}}}[{node_queries.duration(span_seconds)}]))"
 
 
-def began(span_seconds: float, selector: str = "") -> str:
-    """The PromQL for when an extender was in shadow mode first within the span (Unix seconds)."""
-    return figures.first(f"{MODE}{{{selector}}} == 1", span_seconds)
-
-
 def of(samples: collections.abc.Iterable[door.Sample], least_points: int) -> ShadowFigures:
     """The figures of the answer to `increases`; counts are rounded, as Prometheus extrapolates."""
     every = tuple(samples)

@@ -8,7 +8,7 @@ from typing import Final
 
 from cli.doctor import clocks, guard, metrics_server, relief, rights, rules, services, sources, workloads
 from cli.doctor.facts import Facts
-from cli.doctor.findings import Finding, NamedFinding
+from cli.doctor.findings import Finding
 from runtime import options
 
 CHECKS: Final[dict[str, Callable[[Facts], Finding]]] = {
@@ -47,6 +47,6 @@ def names(source: str) -> list[str]:
     return [name for name in CHECKS if name not in others]
 
 
-def judge(facts: Facts) -> tuple[NamedFinding, ...]:
+def judge(facts: Facts) -> dict[str, Finding]:
     """The finding of every check that concerns this installation."""
-    return tuple(NamedFinding(name, CHECKS[name](facts)) for name in names(facts.settings.source))
+    return {name: CHECKS[name](facts) for name in names(facts.settings.source)}

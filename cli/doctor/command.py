@@ -7,7 +7,7 @@ the sum of them and what to do next are on stderr.
 import functools
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
@@ -121,11 +121,11 @@ def _means(kube: client.Client, fields: dict[str, Any]) -> facts.Means:
     )
 
 
-def _print(items: Sequence[findings.NamedFinding], output_format: str, *, no_headers: bool) -> None:
+def _print(results: Mapping[str, findings.Finding], output_format: str, *, no_headers: bool) -> None:
     if output_format != "table":
         checks_seen = [
             {"check": name, "verdict": one.verdict.value, "seen": one.observation, "fix": one.fix or None}
-            for name, one in items
+            for name, one in results.items()
         ]
         output.data(output.structured({"checks": checks_seen}, output_format))
         return
@@ -135,16 +135,16 @@ def _print(items: Sequence[findings.NamedFinding], output_format: str, *, no_hea
             name,
             f"{one.observation}\nfix: {one.fix}" if one.fix else one.observation,
         )
-        for name, one in items
+        for name, one in results.items()
     ]
     output.data(output.wrapped_table(("", "check", "seen"), rows, no_headers=no_headers))
 
 
-def _say(items: Sequence[findings.NamedFinding]) -> exit_codes.Exit:
+def _say(results: Mapping[str, findings.Finding]) -> exit_codes.Exit:
     """The sum, on stderr, and the exit code."""
-    counted = Counter(one.finding.verdict for one in items)
-    output.say(f"{len(items)} checks: " + ", ".join(f"{counted[verdict]} {verdict}" for verdict in counted))
-    code = findings.exit_code(one.finding for one in items)
+    counted = Counter(one.verdict for one in results.values())
+    output.say(f"{len(results)} checks: " + ", ".join(f"{counted[verdict]} {verdict}" for verdict in counted))
+    code = findings.exit_code(results.values())
     if code is exit_codes.Exit.OK:
         output.say(f"next: {output.program()} nodes shows the load that scheduling goes by")
     return code

@@ -15,12 +15,14 @@ T = TypeVar("T")
 
 
 class Verdict(enum.StrEnum):
-    """ok: nothing to do; warn: works, but not as meant; fail: does not work; unknown: could not be looked at."""
+    """ok: nothing to do; unknown: could not be looked at; warn: works, but not as meant; fail: does not work. The
+    gravest last.
+    """
 
     OK = "ok"
+    UNKNOWN = "unknown"
     WARN = "warn"
     FAIL = "fail"
-    UNKNOWN = "unknown"
 
 
 class Finding(NamedTuple):
@@ -30,13 +32,6 @@ class Finding(NamedTuple):
     observation: str
     fix: str = ""
     unreachable: bool = False
-
-
-class NamedFinding(NamedTuple):
-    """A finding under its check's name."""
-
-    check: str
-    finding: Finding
 
 
 def ok(text: str) -> Finding:
@@ -62,14 +57,11 @@ def unknown(text: str, fix: str = "") -> Finding:
 def worst(findings: Iterable[Finding]) -> Finding:
     """One finding out of several of a check: the gravest verdict, all that is not ok, each fix once."""
     every = tuple(findings)
-    gravest = max((one.verdict for one in every), key=_GRAVITY.index)
+    gravest = max((one.verdict for one in every), key=list(Verdict).index)
     loud = [one for one in every if one.verdict is not Verdict.OK] or list(every)
     text = "; ".join(one.observation for one in loud)
     fixes = dict.fromkeys(one.fix for one in loud if one.fix)
     return Finding(gravest, text, "; ".join(fixes), any(one.unreachable for one in every))
-
-
-_GRAVITY = (Verdict.OK, Verdict.UNKNOWN, Verdict.WARN, Verdict.FAIL)
 
 
 def few(names: Iterable[str], count: int = SHOWN) -> str:

@@ -7,7 +7,7 @@ extenders). Nothing is written to the cluster; the reviews of rights are answere
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from cli.doctor import findings, guard, measuring, metrics_server, relief, replicas, rights
 from cli.doctor.facts import ClockFacts, Facts, LoadFacts, Means, Settings
@@ -21,7 +21,6 @@ from runtime import options
 ANNOTATOR_LEASE = "evenload-annotator"
 NODE_LEASES = "kube-node-lease"
 DATE_STEP_SECONDS = 1.0  # a Date header has whole seconds
-T = TypeVar("T")
 
 
 class _Confirmations(NamedTuple):
@@ -71,7 +70,7 @@ def _load(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFacts:
     return measuring.measure(means, settings, nodes)
 
 
-def attempt(read: Callable[[], T]) -> T | Finding:
+def attempt(read: Callable[[], findings.T]) -> findings.T | Finding:
     """Returns the result of `read`, or the Finding with the reason why it failed."""
     try:
         return read()

@@ -666,7 +666,7 @@ def test_a_fact_that_could_not_be_gathered_is_said_instead_of_guessed(check: str
 
 def test_without_prometheus_other_checks_are_made_and_say_what_is_not_to_be_had() -> None:
     without = worlds.settings(source="metrics-server")
-    names = [one.check for one in checks.judge(worlds.well(settings=without, metrics=DARK, prometheus=DARK))]
+    names = list(checks.judge(worlds.well(settings=without, metrics=DARK, prometheus=DARK)))
     assert names[2:6] == ["metrics-server", "metrics", "nodes matched", "windows"]
     assert names == checks.names("metrics-server")
     assert "not to be had: owners' usage" in judged("metrics", settings=without, metrics=DARK).observation
