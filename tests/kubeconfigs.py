@@ -3,17 +3,21 @@
 Tests of command lines and connections write it to a file; where a real apiserver answers, `cluster` writes its own.
 """
 
+import json
+from collections.abc import Mapping
+
 NOBODY = "http://127.0.0.1:1"
 TOKEN = "planted-secret"  # no message of ours may show it
 
 
-def text(server: str = NOBODY) -> str:
-    """One context, one cluster at `server`, one user with `TOKEN`."""
-    return f"""\
-apiVersion: v1
-kind: Config
-current-context: it
-contexts: [{{name: it, context: {{cluster: it, user: me}}}}]
-clusters: [{{name: it, cluster: {{server: "{server}"}}}}]
-users: [{{name: me, user: {{token: {TOKEN}}}}}]
-"""
+def text(server: str = NOBODY, *, user: Mapping[str, object] | None = None) -> str:
+    """One context, one cluster at `server`, one user with `TOKEN` unless it is given."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "main",
+        "clusters": [{"name": "it", "cluster": {"server": server}}],
+        "users": [{"name": "me", "user": {"token": TOKEN} if user is None else dict(user)}],
+        "contexts": [{"name": "main", "context": {"cluster": "it", "user": "me"}}],
+    }
+    return json.dumps(body)

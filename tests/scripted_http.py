@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib import parse
 
+from tests import kubeconfigs
+
 
 class Exchange:
     """One request, and the means to answer it."""
@@ -149,13 +151,5 @@ def serving(
 def kubeconfig(directory: Path, url: str, *, user: Mapping[str, object] | None = None) -> Path:
     """A kubeconfig for a server, with a token unless the user says otherwise."""
     path = directory / "kubeconfig"
-    body = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "main",
-        "clusters": [{"name": "scripted", "cluster": {"server": url}}],
-        "users": [{"name": "me", "user": {"token": "s3cret"} if user is None else dict(user)}],
-        "contexts": [{"name": "main", "context": {"cluster": "scripted", "user": "me"}}],
-    }
-    path.write_text(json.dumps(body))
+    path.write_text(kubeconfigs.text(url, user={"token": "s3cret"} if user is None else user))
     return path

@@ -283,4 +283,4 @@ def test_commands_that_end_tell_no_secret(world: tuple[World, Server, Server]) -
 
 def changed(kubeconfig: dict[str, Any], *, server: str) -> str:
     """The kubeconfig for another server."""
-    return json.dumps({**kubeconfig, "clusters": [{"name": "scripted", "cluster": {"server": server}}]})
+    return json.dumps({**kubeconfig, "clusters": [{"name": "it", "cluster": {"server": server}}]})

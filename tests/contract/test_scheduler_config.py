@@ -14,19 +14,11 @@ import yaml
 
 from lab.cluster import binaries
 from runtime import certificates, clock
-from tests import commands
+from tests import commands, kubeconfigs
 
 pytestmark = pytest.mark.cluster
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
 POLICY = str(DEPLOY / "policies" / "default.yaml")
-KUBECONFIG = {
-    "apiVersion": "v1",
-    "kind": "Config",
-    "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}],
-    "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
-    "users": [{"name": "none", "user": {}}],
-    "current-context": "none",
-}
 URL = "https://evenload-extender.evenload-system.svc:8900"
 
 
@@ -36,7 +28,7 @@ class Scheduler:
     def __init__(self, command: pathlib.Path, directory: pathlib.Path) -> None:
         self._command = command
         self._directory = directory
-        (directory / "kubeconfig").write_text(yaml.safe_dump(KUBECONFIG))
+        (directory / "kubeconfig").write_text(kubeconfigs.text())
 
     def understood(self, configuration: dict[str, Any]) -> dict[str, Any]:
         """The configuration with all defaults; AssertionError with the scheduler's words when it is refused."""
