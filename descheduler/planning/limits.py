@@ -35,7 +35,6 @@ class Caps:
         self._waiting = len(self.unreplaced)
         self._waiting_by_namespace = collections.Counter(one.namespace for one in self.unreplaced)
         self._policies = policies
-        self._whole = policies.whole
         self._policy = policies.whole.descheduler
         self._history = history
         self._now_seconds = now_seconds
@@ -138,7 +137,7 @@ class Caps:
 
     def _effect_verdict(self, node: str, metric: str) -> Verdict | None:
         """Why evictions that did not lower the node's load are not followed by others yet."""
-        effect = relief_effect.ineffective(self._history.relieved.get(node, ()), metric, self._whole)
+        effect = relief_effect.ineffective(self._history.relieved.get(node, ()), metric, self._policies.whole)
         if effect is None:
             return None
         rest = self._policy.cooldown.ineffective

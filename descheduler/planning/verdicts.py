@@ -160,12 +160,8 @@ def summary(evicted: int, causes: collections.abc.Iterable[Cause], *, verb: str)
 
     None is "evicted" whatever the verb: it is as true of a plan.
     """
-    counts = collections.Counter(group_of(cause) for cause in causes if cause not in NOT_COUNTED)
+    group_of = {cause: group for group, members in GROUPS.items() for cause in members}
+    counts = collections.Counter(group_of.get(cause, "protected") for cause in causes if cause not in NOT_COUNTED)
     parts = [f"{counts[group]} {group}" for group in ("protected", *GROUPS) if counts[group]]
     head = f"{evicted} {verb}" if evicted or verb.startswith("evicted") else "0 evicted"
     return head + (f": {', '.join(parts)}" if parts else "")
-
-
-def group_of(cause: Cause) -> str:
-    """The word under which a cause is counted in a summary."""
-    return next((name for name, members in GROUPS.items() if cause in members), "protected")
