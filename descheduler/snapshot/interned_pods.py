@@ -99,8 +99,9 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
         put, status = msgspec.structs.force_setattr, self.status
         pods.put_effective(self.spec, status)
         left_out = _put_texts(self.metadata)
-        node_name, spec = shared(self.spec.node_name), _without_its_own(self.spec)
-        owner = self.owner
+        node_name, spec, owner = shared(self.spec.node_name), self.spec, self.owner
+        put(spec, "node_name", "")  # sorts are without it, and without the volumes that nothing asks about
+        put(spec, "volumes", tuple([volume for volume in spec.volumes if volume.ties]))
         sort = _sort_of(spec, _latest(owner.uid if owner is not None else ""))
         put(self, "requests", sort.requests)
         put(self, "host_ports", sort.host_ports)
@@ -158,14 +159,6 @@ def _put_texts(own: Metadata) -> str:
         put(own, "annotations", _annotations(own.read))
         put(own, "read", None)
     return left_out
-
-
-def _without_its_own(spec: pods.PodSpec) -> pods.PodSpec:
-    """The spec, changed, without its node and the volumes that nothing asks about: they have names of their own."""
-    put = msgspec.structs.force_setattr
-    put(spec, "node_name", "")
-    put(spec, "volumes", tuple([volume for volume in spec.volumes if volume.ties]))
-    return spec
 
 
 def _sort_of(spec: pods.PodSpec, latest: list[Sort]) -> Sort:
