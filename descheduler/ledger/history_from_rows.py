@@ -122,7 +122,7 @@ def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[PastRelief
 
 def _departed(row: Row) -> EvictedPod:
     gone_at_seconds = row.gone_at_seconds if row.gone_at_seconds is not None else row.intended_at_seconds
-    return EvictedPod(row.node, row.pod_uid, gone_at_seconds, *_measured(row))
+    return EvictedPod(row.node, row.pod_uid, gone_at_seconds, _measured(row))
 
 
 def _measured(row: Row) -> PodUse:

@@ -96,8 +96,9 @@ class DepartedLoad:
 
     def _used(self, evicted: EvictedPod) -> PodUsage:
         """The ledger has the share of the one resource that the pod was evicted for."""
-        shares = {self._resources[evicted.metric]: evicted.share_ratio} if evicted.metric in self._resources else {}
-        return PodUsage("", evicted.cpu_millicores, evicted.memory_bytes, evicted.gone_at_seconds, shares)
+        used = evicted.used
+        shares = {self._resources[used.metric]: used.share_ratio} if used.metric in self._resources else {}
+        return PodUsage("", used.cpu_millicores, used.memory_bytes, evicted.gone_at_seconds, shares)
 
 
 def expected(

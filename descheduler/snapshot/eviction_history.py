@@ -12,18 +12,22 @@ HOUR_SECONDS = 3600.0
 FOLLOWED_SECONDS = 24 * HOUR_SECONDS  # for so long it is learnt what became of an eviction
 
 
-class EvictedPod(NamedTuple):
-    """A pod evicted a short while ago whose load its node's windows still show: gone since when, and what it used; of
-    the metric that it was evicted for, its share of the node.
-    """
+class PodUse(NamedTuple):
+    """An evicted pod's use on its old node: millicores, bytes, and of the metric that it was evicted for its share."""
 
-    node: str
-    uid: str
-    gone_at_seconds: float
     cpu_millicores: float
     memory_bytes: float
     metric: str = ""
     share_ratio: float = 0.0
+
+
+class EvictedPod(NamedTuple):
+    """A pod evicted a short while ago whose load its node's windows still show: gone since when, and what it used."""
+
+    node: str
+    uid: str
+    gone_at_seconds: float
+    used: PodUse
 
 
 class Failures(NamedTuple):
@@ -44,15 +48,6 @@ class PastRelief(NamedTuple):
     share_ratio: float
     gone_at_seconds: float | None
     looks: tuple[tuple[float, float | None], ...]
-
-
-class PodUse(NamedTuple):
-    """An evicted pod's use on its old node: millicores, bytes, and of the metric that it was evicted for its share."""
-
-    cpu_millicores: float
-    memory_bytes: float
-    metric: str = ""
-    share_ratio: float = 0.0
 
 
 class PendingReplacement(NamedTuple):

@@ -4,7 +4,7 @@ import pytest
 
 from descheduler.ledger import history_from_rows
 from descheduler.ledger.rows import Row
-from descheduler.snapshot.eviction_history import EvictedPod, Failures, FlowHistory, History, PendingReplacement
+from descheduler.snapshot.eviction_history import EvictedPod, Failures, FlowHistory, History, PendingReplacement, PodUse
 from tests.unit.descheduler.scenes import NOW
 
 HOUR = 3600.0
@@ -104,15 +104,8 @@ def test_evictions_of_the_last_day_are_looked_back_at() -> None:
 @pytest.mark.parametrize(("row", "gone_at_seconds"), [(aged(60), NOW - 50), (aged(60, gone_at_seconds=None), NOW - 60)])
 def test_a_pod_has_gone_when_it_was_seen_to_go_or_was_asked_for(row: Row, gone_at_seconds: float) -> None:
     (departed,) = history(row).departed
-    assert departed == EvictedPod(
-        "hot",
-        "uid-web-0",
-        gone_at_seconds,
-        500.0,
-        4e9,
-        "memory_avg_5m",
-        row.before_ratio - row.projected_ratio,
-    )
+    used = PodUse(500.0, 4e9, "memory_avg_5m", row.before_ratio - row.projected_ratio)
+    assert departed == EvictedPod("hot", "uid-web-0", gone_at_seconds, used)
 
 
 def test_failures_count_since_the_last_eviction_and_since_a_reset() -> None:

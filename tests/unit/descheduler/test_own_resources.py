@@ -81,7 +81,7 @@ def test_a_pod_evicted_for_cpu_needs_room_for_its_disk_too() -> None:
 
 @pytest.mark.parametrize(("metric", "expected"), [("disk_avg_5m", []), ("memory_avg_5m", ["pod-0"])])
 def test_a_pod_evicted_for_it_a_moment_ago_counts_as_gone(metric: str, expected: list[str]) -> None:
-    gone = EvictedPod("busy", "uid-gone", NOW - 10, 100.0, 1e9, metric, 0.35)
+    gone = EvictedPod("busy", "uid-gone", NOW - 10, PodUse(100.0, 1e9, metric, 0.35))
     plan = busy(pod=0.4).plan(POLICY, History(departed=(gone,)))
     assert scenes.evicted(plan) == expected
 

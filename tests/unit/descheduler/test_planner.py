@@ -10,7 +10,7 @@ from descheduler.planning.departed_load import DepartedLoad
 from descheduler.planning.plans import NO_HEADROOM, EvictionPlan
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations
-from descheduler.snapshot.eviction_history import EvictedPod, History
+from descheduler.snapshot.eviction_history import EvictedPod, History, PodUse
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.usage import PodUsage
 from policy.schema.load_policy import LoadPolicy
@@ -234,7 +234,7 @@ def test_a_terminating_pod_is_deducted_by_its_share_of_the_capacity() -> None:
 
 
 def test_a_pod_that_the_ledger_knows_as_gone_and_is_still_there_counts_once() -> None:
-    gone = EvictedPod("hot", "uid-old", NOW, 0.0, 6 * GIB)
+    gone = EvictedPod("hot", "uid-old", NOW, PodUse(0.0, 6 * GIB))
     plan = with_one_leaving(6).plan(history=History(departed=(gone,)))
     assert scenes.evicted(plan) == ["web-0"]
 
@@ -247,7 +247,7 @@ def test_a_pod_that_the_ledger_knows_as_gone_and_is_still_there_counts_once() ->
     ],
 )
 def test_a_pod_that_has_just_left_still_echoes_in_the_window(age_seconds: float, expected: list[str]) -> None:
-    gone = EvictedPod("hot", "uid-gone", NOW - age_seconds, 0.0, 12 * GIB)
+    gone = EvictedPod("hot", "uid-gone", NOW - age_seconds, PodUse(0.0, 12 * GIB))
     assert scenes.evicted(scenes.hot_and_cool().plan(history=History(departed=(gone,)))) == expected
 
 
@@ -261,7 +261,7 @@ def test_a_pod_that_has_just_left_still_echoes_in_the_window(age_seconds: float,
 def test_a_pod_that_has_just_left_fades_until_the_end_of_its_nodes_windows(
     at_readings: bool, shown_ratio: float
 ) -> None:
-    gone = EvictedPod("hot", "uid-gone", NOW - 160, 0.0, 8 * GIB)
+    gone = EvictedPod("hot", "uid-gone", NOW - 160, PodUse(0.0, 8 * GIB))
     scene, obeyed = scenes.hot_and_cool(), scenes.policy(coolNodes=2)
     taken = dataclasses.replace(scene.snapshot(), windows_end_at_readings=at_readings)
     (node,) = planner.plan(
@@ -282,7 +282,7 @@ def test_a_maximum_shows_a_pod_that_has_gone_until_its_window_has_passed(
 ) -> None:
     obeyed = scenes.policy(thresholds={"memory_max_1h": {"evictAbove": 0.8, "evictUntil": 0.6}})
     scene = scenes.hot_and_cool().reading("hot", memory_max_1h=0.9).reading("cool", memory_max_1h=0.1)
-    gone = EvictedPod("hot", "uid-gone", NOW - age_seconds, 0.0, 12 * GIB)
+    gone = EvictedPod("hot", "uid-gone", NOW - age_seconds, PodUse(0.0, 12 * GIB))
     assert scenes.evicted(scene.plan(obeyed, History(departed=(gone,)))) == expected
 
 
