@@ -81,25 +81,22 @@ class Poller:
 
     def _task(self, name: str, ask: collections.abc.Callable[[], tuple[str, ...]], period_seconds: float) -> Task:
         def work() -> None:
+            by, problem = tuple[str, ...](), ""
             try:
                 by = ask()
             except SourceError as error:
-                self._note(name, str(error), ())
+                problem = str(error)
             except (msgspec.DecodeError, msgspec.ValidationError) as error:
-                self._note(
-                    name, f"the answer cannot be read: {error}; is it a service of Evenload, of this version?", ()
-                )
-            else:
-                self._note(name, "", by)
+                problem = f"the answer cannot be read: {error}; is it a service of Evenload, of this version?"
+            self._note(name, problem, by)
 
         return Task(name, work, lambda: period_seconds * self._pace)
 
     def _note(self, name: str, error: str, by: tuple[str, ...]) -> None:
         with self._lock:
             before = self._status.get(name, Status())
-            at_seconds = before.at_seconds if error else self._doors.now()
-            self._status[name] = Status(at_seconds, error, by or before.by)
             now_seconds = self._doors.now()
+            self._status[name] = Status(before.at_seconds if error else now_seconds, error, by or before.by)
             self._publish("status", {"now_seconds": now_seconds, "topics": self._status})
 
     def _publish(self, topic: str, document: object) -> None:

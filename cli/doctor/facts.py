@@ -71,7 +71,6 @@ class MetricFacts(NamedTuple):
     """
 
     metric: Metric
-    expression: str
     values: NodeValues | None
     error: str = ""
     seconds: float | None = None

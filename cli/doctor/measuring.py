@@ -113,15 +113,14 @@ def _metric(
     door: client.Client, metric: Metric, labels: identity.SeriesLabels, directory: identity.Directory
 ) -> MetricFacts:
     label, selector = labels.node_label, labels.node_selector
-    expression = node_queries.of_metric(metric, selector=selector, node_label=label)
     try:
-        measured = door.measure(expression)
+        measured = door.measure(node_queries.of_metric(metric, selector=selector, node_label=label))
     except errors.PromqlError as error:
-        return MetricFacts(metric, expression, None, str(error), partial=isinstance(error, errors.Partial))
+        return MetricFacts(metric, None, str(error), partial=isinstance(error, errors.Partial))
     values = readings.by_node(measured.answer, directory, label=label, judge=load_annotation.invalid_reason)
     empty = metric.query is None and not values.values
     known_ratio = _known_ratio(door, metric, selector) if empty else None
-    return MetricFacts(metric, expression, values, "", measured.seconds, measured.samples, known_ratio)
+    return MetricFacts(metric, values, "", measured.seconds, measured.samples, known_ratio)
 
 
 def _known_ratio(door: client.Client, metric: Metric, selector: str) -> float | None:

@@ -226,7 +226,7 @@ BROKEN = {
         "metrics",
         "answered 400: parse error",
         "check the query of cpu_max_1d",
-        metrics=(facts.MetricFacts(RECORDED, "x(", None, "answered 400: parse error"),),
+        metrics=(facts.MetricFacts(RECORDED, None, "answered 400: parse error"),),
     ),
     "values that are all refused": fails(
         "metrics",
@@ -238,7 +238,7 @@ BROKEN = {
         "metrics",
         "store 3 is down",
         "look at the stores",
-        metrics=(facts.MetricFacts(RECORDED, "x", None, "only a part: store 3 is down", partial=True),),
+        metrics=(facts.MetricFacts(RECORDED, None, "only a part: store 3 is down", partial=True),),
     ),
     "a slow query": warns(
         "query cost", "cpu_avg_5m takes 3.2 s", "recording rules", metrics=(worlds.metric(seconds=3.2),)
@@ -695,7 +695,7 @@ def test_what_lacks_the_facts_beside_it_is_unknown_too() -> None:
 
 
 def test_queries_that_all_failed_are_named_once() -> None:
-    failed = tuple(facts.MetricFacts(one, "x", None, "boom") for one in metrics.BUILT_IN)
+    failed = tuple(facts.MetricFacts(one, None, "boom") for one in metrics.BUILT_IN)
     assert judged("metrics", metrics=failed).verdict == "fail"
     assert [judged(check, metrics=failed).verdict for check in ("query cost", "nodes matched")] == ["unknown"] * 2
 

@@ -104,7 +104,7 @@ def metric(
     """A metric with a value for both nodes."""
     found = dict.fromkeys(NAMES, 0.4) if values is None else values
     answer = readings.NodeValues(found, refused or {}, unmatched)
-    return facts.MetricFacts(definition, "up", answer, "", seconds, samples, known_ratio)
+    return facts.MetricFacts(definition, answer, "", seconds, samples, known_ratio)
 
 
 def every_metric(**fields: Any) -> tuple[facts.MetricFacts, ...]:
