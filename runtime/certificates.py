@@ -8,7 +8,6 @@ library. Kubernetes reads a client certificate's common name as the user and eac
 import collections.abc
 import datetime
 import ipaddress
-import math
 import typing
 
 from cryptography import x509
@@ -19,6 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 DAYS = 365
 DAY_SECONDS = 86_400.0
+E = typing.TypeVar("E", bound=x509.ExtensionType)
 BACKDATED = datetime.timedelta(hours=1)  # clocks of containers on one machine may differ a little
 
 
@@ -59,47 +59,42 @@ class Authority:
     @classmethod
     def create(cls, name: str = "evenload-cluster-ca", *, now_seconds: float, days: int = DAYS) -> "Authority":
         """A new self-signed authority."""
-        key = new_key()
-        subject = _name(name, ())
-        builder = _builder(subject, subject, key.public_key(), _Span(now_seconds, days))
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        builder = builder.add_extension(_usage(signs=True), critical=True)
+        key, subject, until_seconds = new_key(), _name(name, ()), now_seconds + days * DAY_SECONDS
+        builder = _builder(subject, subject, key, now_seconds=now_seconds, until_seconds=until_seconds, signs=True)
         return cls(Pair(_pem(builder.sign(key, hashes.SHA256())), key_pem(key)))
 
     def serving(self, hosts: collections.abc.Sequence[str], *, now_seconds: float, days: int = DAYS) -> Pair:
         """A server's certificate for DNS names and IP addresses, none of it longer than the authority's own."""
-        key = new_key()
-        builder = self._leaf(_name(hosts[0], ()), key, _Span(now_seconds, days))
         names = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
-        builder = builder.add_extension(names, critical=False)
-        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        return Pair(_pem(builder.sign(self._key, hashes.SHA256())), key_pem(key))
+        purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+        return self._leaf(_name(hosts[0], ()), names, purpose, now_seconds=now_seconds, days=days)
 
     def client(self, user: str, groups: collections.abc.Sequence[str], *, now_seconds: float, days: int = DAYS) -> Pair:
         """A client's certificate; Kubernetes takes the user and the groups from it."""
-        key = new_key()
-        builder = self._leaf(_name(user, groups), key, _Span(now_seconds, days))
-        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        return Pair(_pem(builder.sign(self._key, hashes.SHA256())), key_pem(key))
+        purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        return self._leaf(_name(user, groups), purpose, now_seconds=now_seconds, days=days)
 
-    def _leaf(self, name: x509.Name, key: ec.EllipticCurvePrivateKey, span: "_Span") -> x509.CertificateBuilder:
-        own_end_seconds = self._certificate.not_valid_after_utc.timestamp()
-        builder = _builder(name, self._certificate.subject, key.public_key(), span, end_seconds=own_end_seconds)
+    def _leaf(self, name: x509.Name, *extensions: x509.ExtensionType, now_seconds: float, days: int) -> Pair:
+        key, own = new_key(), self._certificate
+        until_seconds = min(now_seconds + days * DAY_SECONDS, own.not_valid_after_utc.timestamp())
+        builder = _builder(name, own.subject, key, now_seconds=now_seconds, until_seconds=until_seconds, signs=False)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        return builder.add_extension(issuer, critical=False).add_extension(_usage(signs=False), critical=True)
+        for extension in (issuer, *extensions):
+            builder = builder.add_extension(extension, critical=False)
+        return Pair(_pem(builder.sign(self._key, hashes.SHA256())), key_pem(key))
 
 
 def read(certificate: str) -> Facts:
     """Reads the first certificate of a PEM text; CertificateError when there is none."""
     certificate_of_file = _certificate(certificate)
     names = certificate_of_file.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    constraints = _extension(certificate_of_file, x509.BasicConstraints)
     return Facts(
         common_name=str(names[-1].value) if names else "",
-        hosts=_hosts(certificate_of_file),
+        hosts=tuple(str(name.value) for name in _extension(certificate_of_file, x509.SubjectAlternativeName) or ()),
         from_seconds=certificate_of_file.not_valid_before_utc.timestamp(),
         until_seconds=certificate_of_file.not_valid_after_utc.timestamp(),
-        signs=_signs(certificate_of_file),
+        signs=constraints is not None and constraints.ca,
     )
 
 
@@ -158,26 +153,34 @@ def _alternative(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-class _Span(typing.NamedTuple):
-    """From when (Unix seconds), and for how many days."""
-
-    now_seconds: float
-    days: int
-
-
 def _builder(
     subject: x509.Name,
     issuer: x509.Name,
-    public: ec.EllipticCurvePublicKey,
-    span: _Span,
+    key: ec.EllipticCurvePrivateKey,
     *,
-    end_seconds: float = math.inf,
+    now_seconds: float,
+    until_seconds: float,
+    signs: bool,
 ) -> x509.CertificateBuilder:
-    until_seconds = min(span.now_seconds + span.days * DAY_SECONDS, end_seconds)
-    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public)
+    """Begins a certificate for a key, with what one of an authority and one of its leaves have in common."""
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
     builder = builder.serial_number(x509.random_serial_number())
-    builder = builder.not_valid_before(_utc(span.now_seconds) - BACKDATED).not_valid_after(_utc(until_seconds))
-    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+    builder = builder.not_valid_before(_utc(now_seconds) - BACKDATED).not_valid_after(_utc(until_seconds))
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    constraints = x509.BasicConstraints(ca=signs, path_length=0 if signs else None)
+    builder = builder.add_extension(identifier, critical=False)
+    return builder.add_extension(constraints, critical=True).add_extension(usage, critical=True)
 
 
 def _utc(unix_seconds: float) -> datetime.datetime:
@@ -201,30 +204,8 @@ def _private_key(pem: str) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-def _signs(certificate: x509.Certificate) -> bool:
+def _extension(certificate: x509.Certificate, kind: type[E]) -> E | None:
     try:
-        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        return certificate.extensions.get_extension_for_class(kind).value
     except x509.ExtensionNotFound:
-        return False
-
-
-def _hosts(certificate: x509.Certificate) -> tuple[str, ...]:
-    try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return ()
-    return tuple(str(name.value) for name in names)
-
-
-def _usage(*, signs: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=signs,
-        crl_sign=signs,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
+        return None
