@@ -22,7 +22,7 @@ _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _OCTAL_LOOKING = re.compile(r"[-+]?0[0-9]+|0[xob][0-9a-fA-F_]+|[-+]?[0-9]+(_[0-9]+)+")
 _FRACTION = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|nan)", re.IGNORECASE)
-_WORDS: Final[dict[str, object]] = {"": None, "~": None, "null": None, "true": True, "false": False}
+_WORDS: Final[dict[str, bool | None]] = {"": None, "~": None, "null": None, "true": True, "false": False}
 _MAX_DIGITS: Final = 40
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
@@ -35,31 +35,23 @@ class _Refused(Exception):
     """The text cannot be read any further; what is wrong stands in the reader's findings."""
 
 
-@dataclasses.dataclass(slots=True)
-class _Place:
-    """Where a path's key (or item) and its value stand."""
-
-    key: Position
-    value: Position
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Document:
     """A parsed text: the tree, all errors of the text itself, and the position of each path.
 
-    `tree` is None for an empty text and for one that could not be read to its end; then there are findings.
+    `tree` is None for an empty text and for one that could not be read to its end; then there are findings. `_places`
+    has of each path where its key (or item) stands, and where its value does.
     """
 
     tree: Tree
     findings: tuple[problems.Problem, ...]
-    _places: collections.abc.Mapping[problems.Path, _Place]
+    _places: collections.abc.Mapping[problems.Path, tuple[Position, Position]]
 
     def position(self, path: problems.Path, *, at_key: bool) -> Position:
         """Where `path` stands, or the nearest thing above it that is in the text."""
         for length in range(len(path), -1, -1):
-            place = self._places.get(path[:length])
-            if place is not None:
-                return place.key if at_key or length < len(path) else place.value
+            if (place := self._places.get(path[:length])) is not None:
+                return place[0 if at_key or length < len(path) else 1]
         return 1, 1
 
 
@@ -75,7 +67,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.findings: list[problems.Problem] = []
-        self.places: dict[problems.Path, _Place] = {}
+        self.places: dict[problems.Path, tuple[Position, Position]] = {}
         self._events: collections.abc.Iterator[yaml.Event] = iter(())
 
     def read(self, text: str) -> Tree:
@@ -91,26 +83,23 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             self.find((), _mark(error.problem_mark or error.context_mark), _sentence(error))
         except yaml.reader.ReaderError as error:
-            self.find(
-                (), _position_of(text, error.position), f"the character #x{_code(error.character):04x} is not allowed"
-            )
+            before = text[: error.position]
+            position = before.count("\n") + 1, len(before) - before.rfind("\n")
+            self.find((), position, f"the character #x{error.character:04x} is not allowed")
         except (yaml.YAMLError, ValueError, OverflowError) as error:  # chr() and int() inside the scanner
             self.find((), (1, 1), f"no YAML: {error}")
         return None
 
-    def find(self, path: problems.Path, position: tuple[int, int], message: str) -> None:
+    def find(self, path: problems.Path, position: Position, message: str) -> None:
         """Note a problem."""
         self.findings.append(problems.Problem(*position, problems.path_text(path), message))
 
     def _document(self) -> Tree:
         tree: Tree = None
-        documents = 0
-        for event in self._events:
-            if not isinstance(event, yaml.DocumentStartEvent):
-                continue
-            documents += 1
-            if documents > 1:
-                raise self._refuse((), event, "a second document begins: one policy per file expected")
+        starts = (event for event in self._events if isinstance(event, yaml.DocumentStartEvent))
+        for number, start in enumerate(starts):
+            if number:
+                raise self._refuse((), start, "a second document begins: one policy per file expected")
             event = next(self._events)
             tree = self._value(event, (), _mark(event.start_mark))
             if not isinstance(tree, dict) and tree is not None:
@@ -124,17 +113,17 @@ class _Reader:
     def _refuse_halves(self, path: problems.Path, event: yaml.ScalarEvent) -> None:
         """A quoted text can spell half of a surrogate pair: no message, log or answer could carry it any further."""
         if (half := _HALF_A_PAIR.search(event.value)) is not None:
-            message = f"\\u{_code(half[0]):04x} is not a character: write the character itself, or \\U and eight digits"
+            message = f"\\u{ord(half[0]):04x} is not a character: write the character itself, or \\U and eight digits"
             raise self._refuse(path, event, message)
 
-    def _value(self, event: yaml.Event, path: problems.Path, key_position: tuple[int, int]) -> Tree:
+    def _value(self, event: yaml.Event, path: problems.Path, key_position: Position) -> Tree:
         if isinstance(event, yaml.AliasEvent):
             raise self._refuse(path, event, "aliases (*name) are not read: write the value out")
         if getattr(event, "anchor", None) is not None:
             raise self._refuse(path, event, "anchors (&name) are not read: write the value out where it is needed")
         if (tag := getattr(event, "tag", None)) is not None:
             raise self._refuse(path, event, f"tags (!name) are not read: remove {tag}")
-        self.places[path] = _Place(key_position, _mark(event.start_mark))
+        self.places[path] = key_position, _mark(event.start_mark)
         if len(path) > MAX_DEPTH:
             raise self._refuse(path[:3], event, f"nested deeper than {MAX_DEPTH} levels")
         if len(self.places) > MAX_VALUES:
@@ -156,7 +145,7 @@ class _Reader:
             self._refuse_halves(path, event)
             inner = (*path, event.value)
             if event.value in mapping:
-                first = self.places[inner].key[0]
+                (first, _), _ = self.places[inner]
                 self.find(inner, position, f"the key is given twice (first on line {first})")
             mapping[event.value] = self._value(next(self._events), inner, position)
         return mapping
@@ -168,15 +157,12 @@ class _Reader:
         return items
 
     def _scalar(self, event: yaml.ScalarEvent, path: problems.Path) -> Tree:
-        text = event.value
         self._refuse_halves(path, event)
-        if event.style is not None:
-            return str(text)
         try:
-            return _plain(text)
+            return event.value if event.style is not None else _plain(event.value)
         except ValueError as error:
             self.find(path, _mark(event.start_mark), str(error))
-            return str(text)
+            return event.value
 
 
 def _plain(text: str) -> Tree:
@@ -184,8 +170,7 @@ def _plain(text: str) -> Tree:
     meant.
     """
     if text.lower() in _WORDS:
-        word = _WORDS[text.lower()]
-        return word if isinstance(word, bool) else None
+        return _WORDS[text.lower()]
     if _NOT_FINITE.fullmatch(text):
         raise ValueError(f"{text} is not a finite number")
     if len(text) > _MAX_DIGITS:
@@ -204,17 +189,8 @@ class _Mark(Protocol):
     column: int
 
 
-def _mark(mark: _Mark | None) -> tuple[int, int]:
+def _mark(mark: _Mark | None) -> Position:
     return (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-
-
-def _position_of(text: str, offset: int) -> tuple[int, int]:
-    before = text[:offset]
-    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
-
-
-def _code(character: object) -> int:
-    return character if isinstance(character, int) else ord(str(character)[0])
 
 
 def _sentence(error: yaml.MarkedYAMLError) -> str:
