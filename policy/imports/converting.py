@@ -6,17 +6,13 @@ and this is left out or means something else). A thing that has no equal is name
 
 import collections.abc
 import dataclasses
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from policy.schema import problems, units
 
 Mapping = collections.abc.Mapping[str, object]
-
-
-class Reads(Protocol):
-    """A reader of one value; ValueError says what is wrong with it."""
-
-    def __call__(self, value: object, /) -> float: ...
+Reads = collections.abc.Callable[[object], float]
+"""A reader of one value; ValueError says what is wrong with it."""
 
 
 class Remark(NamedTuple):

@@ -126,10 +126,10 @@ class _EvictorReading(converting.Findings):
             section["localStorage"] = "none"
         if "ignorePodsWithoutPDB" in protections:
             section["withoutBudget"] = True
-        if "ignorePvcPods" in protections and "storageClasses" not in section:
-            classes = self._storage_classes(path, evictor)
-            section |= {"storageClasses": classes} if classes else {}
-            if not classes:
+        if "ignorePvcPods" in protections:
+            if classes := self._storage_classes(path, evictor):
+                section["storageClasses"] = classes
+            else:
                 self.remark(
                     f"{prefix}podProtections", "PodsWithPVC: only pods with volumes of one node stay (nodeBoundVolumes)"
                 )
@@ -163,16 +163,14 @@ class _EvictorReading(converting.Findings):
         if evictor.get("labelSelector"):
             section["labelSelector"] = self.mapping(evictor["labelSelector"], f"{path}.labelSelector")
         selector = self.mapping(evictor.get("namespaceLabelSelector"), f"{path}.namespaceLabelSelector")
-        if selector:
-            inverted = _inverted(selector)
-            if inverted is None:
-                self.remark(
-                    f"{path}.namespaceLabelSelector",
-                    "left out: descheduler's selects namespaces whose pods may leave, protect.namespaceSelector those "
-                    "whose pods stay, and more than one condition cannot be turned round",
-                )
-            else:
-                section["namespaceSelector"] = {"matchExpressions": [inverted]}
+        if (inverted := _inverted(selector)) is not None:
+            section["namespaceSelector"] = {"matchExpressions": [inverted]}
+        elif selector:
+            self.remark(
+                f"{path}.namespaceLabelSelector",
+                "left out: descheduler's selects namespaces whose pods may leave, protect.namespaceSelector those "
+                "whose pods stay, and more than one condition cannot be turned round",
+            )
         return section
 
     def _floors(self, path: str, evictor: converting.Mapping) -> _Section:
@@ -183,11 +181,9 @@ class _EvictorReading(converting.Findings):
             self.remark(f"{path}.priorityThreshold.name", "left out: protect.priorityAtLeast takes the class's number")
         elif name or value is not None:
             section["priorityAtLeast"] = _CLASSES[str(name)] if name else value
-        replicas = self.value(path, evictor, "minReplicas", _whole, absent=None)
-        if replicas:
+        if replicas := self.value(path, evictor, "minReplicas", _whole, absent=None):
             section["minReplicas"] = int(replicas)
-        age_seconds = self.value(path, evictor, "minPodAge", units.duration_seconds, absent=None)
-        if age_seconds:
+        if age_seconds := self.value(path, evictor, "minPodAge", units.duration_seconds, absent=None):
             section["minPodAge"] = units.duration_text(age_seconds)
         return section
 
@@ -222,7 +218,7 @@ class _Reading(_EvictorReading):
     def lines(self, path: str, arguments: converting.Mapping) -> _Section:
         """The bands and the number of cool nodes."""
         self.unknown(arguments, f"{path}.", _ARGUMENTS)
-        nodes = self.value(path, arguments, "numberOfNodes", _whole, absent=0.0)
+        nodes = self.value(path, arguments, "numberOfNodes", _whole, absent=None)
         cool: _Section = {"coolNodes": int(nodes) + 1} if nodes else {}
         if arguments.get("useDeviationThresholds"):
             return self._over_mean(path, arguments) | cool
@@ -296,16 +292,14 @@ class _Reading(_EvictorReading):
     def limits(self, whole: converting.Mapping, path: str, arguments: converting.Mapping) -> _Section:
         """The caps; where the file has none, Evenload's defaults hold."""
         of_plugin = self.mapping(arguments.get("evictionLimits"), f"{path}.evictionLimits")
-        numbers = {
-            "perNode": (
-                self._count("", whole, "maxNoOfPodsToEvictPerNode"),
-                self._count(f"{path}.evictionLimits", of_plugin, "node"),
-            ),
-            "perNamespace": (self._count("", whole, "maxNoOfPodsToEvictPerNamespace"),),
-            "perRun": (self._count("", whole, "maxNoOfPodsToEvictTotal"),),
+        of_any = self._count("", whole, "maxNoOfPodsToEvictPerNode")
+        of_node = self._count(f"{path}.evictionLimits", of_plugin, "node")
+        counts = {
+            "perNode": min(filter(None, (of_any, of_node)), default=None),
+            "perNamespace": self._count("", whole, "maxNoOfPodsToEvictPerNamespace"),
+            "perRun": self._count("", whole, "maxNoOfPodsToEvictTotal"),
         }
-        known = {key: [count for count in counts if count is not None] for key, counts in numbers.items()}
-        return {key: min(counts) for key, counts in known.items() if counts}
+        return {key: count for key, count in counts.items() if count is not None}
 
     def _count(self, path: str, mapping: converting.Mapping, key: str) -> int | None:
         count = self.value(path, mapping, key, _whole, absent=None)
