@@ -23,8 +23,9 @@ BUCKETS: Final = 256
 EXCLUDED_MOST: Final = 100  # names in a heartbeat; where more patches fail, the apiserver is what ails
 _CHECKSUM_LENGTH: Final = 8
 _PREFIX: Final = "sha256:"
-_HEX: Final = frozenset("0123456789abcdef")
+_WHOLE_SHAPE: Final = re.compile(rf"{_PREFIX}[0-9a-f]{{64}}")
 _CHECKSUM_SHAPE: Final = re.compile(rf"[0-9a-f]{{{_CHECKSUM_LENGTH}}}")
+_COUNT_SHAPE: Final = re.compile(r"[0-9]{1,9}")
 
 
 class HeartbeatError(ValueError):
@@ -150,23 +151,15 @@ def decode(data: collections.abc.Mapping[str, str]) -> Heartbeat:
     except ValueError as error:
         raise HeartbeatError("no_time") from error
     checksums = Digest(data.get("digest", ""), tuple(data.get("buckets", "").split(",")))
-    _check_digest(checksums)
-    excluded = frozenset(filter(None, data.get("except", "").split(",")))
-    return Heartbeat(at_seconds, data.get("policy", ""), _count(data.get("nodes", "")), checksums, excluded)
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise HeartbeatError("nodes")
-    return int(text)
-
-
-def _check_digest(checksums: Digest) -> None:
-    whole = checksums.whole.removeprefix(_PREFIX)
-    if not checksums.whole.startswith(_PREFIX) or len(whole) != 64 or not _HEX.issuperset(whole):
+    if not _WHOLE_SHAPE.fullmatch(checksums.whole):
         raise HeartbeatError("digest")
     if len(checksums.buckets) != BUCKETS or not all(map(_CHECKSUM_SHAPE.fullmatch, checksums.buckets)):
         raise HeartbeatError("buckets")
+    nodes = data.get("nodes", "")
+    if not _COUNT_SHAPE.fullmatch(nodes):
+        raise HeartbeatError("nodes")
+    excluded = frozenset(filter(None, data.get("except", "").split(",")))
+    return Heartbeat(at_seconds, data.get("policy", ""), int(nodes), checksums, excluded)
 
 
 class EffectiveTimes:
