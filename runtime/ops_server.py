@@ -59,51 +59,8 @@ def json_response(body: object, status: int = 200) -> flask.Response:
     return flask.Response(json.dumps(body, default=str) + "\n", status=status, mimetype="application/json")
 
 
-class Server:
-    """A listening application; made by `serve`."""
-
-    def __init__(self, app: flask.Flask, host: str, port: int) -> None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        kind = type("FamilyServer", (_ThreadingServer,), {"address_family": family})
-        self._server = kind((host, port), app)
-        self._stop = threading.Event()
-        self.port: int = self._server.server_address[1]
-
-    def start(self) -> None:
-        """Begin to answer, on a background thread."""
-        self._thread = loop.start_thread("ops", lambda _stop: self._server.serve_forever(0.1), self._stop)
-
-    def stop(self) -> None:
-        """Stop listening; requests being answered end on their own."""
-        self._stop.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-@contextlib.contextmanager
-def serve(app: flask.Flask, listen: str, *, default_port: int) -> Iterator[Server]:
-    """Serve `app` on "HOST:PORT" while the body runs; port 0 picks a free one (see `.port`).
-
-    OSError names the address.
-    """
-    host, port = options.listen_address(listen, default_port)
-    host = host or options.every_interface()
-    app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_CONTENT_LENGTH"] or BODY_LIMIT_BYTES
-    try:
-        server = Server(app, host, port)
-    except OSError as error:
-        raise OSError(error.errno, f"cannot listen on {listen}: {error.strerror}; choose another --listen") from error
-    server.start()
-    log.info("listening", address=f"[{host}]:{server.port}" if ":" in host else f"{host}:{server.port}")
-    try:
-        yield server
-    finally:
-        server.stop()
-
-
-class _ThreadingServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """A thread a connection, one request each; `app` is asked."""
+class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """A listening application, made by `serve`: a thread a connection, one request each; `app` is asked."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -113,7 +70,9 @@ class _ThreadingServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self._app, self._settings = app, http_exchange.settings()
         self._lock = threading.Lock()
         self._open: connection_limits.Open[http_limits.LimitedSocket] = connection_limits.Open(CONNECTION_LIMIT)
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         super().__init__(address, socketserver.BaseRequestHandler)
+        self.port: int = self.server_address[1]
 
     def get_request(self) -> tuple[socket.socket, Any]:
         """The next connection, its times limited."""
@@ -153,6 +112,31 @@ class _ThreadingServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that went away or was too slow is not news."""
         log.debug("connection failed", client=str(client_address), error=repr(sys.exception()))
+
+
+@contextlib.contextmanager
+def serve(app: flask.Flask, listen: str, *, default_port: int) -> Iterator[Server]:
+    """Serve `app` on "HOST:PORT" while the body runs; port 0 picks a free one (see `.port`).
+
+    OSError names the address.
+    """
+    host, port = options.listen_address(listen, default_port)
+    host = host or options.every_interface()
+    app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_CONTENT_LENGTH"] or BODY_LIMIT_BYTES
+    try:
+        server = Server((host, port), app)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot listen on {listen}: {error.strerror}; choose another --listen") from error
+    stop = threading.Event()
+    thread = loop.start_thread("ops", lambda _stop: server.serve_forever(0.1), stop)
+    log.info("listening", address=f"[{host}]:{server.port}" if ":" in host else f"{host}:{server.port}")
+    try:
+        yield server
+    finally:
+        stop.set()
+        server.shutdown()
+        server.server_close()  # requests being answered end on their own
+        thread.join()
 
 
 def _connection(request: Request) -> http_limits.LimitedSocket:
