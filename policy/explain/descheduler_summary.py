@@ -121,58 +121,44 @@ def _limits(limits: descheduler_section.Limits) -> Sentences:
 
 
 def _protect(protect: protection.Protect) -> Sentences:
-    if protect.opt_in:
-        yield 'only pods annotated evenload.io/evictable: "true" may be evicted'
-    if selector := wording.selector(protect.label_selector):
-        yield f"only pods that match {selector} may be evicted"
-    if protect.namespaces:
-        yield f"pods in {wording.listed(sorted(protect.namespaces))} stay"
-    if protect.namespace_selector is not None:
-        matching = wording.selector(protect.namespace_selector)
-        yield f"pods in namespaces that match {matching} stay" if matching else "pods in any namespace stay"
-    yield f"pods of priority {protect.priority_at_least} or more stay"
-    if protect.min_pod_age_seconds:
-        yield f"pods younger than {wording.span(protect.min_pod_age_seconds)} stay"
-    if protect.min_replicas > 1:
-        yield f"pods of workloads with fewer than {protect.min_replicas} replicas stay"
-    else:
-        yield "the only pod of a workload may be evicted"
-    if protect.min_ready_ratio:
-        yield f"at least {wording.percent(protect.min_ready_ratio)} of a workload's replicas remain ready"
-    yield from _volumes(protect)
-    yield "pods without a controller " + ("stay" if protect.bare else "may be evicted: no controller replaces them")
-    if protect.without_budget:
-        yield "pods over which there is no PodDisruptionBudget stay"
-    jobs = "stay" if protect.jobs_without_retry else "may be evicted"
-    yield f"pods of Jobs that an eviction would take the last retry of {jobs}"
-    yield from _markers(protect.markers)
-    if not protect.opt_out.enabled:
-        yield "no annotation of a pod keeps it from being evicted"
-    elif protect.opt_out.except_namespaces:
-        yield f"annotations of pods in {wording.listed(sorted(protect.opt_out.except_namespaces))} keep none of them"
-
-
-def _markers(markers: protection.Markers) -> Sentences:
-    if markers.safe_to_evict:
-        yield 'pods annotated cluster-autoscaler.kubernetes.io/safe-to-evict: "false" stay'
-    if markers.do_not_disrupt:
-        yield 'pods annotated karpenter.sh/do-not-disrupt: "true" stay, with a duration so long after they started'
-    if markers.prefer_no_eviction:
-        yield "pods annotated descheduler.alpha.kubernetes.io/prefer-no-eviction come last"
-
-
-def _volumes(protect: protection.Protect) -> Sentences:
-    yield {
+    labels, replicas, markers = wording.selector(protect.label_selector), protect.min_replicas, protect.markers
+    namespaces = wording.selector(protect.namespace_selector) if protect.namespace_selector is not None else None
+    unheeded = wording.listed(sorted(protect.opt_out.except_namespaces)) if protect.opt_out.enabled else ""
+    local = {
         "disk": "pods with a hostPath or an emptyDir on disk stay",
         "all": "pods with a hostPath or any emptyDir stay",
         "none": "pods with local data may be evicted and lose it",
-    }[protect.local_storage]
-    if protect.node_bound_volumes:
-        yield "pods whose volumes exist on their node only stay"
-    else:
-        yield "pods whose volumes exist on their node only may be evicted"
-    if protect.storage_classes:
-        yield f"pods with volumes of storage class {wording.listed(sorted(protect.storage_classes), 'or')} stay"
+    }
+    node_bound = "stay" if protect.node_bound_volumes else "may be evicted"
+    classes = wording.listed(sorted(protect.storage_classes), "or")
+    bare = "stay" if protect.bare else "may be evicted: no controller replaces them"
+    jobs = "stay" if protect.jobs_without_retry else "may be evicted"
+    ready = f"at least {wording.percent(protect.min_ready_ratio)} of a workload's replicas remain ready"
+    bounded = 'pods annotated karpenter.sh/do-not-disrupt: "true" stay, with a duration so long after they started'
+    rules = (
+        (protect.opt_in, 'only pods annotated evenload.io/evictable: "true" may be evicted'),
+        (labels, f"only pods that match {labels} may be evicted"),
+        (protect.namespaces, f"pods in {wording.listed(sorted(protect.namespaces))} stay"),
+        (namespaces, f"pods in namespaces that match {namespaces} stay"),
+        (namespaces == "", "pods in any namespace stay"),
+        (True, f"pods of priority {protect.priority_at_least} or more stay"),
+        (protect.min_pod_age_seconds, f"pods younger than {wording.span(protect.min_pod_age_seconds)} stay"),
+        (replicas > 1, f"pods of workloads with fewer than {replicas} replicas stay"),
+        (replicas <= 1, "the only pod of a workload may be evicted"),
+        (protect.min_ready_ratio, ready),
+        (True, local[protect.local_storage]),
+        (True, f"pods whose volumes exist on their node only {node_bound}"),
+        (classes, f"pods with volumes of storage class {classes} stay"),
+        (True, f"pods without a controller {bare}"),
+        (protect.without_budget, "pods over which there is no PodDisruptionBudget stay"),
+        (True, f"pods of Jobs that an eviction would take the last retry of {jobs}"),
+        (markers.safe_to_evict, 'pods annotated cluster-autoscaler.kubernetes.io/safe-to-evict: "false" stay'),
+        (markers.do_not_disrupt, bounded),
+        (markers.prefer_no_eviction, "pods annotated descheduler.alpha.kubernetes.io/prefer-no-eviction come last"),
+        (not protect.opt_out.enabled, "no annotation of a pod keeps it from being evicted"),
+        (unheeded, f"annotations of pods in {unheeded} keep none of them"),
+    )
+    return (sentence for holds, sentence in rules if holds)
 
 
 def _cooldown(rest: descheduler_section.Cooldown) -> Sentences:
