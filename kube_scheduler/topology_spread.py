@@ -10,7 +10,6 @@ Services, which may select pods too, are not modelled.
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -166,20 +165,16 @@ def _counted(columns: Columns, pod: Pod, rule: TopologySpread, eligible: Bools |
 
 def _labelled(columns: Columns, rules: list[Rule]) -> Bools:
     """Rows that have the labels of all rules."""
-    labelled = np.ones(len(columns.names), np.bool_)
-    for rule in rules:
-        labelled &= columns.topology(rule.rule.topology_key).labelled
+    labelled: Bools = np.logical_and.reduce([columns.topology(rule.rule.topology_key).labelled for rule in rules])
     return labelled
 
 
 def _own(rule: TopologySpread, pod: Pod) -> Rule:
-    keys = {key: pod.labels[key] for key in rule.match_label_keys if key in pod.labels}
-    return Rule(rule, _joined(rule.label_selector, keys) if rule.label_selector is not None else None)
-
-
-def _joined(selector: LabelSelector, labels: Mapping[str, str]) -> LabelSelector:
-    """The selector, and the labels as well (what the selector already says of them stays a condition)."""
-    if not labels:
-        return selector
-    own = tuple(selectors.Requirement(key, "In", (value,)) for key, value in selector.match_labels.items())
-    return LabelSelector(dict(labels), (*own, *selector.match_expressions))
+    """The rule with its selector, and with the labels of its keys as well (what the selector already says of them
+    stays a condition).
+    """
+    labels, selector = {key: pod.labels[key] for key in rule.match_label_keys if key in pod.labels}, rule.label_selector
+    if labels and selector is not None:
+        own = (selectors.Requirement(key, "In", (value,)) for key, value in selector.match_labels.items())
+        selector = LabelSelector(labels, (*own, *selector.match_expressions))
+    return Rule(rule, selector)
