@@ -120,7 +120,14 @@ def decode(text: str) -> Reading:
     One bad value makes that metric unusable (listed in `Reading.invalid`), not the rest. Metrics unknown here are
     kept: another policy may name them. `hot` and `windows` are information only, so what is wrong in them is dropped.
     """
-    body = _object(text)
+    if len(text) > MAX_LENGTH:
+        raise AnnotationError("too_long", text)
+    try:
+        body = _DECODER.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise AnnotationError("not_json", text) from error
+    if not isinstance(body, dict):
+        raise AnnotationError("not_object", text)
     version = body.get("v")
     if type(version) is not int or version != VERSION:
         raise AnnotationError("version", text)
@@ -132,18 +139,6 @@ def decode(text: str) -> Reading:
     except ValueError as error:
         raise AnnotationError("no_time", text) from error
     return _reading(at_seconds, measured, body)
-
-
-def _object(text: str) -> dict[str, object]:
-    if len(text) > MAX_LENGTH:
-        raise AnnotationError("too_long", text)
-    try:
-        body = _DECODER.decode(text)
-    except (ValueError, RecursionError) as error:
-        raise AnnotationError("not_json", text) from error
-    if not isinstance(body, dict):
-        raise AnnotationError("not_object", text)
-    return body
 
 
 def _reading(at_seconds: float, measured: dict[str, object], body: dict[str, object]) -> Reading:

@@ -58,17 +58,6 @@ def decode(text: str | None) -> Own | None:
         return Own({}, (f"no JSON: {error}",))
     if not isinstance(body, dict) or len(body) > _MAX_METRICS:
         return Own({}, (f'a JSON object of at most {_MAX_METRICS} metrics such as {{"cpu_avg_5m": 0.9}} expected',))
-    return _judged(body)
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    thresholds = dict(pairs)
-    if len(thresholds) < len(pairs):
-        raise ValueError("a metric is named twice")
-    return thresholds
-
-
-def _judged(body: dict[str, object]) -> Own:
     limits: dict[str, float] = {}
     problems: list[str] = []
     for name, value in body.items():
@@ -82,3 +71,10 @@ def _judged(body: dict[str, object]) -> Own:
         except RecursionError:
             problems.append(f"{name}: a ratio expected, got a deep nest")
     return Own(limits, tuple(problems))
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    thresholds = dict(pairs)
+    if len(thresholds) < len(pairs):
+        raise ValueError("a metric is named twice")
+    return thresholds

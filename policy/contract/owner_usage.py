@@ -106,16 +106,12 @@ def encode(at_seconds: float, means: Means) -> dict[str, str]:
 
 
 def _line(owner: str, mean: Mean) -> str:
-    millicores, size_bytes, replicas = mean
-    cpu = _UNKNOWN if millicores is None else f"{millicores:.{_places(millicores)}f}m"
-    mebibytes = None if size_bytes is None else size_bytes / _MEBIBYTE
-    memory = _UNKNOWN if mebibytes is None else f"{mebibytes:.{_places(mebibytes)}f}Mi"
-    return f"{owner} {cpu} {memory} {replicas}"
-
-
-def _places(amount: float) -> int:
-    """How many places behind the point are written."""
-    return int(amount < 10)
+    mebibytes = None if mean.memory_bytes is None else mean.memory_bytes / _MEBIBYTE
+    cpu, memory = (
+        _UNKNOWN if amount is None else f"{amount:.{int(amount < 10)}f}{unit}"
+        for amount, unit in ((mean.cpu_millicores, "m"), (mebibytes, "Mi"))
+    )
+    return f"{owner} {cpu} {memory} {mean.replicas}"
 
 
 def decode(data: collections.abc.Mapping[str, str]) -> PublishedUsage:
