@@ -170,7 +170,9 @@ def verdicts(values: Floats, expected: Floats, compiled: Rules, own: Floats | No
         marked, limits = None, awake.limits[None].repeat(len(values), axis=0)
     else:
         own = own.take(awake.columns, axis=1)
-        marked, limits = ~np.isnan(own), _in_force(awake.limits, own)
+        marked = ~np.isnan(own)
+        chosen = np.where(marked, own, awake.limits)
+        limits = np.where(chosen > 0, chosen, np.nan)
         missing &= ~np.isnan(limits)
     over: Mask = np.greater(predicted, limits)
     broken = over | missing if compiled.reject_missing else over
@@ -192,12 +194,6 @@ def _cool_now(loads: Floats, predicted: Floats, missing: Mask, limits: Floats, *
     broken = hot | missing if awake.reject_missing else hot
     cool: Mask = np.logical_not(np.logical_or.reduce(broken, axis=1))
     return cool if cool.any() else coolest(now - limits)
-
-
-def _in_force(policy: Floats, own: Floats) -> Floats:
-    """The threshold in force [nodes, rules], NaN where the rule is off; `own` [nodes, rules] has NaN for none."""
-    chosen = np.where(np.isnan(own), policy, own)
-    return np.where(chosen > 0, chosen, np.nan)
 
 
 def coolest(excess: Floats) -> Mask:

@@ -268,7 +268,8 @@ def rank(own_base: Floats, penalty: Floats, *, whole: Mask | None = None, stretc
     if without:
         base = np.where(neutral, np.median(base[~neutral]), base)
     if stretch:
-        base = _stretched(base)
+        best = base.max()
+        base = MAX_SCORE - MAX_SCORE * (best - base) / max(best - base.min(), LEAST_RANGE)
     penalty = beyond_least(penalty)
     raw, rounded = clamped(base, penalty)
     return Ranking(base, neutral, capped, penalty, raw, rounded)
@@ -299,12 +300,6 @@ def clamped(base: Floats, penalty: Floats) -> tuple[Floats, Integers]:
     """The last step for nodes that have a base: clamp(base - penalty, 0, 10), and the same rounded half up."""
     raw = np.minimum(np.maximum(base - penalty, 0.0), float(MAX_SCORE))
     return raw, _round_half_up(raw)
-
-
-def _stretched(base: Floats) -> Floats:
-    best = base.max()
-    stretched: Floats = MAX_SCORE - MAX_SCORE * (best - base) / max(best - base.min(), LEAST_RANGE)
-    return stretched
 
 
 def _round_half_up(raw: Floats) -> Integers:
