@@ -139,17 +139,15 @@ def known_keys(model: type[pydantic.BaseModel], path: Path) -> tuple[str, ...]:
     """The keys of the model's section that `path` leads into (the path of a key in it)."""
     section: object = model
     for part in path[:-1]:
-        section = _inside(section, part)
+        if isinstance(section, types.GenericAlias):
+            section = section.__args__[1 if section.__origin__ is dict else 0]
+        else:
+            section = _fields(section).get(str(part))
+    return tuple(_fields(section))
+
+
+def _fields(section: object) -> dict[str, object]:
+    """The types of a section's keys; none of anything else."""
     if not (isinstance(section, type) and issubclass(section, pydantic.BaseModel)):
-        return ()
-    return tuple(field.alias or name for name, field in section.model_fields.items())
-
-
-def _inside(section: object, part: str | int) -> object:
-    if isinstance(section, type) and issubclass(section, pydantic.BaseModel):
-        fields = {field.alias or name: field.annotation for name, field in section.model_fields.items()}
-        return fields.get(str(part))
-    if isinstance(section, types.GenericAlias):
-        arguments = section.__args__
-        return arguments[1] if section.__origin__ is dict else arguments[0]
-    return None
+        return {}
+    return {field.alias or name: field.annotation for name, field in section.model_fields.items()}
