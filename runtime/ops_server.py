@@ -44,12 +44,13 @@ def ops_blueprint(
     `configz` gives what is in force, as anything JSON can say (default=str).
     """
     blueprint = flask.Blueprint("ops", __name__)
+    versions = {"version": version.VERSION, "python": platform.python_version()}
     blueprint.add_url_rule("/livez", "livez", _probing(livez))
     blueprint.add_url_rule("/healthz", "healthz", _probing(livez))
     blueprint.add_url_rule("/readyz", "readyz", _probing(readyz))
     blueprint.add_url_rule("/metrics", "metrics", lambda: _metrics(registry))
     blueprint.add_url_rule("/configz", "configz", lambda: json_response(configz()))
-    blueprint.add_url_rule("/version", "version", lambda: json_response(_version()))
+    blueprint.add_url_rule("/version", "version", lambda: json_response(versions))
     blueprint.app_errorhandler(exceptions.HTTPException)(_refused)
     return blueprint
 
@@ -156,10 +157,6 @@ def _probing(checks: Sequence[Check]) -> Callable[[], flask.Response]:
 def _metrics(registry: prometheus_client.CollectorRegistry) -> flask.Response:
     encode, content_type = exposition.choose_encoder(flask.request.headers.get("Accept", ""))
     return flask.Response(encode(registry), content_type=content_type)
-
-
-def _version() -> dict[str, str]:
-    return {"version": version.VERSION, "python": platform.python_version()}
 
 
 def _refused(error: exceptions.HTTPException) -> flask.Response:
