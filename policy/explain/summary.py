@@ -66,11 +66,10 @@ def _metric(metric: metrics.Metric) -> str:
 
 def _filter(policy: load_policy.LoadPolicy) -> Sentences:
     rules = policy.filter
-    limits = [(metric, rules.thresholds.get(metric.name, 0.0)) for metric in policy.metrics_in_force]
-    limits = [(metric, limit) for metric, limit in limits if limit > 0]
-    for metric, limit in limits:
-        yield _skipped(metric, limit)
-    if not limits:
+    limited = [metric for metric in policy.metrics_in_force if rules.thresholds.get(metric.name, 0.0) > 0]
+    for metric in limited:
+        yield _skipped(metric, rules.thresholds[metric.name])
+    if not limited:
         yield "no node is skipped for its load: no threshold is set"
         return
     if policy.recent_pods.enabled:

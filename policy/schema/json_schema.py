@@ -23,21 +23,15 @@ def text() -> str:
     model = load_policy.LoadPolicy.model_json_schema(by_alias=True, mode="validation")
     model["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     model["$id"] = ID
-    _with_defaults(model)
+    _fill(model, load_policy.defaults().as_file(), model["$defs"])
     for section, key in (_BY_METRIC | _BY_METRIC_IN_PARTS).items():
         field = model["$defs"][section]["properties"][key]
         field["properties"] = dict.fromkeys(metrics.names(metrics.BUILT_IN), field["additionalProperties"])
     return json.dumps(model, indent=2, ensure_ascii=False) + "\n"
 
 
-def _with_defaults(model: dict[str, object]) -> None:
-    """Give every key its default as the file writes it, e.g. "30s" where the model holds 30.0 seconds."""
-    definitions = model["$defs"]
-    if isinstance(definitions, dict):
-        _fill(model, load_policy.defaults().as_file(), definitions)
-
-
 def _fill(section: object, defaults: object, definitions: dict[str, object]) -> None:
+    """Give every key its default as the file writes it, e.g. "30s" where the model holds 30.0 seconds."""
     if not isinstance(section, dict) or not isinstance(defaults, dict):
         return
     if isinstance(reference := section.get("$ref"), str):

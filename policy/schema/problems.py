@@ -66,12 +66,10 @@ class PolicyError(ValueError):
     def __init__(self, source: str, problems: collections.abc.Iterable[Problem]) -> None:
         self.source = source
         self.problems = tuple(sorted(set(problems)))
-        super().__init__(self._text())
-
-    def _text(self) -> str:
-        lines = [problem.text(self.source) for problem in self.problems[:MAX_SHOWN]]
+        lines = [problem.text(source) for problem in self.problems[:MAX_SHOWN]]
         hidden = len(self.problems) - MAX_SHOWN
-        return "\n".join([*lines, f"{self.source}: and {hidden} more problems"] if hidden > 0 else lines)
+        more = [f"{source}: and {hidden} more problems"] if hidden > 0 else []
+        super().__init__("\n".join((*lines, *more)))
 
 
 def path_text(path: Path) -> str:
@@ -98,16 +96,12 @@ def explain(error: pydantic_core.ErrorDetails, known_keys: collections.abc.Itera
     if kind == "missing":
         return "is required"
     if kind == "literal_error":
-        return _not_one_of(str(context["expected"]), value)
+        choices = [choice.strip("' ") for choice in str(context["expected"]).replace(" or ", ", ").split(",")]
+        hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+        return f"{' or '.join(choices)} expected, got {_quoted(value)}{hint}"
     if value is None and kind != "policy":
         return f"is empty: give {_EXPECTED.get(kind, 'a value')} or remove the key"
     return _mistyped(kind, value, context) or error["msg"]
-
-
-def _not_one_of(expected: str, value: object) -> str:
-    choices = [choice.strip("' ") for choice in expected.replace(" or ", ", ").split(",")]
-    hint = did_you_mean(value, choices) if isinstance(value, str) else ""
-    return f"{' or '.join(choices)} expected, got {_quoted(value)}{hint}"
 
 
 def _mistyped(kind: str, value: object, context: dict[str, typing.Any]) -> str:
