@@ -18,11 +18,10 @@ from cli.common import durations, output
 from kube import errors as kube_errors
 from promql import errors
 from promql.http import options as promql_options
-from promql.http.client import Client
 from runtime import clock
 from simulator.history import past_file, reader, rebuilding
 from simulator.history.queries import Selectors, Subject
-from simulator.history.reader import Cache, RecordedSeries, Span
+from simulator.history.reader import Cache, Span
 from simulator.history.rebuilding import Past
 from simulator.results import figures
 from simulator.results.outcome import Timeline
@@ -87,7 +86,9 @@ def obtained(
     door = prometheus_finding.connect(prometheus, connection, kubeconfig, context)
     now_seconds = clock.WallClock().now()
     span = Span.until(now_seconds, since, step)
-    recorded = _read(door, span, Selectors(node_selector, pod_selector, state_selector), cache, now_seconds=now_seconds)
+    selectors, answers = Selectors(node_selector, pod_selector, state_selector), Cache(cache.expanduser(), door.name)
+    with _watched() as progress:
+        recorded = reader.read(door, span, selectors, answers, now_seconds=now_seconds, progress=progress)
     past = rebuilding.rebuild(recorded, f"{door.name}, {clock.to_rfc3339(span.start_seconds)} and on")
     if save is not None:
         past_file.save(past, save)
@@ -95,33 +96,21 @@ def obtained(
     return past
 
 
-def _read(door: Client, span: Span, selectors: Selectors, cache: pathlib.Path, *, now_seconds: float) -> RecordedSeries:
-    with _watched() as progress:
-        answers = Cache(cache.expanduser(), door.name)
-        return reader.read(door, span, selectors, answers, now_seconds=now_seconds, progress=progress)
-
-
 @contextlib.contextmanager
 def _watched() -> Iterator[reader.Progress]:
     """A bar on a terminal; elsewhere a line for each subject."""
     console = output.console(stderr=True)
-    if not console.is_terminal:
-        yield _say
-        return
     columns = (rich_progress.TextColumn("{task.description}"), rich_progress.BarColumn(), "{task.percentage:.0f} %")
-    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
+    with rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("asking Prometheus", total=len(Subject))
 
         def move(subject: Subject, done: int, pages: int) -> None:
             before = list(Subject).index(subject)
             bar.update(task, description=f"asking Prometheus: {subject}", completed=before + done / pages)
+            if bar.disable and done == pages:
+                output.say(f"read {subject} ({pages} pages)")
 
         yield move
-
-
-def _say(subject: Subject, done: int, pages: int) -> None:
-    if done == pages:
-        output.say(f"read {subject} ({pages} pages)")
 
 
 def with_measured(past: Past) -> Scenario:

@@ -159,38 +159,20 @@ def watched(wish: Wish) -> Iterator[runs.Watch]:
     """A bar on a terminal; elsewhere a line for each run that is over."""
     console = output.console(stderr=True)
     amount = len(wish.variants) * len(wish.seeds)
-    if not console.is_terminal:
-        yield _Lines(amount).watch
-        return
-    columns = (rich_progress.TextColumn("{task.description}"), rich_progress.BarColumn(), "{task.percentage:.0f} %")
-    with rich_progress.Progress(*columns, rich_progress.TimeRemainingColumn(), console=console, transient=True) as bar:
-        yield _Bar(bar, bar.add_task(f"{amount} runs", total=amount)).watch
+    shares: dict[tuple[str, int], float] = {}
+    columns = (rich_progress.TextColumn("{task.description}"), rich_progress.BarColumn(), "{task.percentage:.0f} %",
+        rich_progress.TimeRemainingColumn())  # fmt: skip
+    with rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(f"{amount} runs", total=amount)
 
+        def watch(variant: str, seed: int, progress: Progress) -> None:
+            shares[variant, seed] = progress.steps_done / progress.steps
+            bar.update(task, completed=sum(shares.values()))
+            if bar.disable and progress.steps_done == progress.steps:
+                over = sum(share == 1 for share in shares.values())
+                output.say(f"{variant}, seed {seed}: done ({over} of {amount})")
 
-class _Lines:
-    """For logs."""
-
-    def __init__(self, amount: int) -> None:
-        self._amount, self._over = amount, 0
-
-    def watch(self, variant: str, seed: int, progress: Progress) -> None:
-        """A line when a run is over."""
-        if progress.steps_done == progress.steps:
-            self._over += 1
-            output.say(f"{variant}, seed {seed}: done ({self._over} of {self._amount})")
-
-
-class _Bar:
-    """One bar over all runs."""
-
-    def __init__(self, bar: rich_progress.Progress, task: rich_progress.TaskID) -> None:
-        self._bar, self._task = bar, task
-        self._shares: dict[tuple[str, int], float] = {}
-
-    def watch(self, variant: str, seed: int, progress: Progress) -> None:
-        """Moves it."""
-        self._shares[variant, seed] = progress.steps_done / progress.steps
-        self._bar.update(self._task, completed=sum(self._shares.values()))
+        yield watch
 
 
 def show(study: Study, wish: Wish) -> None:

@@ -205,23 +205,21 @@ def _ignore(_variant: str, _seed: int, _progress: Progress) -> None:
 def _watched(wanted: Goal) -> Iterator[searching.Progress]:
     """A bar on a terminal with the best so far; elsewhere a line for each ten trials."""
     console = output.console(stderr=True)
-    if not console.is_terminal:
-        yield lambda done, trials, best: output.say(_standing(done, trials, best, wanted)) if done % 10 == 0 else None
-        return
     columns = (rich_progress.TextColumn("{task.description}"), rich_progress.BarColumn(),
         rich_progress.TimeRemainingColumn())  # fmt: skip
-    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
+    with rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(str(wanted), total=1.0)
-        yield lambda done, trials, best: bar.update(
-            task, description=_standing(done, trials, best, wanted), completed=done / trials
-        )
 
+        def watch(done: int, trials: int, best: Trial | None) -> None:
+            text = f"{done} of {trials} trials"
+            if best is not None:
+                score = best.score
+                text += f"; best: {score.value:.4g} {wanted.aim}, {score.evictions_per_day:.1f} evictions a day"
+            bar.update(task, description=text, completed=done / trials)
+            if bar.disable and done % 10 == 0:
+                output.say(text)
 
-def _standing(done: int, trials: int, best: Trial | None, wanted: Goal) -> str:
-    text = f"{done} of {trials} trials"
-    if best is None:
-        return text
-    return f"{text}; best: {best.score.value:.4g} {wanted.aim}, {best.score.evictions_per_day:.1f} evictions a day"
+        yield watch
 
 
 def _remarks(fitted: FittedPolicy, halves: Halves, start: Variant) -> tuple[str, ...]:
