@@ -66,10 +66,10 @@ class PodWindows:
         book, at_seconds = self._book, self._scraping.seconds(last)
         if last <= book.scraped.begin:
             return NONE.places
-        places = book.pods.seen_at(at_seconds)
+        places = book.pods.seen_between(at_seconds, at_seconds)
         wishes = book.pods.wishes(places, self._step(at_seconds))
         known = np.isfinite(wishes[0]) & np.isfinite(wishes[1])
-        return places[known & book.machines.there_at(at_seconds)[book.pods.nodes(places)]]
+        return places[known & book.machines.there_at(at_seconds)[book.pods.node[places]]]
 
     def cpu_cores(self, window_seconds: float, at_seconds: float, last: int) -> PodValues:
         """Mean cores by `pod_queries.cpu_cores`: rate() of the counters, of those with two scrapes.
@@ -106,10 +106,10 @@ class PodWindows:
         return max(self._scraping.last(at_seconds - window_seconds), self._book.scraped.begin) + 1
 
     def _scraped_pods(self, places: Numbers, window_first: int, last: int) -> _ScrapedPods:
-        pods, nodes = self._book.pods, self._book.pods.nodes(places)
-        own_first = np.maximum(self._scraping.last_of(pods.begun_seconds(places)) + 1, self._node_first[nodes])
+        pods, nodes = self._book.pods, self._book.pods.node[places]
+        own_first = np.maximum(self._scraping.last_of(pods.begun_seconds[places]) + 1, self._node_first[nodes])
         own_last = np.minimum(
-            self._scraping.last_before(pods.ended_seconds(places) + node_usage.MOMENT_SECONDS), self._node_last[nodes]
+            self._scraping.last_before(pods.ended_seconds[places] + node_usage.MOMENT_SECONDS), self._node_last[nodes]
         )
         scraped = _ScrapedPods(places, nodes, np.maximum(own_first, window_first), np.minimum(own_last, last))
         return scraped.only(np.flatnonzero(scraped.first <= scraped.last))
@@ -142,12 +142,12 @@ class PodWindows:
         pods, interval_seconds = self._book.pods, self._scraping.every_seconds
         first_seconds = self._scraping.seconds_of(scraped.first)
         reach_seconds = self._reached(first_seconds - begin_seconds)
-        begun_seconds = pods.begun_seconds(scraped.places)
+        begun_seconds = pods.begun_seconds[scraped.places]
         young = np.flatnonzero((first_seconds - begun_seconds <= interval_seconds) & (increase > 0))
         if len(young):
             its = scraped.only(young)
             span = _Span(
-                pods.begun_factor_seconds(its.places),
+                pods.begun_factor_seconds[its.places],
                 at_first[young],
                 range(self._step(float(begun_seconds[young].min())), self._step(float(first_seconds[young].max())) + 1),
             )

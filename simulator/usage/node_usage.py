@@ -143,7 +143,7 @@ class UsageBook:
         """A pod uses nothing any more; ValueError for one that does not run."""
         self.advance(at_seconds)
         place = self.pods.finish(pod_key, at_seconds)
-        self._settle(self.pods.node(place), at_seconds)
+        self._settle(int(self.pods.node[place]), at_seconds)
         self._change(place, -1.0)
 
     def advance(self, to_seconds: float) -> None:
@@ -176,7 +176,7 @@ class UsageBook:
 
     def _change(self, place: int, sign: float) -> bool:
         """Add a pod's wish to its node's, or take it away; whether all of it is known."""
-        node, wish = self.pods.node(place), self.pods.wish(place, self._step)
+        node, wish = int(self.pods.node[place]), self.pods.wish(place, self._step)
         for resource, amount in enumerate(wish):
             if not math.isnan(amount):
                 self._wanted[resource, node] += sign * amount
@@ -211,7 +211,7 @@ class UsageBook:
     def _add_up(self) -> Numbers:
         """Returns the demand of each node's pods, added up, and the places of pods whose demand is not known."""
         running = self.pods.running()
-        nodes = self.pods.nodes(running)
+        nodes = self.pods.node[running]
         unknown = np.zeros(len(running), bool)
         for resource, wishes in enumerate(self.pods.wishes(running, self._step)):
             gaps = np.isnan(wishes)

@@ -15,7 +15,10 @@ FEWEST = 64
 
 
 class PodUsage:
-    """Pods by place in the arrays; `labels[place]` are those of a pod's series."""
+    """Pods by place in the arrays, of which a part is not used yet: the number of each one's `node`, when it began and
+    ended (NEVER: it runs), and the integral of its node's CPU factor when it began. `labels[place]` are those of its
+    series.
+    """
 
     def __init__(self, scenario: Scenario) -> None:
         self._cpu, self._memory = scenario.usage.cpu_millicores, scenario.usage.memory_bytes
@@ -23,10 +26,10 @@ class PodUsage:
         self.labels: list[dict[str, str]] = []
         self._room = max(FEWEST, 2 * len(scenario.replicas))
         self._replica = np.empty(self._room, np.int64)
-        self._node = np.empty(self._room, np.int64)
-        self._begun_seconds = np.empty(self._room)
-        self._ended_seconds = np.empty(self._room)
-        self._begun_factor_seconds = np.empty(self._room)
+        self.node = np.empty(self._room, np.int64)
+        self.begun_seconds = np.empty(self._room)
+        self.ended_seconds = np.empty(self._room)
+        self.begun_factor_seconds = np.empty(self._room)
         self._running: dict[str, int] = {}
         self._running_places: Numbers | None = None
 
@@ -42,9 +45,9 @@ class PodUsage:
             self._grow()
         namespace, _, name = key.partition("/")
         self.labels.append({"namespace": namespace, "pod": name})
-        self._replica[place], self._node[place] = replica, node
-        self._begun_seconds[place], self._ended_seconds[place] = at_seconds, NEVER
-        self._begun_factor_seconds[place] = factor_seconds
+        self._replica[place], self.node[place] = replica, node
+        self.begun_seconds[place], self.ended_seconds[place] = at_seconds, NEVER
+        self.begun_factor_seconds[place] = factor_seconds
         self._running[key], self._running_places = place, None
         return place
 
@@ -53,50 +56,28 @@ class PodUsage:
         place = self._running.pop(key, None)
         if place is None:
             raise ValueError(f"pod {key} ends at {at_seconds:.3f}, but it does not run; expected a pod that was placed")
-        self._ended_seconds[place], self._running_places = at_seconds, None
+        self.ended_seconds[place], self._running_places = at_seconds, None
         return place
 
     def _grow(self) -> None:
         self._room *= 2
-        for name in ("_replica", "_node", "_begun_seconds", "_ended_seconds", "_begun_factor_seconds"):
+        for name in ("_replica", "node", "begun_seconds", "ended_seconds", "begun_factor_seconds"):
             held = getattr(self, name)
             setattr(self, name, np.concatenate((held, np.empty(self._room - len(held), held.dtype))))
 
     def running(self) -> Numbers:
         """The places of the pods that run now."""
         if self._running_places is None:
-            self._running_places = np.flatnonzero(self._ended_seconds[: len(self.labels)] == NEVER)
+            self._running_places = np.flatnonzero(self.ended_seconds[: len(self.labels)] == NEVER)
         return self._running_places
 
-    def seen_at(self, at_seconds: float) -> Numbers:
-        """The places of the pods that a scrape at a time found: what happens at that very time comes after it."""
-        return self.seen_between(at_seconds, at_seconds)
-
     def seen_between(self, first_seconds: float, last_seconds: float) -> Numbers:
-        """The places of the pods that some scrape between two may have found, both included."""
+        """The places of the pods that some scrape between two may have found, both included: what happens at the very
+        time of a scrape comes after it.
+        """
         count = len(self.labels)
-        scraped = (self._begun_seconds[:count] < last_seconds) & (first_seconds <= self._ended_seconds[:count])
+        scraped = (self.begun_seconds[:count] < last_seconds) & (first_seconds <= self.ended_seconds[:count])
         return np.flatnonzero(scraped)
-
-    def nodes(self, places: Numbers) -> Numbers:
-        """On which node each is, by number."""
-        return self._node[places]
-
-    def begun_seconds(self, places: Numbers) -> Floats:
-        """When each began."""
-        return self._begun_seconds[places]
-
-    def ended_seconds(self, places: Numbers) -> Floats:
-        """When each ended, NEVER for those that run."""
-        return self._ended_seconds[places]
-
-    def begun_factor_seconds(self, places: Numbers) -> Floats:
-        """The integral of its node's CPU factor when each began."""
-        return self._begun_factor_seconds[places]
-
-    def node(self, place: int) -> int:
-        """On which node one is."""
-        return int(self._node[place])
 
     def wish(self, place: int, step: int) -> tuple[float, float]:
         """`wishes` of one."""
