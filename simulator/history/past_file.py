@@ -5,6 +5,7 @@ of pods and nodes, and MessagePack with everything else (JSON has no infinity). 
 such a file is refused with the file's name.
 """
 
+import dataclasses
 import io
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ VERSION = 1
 MOST_STEPS = 1_000_000  # 9.5 years of steps of five minutes
 MOST_DOCUMENT_BYTES = 64 << 20  # a million replicas; each takes some 200 bytes of memory
 _ARRAYS = ("cpu_millicores", "memory_bytes", "node_cpu_ratio", "node_memory_ratio")
+
+_SETTINGS = tuple(field.name for field in dataclasses.fields(Scenario) if field.name != "usage")
 
 _WRONG = (*load_curves.UNREADABLE, AttributeError, msgspec.MsgspecError)
 
@@ -47,18 +50,8 @@ class _Document(msgspec.Struct):
 def save(past: Past, path: Path) -> None:
     """Write the file; OSError when it cannot be, ValueError for one that `load` would refuse as too large."""
     scenario = past.scenario
-    document = _Document(
-        VERSION,
-        scenario.name,
-        scenario.start_seconds,
-        scenario.step_seconds,
-        scenario.steps,
-        scenario.machines,
-        scenario.owners,
-        scenario.replicas,
-        scenario.assumptions,
-        past.measured.nodes,
-    )
+    settings = {name: getattr(scenario, name) for name in _SETTINGS}
+    document = _Document(version=VERSION, measured_nodes=past.measured.nodes, **settings)
     arrays = (
         scenario.usage.cpu_millicores,
         scenario.usage.memory_bytes,
@@ -92,18 +85,8 @@ def load(path: Path) -> Past:
 def _past(document: _Document, arrays: dict[str, Any]) -> Past:
     if document.version != VERSION:
         raise ValueError(f"version {document.version}, expected {VERSION}")
-    usage = Usage(arrays["cpu_millicores"], arrays["memory_bytes"])
-    scenario = Scenario(
-        name=document.name,
-        start_seconds=document.start_seconds,
-        step_seconds=document.step_seconds,
-        steps=document.steps,
-        machines=document.machines,
-        owners=document.owners,
-        replicas=document.replicas,
-        usage=usage,
-        assumptions=document.assumptions,
-    )
+    settings: dict[str, Any] = {name: getattr(document, name) for name in _SETTINGS}
+    scenario = Scenario(usage=Usage(arrays["cpu_millicores"], arrays["memory_bytes"]), **settings)
     _check(scenario)
     measured = arrays["node_cpu_ratio"], arrays["node_memory_ratio"]
     if any(one.shape != (document.steps, len(document.measured_nodes)) for one in measured):

@@ -64,9 +64,10 @@ def _systems(machines: Machines, lived: Pods, span: Span) -> tuple[tuple[Machine
     """Each machine with what it used beyond its pods: the median over the steps where it was measured."""
     sized, missing = [], []
     for at, machine in enumerate(machines.machines):
+        whole = machine.capacity
         rest = (
-            machines.cpu_ratio[at] - _pods_use(lived.usage.cpu_millicores, machine, lived, span) / _cpu(machine),
-            machines.memory_ratio[at] - _pods_use(lived.usage.memory_bytes, machine, lived, span) / _memory(machine),
+            machines.cpu_ratio[at] - _pods_use(lived.usage.cpu_millicores, machine, lived, span) / whole.cpu_millicores,
+            machines.memory_ratio[at] - _pods_use(lived.usage.memory_bytes, machine, lived, span) / whole.memory_bytes,
         )
         known = [row[~np.isnan(row)] for row in rest]
         if all(len(row) for row in known):
@@ -77,14 +78,6 @@ def _systems(machines: Machines, lived: Pods, span: Span) -> tuple[tuple[Machine
             sized.append(machine)
     notes = [f"what {len(missing)} nodes use beyond their pods is unknown: 3 % of CPU and 5 % of memory are assumed"]
     return tuple(sized), notes if missing else []
-
-
-def _cpu(machine: Machine) -> float:
-    return machine.capacity.cpu_millicores
-
-
-def _memory(machine: Machine) -> float:
-    return machine.capacity.memory_bytes
 
 
 def _pods_use(flat: Floats, machine: Machine, lived: Pods, span: Span) -> Totals:
