@@ -7,6 +7,8 @@ that is off stays off.
 
 import copy
 import enum
+import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -133,22 +135,9 @@ def _option(path: tuple[str, ...], options: tuple[Value, ...]) -> Dimension:
     return Dimension(".".join(path), _reader(path), _writer(path), options=options)
 
 
-def _reader(path: tuple[str, ...]) -> Callable[[Tree], Value]:
-    def read(tree: Tree) -> Value:
-        value: Any = tree
-        for key in path:
-            value = value[key]
-        number: Value = value
-        return number
-
-    return read
+def _reader(path: tuple[str, ...]) -> Callable[[Tree], Any]:
+    return lambda tree: functools.reduce(operator.getitem, path, tree)
 
 
 def _writer(path: tuple[str, ...]) -> Callable[[Tree, Value], None]:
-    def write(tree: Tree, value: Value) -> None:
-        inner = tree
-        for key in path[:-1]:
-            inner = inner[key]
-        inner[path[-1]] = value
-
-    return write
+    return lambda tree, value: operator.setitem(functools.reduce(operator.getitem, path[:-1], tree), path[-1], value)
