@@ -51,15 +51,11 @@ class Threshold(NamedTuple):
 
 
 class Words(NamedTuple):
-    """One moment of the chart in words."""
+    """One moment of the chart in words, and its hottest node."""
 
     at: str
-    median: str
-    p90: str
-    greatest: str
-    hottest: str
-    warm: int
-    hot: int
+    moment: shapes.Moment
+    node: str
 
 
 class Heat(NamedTuple):
@@ -77,7 +73,7 @@ class Heat(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """One resource of one run; places are thousandths of the plot, whatever its size on the page."""
+    """One resource of one run; places are those of a `drawing.Frame`."""
 
     key: str
     resource: str
@@ -103,7 +99,8 @@ def of(outcome: Outcome, key: str, resource: str, policy: LoadPolicy | None) -> 
     """The chart of a run's resource (cpu or memory); `key` tells variants apart in ids."""
     timeline = outcome.timeline
     ratios = timeline.cpu_ratio if resource == "cpu" else timeline.memory_ratio
-    frame = _frame(timeline)
+    end_seconds = timeline.start_seconds + len(ratios) * timeline.step_seconds
+    frame = drawing.Frame(timeline.start_seconds, end_seconds)
     marks = _marks(frame, key, resource, policy, moved=outcome.moved)
     size = shapes.steps_per_point(len(ratios), MOST_POINTS)
     times = timeline.start_seconds + (np.arange(-(-len(ratios) // size)) + 0.5) * size * timeline.step_seconds
@@ -126,11 +123,6 @@ def of(outcome: Outcome, key: str, resource: str, policy: LoadPolicy | None) -> 
         words=_words(timeline, ratios),
         heat=_heat(timeline, ratios, marks),
     )
-
-
-def _frame(timeline: Timeline) -> drawing.Frame:
-    end_seconds = timeline.start_seconds + len(timeline.cpu_ratio) * timeline.step_seconds
-    return drawing.Frame(1000, 1000, 0, 1000, 0, 1000, timeline.start_seconds, end_seconds)
 
 
 def lines(resource: str, policy: LoadPolicy | None) -> Mapping[str, float]:
@@ -179,12 +171,8 @@ def _words(timeline: Timeline, ratios: shapes.Floats) -> tuple[Words, ...]:
     return tuple(
         Words(
             drawing.written(timeline.start_seconds + moment.step * timeline.step_seconds),
-            percent(moment.median),
-            percent(moment.p90),
-            percent(moment.greatest),
+            moment,
             timeline.nodes[moment.hottest],
-            moment.warm,
-            moment.hot,
         )
         for moment in shapes.moments(ratios, WORDS)
     )
@@ -196,7 +184,7 @@ def _heat(timeline: Timeline, ratios: shapes.Floats, marks: tuple[tuple[Mark, st
     size = shapes.steps_per_point(len(ratios), MOST_COLUMNS)
     classes = shapes.heat(ratios[:, hottest], size)
     nodes = tuple(timeline.nodes[at] for at in hottest)
-    middles = {node: round(1000 * (row + 0.5) / len(nodes), 1) for row, node in enumerate(nodes)}
+    middles = {node: round(drawing.SIZE * (row + 0.5) / len(nodes), 1) for row, node in enumerate(nodes)}
     every = shapes.steps_per_point(len(nodes), MOST_NAMES)
     return Heat(
         columns=len(classes),

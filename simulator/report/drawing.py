@@ -15,28 +15,23 @@ from simulator.report.shapes import ABSENT, Classes, Floats
 
 TICK_HOURS: Final = (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672)
 MOST_TICKS: Final = 9
+SIZE: Final = 1000
 
 
 class Frame(NamedTuple):
-    """The drawing's size and the plot inside it, in pixels; time runs from `start_seconds` to `end_seconds`."""
+    """A plot of SIZE x SIZE, whatever that is on the page; time runs from `start_seconds` to `end_seconds`."""
 
-    width: float
-    height: float
-    left: float
-    right: float
-    top: float
-    bottom: float
     start_seconds: float
     end_seconds: float
 
     def x(self, at_seconds: float) -> float:
         """Where a time is, kept inside the plot."""
         share = (at_seconds - self.start_seconds) / (self.end_seconds - self.start_seconds)
-        return round(self.left + min(1.0, max(0.0, share)) * (self.right - self.left), 1)
+        return round(min(1.0, max(0.0, share)) * SIZE, 1)
 
     def y(self, ratio: float) -> float:
         """Where a ratio is; what is over 1 is drawn at the upper edge."""
-        return round(self.bottom - min(1.0, max(0.0, ratio)) * (self.bottom - self.top), 1)
+        return round(SIZE - min(1.0, max(0.0, ratio)) * SIZE, 1)
 
 
 class Tick(NamedTuple):

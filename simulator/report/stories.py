@@ -22,15 +22,11 @@ LATER_SECONDS: Final = 1800.0
 class Eviction(NamedTuple):
     """One line of the table of evictions; `anchor` is what the mark on the chart links to."""
 
+    evicted: EvictedPod
     anchor: str
     at: str
-    pod: str
-    workload: str
-    node: str
     why: str
-    projected: str
     later: str
-    landed_on: str
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -70,22 +66,14 @@ def evictions(outcome: Outcome, key: str, policy: LoadPolicy | None) -> tuple[Ev
     """The first evictions, as many as the page has lines for; `key` tells variants apart in ids."""
     resources = {metric.name: metric.resource for metric in policy.metrics_in_force} if policy else {}
     return tuple(
-        _eviction(one, charts.anchor(key, number), outcome.timeline, resources.get(one.metric, ""))
-        for number, one in enumerate(outcome.moved[: charts.MOST_EVICTIONS])
-    )
-
-
-def _eviction(evicted: EvictedPod, anchor: str, timeline: Timeline, resource: str) -> Eviction:
-    return Eviction(
-        anchor=anchor,
-        at=drawing.written(evicted.at_seconds),
-        pod=evicted.pod,
-        workload=evicted.workload,
-        node=evicted.node,
-        why=_why(evicted),
-        projected=charts.percent(evicted.projected),
-        later=_later(evicted, timeline, resource),
-        landed_on=evicted.landed_on or "still waiting at the end",
+        Eviction(
+            evicted,
+            charts.anchor(key, number),
+            drawing.written(evicted.at_seconds),
+            _why(evicted),
+            _later(evicted, outcome.timeline, resources.get(evicted.metric, "")),
+        )
+        for number, evicted in enumerate(outcome.moved[: charts.MOST_EVICTIONS])
     )
 
 

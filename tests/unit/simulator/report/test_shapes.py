@@ -15,7 +15,7 @@ RATIOS = arrays.arrays(
     st.tuples(st.integers(1, 60), st.integers(1, 6)),
     elements=st.one_of(st.floats(0.0, 1.5, width=32), st.just(np.nan)),
 )
-FRAME = drawing.Frame(960, 260, 44, 780, 12, 228, 0.0, 86_400.0)
+FRAME = drawing.Frame(0.0, 86_400.0)
 
 
 @given(RATIOS, st.integers(1, 70))
@@ -72,12 +72,12 @@ def test_words_are_of_moments_with_nodes_first_and_last_included() -> None:
 def test_a_line_is_broken_where_nothing_is_known() -> None:
     times = np.arange(5) * 3600.0
     values = np.array([0.0, 0.5, np.nan, 1.0, np.nan])
-    assert drawing.line(FRAME, times, values) == "M44 228L74.7 120M136 12h1"
-    assert drawing.area(FRAME, times[:2], values[:2], np.array([1.0, 1.0])) == "M44 12L74.7 12L74.7 120L44 228Z"
+    assert drawing.line(FRAME, times, values) == "M0 1000L41.7 500M125 0h1"
+    assert drawing.area(FRAME, times[:2], values[:2], np.array([1.0, 1.0])) == "M0 0L41.7 0L41.7 500L0 1000Z"
 
 
 def test_values_outside_stay_inside_the_plot() -> None:
-    assert (FRAME.x(-5.0), FRAME.x(1e9), FRAME.y(1.7), FRAME.y(-0.1)) == (44.0, 780.0, 12.0, 228.0)
+    assert (FRAME.x(-5.0), FRAME.x(1e9), FRAME.y(1.7), FRAME.y(-0.1)) == (0.0, 1000.0, 0.0, 1000.0)
 
 
 @pytest.mark.parametrize("days", [0.05, 1, 2, 7, 30, 365])
