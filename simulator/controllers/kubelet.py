@@ -5,13 +5,13 @@ Containers never fail and images are always there: what is modelled is how long 
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kube import errors, kinds
 from kube.objects import Pod
 from simulator.apiserver import ApiServer
-from simulator.controllers.delays import Delays
+from simulator.kernel import Kernel
 
 Condition = dict[str, str]
 STARTED = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
@@ -22,10 +22,10 @@ class Kubelet:
     """`start_seconds` from binding to Ready; `grace_seconds` from deletion to the end, the pod's own grace at most."""
 
     def __init__(
-        self, api: ApiServer, later: Delays, *, start_seconds: float = 0.0, grace_seconds: float = 0.0
+        self, api: ApiServer, kernel: Kernel, *, start_seconds: float = 0.0, grace_seconds: float = 0.0
     ) -> None:
         self._api = api
-        self._later = later
+        self._kernel = kernel
         self._start_seconds = start_seconds
         self._grace_seconds = grace_seconds
         api.subscribe(kinds.PODS, self._changed)
@@ -40,10 +40,17 @@ class Kubelet:
         if new is None or not new.node_name:
             return
         if old is None or not old.node_name:
-            self._later.after(self._start_seconds, functools.partial(self._start, new))
+            self._after(self._start_seconds, functools.partial(self._start, new))
         if new.deleting and (old is None or not old.deleting):
             grace_seconds = min(self._grace_seconds, new.metadata.deletion_grace_period_seconds or 0)
-            self._later.after(grace_seconds, functools.partial(self._end, new))
+            self._after(grace_seconds, functools.partial(self._end, new))
+
+    def _after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Without a while to wait, it has happened when the call returns that caused it."""
+        if seconds > 0:
+            self._kernel.after(seconds, action)
+        else:
+            action()
 
     def _start(self, pod: Pod) -> None:
         body = self._body(pod)

@@ -25,7 +25,6 @@ from kube.objects import Pod
 from runtime import interrupts, logs
 from simulator.apiserver import ApiServer
 from simulator.controllers.budgets import Budgets
-from simulator.controllers.delays import Delays
 from simulator.controllers.kubelet import Kubelet
 from simulator.controllers.nodes import Nodes
 from simulator.controllers.owners import Owners
@@ -123,9 +122,8 @@ class World:
     def _wire(self) -> None:
         """The cluster's own parts first: what a service hears of has happened."""
         conditions, api, clock, scenario = self._setup, self._api, self.kernel.clock, self._scenario
-        later = Delays(self.kernel)
         self._nodes = Nodes(api)
-        kubelet = Kubelet(api, later, start_seconds=setup.START_SECONDS, grace_seconds=setup.GRACE_SECONDS)
+        kubelet = Kubelet(api, self.kernel, start_seconds=setup.START_SECONDS, grace_seconds=setup.GRACE_SECONDS)
         self._owners = Owners(api, scenario.owners, scenario.replicas, finish=kubelet.finish)
         Budgets(api, clock)
         handover = handing.HandoverPublisher(lambda: self._placing.readings_changed())

@@ -9,7 +9,7 @@ from simulator import kernel
 from simulator.apiserver import ApiServer
 from simulator.apiserver.door import SimulatedDoor
 from simulator.contention import Load
-from simulator.controllers import budgets, delays, kubelet, nodes, owners
+from simulator.controllers import budgets, kubelet, nodes, owners
 from simulator.scenario import Machine, Owner, Replica
 
 START_SECONDS = 1_795_233_600.0
@@ -43,7 +43,7 @@ class City:
         self.door: SimulatedDoor = self.api.door(waits=False)
         self.door.create(kinds.NAMESPACES, {"metadata": {"name": "shop"}})
         self.nodes = nodes.Nodes(self.api)
-        kubelets = kubelet.Kubelet(self.api, delays.Delays(self.kernel), start_seconds=1.0, grace_seconds=grace_seconds)
+        kubelets = kubelet.Kubelet(self.api, self.kernel, start_seconds=1.0, grace_seconds=grace_seconds)
         self.owners = owners.Owners(self.api, owning, replicas, finish=kubelets.finish)
         budgets.Budgets(self.api, self.kernel.clock)
         self.api.subscribe(kinds.PODS, self._place)

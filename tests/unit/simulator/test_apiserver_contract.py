@@ -6,8 +6,9 @@ import pytest
 
 from kube import door, kinds, objects
 from runtime import clock
+from simulator import kernel
 from simulator.apiserver import ApiServer
-from simulator.controllers import budgets, delays, kubelet
+from simulator.controllers import budgets, kubelet
 from tests import builders, door_suite
 
 
@@ -25,7 +26,7 @@ def simulated() -> ApiServer:
     for number in range(3):
         admin.create(kinds.NODES, builders.node_body(f"node-{number}"))
     server.subscribe(kinds.PODS, place)
-    kubelet.Kubelet(server, delays.Delays())
+    kubelet.Kubelet(server, kernel.Kernel(time.now()))
     budgets.Budgets(server, time)
     return server
 
