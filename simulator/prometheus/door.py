@@ -17,6 +17,7 @@ from promql.queries import pod_queries
 from promql.queries.node_queries import Window
 from runtime.clock import Clock
 from simulator.prometheus import expressions, pod_windows
+from simulator.prometheus.expressions import Question, Subject
 from simulator.prometheus.node_windows import LOOKBACK_SECONDS, NodeWindows
 from simulator.prometheus.pod_windows import PodValues, PodWindows
 from simulator.usage import node_usage
@@ -48,7 +49,7 @@ class SimulatedPrometheus:
         clock: Clock,
         *,
         selector: str = "",
-        own: Mapping[str, Window | expressions.NoSeries] | None = None,
+        own: Mapping[str, Window | Question] | None = None,
     ) -> None:
         self._book = book
         self._clock = clock
@@ -100,7 +101,7 @@ class SimulatedPrometheus:
         self._book.advance(now_seconds)
         return tuple(fault.warning for fault in in_force if fault.warning)
 
-    def _answered(self, question: expressions.Question, at_seconds: float) -> door.Answer:
+    def _answered(self, question: Window | Question, at_seconds: float) -> door.Answer:
         try:
             return self._vector(question, at_seconds)
         except RowExpired as error:
@@ -109,34 +110,32 @@ class SimulatedPrometheus:
                 "kept_seconds, or ask while it is not so long ago"
             ) from error
 
-    def _vector(self, question: expressions.Question, at_seconds: float) -> door.Answer:
+    def _vector(self, question: Window | Question, at_seconds: float) -> door.Answer:
+        if isinstance(question, Window):
+            return self._of_nodes(self._nodes.value(question, at_seconds), at_seconds)
         last = self._nodes.last_scrape(at_seconds)
-        match question:
-            case expressions.NoSeries():
+        match question.subject:
+            case Subject.NOTHING:
                 return door.Answer()
-            case Window():
-                return self._of_nodes(self._nodes.value(question, at_seconds), at_seconds)
-            case expressions.NodeTime():
+            case Subject.NODE_TIME:
                 present = self._nodes.present(at_seconds)
                 return self._of_nodes(np.where(present, self._nodes.scraped_seconds(last), np.nan), at_seconds)
-            case expressions.Scrapes(window_seconds):
-                counts = self._nodes.counts(window_seconds, at_seconds)
+            case Subject.SCRAPES:
+                counts = self._nodes.counts(question.seconds, at_seconds)
                 return _single(statistics.median(counts[counts > 0].tolist()) if counts.any() else np.nan, at_seconds)
-            case expressions.KnownShare(seconds):
-                now, then = self._nodes.present(at_seconds), self._nodes.present(at_seconds - seconds)
+            case Subject.KNOWN_SHARE:
+                now, then = self._nodes.present(at_seconds), self._nodes.present(at_seconds - question.seconds)
                 return _single((now & then).sum() / now.sum() if (now & then).any() else np.nan, at_seconds)
         return self._of_pods(self._pod_values(question, at_seconds, last), at_seconds)
 
-    def _pod_values(
-        self, question: expressions.PodMean | expressions.PodTime, at_seconds: float, last: int
-    ) -> PodValues:
-        if isinstance(question, expressions.PodMean) and question.resource == load_metrics.CPU:
-            return self._pods.cpu_cores(question.window_seconds, at_seconds, last)
+    def _pod_values(self, question: Question, at_seconds: float, last: int) -> PodValues:
+        if question.subject is Subject.POD_MEAN and question.resource == load_metrics.CPU:
+            return self._pods.cpu_cores(question.seconds, at_seconds, last)
         scraped_seconds = self._nodes.scraped_seconds(last)
         if at_seconds - scraped_seconds >= LOOKBACK_SECONDS:
             return pod_windows.NONE
-        if isinstance(question, expressions.PodMean):
-            return self._pods.memory_bytes(question.window_seconds, at_seconds, last)
+        if question.subject is Subject.POD_MEAN:
+            return self._pods.memory_bytes(question.seconds, at_seconds, last)
         places = self._pods.present(last)
         return PodValues(places, np.full(len(places), scraped_seconds))
 

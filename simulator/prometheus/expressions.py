@@ -5,6 +5,7 @@ No parser of PromQL: `Book.meaning` tries the functions of `promql.queries.node_
 here or refused, never misread.
 """
 
+import enum
 import itertools
 import re
 from collections.abc import Iterator, Mapping
@@ -17,43 +18,26 @@ from promql.queries import node_queries, pod_queries
 from promql.queries.node_queries import Window
 
 
-class NodeTime(NamedTuple):
-    """`node_queries.data_time`."""
+class Subject(enum.Enum):
+    """The subject of a question that is no `Window`, by the function that builds its text."""
 
-    resource: str
-
-
-class Scrapes(NamedTuple):
-    """`node_queries.scrapes`."""
-
-    window_seconds: float
-
-
-class KnownShare(NamedTuple):
-    """`node_queries.known_share`."""
-
-    seconds: float
+    NODE_TIME = enum.auto()  # node_queries.data_time
+    SCRAPES = enum.auto()  # node_queries.scrapes
+    KNOWN_SHARE = enum.auto()  # node_queries.known_share
+    POD_MEAN = enum.auto()  # pod_queries.cpu_cores or memory_bytes
+    POD_TIME = enum.auto()  # pod_queries.data_time
+    NOTHING = enum.auto()  # the policy's own, of what is not played: its author's statistic, another resource
 
 
-class PodMean(NamedTuple):
-    """`pod_queries.cpu_cores` or `memory_bytes`."""
+class Question(NamedTuple):
+    """A subject, and where its text has them the resource and a duration."""
 
-    resource: str
-    window_seconds: float
-
-
-class PodTime(NamedTuple):
-    """`pod_queries.data_time`."""
-
-    resource: str
+    subject: Subject
+    resource: str = ""
+    seconds: float = 0.0
 
 
-class NoSeries(NamedTuple):
-    """A query of the policy's own for what is not played: a statistic that only its author knows, another resource."""
-
-
-Question = Window | NodeTime | Scrapes | KnownShare | PodMean | PodTime | NoSeries
-
+NOTHING = Question(Subject.NOTHING)
 SHORTEST_SECONDS = 0.001  # that PromQL can say
 _DURATION = re.compile(r"([0-9]+)(ms|s)\b")
 _QUANTILE = re.compile(r"quantile_over_time\((0\.[0-9]+), ")
@@ -61,14 +45,14 @@ _PER_SECOND = {"s": 1, "ms": 1000}
 _PODS_MEAN = {load_metrics.CPU: pod_queries.cpu_cores, load_metrics.MEMORY: pod_queries.memory_bytes}
 
 
-def own(policy: LoadPolicy) -> dict[str, Window | NoSeries]:
+def own(policy: LoadPolicy) -> dict[str, Window | Question]:
     """The policy's own `query` texts, each taken for what its metric says it measures, the recording rules' among them.
 
     What such a query really measures is unknown without its Prometheus. One of a statistic that only its author knows,
     or of another resource than CPU and memory, has no series.
     """
     own_queries = ((metric.query, metric) for metric in policy.metrics_in_force)
-    return {text: window(metric) or NoSeries() for text, metric in own_queries if text is not None}
+    return {text: window(metric) or NOTHING for text, metric in own_queries if text is not None}
 
 
 def window(metric: load_metrics.Metric) -> Window | None:
@@ -95,11 +79,11 @@ def _is_built(statistic: str) -> bool:
 class Book:
     """Meanings by text. `selector` is what node queries carry, `own` further texts and what they mean."""
 
-    def __init__(self, selector: str = "", own: Mapping[str, Window | NoSeries] | None = None) -> None:
+    def __init__(self, selector: str = "", own: Mapping[str, Window | Question] | None = None) -> None:
         self._selector = selector
-        self._meanings: dict[str, Question] = dict(own or {})
+        self._meanings = dict(own or {})
 
-    def meaning(self, expression: str) -> Question:
+    def meaning(self, expression: str) -> Window | Question:
         """Returns the parsed question; BadQuery for an expression that no service builds."""
         meaning = self._meanings.get(expression)
         if meaning is None:
@@ -109,17 +93,18 @@ class Book:
             self._meanings[expression] = meaning
         return meaning
 
-    def _candidates(self, expression: str) -> Iterator[tuple[Question, str]]:
+    def _candidates(self, expression: str) -> Iterator[tuple[Window | Question, str]]:
         selector = self._selector
         seconds = {int(digits) / _PER_SECOND[unit] for digits, unit in _DURATION.findall(expression)} - {0.0}
         for resource in load_metrics.RESOURCES:
-            yield NodeTime(resource), node_queries.data_time(resource, selector=selector)
-            yield PodTime(resource), pod_queries.data_time(resource)
+            yield Question(Subject.NODE_TIME, resource), node_queries.data_time(resource, selector=selector)
+            yield Question(Subject.POD_TIME, resource), pod_queries.data_time(resource)
             for span in seconds:
-                yield PodMean(resource, span), _PODS_MEAN[resource](span)
-                yield Scrapes(span), node_queries.scrapes(resource, span, selector=selector)
+                yield Question(Subject.POD_MEAN, resource, span), _PODS_MEAN[resource](span)
+                text = node_queries.scrapes(resource, span, selector=selector)
+                yield Question(Subject.SCRAPES, seconds=span), text
         for span in seconds:
-            yield KnownShare(span), node_queries.known_share(span, selector=selector)
+            yield Question(Subject.KNOWN_SHARE, seconds=span), node_queries.known_share(span, selector=selector)
         for window in _windows(expression, seconds):
             yield window, node_queries.expression(window, selector=selector)
 

@@ -12,6 +12,7 @@ from promql import errors
 from promql.queries import node_queries, pod_queries, recording_rules
 from promql.queries.node_queries import Window
 from simulator.prometheus import expressions
+from simulator.prometheus.expressions import Question, Subject
 
 RESOURCES = st.sampled_from(metrics.RESOURCES)
 SELECTORS = st.sampled_from(["", 'job="node-exporter"'])
@@ -35,11 +36,15 @@ def test_a_window_is_recognised_by_the_text_that_was_built_for_it(
 def test_the_other_questions_are_recognised_too(resource: str, span: float, selector: str) -> None:
     book = expressions.Book(selector)
     pods = {"cpu": pod_queries.cpu_cores, "memory": pod_queries.memory_bytes}
-    assert book.meaning(node_queries.data_time(resource, selector=selector)) == expressions.NodeTime(resource)
-    assert book.meaning(node_queries.scrapes(resource, span, selector=selector)) == expressions.Scrapes(span)
-    assert book.meaning(node_queries.known_share(span, selector=selector)) == expressions.KnownShare(span)
-    assert book.meaning(pods[resource](span)) == expressions.PodMean(resource, span)
-    assert book.meaning(pod_queries.data_time(resource)) == expressions.PodTime(resource)
+    assert book.meaning(node_queries.data_time(resource, selector=selector)) == Question(Subject.NODE_TIME, resource)
+    assert book.meaning(node_queries.scrapes(resource, span, selector=selector)) == Question(
+        Subject.SCRAPES, seconds=span
+    )
+    assert book.meaning(node_queries.known_share(span, selector=selector)) == Question(
+        Subject.KNOWN_SHARE, seconds=span
+    )
+    assert book.meaning(pods[resource](span)) == Question(Subject.POD_MEAN, resource, span)
+    assert book.meaning(pod_queries.data_time(resource)) == Question(Subject.POD_TIME, resource)
 
 
 @pytest.mark.parametrize("metric", load_policy.LoadPolicy.of({}).metrics_in_force, ids=lambda metric: metric.name)
@@ -84,4 +89,4 @@ def test_a_query_for_what_is_not_played_has_no_series(resource: str, statistic: 
     entry = {"name": "own_1h", "resource": resource, "statistic": statistic, "window": "1h", "query": "my:own"}
     policy = load_policy.LoadPolicy.of({"metrics": [entry]})
     assert expressions.unknown(policy) == ("own_1h",)
-    assert expressions.Book(own=expressions.own(policy)).meaning("my:own") == expressions.NoSeries()
+    assert expressions.Book(own=expressions.own(policy)).meaning("my:own") == expressions.NOTHING
