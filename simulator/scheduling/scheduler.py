@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kube.objects import DisruptionBudget, Namespace, Node, Pod, ReplicaSet, ReplicationController, StatefulSet
+from kube.objects import DisruptionBudget, Namespace, Pod, ReplicaSet, ReplicationController, StatefulSet
 from kube_scheduler import pod_requests, refusals
 from kube_scheduler.arrays import Bools, Ints
 from kube_scheduler.pod_requests import Demand
@@ -59,19 +59,15 @@ class Scheduler:
         self._extenders = tuple(ports)
         self._rng = rng
         self._state = State()
+        self.node_changed, self.pod_changed = self._state.node_changed, self._state.pod_changed
         self._start = 0
-
-    def node_changed(self, old: Node | None, new: Node | None) -> None:
-        """A node came, changed or went."""
-        self._state.node_changed(old, new)
-
-    def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod came, changed, was bound, finished or went."""
-        self._state.pod_changed(old, new)
 
     def budget_changed(self, old: DisruptionBudget | None, new: DisruptionBudget | None) -> None:
         """A disruption budget came, changed or went: preemption violates as few as it can."""
-        _replace(self._state.budgets, old, new)
+        if old is not None:
+            self._state.budgets.pop(old.key, None)
+        if new is not None:
+            self._state.budgets[new.key] = new
 
     def workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         """Handles an added, changed or deleted workload: its selector decides which pods are spread by default."""
@@ -162,12 +158,3 @@ class Scheduler:
             nominated=preempted.nominated,
             unnominated=preempted.unnominated,
         )
-
-
-def _replace(
-    known: dict[tuple[str, str], DisruptionBudget], old: DisruptionBudget | None, new: DisruptionBudget | None
-) -> None:
-    if old is not None:
-        known.pop((old.namespace, old.name), None)
-    if new is not None:
-        known[new.namespace, new.name] = new

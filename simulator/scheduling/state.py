@@ -25,7 +25,7 @@ class State:
         self.groups = pod_groups.PodGroups()
         self.terms = pod_groups.Terms()
         self.namespaces: dict[str, Mapping[str, str]] = {}
-        self.budgets: dict[Name, DisruptionBudget] = {}
+        self.budgets: dict[str, DisruptionBudget] = {}  # by key
         self.selectors: dict[tuple[str, str, str], LabelSelector] = {}
         self.nominated: dict[str, dict[str, Pod]] = {}
         self._nodes: dict[str, Node] = {}

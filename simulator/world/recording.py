@@ -33,15 +33,11 @@ class Record:
     pods_bound: int = 0
     evictions: int = 0
     waiting: dict[str, Pod] = dataclasses.field(default_factory=dict)  # without a node, by key
-    sought: set[str] = dataclasses.field(default_factory=set)  # those of them that had a scheduling cycle
+    # Those of them that had a scheduling cycle. One that goes before, as the successor of an evicted pod whose replica
+    # leaves at that moment, is none that found no node.
+    sought: set[str] = dataclasses.field(default_factory=set)
     given_up: list[str] = dataclasses.field(default_factory=list)  # those that went without having had one
     violations: list[str] = dataclasses.field(default_factory=list)
-
-    def looked_for(self, pod: Pod) -> None:
-        """It is a pod's turn with the scheduler. One that goes before, as the successor of an evicted pod whose replica
-        leaves at that moment, is none that found no node.
-        """
-        self.sought.add(pod.key)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Every write of a pod, in order."""

@@ -228,7 +228,7 @@ class World:
 
     def _before(self, pod: Pod) -> None:
         """A pod's turn is next: its extender hears what has happened, as its watches would have told it by now."""
-        self._recorder.counts.looked_for(pod)
+        self._recorder.counts.sought.add(pod.key)
         self.catch_up()
         remarks = self._recorder.remarks
         if self._port is not None and remarks.wanted(pod):
