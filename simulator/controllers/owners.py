@@ -126,7 +126,8 @@ class Owners:
         self._recount(place, key, new)
         if new is None:
             del self._filled[key]
-        if place.pod == key and (new is None or (new.deleting and self._succeeds_at_once(place))):
+        at_once = place.version.owner.kind not in AFTER_THE_END
+        if place.pod == key and (new is None or (new.deleting and at_once)):
             place.pod = ""
             self._refill(place)
         if new is None:
@@ -139,10 +140,7 @@ class Owners:
         else:
             self._pods.pop(key, None)
         if before != after:
-            self._workloads.count(place.version, after[0] - before[0], after[1] - before[1])
-
-    def _succeeds_at_once(self, place: _Place) -> bool:
-        return place.version.owner.kind not in AFTER_THE_END
+            self._workloads.count(place.version, pods=after[0] - before[0], ready=after[1] - before[1])
 
     def _refill(self, place: _Place) -> None:
         """Give a place that is empty its pod, or the next one if its kind has successors."""

@@ -90,27 +90,22 @@ class Workloads:
     def want(self, index: int) -> Version:
         """One replica more of an owner, whose objects are made where there are none."""
         version = self._versions.get(index) or self._new_version(index)
-        version.wanted += 1
-        version.workload.wanted += 1
-        for one in version.counting:
-            one.wanted += 1
-            self._unwritten[id(one)] = one
+        self.count(version, wanted=1)
         return version
 
     def drop(self, index: int) -> None:
         """One replica less; with the last one the objects go."""
         version = self._versions[index]
-        version.wanted -= 1
-        version.workload.wanted -= 1
-        for one in version.counting:
-            one.wanted -= 1
-            self._unwritten[id(one)] = one
+        self.count(version, wanted=-1)
         if not version.wanted:
             self._remove_version(index, version)
 
-    def count(self, version: Version, pods: int, ready: int) -> None:
-        """So many pods more (or less, where negative), and so many of them Ready."""
+    def count(self, version: Version, *, wanted: int = 0, pods: int = 0, ready: int = 0) -> None:
+        """So many replicas and pods more (or less, where negative), and so many of them Ready."""
+        version.wanted += wanted
+        version.workload.wanted += wanted
         for one in version.counting:
+            one.wanted += wanted
             one.pods += pods
             one.ready += ready
             self._unwritten[id(one)] = one
@@ -191,26 +186,21 @@ class Workloads:
         try:
             while self._unwritten:
                 _, one = self._unwritten.popitem()
-                self._write_one(one)
+                counts = (one.wanted, one.pods, one.ready)
+                if not one.gone and counts != one.written:  # pods that end may outlive what counted them
+                    one.generation += one.wanted != one.written[0]
+                    one.written = counts
+                    self._write_one(one)
         finally:
             self._writing = False
 
-    def _write_one(self, replica_counts: ReplicaCounts) -> None:
-        counts = (replica_counts.wanted, replica_counts.pods, replica_counts.ready)
-        if replica_counts.gone or counts == replica_counts.written:
-            return  # pods that end may outlive what counted them
-        replica_counts.generation += replica_counts.wanted != replica_counts.written[0]
-        replica_counts.written = counts
+    def _write_one(self, counts: ReplicaCounts) -> None:
         parts = {
-            "metadata": {"generation": replica_counts.generation},
-            "spec": objects.size(replica_counts.selected, replica_counts.wanted),
-            "status": objects.standing(
-                replica_counts.selected.kind, replica_counts.pods, replica_counts.ready, replica_counts.generation
-            ),
+            "metadata": {"generation": counts.generation},
+            "spec": objects.size(counts.selected, counts.wanted),
+            "status": objects.standing(counts.selected.kind, counts.pods, counts.ready, counts.generation),
         }
-        self._api.rewrite(
-            replica_counts.parent.kind, replica_counts.parent.name, parts, namespace=replica_counts.namespace
-        )
+        self._api.rewrite(counts.parent.kind, counts.parent.name, parts, namespace=counts.namespace)
 
 
 def _budget_name(owner: Owner) -> str:
