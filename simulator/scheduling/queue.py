@@ -18,7 +18,6 @@ from simulator.scheduling.requeueing import Change
 
 FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 1.0, 10.0
 LONGEST_WAIT_SECONDS = 300.0
-Name = tuple[str, str]
 Turn = tuple[int, float, int]
 
 
@@ -55,9 +54,9 @@ class Queue:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._number = 0
-        self._awake: dict[Name, WaitingPods] = {}
-        self._asleep: dict[Name, WaitingPods] = {}
-        self._taken: dict[Name, WaitingPods] = {}
+        self._awake: dict[str, WaitingPods] = {}
+        self._asleep: dict[str, WaitingPods] = {}
+        self._taken: dict[str, WaitingPods] = {}
         self._meanwhile: set[Change] = set()  # while a pod is taken: it does not sleep through what it waits for
         self._ready: list[tuple[Turn, WaitingPods]] = []
         self._backing_off: list[tuple[float, Turn, WaitingPods]] = []
@@ -72,8 +71,7 @@ class Queue:
 
     def push(self, pod: Pod) -> None:
         """A pod without a node came, or is there in a newer version, which keeps its place."""
-        name = pod_name(pod)
-        known = self._awake.get(name) or self._asleep.get(name) or self._taken.get(name)
+        known = self._awake.get(pod.key) or self._asleep.get(pod.key) or self._taken.get(pod.key)
         if known is not None and known.pod.uid == pod.uid:
             known.pod = pod
             return
@@ -89,7 +87,7 @@ class Queue:
             heapq.heappush(self._ready, (turn, waiting))
         while self._ready or self._backing_off:
             waiting = heapq.heappop(self._ready)[-1] if self._ready else heapq.heappop(self._backing_off)[-1]
-            name = pod_name(waiting.pod)
+            name = waiting.pod.key
             if self._awake.get(name) is waiting:
                 self._taken[name] = self._awake.pop(name)
                 self._meanwhile.clear()
@@ -101,19 +99,18 @@ class Queue:
 
         KeyError for a pod that was not taken.
         """
-        waiting = self._taken.pop(pod_name(pod))
+        waiting = self._taken.pop(pod.key)
         waiting.since_seconds, waiting.rejected_by = self._clock.now(), rejected_by
         waiting.attempts += 1
         if not rejected_by or any(requeueing.awaits(rejected_by, change) for change in self._meanwhile):
             self._wake(waiting)
         else:
-            self._asleep[pod_name(pod)] = waiting
+            self._asleep[pod.key] = waiting
 
     def forget(self, pod: Pod) -> None:
         """The pod has a node, or is gone."""
-        name = pod_name(pod)
         for pods in (self._awake, self._asleep, self._taken):
-            pods.pop(name, None)
+            pods.pop(pod.key, None)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Wakes the pods that a change of a node may help."""
@@ -142,13 +139,6 @@ class Queue:
             self._wake(waiting)
 
     def _wake(self, waiting: WaitingPods) -> None:
-        name = pod_name(waiting.pod)
-        self._asleep.pop(name, None)
-        self._awake[name] = waiting
+        self._asleep.pop(waiting.pod.key, None)
+        self._awake[waiting.pod.key] = waiting
         heapq.heappush(self._backing_off, (waiting.ready_seconds, waiting.turn, waiting))
-
-
-def pod_name(pod: Pod) -> Name:
-    """Namespace and name."""
-    metadata = pod.metadata
-    return metadata.namespace, metadata.name

@@ -7,7 +7,7 @@ scheduler places them again, as nobody knows where a policy that was not in forc
 import dataclasses
 from collections.abc import Iterator
 
-from simulator.scenario import Machine, Replica, Scenario
+from simulator.scenario import Replica, Scenario
 
 CUT = "pods that were there when the part begins are placed again, all at once, by requests alone: no load is known yet"
 
@@ -23,17 +23,14 @@ def part(scenario: Scenario, first_step: int, last_step: int) -> Scenario:
         name=f"{scenario.name}, steps {first_step} to {last_step}",
         start_seconds=start_seconds,
         steps=last_step - first_step,
-        machines=tuple(_there(scenario, start_seconds, end_seconds)),
+        machines=tuple(  # one that left before has no time in it
+            machine
+            for machine in scenario.machines
+            if machine.joins_seconds < end_seconds and machine.leaves_seconds > start_seconds
+        ),
         replicas=tuple(_within(scenario, start_seconds, end_seconds, first_step)),
         assumptions=(*scenario.assumptions, CUT) if first_step else scenario.assumptions,
     )
-
-
-def _there(scenario: Scenario, start_seconds: float, end_seconds: float) -> Iterator[Machine]:
-    """The machines of a part: one that left before has no time in it."""
-    for machine in scenario.machines:
-        if machine.joins_seconds < end_seconds and machine.leaves_seconds > start_seconds:
-            yield machine
 
 
 def _within(scenario: Scenario, start_seconds: float, end_seconds: float, first_step: int) -> Iterator[Replica]:

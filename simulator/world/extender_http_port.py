@@ -36,18 +36,13 @@ class ExtenderHttpPort:
     """An `ExtenderPort` over the extender's WSGI application; `weight` is the stanza's."""
 
     def __init__(self, extender: Service, *, weight: int) -> None:
-        self._extender, self._weight = extender, weight
+        self._extender, self.weight = extender, weight
         self.application: wsgi.WSGIApplication = extender.app().wsgi_app
         self._pod: Pod | None = None  # whose JSON is at hand: prioritize follows filter
         self._opening = b""
         self._last_names: Names = ()  # as given the last time, and what it holds: callers' sequences stay as they are
         self._names: list[str] = []
         self._listed = b"[]"
-
-    @property
-    def weight(self) -> int:
-        """How much its scores count."""
-        return self._weight
 
     def catch_up(self, *, others: bool) -> None:
         """Lets the extender's watches of pods catch up, and with `others` all the rest."""

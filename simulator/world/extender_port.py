@@ -36,14 +36,9 @@ class DirectExtender:
 
     def __init__(self, extender: Service, clock: Clock, *, weight: int) -> None:
         self._extender, self._view = extender, extender.view
-        self._clock, self._weight = clock, weight
+        self._clock, self.weight = clock, weight
         self._news: list[tuple[Pod | None, Pod | None]] = []  # of pods, since it last caught up
         self._filtered: _FilterReply | None = None  # the last answer
-
-    @property
-    def weight(self) -> int:
-        """How much its scores count."""
-        return self._weight
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """A pod came, changed or went; the extender hears of it in its time, as from its watch of living pods."""

@@ -134,13 +134,17 @@ class World:
         self._port: ExtenderHttpPort | DirectExtender | None = None
         if conditions.policy is not None and conditions.descheduler:
             self.descheduler = services.descheduler(self.around, self.ledger)
-        if conditions.policy is not None and conditions.extender and conditions.peer is None:
+        ports: list[ExtenderPort] = []  # that kube-scheduler calls: Evenload's, or a peer's in its place
+        if conditions.peer is not None:
+            ports.append(conditions.peer(setup.SimulatedServices(scenario, api, self._book, clock, self._owners)))
+        elif conditions.policy is not None and conditions.extender:
             self._port = self._ask_evenload()
+            ports.append(self._port)
         rng = np.random.default_rng((conditions.seed, 7))
         self._placing = Placing(
             api,
             self.kernel,
-            self._extender_ports(),
+            ports,
             rng,
             before=self._before,
             placed=self._recorder.remarks.placed,
@@ -166,13 +170,6 @@ class World:
 
     def _heard(self, _old: object, _new: object) -> None:
         self._news = True
-
-    def _extender_ports(self) -> list[ExtenderPort]:
-        """Returns the extenders that kube-scheduler calls: Evenload's, or a peer in its place."""
-        if self._setup.peer is not None:
-            parts = setup.SimulatedServices(self._scenario, self._api, self._book, self.kernel.clock, self._owners)
-            return [self._setup.peer(parts)]
-        return [] if self._port is None else [self._port]
 
     def _plan(self) -> None:
         """Everything that is known to come, on the kernel."""
