@@ -3,23 +3,20 @@
 import json
 from typing import Any
 
-import prometheus_client
 import pytest
 
-from annotator import metrics as telemetry
-from annotator import node_sync
 from annotator.collect import metrics_server
 from annotator.sync_outcome import Outcome
 from kube import errors, objects
-from kube.objects import Node, NodeMetrics
+from kube.objects import NodeMetrics
 from policy import metrics
 from policy.contract import heartbeat, load_annotation, owner_usage
 from policy.schema import load_policy
-from promql.queries import identity
 from runtime import clock as clocks_of_services
-from tests import builders, clocks, fake_kube_writes
+from tests import builders, fake_kube_writes
+from tests.unit.annotator import test_node_sync
+from tests.unit.annotator.test_node_sync import POLICY
 
-POLICY = load_policy.defaults()
 NAMES = metrics.names(POLICY.metrics_in_force)
 
 
@@ -48,48 +45,23 @@ class FakeMetricsServer(fake_kube_writes.FakeKubeWrites):
         return super().list(kind, **options)
 
 
-class Bench:
+class Bench(test_node_sync.Bench):
     """An annotator over metrics-server; `run` syncs every 30 s with items 10 s old."""
 
+    kube: FakeMetricsServer
+
     def __init__(self, *, policy: load_policy.LoadPolicy = POLICY) -> None:
-        self.clock = clocks.ManualClock()
+        super().__init__(policy)
         self.kube = FakeMetricsServer()
-        self.policy = policy
-        self.names = ["node-1", "node-2"]
-        self.texts: dict[str, str] = {}
-        self.registry = prometheus_client.CollectorRegistry()
         self.restart()
 
     def restart(self) -> None:
         """A new process."""
-        self.registry = prometheus_client.CollectorRegistry()
-        self.annotator = node_sync.Annotator(
-            None,
-            self.kube,
-            self.kube,
-            node_sync.Settings("ours", identity.SeriesLabels()),
-            clock=self.clock,
-            telemetry=telemetry.Telemetry(self.registry, self.clock.now),
-            source=metrics_server.MetricsServerSource(self.kube, clock=self.clock),
-        )
+        self.begin(None, source=metrics_server.MetricsServerSource(self.kube, clock=self.clock))
 
     def items(self, *bodies: Any) -> None:
         """The list from now on."""
         self.kube.lists["nodes"] = tuple(builders.decoded(body, NodeMetrics) for body in bodies)
-
-    def nodes(self) -> list[Node]:
-        return [
-            builders.node(name, annotations={load_annotation.KEY: self.texts[name]} if name in self.texts else None)
-            for name in self.names
-        ]
-
-    def sync(self) -> Outcome:
-        done = len(self.kube.patches)
-        world = node_sync.World(self.nodes(), {})
-        outcome = self.annotator.sync(world, node_sync.Rulebook(self.policy, "hash"))
-        for name, body in self.kube.patches[done:]:
-            self.texts[name] = body["metadata"]["annotations"][load_annotation.KEY]
-        return outcome
 
     def run(self, seconds: float, **amounts: str) -> Outcome:
         """The last sync of so long under a steady load of all nodes."""
@@ -102,9 +74,6 @@ class Bench:
 
     def values(self, name: str = "node-1") -> dict[str, float]:
         return dict(load_annotation.decode(self.texts[name]).values) if name in self.texts else {}
-
-    def metric(self, name: str, **labels: str) -> float | None:
-        return self.registry.get_sample_value(name, labels)
 
 
 @pytest.fixture

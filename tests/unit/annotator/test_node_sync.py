@@ -9,6 +9,7 @@ import pytest
 
 from annotator import metrics, node_sync
 from annotator.collect import collector
+from annotator.collect.sources import Source
 from annotator.sync_outcome import Outcome
 from kube import errors as kube_errors
 from kube.objects import Node
@@ -19,6 +20,7 @@ from promql import door, errors
 from promql.queries import identity, node_queries
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
 
+LABELS = identity.SeriesLabels()
 POLICY = load_policy.defaults()
 NAMES = [metric.name for metric in POLICY.metrics_in_force]
 EXPRESSIONS = {metric.name: node_queries.of_metric(metric) for metric in POLICY.metrics_in_force}
@@ -31,19 +33,28 @@ def with_uid(uid: str, body: dict[str, Any]) -> None:
 class Bench:
     """An annotator between a fake Prometheus and a recorder; `sync` feeds its writes back as the next state."""
 
-    def __init__(self, *, nodes: int = 2) -> None:
+    def __init__(self, policy: load_policy.LoadPolicy = POLICY) -> None:
         self.clock = clocks.ManualClock()
         self.prometheus = fake_prometheus.FakePrometheus()
         self.kube = fake_kube_writes.FakeKubeWrites()
-        self.registry = prometheus_client.CollectorRegistry()
-        telemetry = metrics.Telemetry(self.registry, self.clock.now)
-        settings = node_sync.Settings("ours", identity.SeriesLabels())
-        self.annotator = node_sync.Annotator(
-            self.prometheus, self.kube, self.kube, settings, clock=self.clock, telemetry=telemetry
-        )
+        self.policy = policy
         self.texts: dict[str, str] = {}
-        self.names = [f"node-{index}" for index in range(1, nodes + 1)]
+        self.names = ["node-1", "node-2"]
         self.uids: dict[str, str] = {}
+        self.begin(self.prometheus)
+
+    def begin(
+        self,
+        prometheus: door.PrometheusDoor | None,
+        labels: identity.SeriesLabels = LABELS,
+        source: Source | None = None,
+    ) -> None:
+        """A new process that asks this Prometheus or metrics-server."""
+        self.registry = prometheus_client.CollectorRegistry()
+        telemetry, settings = metrics.Telemetry(self.registry, self.clock.now), node_sync.Settings("ours", labels)
+        self.annotator = node_sync.Annotator(
+            prometheus, self.kube, self.kube, settings, clock=self.clock, telemetry=telemetry, source=source
+        )
 
     def load(self, **ratios: float) -> None:
         """Every metric answers these ratios per node (node_1=0.3)."""
@@ -76,7 +87,7 @@ class Bench:
         self.clock.advance(after_seconds)
         done = len(self.kube.patches)
         world = node_sync.World(self.nodes(), {pod.key: pod for pod in pods})
-        outcome = self.annotator.sync(world, node_sync.Rulebook(POLICY, "hash"))
+        outcome = self.annotator.sync(world, node_sync.Rulebook(self.policy, "hash"))
         for name, body in self.kube.patches[done:]:
             self.texts[name] = body["metadata"]["annotations"][load_annotation.KEY]
         return outcome
@@ -87,7 +98,7 @@ class Bench:
     def heartbeat(self) -> heartbeat.Heartbeat:
         return heartbeat.decode(self.kube.config_maps["ours/evenload-heartbeat"])
 
-    def value(self, name: str, **labels: str) -> float | None:
+    def metric(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
 
 
@@ -114,12 +125,12 @@ def test_a_sync_writes_every_node_once_and_vouches_for_the_texts(bench: Bench) -
 
 
 def test_a_sync_exports_how_load_is_spread_and_the_lines_it_is_measured_against(bench: Bench) -> None:
-    assert bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1") is None
+    assert bench.metric("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1") is None
     bench.sync()
-    assert bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1") == 0.7
-    assert bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="0.5") == 0.5
-    assert bench.value("evenload_policy_threshold_ratio", metric="cpu_avg_5m", line="filter") == 0.65
-    assert bench.value("evenload_policy_threshold_ratio", metric="memory_avg_5m", line="evict_until") == 0.6
+    assert bench.metric("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1") == 0.7
+    assert bench.metric("evenload_node_load_ratio", metric="cpu_max_1h", quantile="0.5") == 0.5
+    assert bench.metric("evenload_policy_threshold_ratio", metric="cpu_avg_5m", line="filter") == 0.65
+    assert bench.metric("evenload_policy_threshold_ratio", metric="memory_avg_5m", line="evict_until") == 0.6
 
 
 def test_a_load_that_is_stale_is_exported_no_more(synced: Bench) -> None:
@@ -127,9 +138,9 @@ def test_a_load_that_is_stale_is_exported_no_more(synced: Bench) -> None:
     found = []
     for _ in range(2):
         synced.sync(after_seconds=POLICY.sync.stale_after_seconds - 1)
-        found.append(synced.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1"))
+        found.append(synced.metric("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1"))
     assert found == [0.7, None]
-    assert synced.value("evenload_policy_threshold_ratio", metric="cpu_avg_5m", line="filter") == 0.65
+    assert synced.metric("evenload_policy_threshold_ratio", metric="cpu_avg_5m", line="filter") == 0.65
 
 
 def test_placeholders_are_counted_at_every_sync_also_while_nothing_can_be_read() -> None:
@@ -137,7 +148,7 @@ def test_placeholders_are_counted_at_every_sync_also_while_nothing_can_be_read()
     pods = [placeholder("a", "node-1"), placeholder("b", "")]
     bench.sync(*pods)
     kinds = [(preset, state) for preset in ("order", "soak") for state in ("placed", "waiting")]
-    told = [bench.value("evenload_annotator_placeholders", preset=preset, state=state) for preset, state in kinds]
+    told = [bench.metric("evenload_annotator_placeholders", preset=preset, state=state) for preset, state in kinds]
     assert told == [1, 1, 0, 0]
 
 
@@ -208,7 +219,7 @@ def test_a_node_whose_series_vanish_is_missing_not_idle(synced: Bench) -> None:
     assert synced.reading("node-2").values == {}
     assert outcome.without_values == ("node-2",)
     assert not outcome.whole
-    assert synced.value("evenload_annotator_nodes", state="unmatched") == 1.0
+    assert synced.metric("evenload_annotator_nodes", state="unmatched") == 1.0
     assert outcome.problems() == [
         "1 of 2 nodes matched; node-2 has no series: no target with instance 10.0.0.2 or node-2"
     ]
@@ -224,8 +235,8 @@ def test_refused_values_are_counted_by_reason_and_never_written(bench: Bench) ->
     bench.sync()
     assert set(bench.reading("node-1").values) == {"cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"}
     assert "node-2" not in bench.texts
-    assert bench.value("evenload_annotator_invalid_samples_total", reason="nan") == 5.0
-    assert bench.value("evenload_annotator_invalid_samples_total", reason="double") == 1.0
+    assert bench.metric("evenload_annotator_invalid_samples_total", reason="nan") == 5.0
+    assert bench.metric("evenload_annotator_invalid_samples_total", reason="double") == 1.0
 
 
 def test_a_node_whose_patch_fails_for_long_ages_alone_and_recovers(bench: Bench) -> None:
@@ -255,9 +266,9 @@ def test_pods_without_a_node_are_counted_as_woken_once_a_sync_that_patches(bench
     pods = [builders.lean_pod("waits-1"), builders.lean_pod("waits-2"), builders.lean_pod("bound", node="node-1")]
     world = node_sync.World(bench.nodes(), {pod.key: pod for pod in pods})
     bench.annotator.sync(world, node_sync.Rulebook(POLICY, "hash"))
-    assert bench.value("evenload_annotator_wakeups_total") == 2
+    assert bench.metric("evenload_annotator_wakeups_total") == 2
     bench.annotator.sync(world, node_sync.Rulebook(POLICY, "hash"))
-    assert bench.value("evenload_annotator_wakeups_total") == 2, "a sync that patches nothing wakes nobody"
+    assert bench.metric("evenload_annotator_wakeups_total") == 2, "a sync that patches nothing wakes nobody"
 
 
 def test_a_heartbeat_that_cannot_be_written_is_part_of_the_outcome(bench: Bench) -> None:
@@ -269,12 +280,12 @@ def test_a_heartbeat_that_cannot_be_written_is_part_of_the_outcome(bench: Bench)
 def test_series_of_other_machines_are_counted(bench: Bench) -> None:
     bench.load(node_1=0.3, node_2=0.7, node_77=0.1)
     assert bench.sync().whole
-    assert bench.value("evenload_annotator_unmatched_series") == 1.0
+    assert bench.metric("evenload_annotator_unmatched_series") == 1.0
 
 
 def test_the_age_of_a_metric_grows_until_it_is_confirmed(synced: Bench) -> None:
     synced.clock.advance(45)
-    assert synced.value("evenload_node_metric_age_seconds", metric="cpu_avg_5m") == 45.0
+    assert synced.metric("evenload_node_metric_age_seconds", metric="cpu_avg_5m") == 45.0
 
 
 def test_placements_are_judged_by_what_the_last_sync_saw(bench: Bench) -> None:
@@ -359,7 +370,7 @@ def test_a_restart_while_prometheus_is_down_tells_what_the_nodes_carry(synced: B
         successor.annotator.freshness_line(POLICY)
     )
     name = "evenload_annotator_metric_nodes"
-    states = [successor.value(name, metric="cpu_max_1d", state=state) for state in ("fresh", "stale", "missing")]
+    states = [successor.metric(name, metric="cpu_max_1d", state=state) for state in ("fresh", "stale", "missing")]
     assert states == [0, 1, 1]
 
 
@@ -448,7 +459,7 @@ def test_freshness_goes_on_counting_while_nothing_can_be_read(bench: Bench) -> N
     assert bench.annotator.freshness_line(POLICY).startswith("cpu_avg_5m stale for 2 of 2 nodes; ")
     states = ("fresh", "stale", "missing")
     name = "evenload_annotator_metric_nodes"
-    assert [bench.value(name, metric="cpu_max_1d", state=state) for state in states] == [0, 2, 0]
+    assert [bench.metric(name, metric="cpu_max_1d", state=state) for state in states] == [0, 2, 0]
 
 
 SCRAPES, KNOWN = node_queries.scrapes("cpu", 300.0), node_queries.known_share(86400.0)

@@ -3,42 +3,32 @@
 import collections.abc
 import json
 
-import prometheus_client
 import pytest
 import pytest_httpserver
 import werkzeug
 
-from annotator import metrics, node_sync
 from annotator.sync_outcome import Outcome
+from kube.pods.compact import Pod
 from policy.contract import load_annotation
-from policy.schema import load_policy
 from promql.http import client
 from promql.queries import identity
-from tests import builders, clocks, fake_kube_writes
+from tests.unit.annotator import test_node_sync
+from tests.unit.annotator.test_node_sync import LABELS, POLICY
 
-LABELS = identity.SeriesLabels()
-POLICY = load_policy.defaults()
 WHOLE = '{"status":"success","data":{"resultType":"vector","result":[%s]}%s}'
 ROW = '{"metric":{"instance":"10.0.0.%d:9100"},"value":[1700000000,"%s"]}'
 
 
-class Bench:
+class Bench(test_node_sync.Bench):
     """An annotator over a real client; every query of a node window is answered by `ratios` and what stands beside."""
 
     def __init__(self, httpserver: pytest_httpserver.HTTPServer, labels: identity.SeriesLabels = LABELS) -> None:
+        super().__init__()
         self.ratios, self.beside = {1: 0.9, 2: 0.3}, ""
         self.partial_for = "\n"  # queries with this text; none has a line break
         httpserver.expect_request("/api/v1/query").respond_with_handler(self._answer)
         self.door = client.connect(httpserver.url_for("/"), timeout_seconds=5.0)
-        self.clock = clocks.ManualClock()
-        self.kube = fake_kube_writes.FakeKubeWrites()
-        self.registry = prometheus_client.CollectorRegistry()
-        told = metrics.Telemetry(self.registry, self.clock.now)
-        settings = node_sync.Settings("ours", labels)
-        self.annotator = node_sync.Annotator(
-            self.door, self.kube, self.kube, settings, clock=self.clock, telemetry=told
-        )
-        self.texts: dict[str, str] = {}
+        self.begin(self.door, labels)
 
     def _answer(self, request: werkzeug.Request) -> werkzeug.Response:
         of_nodes = "node_" in request.args["query"]
@@ -46,19 +36,9 @@ class Bench:
         beside = ',"isPartial":true' if self.partial_for in request.args["query"] else self.beside
         return werkzeug.Response(WHOLE % (",".join(rows), beside), content_type="application/json")
 
-    def sync(self) -> Outcome:
-        done = len(self.kube.patches)
-        nodes = [
-            builders.node(
-                f"node-{number}",
-                address=f"10.0.0.{number}",
-                annotations={load_annotation.KEY: self.texts[f"node-{number}"]} if self.texts else None,
-            )
-            for number in (1, 2)
-        ]
-        outcome = self.annotator.sync(node_sync.World(nodes, {}), node_sync.Rulebook(POLICY, "hash"))
-        for name, body in self.kube.patches[done:]:
-            self.texts[name] = body["metadata"]["annotations"][load_annotation.KEY]
+    def sync(self, *pods: Pod, after_seconds: float = 0.0) -> Outcome:
+        """One, and the pause after it."""
+        outcome = super().sync(*pods, after_seconds=after_seconds)
         self.clock.advance(30)
         return outcome
 
@@ -95,7 +75,7 @@ def test_last_good_values_age_while_answers_are_partial_and_then_go(bench: Bench
     bench.sync()
     bench.beside = ',"isPartial":true'
     bench.sync()
-    oldest = bench.registry.get_sample_value("evenload_node_metric_age_seconds", {"metric": "cpu_avg_5m"})
+    oldest = bench.metric("evenload_node_metric_age_seconds", metric="cpu_avg_5m")
     assert oldest == 60.0
     assert bench.registry.get_sample_value("evenload_prometheus_query_failures_total", {"metric": "cpu_avg_5m"}) == 1
     bench.clock.advance(POLICY.sync.stale_after_seconds)
