@@ -142,17 +142,8 @@ CASES = [
     ),
     case("local storage is not protected", "chosen", {"localStorage": "none"}, mutate=volume(emptyDir={})),
     case("a volume that is not local", "chosen", {"localStorage": "all"}, mutate=volume(configMap={"name": "x"})),
-    case(
-        "an unknown volume",
-        "node_bound_volume: claim data is not known to be movable",
-        mutate=CLAIMED,
-    ),
-    case(
-        "volumes are not protected",
-        "chosen",
-        {"nodeBoundVolumes": False},
-        mutate=CLAIMED,
-    ),
+    case("an unknown volume", "node_bound_volume: claim data is not known to be movable", mutate=CLAIMED),
+    case("volumes are not protected", "chosen", {"nodeBoundVolumes": False}, mutate=CLAIMED),
     case(
         "an owner of an unknown kind",
         "unknown_owner: Rollout web: its replicas cannot be counted",

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.contract import heartbeat
+from policy.contract.heartbeat import EffectiveTimes
 
 AT = 1795233600.0
 TEXTS = {f"node-{n}": f"text {n}" for n in range(40)}
@@ -17,11 +18,17 @@ def _beat(texts: dict[str, str], at_seconds: float = AT) -> heartbeat.Heartbeat:
     return heartbeat.decode(heartbeat.encode(at_seconds, "abcdef123456", len(texts), heartbeat.digest(texts)))
 
 
-def _view(texts: dict[str, str]) -> heartbeat.EffectiveTimes:
-    view = heartbeat.EffectiveTimes()
+def _view(texts: dict[str, str]) -> EffectiveTimes:
+    view = EffectiveTimes()
     for node, text in texts.items():
         view.put(node, text)
     return view
+
+
+@pytest.fixture
+def view() -> EffectiveTimes:
+    """All nodes with their texts."""
+    return _view(TEXTS)
 
 
 def _mates(node: str) -> list[str]:
@@ -108,28 +115,25 @@ def test_a_config_map_that_is_no_heartbeat_is_refused_with_its_part(key: str, va
     assert refused.value.reason == reason
 
 
-def test_a_matching_heartbeat_renews_every_reading() -> None:
-    view = _view(TEXTS)
+def test_a_matching_heartbeat_renews_every_reading(view: EffectiveTimes) -> None:
     assert view.accept(_beat(TEXTS, AT + 30), AT + 30)
     assert view.settle() == frozenset(TEXTS)
     assert view.matches()
     assert view.effective_seconds("node-1", AT) == AT + 30
 
 
-def test_a_reading_newer_than_the_heartbeat_keeps_its_own_time() -> None:
-    view = _view(TEXTS)
+def test_a_reading_newer_than_the_heartbeat_keeps_its_own_time(view: EffectiveTimes) -> None:
     view.accept(_beat(TEXTS, AT), AT)
     view.settle()
     assert view.effective_seconds("node-1", AT + 5) == AT + 5
 
 
-def test_before_any_heartbeat_a_reading_has_its_own_time_only() -> None:
-    view = _view(TEXTS)
+def test_before_any_heartbeat_a_reading_has_its_own_time_only(view: EffectiveTimes) -> None:
     assert view.settle() == frozenset()
     assert view.matched_seconds("node-1") == -math.inf
     assert view.effective_seconds("node-1", AT) == AT
     assert not view.matches()
-    assert not heartbeat.EffectiveTimes().matches()
+    assert not EffectiveTimes().matches()
 
 
 def test_a_patch_in_flight_keeps_only_its_bucket_from_matching() -> None:
@@ -162,8 +166,7 @@ def test_on_a_lasting_mismatch_the_last_confirmation_stays_and_ages() -> None:
     assert view.matched_seconds(node) == AT
 
 
-def test_a_deleted_node_disturbs_nobody_outside_its_bucket() -> None:
-    view = _view(TEXTS)
+def test_a_deleted_node_disturbs_nobody_outside_its_bucket(view: EffectiveTimes) -> None:
     view.put("node-3", None)
     view.accept(_beat(TEXTS), AT)
     confirmed = view.settle()
@@ -179,8 +182,7 @@ def test_a_deleted_node_that_the_heartbeat_does_not_know_is_no_difference() -> N
     assert view.matches()
 
 
-def test_a_new_text_does_not_inherit_the_confirmation_of_the_old_one() -> None:
-    view = _view(TEXTS)
+def test_a_new_text_does_not_inherit_the_confirmation_of_the_old_one(view: EffectiveTimes) -> None:
     view.accept(_beat(TEXTS), AT)
     view.settle()
     view.put("node-3", "put back by hand")
@@ -189,8 +191,7 @@ def test_a_new_text_does_not_inherit_the_confirmation_of_the_old_one() -> None:
     assert view.matched_seconds("node-4") == AT
 
 
-def test_the_same_text_seen_again_keeps_its_confirmation() -> None:
-    view = _view(TEXTS)
+def test_the_same_text_seen_again_keeps_its_confirmation(view: EffectiveTimes) -> None:
     view.accept(_beat(TEXTS), AT)
     view.settle()
     view.put("node-3", TEXTS["node-3"])
@@ -202,14 +203,12 @@ def test_the_same_text_seen_again_keeps_its_confirmation() -> None:
     ("ahead_seconds", "taken"),
     [pytest.param(60.0, True, id="a minute ahead is clock skew"), pytest.param(61.0, False, id="more is ignored")],
 )
-def test_a_heartbeat_from_the_future_is_ignored(ahead_seconds: float, taken: bool) -> None:
-    view = _view(TEXTS)
+def test_a_heartbeat_from_the_future_is_ignored(ahead_seconds: float, taken: bool, view: EffectiveTimes) -> None:
     assert view.accept(_beat(TEXTS, AT + ahead_seconds), AT) is taken
     assert (view.settle() == frozenset(TEXTS)) is taken
 
 
-def test_an_older_heartbeat_does_not_replace_a_newer_one() -> None:
-    view = _view(TEXTS)
+def test_an_older_heartbeat_does_not_replace_a_newer_one(view: EffectiveTimes) -> None:
     view.accept(_beat(TEXTS, AT), AT)
     assert not view.accept(_beat({}, AT - 30), AT)
     view.settle()
@@ -226,15 +225,13 @@ def test_a_heartbeat_of_the_same_time_with_other_texts_replaces_the_last_one() -
     assert view.matches()
 
 
-def test_another_policy_hash_makes_nothing_stale() -> None:
-    view = _view(TEXTS)
+def test_another_policy_hash_makes_nothing_stale(view: EffectiveTimes) -> None:
     checksums = heartbeat.digest(TEXTS)
     view.accept(heartbeat.Heartbeat(AT, "ffffffffffff", 40, checksums), AT)
     assert view.settle() == frozenset(TEXTS)
 
 
-def test_clocks_that_were_ahead_and_were_set_back_do_not_lock_heartbeats_out() -> None:
-    view = _view(TEXTS)
+def test_clocks_that_were_ahead_and_were_set_back_do_not_lock_heartbeats_out(view: EffectiveTimes) -> None:
     view.accept(_beat(TEXTS, AT + 1800), AT + 1800)
     view.settle()
     assert view.accept(_beat(TEXTS, AT), AT)
@@ -270,8 +267,7 @@ def test_a_difference_beside_an_excluded_node_still_counts() -> None:
     assert view.differing_nodes() == tuple(sorted((one, mate)))
 
 
-def test_a_node_vouched_for_again_is_renewed() -> None:
-    view = _view(TEXTS)
+def test_a_node_vouched_for_again_is_renewed(view: EffectiveTimes) -> None:
     excluded = next(iter(TEXTS))
     view.accept(_without(TEXTS, excluded), AT)
     view.settle()
@@ -280,8 +276,7 @@ def test_a_node_vouched_for_again_is_renewed() -> None:
     assert view.matches()
 
 
-def test_the_whole_matches_when_the_excluded_nodes_are_gone() -> None:
-    view = _view(TEXTS)
+def test_the_whole_matches_when_the_excluded_nodes_are_gone(view: EffectiveTimes) -> None:
     view.accept(_without(TEXTS, "gone"), AT)
     view.settle()
     assert view.matches()

@@ -324,10 +324,7 @@ BROKEN = {
             facts.Origin(
                 "cAdvisor",
                 "--pod-selector",
-                (
-                    {"instance": "10.0.0.1:10250", "cluster": "a"},
-                    {"instance": "10.9.0.1:10250", "cluster": "b"},
-                ),
+                ({"instance": "10.0.0.1:10250", "cluster": "a"}, {"instance": "10.9.0.1:10250", "cluster": "b"}),
             ),
         ),
     ),
