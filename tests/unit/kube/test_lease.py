@@ -78,20 +78,27 @@ class LeaseDoor:
 class Candidate:
     """An Election with its own clock."""
 
-    def __init__(self, door: LeaseDoor, identity: str) -> None:
+    def __init__(self, door: LeaseDoor, identity: str, **options: Any) -> None:
         self.clock = clocks.ManualClock()
         self.election = lease.Election(
             door,  # type: ignore[arg-type]
             namespace=NAMESPACE,
             name=NAME,
             identity=identity,
-            clock=self.clock,
             rng=random.Random(1),
+            **{"clock": self.clock, **options},
         )
 
     def attempt(self) -> bool:
         self.election.attempt()
         return self.election.is_leader()
+
+    def waits(self, seconds: float) -> None:
+        """Gets the Lease after this time, and not before."""
+        self.clock.advance(seconds - 0.1)
+        assert not self.attempt()
+        self.clock.advance(0.2)
+        assert self.attempt()
 
 
 def logged(caplog: pytest.LogCaptureFixture, identity: str) -> list[str]:
@@ -104,6 +111,13 @@ def logged(caplog: pytest.LogCaptureFixture, identity: str) -> list[str]:
 def door(caplog: pytest.LogCaptureFixture) -> LeaseDoor:
     caplog.set_level(logging.INFO)
     return LeaseDoor()
+
+
+def leading(door: LeaseDoor) -> Candidate:
+    """The first candidate, which has the Lease."""
+    one = Candidate(door, "one")
+    assert one.attempt()
+    return one
 
 
 def test_the_first_creates_the_lease_and_leads(door: LeaseDoor, caplog: pytest.LogCaptureFixture) -> None:
@@ -121,8 +135,7 @@ def test_the_first_creates_the_lease_and_leads(door: LeaseDoor, caplog: pytest.L
 
 
 def test_a_renewal_keeps_the_time_of_acquisition(door: LeaseDoor, caplog: pytest.LogCaptureFixture) -> None:
-    one = Candidate(door, "one")
-    one.attempt()
+    one = leading(door)
     one.clock.advance(8)
     assert one.attempt()
     assert (door.spec["acquireTime"][:19], door.spec["renewTime"][:19]) == (
@@ -133,21 +146,16 @@ def test_a_renewal_keeps_the_time_of_acquisition(door: LeaseDoor, caplog: pytest
 
 
 def test_a_follower_waits_the_whole_duration_by_its_own_clock(door: LeaseDoor) -> None:
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    one.attempt()
+    _, two = leading(door), Candidate(door, "two")
     two.clock.jump(86400)
     assert not two.attempt()
-    two.clock.advance(14.9)
-    assert not two.attempt()
     assert two.election.holder == "one"
-    two.clock.advance(0.2)
-    assert two.attempt()
+    two.waits(15)
     assert (door.spec["holderIdentity"], door.spec["leaseTransitions"]) == ("two", 1)
 
 
 def test_who_takes_over_knows_until_when_there_was_a_leader(door: LeaseDoor) -> None:
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    one.attempt()
+    one, two = leading(door), Candidate(door, "two")
     assert one.election.led_until_seconds is None, "nobody led before"
     one.clock.advance(2)
     one.attempt()
@@ -163,8 +171,7 @@ def test_who_takes_over_knows_until_when_there_was_a_leader(door: LeaseDoor) -> 
 
 
 def test_every_renewal_seen_starts_the_wait_again(door: LeaseDoor) -> None:
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    one.attempt()
+    one, two = leading(door), Candidate(door, "two")
     two.attempt()
     for _ in range(5):
         for candidate in (one, two):
@@ -176,8 +183,7 @@ def test_every_renewal_seen_starts_the_wait_again(door: LeaseDoor) -> None:
 def test_a_leader_stops_calling_itself_one_before_others_may_take_over(
     door: LeaseDoor, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one = Candidate(door, "one")
-    one.attempt()
+    one = leading(door)
     door.broken.update({"get", "replace"})
     one.clock.advance(9.9)
     assert one.attempt()
@@ -188,8 +194,7 @@ def test_a_leader_stops_calling_itself_one_before_others_may_take_over(
 
 
 def test_setting_the_machines_clock_back_does_not_prolong_a_lease(door: LeaseDoor) -> None:
-    one = Candidate(door, "one")
-    one.attempt()
+    one = leading(door)
     one.clock.jump(-3600)
     one.clock.advance(11)
     assert not one.election.is_leader()
@@ -199,8 +204,7 @@ def test_setting_the_machines_clock_back_does_not_prolong_a_lease(door: LeaseDoo
 @pytest.mark.parametrize("field", ["renewTime", "acquireTime"])
 def test_a_holder_renews_through_an_impossible_time(door: LeaseDoor, field: str, time: str) -> None:
     """Whoever may write the Lease can store such a time."""
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    one.attempt()
+    one, two = leading(door), Candidate(door, "two")
     door.spoil(field, time)
     assert not two.attempt()
     one.clock.advance(8)
@@ -210,21 +214,16 @@ def test_a_holder_renews_through_an_impossible_time(door: LeaseDoor, field: str,
 
 @pytest.mark.parametrize("time", builders.IMPOSSIBLE_TIMES)
 def test_a_follower_waits_the_whole_duration_for_an_impossible_time(door: LeaseDoor, time: str) -> None:
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    one.attempt()
+    _, two = leading(door), Candidate(door, "two")
     two.attempt()
     two.clock.advance(14.9)
     door.spoil("renewTime", time)
     assert not two.attempt(), "the Lease has changed, so its holder may live"
-    two.clock.advance(14.9)
-    assert not two.attempt()
-    two.clock.advance(0.2)
-    assert two.attempt()
+    two.waits(15)
 
 
 def test_a_lease_whose_holder_cannot_be_read_is_held(door: LeaseDoor) -> None:
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    one.attempt()
+    _, two = leading(door), Candidate(door, "two")
     door.spoil("holderIdentity", 7)
     assert not two.attempt()
     two.clock.advance(15.1)
@@ -232,8 +231,7 @@ def test_a_lease_whose_holder_cannot_be_read_is_held(door: LeaseDoor) -> None:
 
 
 def test_of_two_who_take_a_free_lease_at_once_one_gets_a_conflict(door: LeaseDoor) -> None:
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    one.attempt()
+    one, two = leading(door), Candidate(door, "two")
     stop = threading.Event()
     stop.set()
     one.election.run(stop)
@@ -254,8 +252,7 @@ def test_two_who_create_at_once_cannot_both_win(door: LeaseDoor) -> None:
 def test_a_deleted_lease_is_created_again_at_once_by_its_holder_alone(
     door: LeaseDoor, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    one.attempt()
+    one, two = leading(door), Candidate(door, "two")
     two.attempt()
     door.remove()
     assert not two.attempt(), "the holder leads until it looks at the Lease again"
@@ -267,8 +264,7 @@ def test_a_deleted_lease_is_created_again_at_once_by_its_holder_alone(
 
 
 def test_a_deleted_lease_whose_holder_is_gone_is_created_after_its_whole_duration(door: LeaseDoor) -> None:
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    one.attempt()
+    _, two = leading(door), Candidate(door, "two")
     two.attempt()
     door.remove()
     two.clock.advance(60)
@@ -282,8 +278,7 @@ def test_a_deleted_lease_whose_holder_is_gone_is_created_after_its_whole_duratio
 
 
 def test_a_holder_whose_leadership_ran_out_waits_for_a_deleted_lease_as_others_do(door: LeaseDoor) -> None:
-    one = Candidate(door, "one")
-    one.attempt()
+    one = leading(door)
     one.clock.advance(10.1)
     door.remove()
     assert not one.attempt(), "another may have led meanwhile"
@@ -293,8 +288,7 @@ def test_a_holder_whose_leadership_ran_out_waits_for_a_deleted_lease_as_others_d
 
 
 def test_creating_a_deleted_lease_again_does_not_prolong_a_leadership(door: LeaseDoor) -> None:
-    one = Candidate(door, "one")
-    one.attempt()
+    one = leading(door)
     one.clock.advance(9)
     door.remove()
     assert one.attempt()
@@ -313,8 +307,7 @@ def test_a_lease_that_another_created_at_the_same_moment_is_waited_for_when_it_i
 
 
 def test_a_new_look_at_the_lease_tells_what_the_last_renewal_does_not_know(door: LeaseDoor) -> None:
-    one = Candidate(door, "one")
-    one.attempt()
+    one = leading(door)
     assert one.election.holds()
     door.spoil("holderIdentity", "another")
     assert (one.election.is_leader(), one.election.holds()) == (True, False)
@@ -325,8 +318,7 @@ def test_a_new_look_at_the_lease_tells_what_the_last_renewal_does_not_know(door:
 
 
 def test_a_lease_that_is_ours_and_has_run_out_is_not_held(door: LeaseDoor) -> None:
-    one = Candidate(door, "one")
-    one.attempt()
+    one = leading(door)
     one.clock.advance(10.1)
     assert not one.election.holds()
 
@@ -334,8 +326,7 @@ def test_a_lease_that_is_ours_and_has_run_out_is_not_held(door: LeaseDoor) -> No
 def test_a_lease_taken_by_another_ends_our_leadership_at_once(
     door: LeaseDoor, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    one.attempt()
+    one, two = leading(door), Candidate(door, "two")
     two.attempt()
     two.clock.advance(16)
     two.attempt()
@@ -355,8 +346,7 @@ def test_a_stop_releases_so_that_the_next_need_not_wait(door: LeaseDoor, caplog:
 
 
 def test_a_follower_that_stops_leaves_the_lease_alone(door: LeaseDoor) -> None:
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    one.attempt()
+    _, two = leading(door), Candidate(door, "two")
     stop = threading.Event()
     two.clock.on_wait = lambda _seconds: stop.set()
     two.election.run(stop)
@@ -364,8 +354,7 @@ def test_a_follower_that_stops_leaves_the_lease_alone(door: LeaseDoor) -> None:
 
 
 def test_a_release_that_fails_does_not_fail_the_stop(door: LeaseDoor) -> None:
-    one = Candidate(door, "one")
-    one.attempt()
+    one = leading(door)
     door.broken.update({"get", "replace"})
     stop = threading.Event()
     stop.set()
@@ -403,17 +392,7 @@ def test_an_apiserver_that_does_not_answer_does_not_hold_the_end_up(
 @pytest.mark.parametrize("times", [(10, 10, 2), (15, 2.3, 2), (15, 10, 0), (1, 10, 2)])
 def test_times_that_allow_two_leaders_are_refused(door: LeaseDoor, times: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match=r"lease > renew > 1\.2 \* retry > 0"):
-        lease.Election(
-            door,  # type: ignore[arg-type]
-            namespace=NAMESPACE,
-            name=NAME,
-            identity="one",
-            clock=clocks.ManualClock(),
-            rng=random.Random(1),
-            lease_seconds=times[0],
-            renew_seconds=times[1],
-            retry_seconds=times[2],
-        )
+        Candidate(door, "one", lease_seconds=times[0], renew_seconds=times[1], retry_seconds=times[2])
 
 
 STEPS = strategies.lists(
@@ -426,12 +405,10 @@ STEPS = strategies.lists(
 )
 
 
-@hypothesis.given(steps=STEPS)
-def test_there_are_never_two_leaders_whoever_tries_when_and_whatever_fails(
-    steps: list[tuple[int, float, frozenset[str]]],
-) -> None:
-    door = LeaseDoor()
-    candidates = [Candidate(door, f"candidate-{number}") for number in range(3)]
+Steps = list[tuple[int, float, frozenset[str]]]
+
+
+def assert_one_leader(door: LeaseDoor, candidates: list[Candidate], steps: Steps) -> None:
     for who, seconds, broken in steps:
         for candidate in candidates:
             candidate.clock.advance(seconds)
@@ -440,22 +417,21 @@ def test_there_are_never_two_leaders_whoever_tries_when_and_whatever_fails(
         assert sum(candidate.election.is_leader() for candidate in candidates) <= 1
 
 
+@hypothesis.given(steps=STEPS)
+def test_there_are_never_two_leaders_whoever_tries_when_and_whatever_fails(steps: Steps) -> None:
+    door = LeaseDoor()
+    assert_one_leader(door, [Candidate(door, f"candidate-{number}") for number in range(3)], steps)
+
+
 @hypothesis.given(steps=STEPS, deleted_before=strategies.integers(0, 60))
-def test_the_deletion_of_the_lease_makes_no_second_leader(
-    steps: list[tuple[int, float, frozenset[str]]], deleted_before: int
-) -> None:
+def test_the_deletion_of_the_lease_makes_no_second_leader(steps: Steps, deleted_before: int) -> None:
     door = LeaseDoor()
     candidates = [Candidate(door, f"candidate-{number}") for number in range(3)]
     for candidate in candidates:
         candidate.attempt()
-    for number, (who, seconds, broken) in enumerate(steps):
-        if number == deleted_before:
-            door.remove()
-        for candidate in candidates:
-            candidate.clock.advance(seconds)
-        door.broken = set(broken)
-        candidates[who].election.attempt()
-        assert sum(candidate.election.is_leader() for candidate in candidates) <= 1
+    assert_one_leader(door, candidates, steps[:deleted_before])
+    door.remove()
+    assert_one_leader(door, candidates, steps[deleted_before:])
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -510,19 +486,14 @@ def test_an_error_nobody_expected_does_not_end_the_campaign(door: LeaseDoor, mon
 def test_a_lease_counts_for_its_duration_within_bounds(
     door: LeaseDoor, duration_seconds: int, limit_seconds: float
 ) -> None:
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    one.attempt()
+    _, two = leading(door), Candidate(door, "two")
     door.spoil("leaseDurationSeconds", duration_seconds)
     assert not two.attempt()
-    two.clock.advance(limit_seconds - 0.1)
-    assert not two.attempt()
-    two.clock.advance(0.2)
-    assert two.attempt()
+    two.waits(limit_seconds)
 
 
 def test_the_count_of_transitions_ends_at_what_the_api_takes(door: LeaseDoor) -> None:
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    one.attempt()
+    _, two = leading(door), Candidate(door, "two")
     door.spoil("leaseTransitions", 2**31 - 1)
     two.attempt()
     two.clock.advance(16)
@@ -538,14 +509,7 @@ def test_two_processes_have_two_names() -> None:
 
 def test_a_campaign_that_dies_is_begun_again(door: LeaseDoor) -> None:
     clock = clocks.BreakingClock()
-    election = lease.Election(
-        door,  # type: ignore[arg-type]
-        namespace=NAMESPACE,
-        name=NAME,
-        identity="one",
-        clock=clock,
-        rng=random.Random(1),
-    )
+    election = Candidate(door, "one", clock=clock).election
     with lease.campaigning(election):
         assert clock.threads_again(1) == {"election"}
         assert election.is_leader()
