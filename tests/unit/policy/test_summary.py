@@ -1,12 +1,11 @@
 """A policy read back: the defaults word for word, and what each setting changes."""
 
-from typing import Any
-
 import pytest
 
 from policy.explain import summary, wording
 from policy.rules import filtering
 from policy.schema import load_policy
+from tests.unit.policy import settings
 
 DEFAULTS = {
     "sync": """
@@ -107,175 +106,121 @@ def test_every_section_of_the_file_is_read_back_in_its_order() -> None:
     assert keys == [key for key in load_policy.defaults().as_file() if key not in ("apiVersion", "kind")]
 
 
-def case(key: str, sentence: str, section: object) -> Any:
-    """A section of a policy, and a sentence that it adds to those of the section."""
-    return pytest.param(key, section, sentence, id=sentence[:60])
-
-
-CHANGES = [
-    case(
+CHANGES: list[tuple[str, object, str]] = [
+    (
         "score",
-        "nodes are packed: up to a load of 60 % the fuller node scores higher, above it the emptier one",
         {"goal": "pack", "target": 0.6},
+        "nodes are packed: up to a load of 60 % the fuller node scores higher, above it the emptier one",
     ),
-    case(
+    (
         "pools",
-        "pool batch: nodes are packed: up to a load of 50 % the fuller node scores higher, above it the emptier one",
         [{"name": "batch", "nodeSelector": {}, "score": {"goal": "pack"}}],
+        "pool batch: nodes are packed: up to a load of 50 % the fuller node scores higher, above it the emptier one",
     ),
-    case(
-        "descheduler",
-        (
-            "it is overloaded, too, once that has been over 40 % and 25 points above the mean of the nodes for 3 "
-            "minutes; pods leave it, then, until that is at most 10 points above the mean"
-        ),
-        {
-            "thresholds": {
-                "cpu_avg_5m": {
-                    "evictAbove": 0.8,
-                    "evictUntil": 0.6,
-                    "overMean": {"evictAbove": 0.25, "evictUntil": 0.1},
-                }
-            }
-        },
+    (
+        "descheduler.thresholds.cpu_avg_5m",
+        {"evictAbove": 0.8, "evictUntil": 0.6, "overMean": {"evictAbove": 0.25, "evictUntil": 0.1}},
+        "it is overloaded, too, once that has been over 40 % and 25 points above the mean of the nodes for 3 minutes; "
+        "pods leave it, then, until that is at most 10 points above the mean",
     ),
-    case("sync", "every change is written to the node", {"minChange": 0}),
-    case("filter", "no node is skipped for its load: no threshold is set", {"thresholds": {}}),
-    case("filter", "no node is skipped for its load: no threshold is set", {"thresholds": {"cpu_avg_5m": 0}}),
-    case(
-        "filter",
+    ("sync.minChange", 0, "every change is written to the node"),
+    ("filter.thresholds", {}, "no node is skipped for its load: no threshold is set"),
+    ("filter.thresholds.cpu_avg_5m", 0, "no node is skipped for its load: no threshold is set"),
+    (
+        "filter.thresholds.cpu_avg_5m",
+        "62.5%",
         "a node is skipped for new pods while its 5-minute CPU average is over 62.5 %",
-        {"thresholds": {"cpu_avg_5m": "62.5%"}},
     ),
-    case("filter", "a node whose reading is missing, stale or invalid is skipped as well", {"onMissing": "reject"}),
-    case("filter", "when every node is skipped, the pod waits", {"whenAllRejected": "pending"}),
-    case(
-        "filter",
-        (
-            'no node is skipped for pods annotated evenload.io/filter: "off", except in a and b, '
-            "unless it was just relieved of their workload"
-        ),
-        {"exempt": {"optOut": {"exceptNamespaces": ["b", "a"]}}},
+    ("filter.onMissing", "reject", "a node whose reading is missing, stale or invalid is skipped as well"),
+    ("filter.whenAllRejected", "pending", "when every node is skipped, the pod waits"),
+    (
+        "filter.exempt.optOut.exceptNamespaces",
+        ["b", "a"],
+        'no node is skipped for pods annotated evenload.io/filter: "off", except in a and b, '
+        "unless it was just relieved of their workload",
     ),
-    case(
-        "filter",
-        'pods annotated evenload.io/filter: "off" are filtered like all others',
-        {"exempt": {"optOut": {"enabled": False}}},
-    ),
-    case(
-        "filter",
+    ("filter.exempt.optOut.enabled", False, 'pods annotated evenload.io/filter: "off" are filtered like all others'),
+    (
+        "filter.exempt",
+        {"daemonSets": False, "namespaces": []},
         "no node is skipped for pods of priority 2000000000 or more",
-        {"exempt": {"daemonSets": False, "namespaces": []}},
     ),
-    case(
+    (
         "score",
-        (
-            "a node scores 10 (idle) to 0 (full) by the worse of the mean of 5-minute CPU average (25 %) and 1-hour "
-            "CPU maximum (75 %) and the mean of 5-minute memory average (100 %)"
-        ),
         {"combine": "worst", "weights": {"cpu_avg_5m": 1, "cpu_max_1h": 3, "memory_avg_5m": 2}},
+        "a node scores 10 (idle) to 0 (full) by the worse of the mean of 5-minute CPU average (25 %) and 1-hour CPU "
+        "maximum (75 %) and the mean of 5-minute memory average (100 %)",
     ),
-    case("score", "the pod being placed does not count in it", {"incomingPod": False}),
-    case(
-        "score",
-        "scores are not stretched: candidates of nearly the same load score nearly the same",
-        {"spread": "none"},
-    ),
-    case("hotSpots", "pods placed on one node in a row cost it no points", []),
-    case(
+    ("score.incomingPod", False, "the pod being placed does not count in it"),
+    ("score.spread", "none", "scores are not stretched: candidates of nearly the same load score nearly the same"),
+    ("hotSpots", [], "pods placed on one node in a row cost it no points"),
+    (
         "hotSpots",
-        "a node loses 0.5 points for every pod placed on it in the last 90 seconds",
         [{"window": "90s", "pods": 1, "penalty": 0.5}],
+        "a node loses 0.5 points for every pod placed on it in the last 90 seconds",
     ),
-    case(
-        "extender",
+    (
+        "extender.mode",
+        "Shadow",
         "it shadows: it decides and records, and tells kube-scheduler that every node passes and scores the same",
-        {"mode": "Shadow"},
     ),
-    case(
-        "recentPods", "pods that arrived a moment ago count only as far as the readings show them", {"enabled": False}
-    ),
-    case("descheduler", "it may evict at any time of the day", {"mode": "Enforce"}),
-    case("descheduler", "it is paused: nothing is evicted, whatever the mode", {"mode": "Enforce", "paused": True}),
-    case(
+    ("recentPods.enabled", False, "pods that arrived a moment ago count only as far as the readings show them"),
+    ("descheduler.mode", "Enforce", "it may evict at any time of the day"),
+    ("descheduler", {"mode": "Enforce", "paused": True}, "it is paused: nothing is evicted, whatever the mode"),
+    (
         "descheduler",
-        "it may evict on Sat and Sun from 22:00 to 06:00 of the next day, Europe/Berlin",
         {
             "mode": "Enforce",
             "windows": [{"days": ["Sat", "Sun"], "from": "22:00", "to": "06:00", "timeZone": "Europe/Berlin"}],
         },
+        "it may evict on Sat and Sun from 22:00 to 06:00 of the next day, Europe/Berlin",
     ),
-    case("descheduler", "no node counts as overloaded: no threshold is set", {"thresholds": {}}),
-    case("descheduler", "it acts even while no other node is cool", {"coolNodes": 0}),
-    case("descheduler", "of one workload at most 2 pods may be away at a time", {"limits": {"perWorkload": 2}}),
-    case("descheduler", "pods with local data may be evicted and lose it", {"protect": {"localStorage": "none"}}),
-    case(
-        "descheduler",
-        "of one workload at most 25 % may be away at a time, rounded up",
-        {"limits": {"perWorkload": "25%"}},
-    ),
-    case(
-        "descheduler",
-        "pods in namespaces that match tier=gold stay",
-        {"protect": {"namespaceSelector": {"matchLabels": {"tier": "gold"}}}},
-    ),
-    case("descheduler", "pods in any namespace stay", {"protect": {"namespaceSelector": {}}}),
-    case(
-        "descheduler",
-        "pods with volumes of storage class gold or slow stay",
-        {"protect": {"storageClasses": ["slow", "gold"]}},
-    ),
-    case(
-        "descheduler",
-        "annotations of pods in a and b keep none of them",
-        {"protect": {"optOut": {"exceptNamespaces": ["b", "a"]}}},
-    ),
-    case(
-        "descheduler", "no annotation of a pod keeps it from being evicted", {"protect": {"optOut": {"enabled": False}}}
-    ),
-    case("descheduler", "pods over which there is no PodDisruptionBudget stay", {"protect": {"withoutBudget": True}}),
-    case(
-        "descheduler",
+    ("descheduler.thresholds", {}, "no node counts as overloaded: no threshold is set"),
+    ("descheduler.coolNodes", 0, "it acts even while no other node is cool"),
+    ("descheduler.limits.perWorkload", 2, "of one workload at most 2 pods may be away at a time"),
+    ("descheduler.protect.localStorage", "none", "pods with local data may be evicted and lose it"),
+    ("descheduler.limits.perWorkload", "25%", "of one workload at most 25 % may be away at a time, rounded up"),
+    ("descheduler.protect.namespaceSelector.matchLabels.tier", "gold", "pods in namespaces that match tier=gold stay"),
+    ("descheduler.protect.namespaceSelector", {}, "pods in any namespace stay"),
+    ("descheduler.protect.storageClasses", ["slow", "gold"], "pods with volumes of storage class gold or slow stay"),
+    ("descheduler.protect.optOut.exceptNamespaces", ["b", "a"], "annotations of pods in a and b keep none of them"),
+    ("descheduler.protect.optOut.enabled", False, "no annotation of a pod keeps it from being evicted"),
+    ("descheduler.protect.withoutBudget", True, "pods over which there is no PodDisruptionBudget stay"),
+    (
+        "descheduler.protect.jobsWithoutRetry",
+        False,
         "pods of Jobs that an eviction would take the last retry of may be evicted",
-        {"protect": {"jobsWithoutRetry": False}},
     ),
-    case(
-        "descheduler",
-        "pods without a controller may be evicted: no controller replaces them",
-        {"protect": {"bare": False}},
-    ),
-    case(
-        "descheduler",
-        "only pods that match tier=web,a in (x,y),!canary may be evicted",
+    ("descheduler.protect.bare", False, "pods without a controller may be evicted: no controller replaces them"),
+    (
+        "descheduler.protect.labelSelector",
         {
-            "protect": {
-                "labelSelector": {
-                    "matchLabels": {"tier": "web"},
-                    "matchExpressions": [
-                        {"key": "a", "operator": "In", "values": ["x", "y"]},
-                        {"key": "canary", "operator": "DoesNotExist"},
-                    ],
-                }
-            }
+            "matchLabels": {"tier": "web"},
+            "matchExpressions": [
+                {"key": "a", "operator": "In", "values": ["x", "y"]},
+                {"key": "canary", "operator": "DoesNotExist"},
+            ],
         },
+        "only pods that match tier=web,a in (x,y),!canary may be evicted",
     ),
-    case(
-        "descheduler",
+    (
+        "descheduler.flow",
+        [{"match": {"namespaces": ["a", "b"], "kinds": ["Job"], "priorityBelow": 5}, "allow": "Never"}],
         "pods in a or b of a Job of priority under 5 are not evicted",
-        {"flow": [{"match": {"namespaces": ["a", "b"], "kinds": ["Job"], "priorityBelow": 5}, "allow": "Never"}]},
     ),
-    case(
-        "descheduler",
+    (
+        "descheduler.flow",
+        [{"allow": {"perMinute": 3, "burst": 2}}],
         "all pods are evicted at most 3 in a minute, 2 at once",
-        {"flow": [{"allow": {"perMinute": 3, "burst": 2}}]},
     ),
 ]
 
 
-@pytest.mark.parametrize(("key", "section", "sentence"), CHANGES)
-def test_a_setting_is_read_back_as(key: str, section: object, sentence: str) -> None:
+@pytest.mark.parametrize(("path", "value", "sentence"), CHANGES, ids=[change[2][:60] for change in CHANGES])
+def test_a_setting_is_read_back_as(path: str, value: object, sentence: str) -> None:
+    key = path.partition(".")[0]
     assert sentence not in section_sentences(key)
-    assert sentence in section_sentences(key, **{key: section})
+    assert sentence in section_sentences(key, **settings.nested({path: value}))
 
 
 def test_a_pool_is_read_back_by_what_differs_in_it() -> None:
