@@ -1,8 +1,9 @@
 """Builders of Kubernetes objects for tests: a complete JSON body, a mutator for what the case is about, a fresh object.
 
-    pod = builders.pod("web-1", node="node-1", mutate=lambda body: body["spec"].update(priority=7))
+    pod = builders.pod("web-1", node="node-1", spec={"priority": 7}, mutate=builders.placeholder)
 
-`*_body` gives the JSON (for servers and create calls), the plain name the decoded `kube.objects` struct.
+Keys of metadata, spec and status are put over the usual ones. `*_body` gives the JSON (for servers and create calls),
+the plain name the decoded `kube.objects` struct.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,6 +53,7 @@ def node_body(
     annotations: Mapping[str, str] | None = None,
     address: str = "10.0.0.1",
     mutate: Mutator | None = None,
+    **parts: Mapping[str, object],
 ) -> Body:
     """A Ready node of 8 cores and 32 GiB."""
     amounts = {"cpu": cpu, "memory": memory, "pods": pods}
@@ -67,7 +69,7 @@ def node_body(
             "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
         },
     }
-    return _mutated(body, mutate)
+    return _mutated(body, mutate, parts)
 
 
 def node(name: str = "node-1", *, mutate: Mutator | None = None, **fields: Any) -> objects.Node:
@@ -86,7 +88,9 @@ def pod_body(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
     phase: str = "",
+    scheduled_at: str = SCHEDULED,
     mutate: Mutator | None = None,
+    **parts: Mapping[str, object],
 ) -> Body:
     """A pod of a ReplicaSet with one container; bound, Running and Ready if `node` is given, else Pending.
 
@@ -113,11 +117,11 @@ def pod_body(
         "status": {
             "phase": phase or ("Running" if bound else "Pending"),
             "qosClass": "Burstable",
-            "conditions": [_condition(kind) for kind in ("PodScheduled", "Ready")] if bound else [],
-            **({"startTime": SCHEDULED} if bound else {}),
+            "conditions": [_condition(kind, scheduled_at) for kind in ("PodScheduled", "Ready")] if bound else [],
+            **({"startTime": scheduled_at} if bound else {}),
         },
     }
-    return _mutated(body, mutate)
+    return _mutated(body, mutate, parts)
 
 
 def pinned(node: str) -> Body:
@@ -156,6 +160,7 @@ def replica_set_body(
     ready: int | None = None,
     labels: Mapping[str, str] | None = None,
     mutate: Mutator | None = None,
+    **parts: Mapping[str, object],
 ) -> Body:
     """A ReplicaSet without a Deployment, all replicas ready unless said otherwise."""
     selected = dict(labels or {"app": "web"})
@@ -174,7 +179,7 @@ def replica_set_body(
         },
         "status": {"replicas": replicas, "readyReplicas": ready, "availableReplicas": ready},
     }
-    return _mutated(body, mutate)
+    return _mutated(body, mutate, parts)
 
 
 def replica_set(name: str = "web", *, mutate: Mutator | None = None, **fields: Any) -> objects.ReplicaSet:
@@ -190,6 +195,7 @@ def budget_body(
     min_available: int | str | None = 2,
     labels: Mapping[str, str] | None = None,
     mutate: Mutator | None = None,
+    **parts: Mapping[str, object],
 ) -> Body:
     """A PodDisruptionBudget over app=web, up to date with its generation."""
     body: Body = {
@@ -205,7 +211,7 @@ def budget_body(
             "observedGeneration": 1,
         },
     }
-    return _mutated(body, mutate)
+    return _mutated(body, mutate, parts)
 
 
 def budget(name: str = "web", *, mutate: Mutator | None = None, **fields: Any) -> objects.DisruptionBudget:
@@ -238,11 +244,13 @@ def _metadata(name: str, namespace: str, labels: Mapping[str, str], annotations:
     }
 
 
-def _condition(kind: str) -> Body:
-    return {"type": kind, "status": "True", "lastTransitionTime": SCHEDULED}
+def _condition(kind: str, at: str) -> Body:
+    return {"type": kind, "status": "True", "lastTransitionTime": at}
 
 
-def _mutated(body: Body, mutate: Mutator | None) -> Body:
+def _mutated(body: Body, mutate: Mutator | None, parts: Mapping[str, Mapping[str, object]]) -> Body:
+    for part, fields in parts.items():
+        body[part].update(fields)
     if mutate is not None:
         mutate(body)
     return body
@@ -255,7 +263,5 @@ def pod_stages() -> dict[str, Body]:
         "one that runs": pod_body("p", node="n"),
         "one that finished": pod_body("p", node="n", phase="Succeeded"),
         "one without conditions": pod_body("p", node="n", mutate=lambda body: body["status"].pop("conditions")),
-        "one that ends": pod_body(
-            "p", node="n", mutate=lambda body: body["metadata"].update(deletionTimestamp="2026-11-21T04:00:00Z")
-        ),
+        "one that ends": pod_body("p", node="n", metadata={"deletionTimestamp": "2026-11-21T04:00:00Z"}),
     }

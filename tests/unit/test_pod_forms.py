@@ -83,17 +83,10 @@ def forged(body: builders.Body) -> None:
     body["metadata"]["ownerReferences"][0]["apiVersion"] = "x.example/v1"
 
 
-def metadata(**fields: object) -> builders.Mutator:
-    return lambda body: body["metadata"].update(fields)
-
-
 def states(*containers: builders.Body, init: builders.Body | None = None, phase: str = "Pending") -> builders.Body:
     """A bound pod whose kubelet reports these states of containers."""
-
-    def mutate(body: builders.Body) -> None:
-        body["status"].update(containerStatuses=list(containers), initContainerStatuses=[init] if init else [])
-
-    return builders.pod_body("p", node="n", phase=phase, mutate=mutate)
+    statuses = {"containerStatuses": list(containers), "initContainerStatuses": [init] if init else []}
+    return builders.pod_body("p", node="n", phase=phase, status=statuses)
 
 
 FIRST_RUN = {"startedAt": "2026-11-21T03:01:00Z"}
@@ -123,7 +116,7 @@ STATES: dict[str, builders.Body] = {
     "with one container in a crash loop": states(runs(), waits("CrashLoopBackOff", 5, **FIRST_RUN), phase="Running"),
     "waiting for a reason of another kubelet": states(waits("Provisioning")),
     "done": states({"state": {"terminated": FIRST_RUN}}, phase="Succeeded"),
-    "nominated": builders.pod_body("p", mutate=lambda body: body["status"].update(nominatedNodeName="n")),
+    "nominated": builders.pod_body("p", status={"nominatedNodeName": "n"}),
 }
 MINUTE = 60.0
 STARTS = {  # minutes of the hour, and whether it fails
@@ -161,15 +154,13 @@ BODIES: dict[str, builders.Body] = {
     "no placeholder, says the label": builders.pod_body("p", node="n", labels={compact.PLACEHOLDER_LABEL: "false"}),
     "failed": builders.pod_body("p", node="n", phase="Failed"),
     "succeeded": builders.pod_body("p", node="n", phase="Succeeded"),
-    "being deleted": builders.pod_body("p", node="n", mutate=metadata(deletionTimestamp=builders.SCHEDULED)),
-    "without conditions": builders.pod_body("p", node="n", mutate=lambda body: body["status"].update(conditions=[])),
+    "being deleted": builders.pod_body("p", node="n", metadata={"deletionTimestamp": builders.SCHEDULED}),
+    "without conditions": builders.pod_body("p", node="n", status={"conditions": []}),
     "several containers": builders.pod_body("p", node="n", mutate=two_containers),
     "resized": builders.pod_body("p", node="n", mutate=resized),
     "resized, which is infeasible": builders.pod_body("p", node="n", mutate=infeasible),
-    "pod-level requests": builders.pod_body(
-        "p", mutate=lambda body: body["spec"].update(resources={"requests": {"cpu": "7"}})
-    ),
-    "no requests": builders.pod_body("p", mutate=lambda body: body["spec"].update(containers=[{"name": "main"}])),
+    "pod-level requests": builders.pod_body("p", spec={"resources": {"requests": {"cpu": "7"}}}),
+    "no requests": builders.pod_body("p", spec={"containers": [{"name": "main"}]}),
 }
 
 
@@ -214,11 +205,9 @@ def test_compact_pods_of_one_workload_share_their_values() -> None:
 
 
 def test_an_invalid_time_of_a_compact_pod_is_refused() -> None:
-    def spoilt(body: builders.Body) -> None:
-        body["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": "yesterday"}]
-
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": "yesterday"}
     with pytest.raises(msgspec.ValidationError):
-        builders.lean_pod("p", mutate=spoilt)
+        builders.lean_pod("p", status={"conditions": [condition]})
 
 
 COUNTED_OTHERWISE = [
@@ -257,7 +246,7 @@ def test_when_a_pod_began_to_run_and_whether_it_fails_is_read_from_its_container
 def test_a_new_reason_why_scheduling_failed_is_another_number() -> None:
     def refused(message: str) -> compact.Pod:
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-        return builders.lean_pod("p", mutate=lambda body: body["status"].update(conditions=[condition]))
+        return builders.lean_pod("p", status={"conditions": [condition]})
 
     first, again, other = refused("0/3 nodes"), refused("0/3 nodes"), refused("0/4 nodes")
     assert pod_view.counts_alike(first, again)
@@ -274,5 +263,5 @@ def test_an_annotation_and_other_conditions_leave_a_pod_alike() -> None:
     scheduled = builders.decoded(builders.pod_body("p", node="n", mutate=started), compact.Pod)
     running = builders.decoded(builders.pod_body("p", node="n", annotations={"a": "b"}), compact.Pod)
     assert pod_view.counts_alike(scheduled, running)
-    again = builders.decoded(builders.pod_body("p", node="n", mutate=metadata(uid="another")), compact.Pod)
+    again = builders.decoded(builders.pod_body("p", node="n", metadata={"uid": "another"}), compact.Pod)
     assert not pod_view.counts_alike(running, again)

@@ -1,6 +1,7 @@
 """Which pods are placements, and when an event is a scheduling result."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,10 +22,6 @@ def owner(kind: str) -> dict[str, object]:
     return {"kind": kind, "name": "x", "uid": "u", "apiVersion": "apps/v1", "controller": True}
 
 
-def meta(**values: object) -> builders.Mutator:
-    return lambda body: body["metadata"].update(values)
-
-
 def placements(pods: Iterable[Pod]) -> list[tuple[str, float]]:
     """The node and the time of each that is one."""
     found = [hot_counts.binding(pod) for pod in pods]
@@ -34,22 +31,18 @@ def placements(pods: Iterable[Pod]) -> list[tuple[str, float]]:
 COUNTS = builders.lean_pod("web-1", node="node-1")
 DOES_NOT_COUNT = {
     "an unbound pod": builders.lean_pod("p", node=""),
-    "a finished pod": builders.lean_pod("p", node="n", mutate=lambda body: body["status"].update(phase="Succeeded")),
-    "a terminating pod": builders.lean_pod("p", node="n", mutate=meta(deletionTimestamp="2026-11-21T04:00:00Z")),
+    "a finished pod": builders.lean_pod("p", node="n", status={"phase": "Succeeded"}),
+    "a terminating pod": builders.lean_pod("p", node="n", metadata={"deletionTimestamp": "2026-11-21T04:00:00Z"}),
     "a pod without its image": builders.lean_pod(
         "p",
         node="n",
         phase="Pending",
-        mutate=lambda body: body["status"].update(
-            containerStatuses=[{"restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}]
-        ),
+        status={"containerStatuses": [{"restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}]},
     ),
     "a DaemonSet's pod": builders.lean_pod("p", node="n", owner=("DaemonSet", "agent")),
     "a placeholder": builders.lean_pod("p", node="n", mutate=builders.placeholder),
     "a static pod": builders.decoded(builders.mirror_body(), Pod),
-    "a pod nobody scheduled": builders.lean_pod(
-        "p", node="n", mutate=lambda body: body["status"].update(conditions=[])
-    ),
+    "a pod nobody scheduled": builders.lean_pod("p", node="n", status={"conditions": []}),
 }
 
 
@@ -77,26 +70,23 @@ def test_without_hot_spots_nothing_is_counted_not_even_a_placement_of_a_clock_ah
 
 
 def test_pods_wait_until_they_have_a_node_or_end() -> None:
-    ended = builders.lean_pod("p", mutate=lambda body: body["status"].update(phase="Failed"))
-    leaving = builders.lean_pod("p", mutate=meta(deletionTimestamp="2026-11-21T04:00:00Z"))
+    ended = builders.lean_pod("p", status={"phase": "Failed"})
+    leaving = builders.lean_pod("p", metadata={"deletionTimestamp": "2026-11-21T04:00:00Z"})
     assert hot_counts.waiting([builders.lean_pod("p"), builders.lean_pod("q"), COUNTS, ended, leaving]) == 2
 
 
+def held_room(node: str = "n", **fields: Any) -> Pod:
+    """A placeholder."""
+    return builders.lean_pod("p", node=node, mutate=builders.placeholder, **fields)
+
+
 def test_placeholders_are_counted_as_long_as_they_hold_room_or_wait_for_it() -> None:
-    def ended(body: builders.Body) -> None:
-        builders.placeholder(body)
-        body["status"].update(phase="Failed")
-
-    def leaving(body: builders.Body) -> None:
-        builders.placeholder(body)
-        body["metadata"].update(deletionTimestamp="2026-11-21T04:00:00Z")
-
     pods = [
-        *(builders.lean_pod("p", node="n", mutate=builders.placeholder) for _ in range(3)),
-        builders.lean_pod("p", node="", mutate=builders.placeholder),
-        builders.lean_pod("p", node="n", mutate=leaving),
-        builders.lean_pod("p", node="n", mutate=ended),
-        builders.lean_pod("p", node="n", mutate=meta(labels={"evenload.io/placeholder": "false"})),
+        *(held_room() for _ in range(3)),
+        held_room(""),
+        held_room(metadata={"deletionTimestamp": "2026-11-21T04:00:00Z"}),
+        held_room(status={"phase": "Failed"}),
+        builders.lean_pod("p", node="n", metadata={"labels": {"evenload.io/placeholder": "false"}}),
         COUNTS,
     ]
     assert hot_counts.placeholders(pods) == {("order", "placed"): 3, ("order", "waiting"): 1}
@@ -104,20 +94,8 @@ def test_placeholders_are_counted_as_long_as_they_hold_room_or_wait_for_it() -> 
 
 
 def test_placeholders_that_only_soak_up_free_room_are_counted_apart_from_those_that_order_nodes() -> None:
-    def of(preset: str) -> builders.Mutator:
-        def put(body: builders.Body) -> None:
-            builders.placeholder(body)
-            body["metadata"].update(annotations={"evenload.io/placeholder-preset": preset})
-
-        return put
-
-    pods = [
-        builders.lean_pod("a", node="n", mutate=of("order")),
-        builders.lean_pod("b", node="", mutate=of("soak")),
-        builders.lean_pod("c", node="", mutate=of("soak")),
-        builders.lean_pod("d", node="n", mutate=of("soak")),
-        builders.lean_pod("e", node="", mutate=of("of my own")),
-    ]
+    found = [("n", "order"), ("", "soak"), ("", "soak"), ("n", "soak"), ("", "of my own")]
+    pods = [held_room(node, annotations={"evenload.io/placeholder-preset": preset}) for node, preset in found]
     assert hot_counts.placeholders(pods) == {
         ("order", "placed"): 1,
         ("order", "waiting"): 1,
@@ -127,12 +105,7 @@ def test_placeholders_that_only_soak_up_free_room_are_counted_apart_from_those_t
 
 
 def placed(name: str, node: str, age_seconds: int, phase: str) -> builders.Body:
-    def stamped(body: builders.Body) -> None:
-        body["metadata"]["uid"] = name
-        for condition in body["status"]["conditions"]:
-            condition["lastTransitionTime"] = clock.to_rfc3339(AT - age_seconds)
-
-    return builders.pod_body(name, node=node, phase=phase, mutate=stamped)
+    return builders.pod_body(name, node=node, phase=phase, scheduled_at=clock.to_rfc3339(AT - age_seconds))
 
 
 PODS = st.dictionaries(

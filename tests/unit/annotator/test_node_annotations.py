@@ -22,10 +22,8 @@ NAMES = ("a", "b", "c")
 
 
 def carrying(name: str, text: str | None, uid: str = "uid") -> Node:
-    def with_uid(body: builders.Body) -> None:
-        body["metadata"]["uid"] = uid
-
-    return builders.node(name, annotations=None if text is None else {load_annotation.KEY: text}, mutate=with_uid)
+    annotations = None if text is None else {load_annotation.KEY: text}
+    return builders.node(name, annotations=annotations, metadata={"uid": uid})
 
 
 def wrote(text: str, old_text: str | None) -> node_annotations.NodeAnnotationCache:

@@ -246,7 +246,7 @@ def test_what_this_process_knows_is_not_given_up_for_an_older_annotation(bench: 
 def test_a_new_machine_of_the_same_name_begins_with_nothing_and_others_keep_theirs() -> None:
     bench = Bench("a", "b")
     bench.run(300, 0.4)
-    replaced = builders.node("a", mutate=lambda body: body["metadata"].update(uid="another"))
+    replaced = builders.node("a", metadata={"uid": "another"})
     bench.windows.follow(NodeSet.of([builders.node("c"), builders.node("b"), replaced]), metrics.BUILT_IN)
     bench.names = ("c", "b", "a")
     assert [bench.value(CPU, name) for name in bench.names] == [None, 0.4, None]

@@ -32,9 +32,7 @@ def kinds(name: str) -> list[Pod]:
         builders.lean_pod(name, node="node-1", owner=WEB, mutate=ending),
         builders.lean_pod(name, node="node-1", owner=WEB, mutate=never_ready),
         builders.lean_pod(name, node="", owner=WEB, mutate=builders.placeholder),
-        builders.lean_pod(
-            name, node="node-1", owner=WEB, mutate=lambda body: body["metadata"].update(uid=f"new-{name}")
-        ),
+        builders.lean_pod(name, node="node-1", owner=WEB, metadata={"uid": f"new-{name}"}),
     ]
 
 

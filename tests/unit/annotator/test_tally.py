@@ -24,12 +24,7 @@ def levels(at_seconds: float) -> effectiveness.Levels:
 
 
 def scheduled(name: str, at_seconds: float, node: str = "cool") -> Pod:
-    def stamped(body: builders.Body) -> None:
-        body["metadata"]["uid"] = name
-        for condition in body["status"]["conditions"]:
-            condition["lastTransitionTime"] = clock.to_rfc3339(at_seconds)
-
-    return builders.lean_pod(name, node=node, mutate=stamped)
+    return builders.lean_pod(name, node=node, scheduled_at=clock.to_rfc3339(at_seconds))
 
 
 def placement(pod: Pod) -> Binding:

@@ -153,11 +153,8 @@ def test_an_answer_without_a_single_pod_is_none_from_the_first_sync_on(bench: Be
 
 
 def test_pods_that_have_just_begun_have_no_series_yet(bench: Bench) -> None:
-    def begun(body: builders.Body) -> None:
-        for condition in body["status"]["conditions"]:
-            condition["lastTransitionTime"] = clock.to_rfc3339(bench.clock.now() - 10)
-
-    bench.pods = [builders.lean_pod("a", node="node-1", mutate=begun)]
+    just_now = clock.to_rfc3339(bench.clock.now() - 10)
+    bench.pods = [builders.lean_pod("a", node="node-1", scheduled_at=just_now)]
     bench.prometheus.answer_samples(CPU)
     bench.prometheus.answer_samples(MEMORY)
     assert bench.sync() == ""

@@ -11,7 +11,7 @@ SINCE = 1795230001.0  # builders.SCHEDULED
 
 def test_a_node_reads_flat() -> None:
     taints = [{"key": "dedicated", "effect": "NoSchedule", "timeAdded": None}]
-    node = builders.node("node-1", mutate=lambda body: body["spec"].update(unschedulable=True, taints=taints))
+    node = builders.node("node-1", spec={"unschedulable": True, "taints": taints})
     assert (node.name, node.key, node.ready, node.unschedulable, node.deleting) == (
         "node-1",
         "node-1",
@@ -32,7 +32,7 @@ def test_a_node_reads_flat() -> None:
 @pytest.mark.parametrize("status", ["False", "Unknown", None])
 def test_a_node_is_ready_only_when_it_says_so(status: str | None) -> None:
     conditions = [] if status is None else [{"type": "Ready", "status": status}]
-    assert not builders.node(mutate=lambda body: body["status"].update(conditions=conditions)).ready
+    assert not builders.node(status={"conditions": conditions}).ready
 
 
 def test_a_bound_pod_reads_flat() -> None:
@@ -59,7 +59,7 @@ def test_a_pending_pod_has_no_node_and_no_times() -> None:
 
 def test_a_pod_being_deleted_says_how_long_it_has() -> None:
     deletion = {"deletionTimestamp": builders.SCHEDULED, "deletionGracePeriodSeconds": 30}
-    pod = builders.pod(mutate=lambda body: body["metadata"].update(deletion))
+    pod = builders.pod(metadata=deletion)
     assert (pod.deleting, pod.metadata.deletion_grace_period_seconds) == (True, 30)
     assert builders.pod().metadata.deletion_grace_period_seconds is None
 
@@ -74,7 +74,7 @@ def test_only_a_controller_owns() -> None:
         {"kind": "Node", "name": "n", "uid": "u"},
         {"kind": "Job", "name": "j", "uid": "v", "controller": False},
     ]
-    pod = builders.pod(mutate=lambda body: body["metadata"].update(ownerReferences=references))
+    pod = builders.pod(metadata={"ownerReferences": references})
     assert pod.owner is None
 
 
@@ -91,7 +91,7 @@ def test_only_a_controller_owns() -> None:
 def test_what_a_pod_says_of_itself_is_known_and_no_proof(
     mutation: dict[str, Any], flags: tuple[bool, bool, bool]
 ) -> None:
-    pod = builders.pod(node="n", mutate=lambda body: body["metadata"].update(mutation))
+    pod = builders.pod(node="n", metadata=mutation)
     assert (pod.is_mirror, pod.is_static, pod.is_from_node) == flags
 
 
@@ -163,7 +163,7 @@ def test_a_placeholder_is_labelled_and_below_every_ordinary_pod(
 ) -> None:
     spec = {} if priority is None else {"priority": priority}
     labels = {"evenload.io/placeholder": "true"}
-    pod = builders.decoded(builders.pod_body(labels=labels, mutate=lambda body: body["spec"].update(spec)), form)
+    pod = builders.decoded(builders.pod_body(labels=labels, spec=spec), form)
     assert pod_view.claims_placeholder(pod)
     assert pod_view.is_placeholder(pod) is expected
 
@@ -177,7 +177,7 @@ def test_volumes_tell_what_ties_a_pod_to_its_node() -> None:
         {"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
         {"name": "f", "configMap": {"name": "x"}},
     ]
-    pod = builders.pod(mutate=lambda body: body["spec"].update(volumes=volumes))
+    pod = builders.pod(spec={"volumes": volumes})
     kinds_of = [(one.host_path, one.empty_dir, one.ephemeral) for one in pod.spec.volumes]
     ties = [tuple(source is not None for source in sources) for sources in kinds_of]
     names = [(one.medium, one.claim) for one in pod.spec.volumes]
@@ -192,40 +192,32 @@ def test_volumes_tell_what_ties_a_pod_to_its_node() -> None:
 
 
 def test_host_ports_are_those_of_containers_and_sidecars() -> None:
-    def mutate(body: builders.Body) -> None:
-        body["spec"]["containers"][0]["ports"] = [{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081}]
-        body["spec"]["initContainers"] = [
-            {
-                "name": "s",
-                "restartPolicy": "Always",
-                "ports": [{"hostPort": 53, "protocol": "UDP", "hostIP": "127.0.0.1"}],
-            },
+    dns = {"hostPort": 53, "protocol": "UDP", "hostIP": "127.0.0.1"}
+    spec = {
+        "containers": [{"name": "c", "ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081}]}],
+        "initContainers": [
+            {"name": "s", "restartPolicy": "Always", "ports": [dns]},
             {"name": "i", "ports": [{"hostPort": 99}]},
-        ]
-
-    assert builders.pod(mutate=mutate).host_ports == (("TCP", "", 8081), ("UDP", "127.0.0.1", 53))
+        ],
+    }
+    assert builders.pod(spec=spec).host_ports == (("TCP", "", 8081), ("UDP", "127.0.0.1", 53))
 
 
 def test_placement_rules_are_decoded_as_required() -> None:
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone", "namespaceSelector": {}}
-
-    def mutate(body: builders.Body) -> None:
-        body["spec"]["nodeSelector"] = {"disk": "ssd"}
-        body["spec"]["affinity"] = {
-            "nodeAffinity": {
-                required: {
-                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
-                }
-            },
+    in_zone = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+    spread_rule = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
+    spec = {
+        "nodeSelector": {"disk": "ssd"},
+        "affinity": {
+            "nodeAffinity": {required: in_zone},
             "podAntiAffinity": {required: [term], "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]},
-        }
-        body["spec"]["topologySpreadConstraints"] = [
-            {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
-        ]
-        body["spec"]["tolerations"] = [{"key": "a", "operator": "Exists", "tolerationSeconds": 300}]
-
-    pod = builders.pod(mutate=mutate)
+        },
+        "topologySpreadConstraints": [spread_rule],
+        "tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 300}],
+    }
+    pod = builders.pod(spec=spec)
     assert pod.selects("node-1", {"disk": "ssd", "zone": "a"})
     assert not pod.selects("node-1", {"disk": "ssd", "zone": "b"})
     assert not pod.selects("node-1", {"zone": "a"})
@@ -283,7 +275,7 @@ def test_a_replication_controllers_label_map_selects() -> None:
 
 def test_a_budget_reads_flat() -> None:
     disrupted = {"web-1": builders.SCHEDULED}
-    budget = builders.budget(min_available="50%", mutate=lambda body: body["status"].update(disruptedPods=disrupted))
+    budget = builders.budget(min_available="50%", status={"disruptedPods": disrupted})
     assert (budget.spec.min_available, budget.spec.max_unavailable) == ("50%", None)
     status = budget.status
     assert (status.disruptions_allowed, status.expected_pods, status.current_healthy, status.desired_healthy) == (
@@ -301,7 +293,7 @@ def test_a_budget_reads_flat() -> None:
 
 def test_an_absent_budget_selector_is_not_an_empty_one() -> None:
     assert builders.budget(mutate=lambda body: body["spec"].pop("selector")).spec.selector is None
-    everything = builders.budget(mutate=lambda body: body["spec"].update(selector={})).spec.selector
+    everything = builders.budget(spec={"selector": {}}).spec.selector
     assert everything is not None
     assert everything.matches({})
 

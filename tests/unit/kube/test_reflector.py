@@ -19,9 +19,7 @@ Nodes = reflector.Reflector[objects.Node]
 
 
 def node(name: str, version: int, uid: str = "") -> objects.Node:
-    return builders.node(
-        name, mutate=lambda body: body["metadata"].update(resourceVersion=str(version), uid=uid or f"uid-{name}")
-    )
+    return builders.node(name, metadata={"resourceVersion": str(version), "uid": uid or f"uid-{name}"})
 
 
 def event(kind: door.EventType, name: str, version: int, uid: str = "") -> door.WatchEvent[Any]:

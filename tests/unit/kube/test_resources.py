@@ -45,10 +45,8 @@ def sidecar(cpu: str) -> dict[str, Any]:
 def test_effective_requests_are_the_schedulers(
     containers: list[Any], init: list[Any], more: dict[str, Any], millicores: float
 ) -> None:
-    def mutate(body: builders.Body) -> None:
-        body["spec"].update(containers=containers, initContainers=init, **more)
-
-    assert builders.pod(mutate=mutate).requests.cpu_millicores == millicores
+    pod = builders.pod(spec={"containers": containers, "initContainers": init, **more})
+    assert pod.requests.cpu_millicores == millicores
 
 
 def test_extended_resources_are_kept_by_name() -> None:

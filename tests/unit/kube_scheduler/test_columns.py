@@ -42,20 +42,14 @@ def test_the_rows_barred_are_the_nodes_that_the_pod_does_not_select_or_tolerate(
     tolerations: list[dict[str, str]],
 ) -> None:
     nodes = [
-        builders.node(
-            f"n{number}",
-            labels=labels,
-            mutate=lambda body, taints=taints, cordoned=cordoned: body["spec"].update(  # type: ignore[misc]
-                taints=taints, unschedulable=cordoned
-            ),
-        )
+        builders.node(f"n{number}", labels=labels, spec={"taints": taints, "unschedulable": cordoned})
         for number, (labels, taints, cordoned) in enumerate(shapes)
     ]
     spec: dict[str, Any] = {"nodeSelector": selector, "tolerations": tolerations}
     if terms is not None:
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         spec["affinity"] = {"nodeAffinity": required}
-    pod = builders.pod("p", mutate=lambda body: body["spec"].update(spec))
+    pod = builders.pod("p", spec=spec)
     columns = Columns(nodes)
     cordoned, tainted, unselected = (rows if rows is not None else columns.none() for rows in columns.barred(pod))
     exempt = any(
