@@ -204,6 +204,13 @@ def refusal(door: client.Client, call: Call) -> str:
     return ""
 
 
+def assert_forbidden(door: client.Client, call: Call, why: str) -> None:
+    """The apiserver refuses a call for that reason."""
+    answer = refusal(door, call)
+    assert answer.startswith("403 "), answer
+    assert why in answer
+
+
 def refusal_of_operations(door: client.Client, path: str, operations: list[Document]) -> str:
     """The status and message of a JSON patch (RFC 6902), "" if it was accepted; KubeDoor sends merge patches only."""
     headers = {"Content-Type": "application/json-patch+json", "Accept": "application/json"}
@@ -375,9 +382,7 @@ def test_the_descheduler_does_nothing_to_a_pod_but_evict_it(
     admin: KubeDoor, descheduler: client.Client, namespace: str, name: str
 ) -> None:
     before = guarded_pod(admin, namespace, "labelled")
-    answer = refusal(descheduler, OF_PODS[name](pod_path(before)))
-    assert answer.startswith("403 "), answer
-    assert OTHER_WRITE in answer
+    assert_forbidden(descheduler, OF_PODS[name](pod_path(before)), OTHER_WRITE)
     assert guarded_pod(admin, namespace, "labelled").uid == before.uid
 
 
@@ -443,9 +448,7 @@ def test_no_form_of_an_eviction_takes_what_is_protected(
     admin: KubeDoor, descheduler: client.Client, namespace: str, form: str
 ) -> None:
     pod = guarded_pod(admin, namespace, "labelled")
-    answer = refusal(descheduler, FORMS[form](pod))
-    assert answer.startswith("403 "), answer
-    assert PROTECTED["labelled"] in answer
+    assert_forbidden(descheduler, FORMS[form](pod), PROTECTED["labelled"])
     assert guarded_pod(admin, namespace, "labelled").uid == pod.uid
 
 
@@ -457,9 +460,7 @@ def test_an_eviction_that_takes_liberties_is_refused_for_any_pod(
     make, why = MALFORMED[form]
     pod = guarded_pod(admin, namespace, "plain")
     assert not refusal(descheduler, eviction(pod)._replace(query=DRY_RUN))
-    answer = refusal(descheduler, make(pod))
-    assert answer.startswith("403 "), answer
-    assert why in answer
+    assert_forbidden(descheduler, make(pod), why)
     assert guarded_pod(admin, namespace, "plain").uid == pod.uid
 
 
@@ -548,9 +549,7 @@ def test_an_account_changes_nothing_of_a_node_but_our_annotations(
     control_plane: cluster.Cluster, doors: Mapping[str, client.Client], node: str, account: str, why: str, name: str
 ) -> None:
     before = control_plane.api.get(node)
-    answer = refusal(doors[account], OF_NODES[why][name](node))
-    assert answer.startswith("403 "), answer
-    assert why in answer
+    assert_forbidden(doors[account], OF_NODES[why][name](node), why)
     after = control_plane.api.get(node)
     assert [before.get("spec"), before["metadata"]["labels"], before["metadata"]["annotations"]] == [
         after.get("spec"),

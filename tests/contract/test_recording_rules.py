@@ -1,26 +1,24 @@
-"""The recording rules under promtool, and beside the raw queries on a real Prometheus: both say the same of a node."""
+"""The recording rules beside the raw queries on a real Prometheus: both say the same of a node."""
 
 import collections.abc
 import contextlib
 import functools
 import json
 import pathlib
-import subprocess
 import urllib.request
 
 import pytest
 import yaml
 
 from lab import cluster
-from lab.cluster import binaries
 from policy.contract import load_annotation
 from promql.http import client
 from promql.queries import node_queries, pod_queries, recording_rules
 from promql.queries.node_queries import Window
+from tests.contract import test_alert_rules
 from tests.e2e import services, waiting
 
 pytestmark = pytest.mark.cluster
-MONITORING = pathlib.Path(__file__).parents[2] / "deploy" / "monitoring"
 SELECTOR = 'job="load-exporter"'
 AVERAGE_SECONDS, SHORT_SECONDS, LONG_SECONDS = 10.0, 20.0, 300.0
 WINDOWS = {
@@ -37,20 +35,6 @@ TOLERANCE_RATIO = 0.05
 PATIENCE_SECONDS = 180
 ANSWER_SECONDS = 60.0  # of a Prometheus that is busy with something else
 Values = dict[str, float]
-
-
-@pytest.fixture(scope="module")
-def promtool() -> str:
-    """The real one."""
-    return str(binaries.find_or_build()["promtool"])
-
-
-@pytest.mark.parametrize(
-    "words", [["check", "rules", "evenload-rules.yaml"], ["test", "rules", "evenload-rules.test.yaml"]]
-)
-def test_promtool_accepts_the_shipped_rules_and_their_test(promtool: str, words: list[str]) -> None:
-    answer = subprocess.run([promtool, *words], cwd=MONITORING, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
 def containers(target: str, more: str) -> list[dict[str, str]]:
@@ -79,7 +63,7 @@ def containers(target: str, more: str) -> list[dict[str, str]]:
         ),
     ],
 )
-def test_containers_that_are_scraped_twice_count_once(promtool: str, tmp_path: pathlib.Path, others: list[str]) -> None:
+def test_containers_that_are_scraped_twice_count_once(tmp_path: pathlib.Path, others: list[str]) -> None:
     kubelet = 'job="kubelet",instance="10.0.0.1:10250",metrics_path="/metrics/cadvisor"'
     series = containers(kubelet, ',id="/kubepods/pod1",image="web:1",name="a1",cpu="total"')
     expected = [(pod_queries.cpu_cores(300.0), 1.0), (pod_queries.memory_bytes(300.0), 200.0)]
@@ -94,9 +78,7 @@ def test_containers_that_are_scraped_twice_count_once(promtool: str, tmp_path: p
     series += [one for other in others for one in containers(other, "")]
     test = {"tests": [{"interval": "30s", "input_series": series, "promql_expr_test": asked}]}
     (tmp_path / "test.yaml").write_text(json.dumps(test), encoding="utf-8")
-    words = [promtool, "test", "rules", str(tmp_path / "test.yaml")]
-    answer = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    test_alert_rules.accepted("test", "rules", "test.yaml", directory=tmp_path)
 
 
 @pytest.fixture(scope="module")
