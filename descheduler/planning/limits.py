@@ -58,18 +58,15 @@ class Caps:
         """Why the node as a whole must wait, if it must: its cool-down, its own cap, the caps of the run and the hour,
         or a load that does not fall.
         """
-        limits = self._policy.limits
-        if self._chosen >= limits.per_run:
-            return Verdict(Cause.RUN_CAP, f"{self._chosen} of {limits.per_run} a run")
-        if self._history.in_last_hour + self._chosen >= limits.per_hour:
-            return Verdict(Cause.HOUR_CAP, f"{self._history.in_last_hour + self._chosen} of {limits.per_hour} an hour")
-        if self._waiting >= limits.unreplaced:
-            return Verdict(Cause.UNREPLACED, f"{self._waiting} of {limits.unreplaced} without a Ready replacement")
+        limits, pool = self._policy.limits, self._policies.pool(node)
         per_node = self._policies.on(node).descheduler.limits.per_node
-        if self._by_node[node] >= per_node:
-            return Verdict(Cause.NODE_CAP, f"{self._by_node[node]} of {per_node} a run and node")
-        pool = self._policies.pool(node)
-        if pool is not None and (verdict := self._pool_verdict(pool)) is not None:
+        if verdict := (
+            _full(Cause.RUN_CAP, self._chosen, limits.per_run, "a run")
+            or _full(Cause.HOUR_CAP, self._history.in_last_hour + self._chosen, limits.per_hour, "an hour")
+            or _full(Cause.UNREPLACED, self._waiting, limits.unreplaced, "without a Ready replacement")
+            or _full(Cause.NODE_CAP, self._by_node[node], per_node, "a run and node")
+            or (self._pool_verdict(pool) if pool is not None else None)
+        ):
             return verdict
         last = self._history.last_by_node.get(node)
         left_seconds = self._left(last, self._policy.cooldown.node_seconds)
@@ -80,15 +77,11 @@ class Caps:
     def _pool_verdict(self, pool: Pool) -> Verdict | None:
         """Why nothing more may leave the nodes of a pool. Evictions from nodes that have gone since count in each."""
         limits, chosen = pool.descheduler.limits, self._by_pool[pool.name]
-        if limits.per_run is not None and chosen >= limits.per_run:
-            return Verdict(Cause.RUN_CAP, f"{chosen} of {limits.per_run} a run in pool {pool.name}")
-        if limits.per_hour is None:
-            return None
         past = self._history.last_hour_by_node.items()
         counted = chosen + sum(count for node, count in past if self._policies.may_be_in(node, pool))
-        if counted < limits.per_hour:
-            return None
-        return Verdict(Cause.HOUR_CAP, f"{counted} of {limits.per_hour} an hour in pool {pool.name}")
+        return _full(Cause.RUN_CAP, chosen, limits.per_run, f"a run in pool {pool.name}") or _full(
+            Cause.HOUR_CAP, counted, limits.per_hour, f"an hour in pool {pool.name}"
+        )
 
     @property
     def run_left(self) -> int:
@@ -104,13 +97,10 @@ class Caps:
         """Why this pod must wait, if it must: for its node's sake, by its namespace's cap, after evictions of it
         without effect, or after what its workload has been through.
         """
-        if (waits := self.node_verdict(pod.node_name, metric)) is not None:
+        chosen, cap = self._by_namespace[pod.namespace], self._policy.limits.per_namespace
+        waits = self.node_verdict(pod.node_name, metric)
+        if waits := waits or _full(Cause.NAMESPACE_CAP, chosen, cap, f"a run in {pod.namespace}"):
             return waits
-        cap = self._policy.limits.per_namespace
-        if self._by_namespace[pod.namespace] >= cap:
-            return Verdict(
-                Cause.NAMESPACE_CAP, f"{self._by_namespace[pod.namespace]} of {cap} a run in {pod.namespace}"
-            )
         waiting, most = self._waiting_by_namespace[pod.namespace], self._policy.limits.unreplaced_per_namespace
         if standing is not None and waiting >= most:
             return Verdict(
@@ -194,6 +184,11 @@ class Caps:
 
     def _left(self, since: float | None, span_seconds: float) -> float:
         return 0.0 if since is None else since + span_seconds - self._now_seconds
+
+
+def _full(cause: Cause, count: int, most: int | None, words: str) -> Verdict | None:
+    """Why a cap allows no more, None while it does; a cap of None is none."""
+    return None if most is None or count < most else Verdict(cause, f"{count} of {most} {words}")
 
 
 def unreplaced(

@@ -78,7 +78,8 @@ def observe(
     relieving: dict[Key, float] = {}
     policy = policies.whole
     for metric in policy.descheduler.thresholds:
-        for node in sorted(_remembered(memory, metric).union(_over(usages, metric, policies))):
+        remembered = {node for node, name in (*memory.streaks, *memory.relieving) if name == metric}
+        for node in sorted(remembered.union(_over(usages, metric, policies))):
             key, reading, band = (node, metric), usages.get(node), policies.bands(node)[metric]
             value = usage.fresh_ratios(reading, now_seconds, policy).get(metric)
             before = memory.streaks.get(key)
@@ -110,12 +111,15 @@ def confirmed(
     for node in sorted(memory.nodes.intersection(usages)):
         for metric, band in policies.bands(node).items():
             value = usage.fresh_ratios(usages[node], now_seconds, policy).get(metric)
-            key = (node, metric)
-            if value is None or not usage.over(value, band.evict_until_ratio) or not _entered(memory, key, policy):
+            if value is None or not usage.over(value, band.evict_until_ratio):
                 continue
-            streak = memory.streaks.get(key)
-            since = streak.since_seconds if streak is not None else None
-            overloads.append(Overload(node, metric, value, band.evict_above_ratio, band.evict_until_ratio, since))
+            streak, since = memory.streaks.get((node, metric)), None
+            entered = (node, metric) in memory.relieving
+            if streak is not None:
+                since = streak.since_seconds
+                entered = entered or streak.last_seconds - since >= policy.descheduler.overloaded_for_seconds
+            if entered:
+                overloads.append(Overload(node, metric, value, band.evict_above_ratio, band.evict_until_ratio, since))
     return tuple(overloads)
 
 
@@ -132,10 +136,6 @@ def bridged_seconds(policy: LoadPolicy) -> float:
 def with_relief(memory: Memory, keys: collections.abc.Iterable[Key], *, now_seconds: float) -> Memory:
     """The memory after pods were evicted from these nodes for these metrics: relief goes on down to the target line."""
     return dataclasses.replace(memory, relieving={**memory.relieving, **dict.fromkeys(keys, now_seconds)})
-
-
-def _remembered(memory: Memory, metric: str) -> set[str]:
-    return {node for node, name in (*memory.streaks, *memory.relieving) if name == metric}
 
 
 def _over(usages: collections.abc.Mapping[str, NodeUsage], metric: str, policies: NodePolicies) -> list[str]:
@@ -172,10 +172,3 @@ def _next_relief(
     if last_seconds is None or value is None or reading is None:
         return last_seconds
     return max(last_seconds, reading.at_seconds) if usage.over(value, target_ratio) else None
-
-
-def _entered(memory: Memory, key: Key, policy: LoadPolicy) -> bool:
-    streak = memory.streaks.get(key)
-    long_enough = policy.descheduler.overloaded_for_seconds
-    held = streak is not None and streak.last_seconds - streak.since_seconds >= long_enough
-    return held or key in memory.relieving
