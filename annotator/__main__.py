@@ -11,7 +11,6 @@ if __name__ == "__main__":
 
 import random
 import threading
-from typing import TYPE_CHECKING
 
 import click
 from prometheus_client import CollectorRegistry
@@ -22,7 +21,7 @@ from annotator.metrics import Telemetry
 from annotator.publish import node_writer
 from kube import config, kinds, lease, policy_events
 from kube import errors as kube_errors
-from kube.door import KubeDoor, KubeReader
+from kube.door import KubeReader
 from kube.pods import compact
 from policy.loading import loader
 from policy.schema.load_policy import LoadPolicy
@@ -36,9 +35,6 @@ from runtime import clock, exit_codes, logs, loop, options, terminal
 from runtime.exit_codes import Exit
 from runtime.options import PROMETHEUS
 from runtime.reloading import Reloading
-
-if TYPE_CHECKING:  # brings the HTTP library, which --help need not wait for
-    from promql.http import client
 
 DEFAULT_PORT = 8901
 LEASE = "evenload-annotator"
@@ -79,10 +75,19 @@ def main(
         asking = connection.connect(options.prometheus) if source == PROMETHEUS else None
         door = config.connect(options.kubeconfig, options.context)
         stop = threading.Event() if options.once else loop.stop_on_signals()
-        prometheus = asking if asking is None else _guarded(asking, policy, wall, rng, stop=stop, registry=registry)
+        prometheus = None
+        if asking is not None:
+            longest = lambda: policy.current.sync.period_seconds  # noqa: E731
+            prometheus = circuit_breaker.CircuitBreaker(
+                asking, clock=wall, rng=rng, longest_pause_seconds=longest, stop=stop
+            )
+            registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
         settings = node_sync.Settings(options.namespace, labels, crane_annotations)
         telemetry = Telemetry(registry, wall.now)
-        election = _election(door, options, wall, rng) if leader_elect and not options.once else None
+        election = None
+        if leader_elect and not options.once:
+            own = lease.identity(rng)
+            election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=own, clock=wall, rng=rng)
         leads = election.is_leader if election else lambda: True
         writer = node_writer.Writer(door, telemetry, clock=wall, stop=stop, leads=leads, dry_run=dry_run)
         load = None if prometheus else metrics_server.MetricsServerSource(door, clock=wall)
@@ -109,24 +114,6 @@ def main(
             running.run(stop)
 
 
-def _guarded(
-    asking: "client.Client",
-    policy: Reloading[LoadPolicy],
-    wall: clock.Clock,
-    rng: random.Random,
-    *,
-    stop: threading.Event,
-    registry: CollectorRegistry,
-) -> circuit_breaker.CircuitBreaker:
-    """The door to Prometheus behind its circuit breaker, with its metrics."""
-    period_seconds = lambda: policy.current.sync.period_seconds  # noqa: E731
-    prometheus = circuit_breaker.CircuitBreaker(
-        asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds, stop=stop
-    )
-    registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
-    return prometheus
-
-
 def _once(
     annotator: node_sync.Annotator,
     door: KubeReader,
@@ -143,13 +130,6 @@ def _once(
     for problem in outcome.problems():
         click.echo(f"error: {terminal.escaped(problem)}", err=True)
     return Exit.OK if outcome.whole else Exit.PARTIAL if outcome.partly_answered else Exit.UNREACHABLE
-
-
-def _election(
-    door: KubeDoor, service_options: options.ServiceOptions, wall: clock.Clock, rng: random.Random
-) -> lease.Election:
-    identity = lease.identity(rng)
-    return lease.Election(door, namespace=service_options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ writes and judges placements; the others keep their caches warm and answer their
 import contextlib
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import flask
 from prometheus_client import CollectorRegistry
@@ -198,11 +198,9 @@ class Service:
         return levels if levels is not None and self._clock.now() - levels.at_seconds < stale_after_seconds else None
 
 
-@contextlib.contextmanager
 def serving(
     service: Service, telemetry: Telemetry, registry: CollectorRegistry, service_options: options.ServiceOptions
-) -> Iterator[ops_server.Server]:
+) -> contextlib.AbstractContextManager[ops_server.Server]:
     """Answer the plain routes while the body runs, with the service's own figures on /metrics."""
     telemetry.export_effectiveness(lambda: service.results.tally, lambda: service.results.stayed)
-    with ops_server.serve(service.app(registry), service_options.listen, default_port=8901) as server:
-        yield server
+    return ops_server.serve(service.app(registry), service_options.listen, default_port=8901)
