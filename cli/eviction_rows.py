@@ -158,10 +158,7 @@ def _load(row: Row, *, wide: bool) -> str:
     return f"{name} {percent(row.value_ratio)}{line}"
 
 
-Fetch = collections.abc.Callable[..., tuple[dict[str, Any], ...]]
-
-
-def pages(fetch: Fetch) -> collections.abc.Iterator[dict[str, Any]]:
+def pages(fetch: collections.abc.Callable[..., tuple[dict[str, Any], ...]]) -> collections.abc.Iterator[dict[str, Any]]:
     """Every row that matches, as it came, the newest first, page by page however many there are."""
     before = ""
     while True:

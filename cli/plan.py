@@ -103,7 +103,7 @@ class Headroom(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """GET /plan, as far as it is printed."""
+    """GET /plan, as far as it is read."""
 
     at: str
     mode: str
@@ -114,6 +114,7 @@ class Plan(msgspec.Struct, frozen=True):
     partial: bool = False
     pools: tuple[PoolMode, ...] = ()
     mean_lines: tuple[MeanLine, ...] = ()
+    evictions: tuple[dict[str, Any], ...] = ()
     nodes: tuple[Node, ...] = ()
 
 

@@ -127,7 +127,8 @@ def table(
     if not texts:
         return ""
     cut = {at for at, header in enumerate(headers) if header in names}
-    gap, lines = columns.fitted(texts, cut, {len(headers) - 1}, _room())
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None  # in a pipe nothing is cut
+    gap, lines = columns.fitted(texts, cut, {len(headers) - 1}, room)
     widths = [max(len(part) for cell in column for part in cell) for column in zip(*lines, strict=True)]
     result = []
     for line, row in zip(lines, cells, strict=True):
@@ -161,11 +162,6 @@ def _painted(text: str, cell: Cell, line: int) -> str:
     if not cell.colour or not words or (cell.below and line):
         return text
     return coloured(words, cell.colour) + text[len(words) :]
-
-
-def _room() -> int | None:
-    """The columns of the terminal that stdout is; None for a pipe, in which nothing is cut."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 class _Console(rich_console.Console):

@@ -8,6 +8,7 @@ as in the service's own pod, this machine is asked.
 
 import collections.abc
 import dataclasses
+import functools
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import click
@@ -90,7 +91,8 @@ class ProxiedService:
             if error.status in (400, 404, 422):
                 raise http_client.Refused(text) from error
             if isinstance(error, errors.Forbidden):
-                text += f"; expected: the right to {_right(body)} pods/proxy in {self.place.namespace}, and no mTLS"
+                right = "get" if body is None else "create"
+                text += f"; expected: the right to {right} pods/proxy in {self.place.namespace}, and no mTLS"
             raise http_client.Unreachable(f"{text}; {self.names.next_step}") from error
         except errors.Unreachable as error:
             raise http_client.Unreachable(f"{self.name} gives no answer: {error}; {self.names.next_step}") from error
@@ -125,14 +127,8 @@ def options(command: collections.abc.Callable[..., Any], names: Names) -> collec
     return command
 
 
-def extender_options(command: collections.abc.Callable[..., Any]) -> collections.abc.Callable[..., Any]:
-    """The options that say where the extender is."""
-    return options(command, EXTENDER)
-
-
-def descheduler_options(command: collections.abc.Callable[..., Any]) -> collections.abc.Callable[..., Any]:
-    """The options that say where the descheduler is."""
-    return options(command, DESCHEDULER)
+extender_options: Final = functools.partial(options, names=EXTENDER)
+descheduler_options: Final = functools.partial(options, names=DESCHEDULER)
 
 
 def every(names: Names, where: Where, *, quiet: bool = False) -> list[Service]:
@@ -144,7 +140,8 @@ def every(names: Names, where: Where, *, quiet: bool = False) -> list[Service]:
         url = where.url or f"http://127.0.0.1:{names.port}"
         return [http_client.Service(url, where.ca_file, where.cert_file, where.key_file, names)]
     kube = config.connect(where.kubeconfig, where.context)
-    cluster = f"{kube.url}{_context(where)}"
+    context = config.context_name(where.kubeconfig, where.context)
+    cluster = f"{kube.url} (context {context})" if context else kube.url
     services = behind(kube, names, where.evenload_namespace)
     if not services:
         raise http_client.Unreachable(
@@ -208,12 +205,3 @@ def behind(kube: Client, names: Names, namespace: str) -> list[ProxiedService]:
         if endpoint.target_ref is not None and endpoint.target_ref.kind == "Pod"
     )
     return [ProxiedService(kube, place, names) for place in places]
-
-
-def _context(where: Where) -> str:
-    name = config.context_name(where.kubeconfig, where.context)
-    return f" (context {name})" if name else ""
-
-
-def _right(body: object) -> str:
-    return "get" if body is None else "create"

@@ -149,18 +149,13 @@ def windows(facts: Facts) -> Finding:
         )
     youngest = max(since)
     text = f"{len(since)} of {len(facts.nodes)} nodes observed, the last one since {clock.to_rfc3339(youngest)}"
-    return findings.ok(f"{text}{_young(facts, youngest)}")
-
-
-def _young(facts: Facts, since_seconds: float) -> str:
-    """Which maxima look back further than that, as a clause; "" for none."""
-    observed_seconds = facts.now_seconds - since_seconds
     names = [
         metric.name
         for metric in facts.settings.policy.metrics_in_force
-        if metric.statistic == load_metrics.MAXIMUM and metric.window_seconds > observed_seconds
+        if metric.statistic == load_metrics.MAXIMUM and metric.window_seconds > facts.now_seconds - youngest
     ]
-    return f": until they are full, {findings.few(names)} cover less and may be too low" if names else ""
+    young = f": until they are full, {findings.few(names)} cover less and may be too low" if names else ""
+    return findings.ok(text + young)
 
 
 def _reading(node: Node) -> Reading | None:

@@ -5,8 +5,6 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from cli import plan
 from cli.common import http_client
 from cli.common.services import DESCHEDULER, Service, behind
@@ -15,14 +13,6 @@ from cli.doctor.facts import BlockedRelief, Facts, Means, Relief
 from cli.doctor.findings import Finding
 from descheduler.planning.verdicts import Cause
 from kube import errors
-
-
-class _Plan(msgspec.Struct, frozen=True):
-    """GET /plan, as far as it is judged."""
-
-    summary: str
-    evictions: tuple[msgspec.Raw, ...] = ()
-    nodes: tuple[plan.Node, ...] = ()
 
 
 def ask(means: Means, namespace: str) -> Relief | Finding:
@@ -34,7 +24,7 @@ def ask(means: Means, namespace: str) -> Relief | Finding:
     unanswered = ""
     for one in replicas:
         try:
-            answer = http_client.decoded(one.get("/plan"), _Plan, one.name, DESCHEDULER)
+            answer = http_client.decoded(one.get("/plan"), plan.Plan, one.name, DESCHEDULER)
         except http_client.BadUrl:
             raise
         except http_client.HttpError as error:
@@ -46,7 +36,7 @@ def ask(means: Means, namespace: str) -> Relief | Finding:
     return Relief("", f"no descheduler behind Service {namespace}/{DESCHEDULER.in_cluster}: nothing is evicted")
 
 
-def _held_back(answer: _Plan) -> tuple[BlockedRelief, ...]:
+def _held_back(answer: plan.Plan) -> tuple[BlockedRelief, ...]:
     """By node the first verdict that says what earlier evictions came to; nothing where the run evicts all the same."""
     causes = {str(Cause.LOAD_NOT_FALLING)} | (set() if answer.evictions else {str(Cause.UNREPLACED)})
     firsts = ((node, next((one for one in node.candidates if one.verdict in causes), None)) for node in answer.nodes)

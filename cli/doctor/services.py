@@ -3,7 +3,7 @@
 `checks` lists them; the facts are `gathering`'s (heartbeat, Lease, pods) and `replicas`' (the extenders' answers).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from cli.doctor import findings
 from cli.doctor.facts import Facts, Replica
@@ -151,7 +151,10 @@ def extender_called(facts: Facts) -> Finding:
             f"create a pod and run doctor again; if it stays unasked, {fix}",
         )
     when = f", last at {clock.to_rfc3339(since_seconds)}" if decided else ""
-    return findings.ok(f"kube-scheduler asks: {requests:,.0f} requests{when}{_shadow(replicas)}")
+    shadowing = sum(one.shadow for one in replicas)
+    which = "the extender is" if shadowing == len(replicas) else f"{shadowing} of {len(replicas)} replicas are"
+    shadow = f"; {which} in shadow mode: every node passes and scores the same" if shadowing else ""
+    return findings.ok(f"kube-scheduler asks: {requests:,.0f} requests{when}{shadow}")
 
 
 def _unread(facts: Facts) -> int:
@@ -163,15 +166,6 @@ def _unread(facts: Facts) -> int:
     )
     listed = 0 if isinstance(facts.replicas, Finding) else len(facts.replicas)
     return max(running, listed) - len(_answering(facts))
-
-
-def _shadow(replicas: Collection[Replica]) -> str:
-    """A clause about the replicas in shadow mode, "" without one."""
-    shadowing = sum(one.shadow for one in replicas)
-    if not shadowing:
-        return ""
-    which = "the extender is" if shadowing == len(replicas) else f"{shadowing} of {len(replicas)} replicas are"
-    return f"; {which} in shadow mode: every node passes and scores the same"
 
 
 def _answering(facts: Facts) -> list[Replica]:

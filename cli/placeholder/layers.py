@@ -35,7 +35,13 @@ def kustomization(choice: Choice, deploy: str) -> Document:
     ]
     # Another namespace than the default has labels of its own, and must not go with `kubectl delete -k`.
     resources = ["namespace"] * (choice.namespace == NAMESPACE) + ["placeholder/base"]
-    components = [f"placeholder/components/{name}" for name in _components(choice)]
+    parts = (
+        (not choice.existing_priority_class, choice.preset),  # it brings its PriorityClass
+        (choice.burst_class, "burst"),
+        (choice.sizing.changes, "sizing"),
+        (choice.sizing.proportional, "proportional"),
+    )
+    components = [f"placeholder/components/{name}" for wanted, name in parts if wanted]
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
@@ -54,17 +60,6 @@ def _joined(deploy: str, name: str) -> str:
     """A path below deploy/; the revision of a URL (?ref=) stays at its end."""
     path, mark, query = deploy.partition("?")
     return f"{path.rstrip('/')}/{name}{mark}{query}"
-
-
-def _components(choice: Choice) -> list[str]:
-    """The parts; the preset's brings its PriorityClass, so with a class that exists it is left out."""
-    parts = (
-        (not choice.existing_priority_class, choice.preset),
-        (choice.burst_class, "burst"),
-        (choice.sizing.changes, "sizing"),
-        (choice.sizing.proportional, "proportional"),
-    )
-    return [name for wanted, name in parts if wanted]
 
 
 def _priority_class(choice: Choice) -> Operations:

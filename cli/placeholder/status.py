@@ -18,8 +18,6 @@ from runtime import clock, exit_codes
 HEADERS: Final = ("node", "held", "waiting", "preempted/1h", "cpu", "memory")
 WIDE_HEADERS: Final = ("set", "preset", "priority", *HEADERS, "other")
 WHOLE_CLUSTER: Final = "*"
-UNKNOWN: Final = "-"
-ELSEWHERE: Final = "-"  # who waits is on no node
 PREEMPTORS_NAMED: Final = 3
 
 
@@ -146,11 +144,12 @@ def _wide(held_room: Holding) -> tuple[tuple[str, ...], list[list[object]]]:
     return WIDE_HEADERS, rows
 
 
-def _row(node: str, room: Room, preempted: int | None, waiting: int | str = ELSEWHERE) -> list[object]:
+def _row(node: str, room: Room, preempted: int | None, waiting: int | str = api_types.MISSING) -> list[object]:
+    """A row of the table; those that wait are on no node."""
     requests = room.requests
     other = ", ".join(f"{name} {amount:g}" for name, amount in requests.extended.items())
     amounts = [f"{requests.cpu_millicores:.0f}m", api_types.mebibytes(requests.memory_bytes), other or "-"]
-    return [node, room.held, waiting, UNKNOWN if preempted is None else preempted, *amounts]
+    return [node, room.held, waiting, api_types.MISSING if preempted is None else preempted, *amounts]
 
 
 def remarks(held_room: Holding, refused: str, namespace: str, now_seconds: float) -> list[str]:

@@ -122,7 +122,8 @@ class Cluster:
             digest = left.pop(0) if len(left) > 1 else left[0]
             return {"policy": "0123456789ab", "heartbeat": {"matches": True}, "view": {"view": digest}, "nodes": []}
         if path == "plan":
-            return {"summary": "0 evicted", "nodes": []}
+            head = {"at": "2026-11-21T04:00:00Z", "mode": "Observe", "policy": "0123456789ab"}
+            return head | {"summary": "0 evicted", "headroom": {"run": 1, "hour": 1}, "nodes": []}
         if path == "metrics":
             return EXPOSITION.format(since=self.since_seconds, shadow=float(pod in self.shadow))
         return {"decisions": [{"at_seconds": self.since_seconds + 50}]}
