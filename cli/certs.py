@@ -102,7 +102,9 @@ def main(
         rows = [(step.path, step.word, step.why, certs_plan.expiry(after.get(step.path, ""))) for step in plan.steps]
         output.data(output.table(("file", "done", "why", "expires"), rows))
     else:
-        output.data(output.structured(secret_list(texts, wanted.leaves, namespace, client_secrets), output_format))
+        folders = [leaf.folder for leaf in wanted.leaves if leaf.hosts or client_secrets]
+        items = [_secret(texts, folder, namespace) for folder in folders]
+        output.data(output.structured({"apiVersion": "v1", "kind": "List", "items": items}, output_format))
     raise SystemExit(int(_report(plan, directory, now_seconds, dry_run=dry_run)))
 
 
@@ -154,15 +156,8 @@ def write(directory: pathlib.Path, texts: collections.abc.Mapping[str, str]) -> 
         unfinished.replace(path)
 
 
-def secret_list(
-    texts: collections.abc.Mapping[str, str], wanted: tuple[Leaf, ...], namespace: str, client_secrets: bool
-) -> dict[str, object]:
-    """A v1 List with the extender's Secret, with `client_secrets` those of the clients too; never with the CA's key."""
-    chosen = [leaf.folder for leaf in wanted if leaf.hosts or client_secrets]
-    return {"apiVersion": "v1", "kind": "List", "items": [_secret(texts, folder, namespace) for folder in chosen]}
-
-
 def _secret(texts: collections.abc.Mapping[str, str], folder: str, namespace: str) -> dict[str, object]:
+    """The Secret of a certificate; never with the CA's key."""
     names = (certs_plan.CERTIFICATE, certs_plan.KEY, certs_plan.CA_CERTIFICATE)
     labels = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/component": folder}
     return {

@@ -9,7 +9,6 @@ decides: descheduler.thresholds, flow rules, pools, classes.
 import collections.abc
 from typing import Final, NamedTuple
 
-from policy import metrics
 from policy.schema import units
 from policy.schema.load_policy import LoadPolicy
 
@@ -58,7 +57,14 @@ def _policy(policy: LoadPolicy) -> Leaves:
     for key, section in policy.as_file().items():
         if key == "metrics":
             for metric in policy.metrics_in_force:
-                yield from _leaves(("metrics", metric.name), _metric(metric))
+                fields = {
+                    "resource": metric.resource,
+                    "statistic": metric.statistic,
+                    "window": units.duration_text(metric.window_seconds),
+                    "query": metric.query,
+                    "podQuery": metric.pod_query,
+                }
+                yield from _leaves(("metrics", metric.name), fields)
         elif key == "hotSpots":
             for spot in policy.hot_spots:
                 path = f"hotSpots[{units.duration_text(spot.window_seconds)}]"
@@ -74,17 +80,6 @@ def _policy(policy: LoadPolicy) -> Leaves:
     yield "descheduler.thresholds (order)", list(policy.descheduler.thresholds)
     yield "pools (order)", [pool.name for pool in policy.pools]
     yield "podClasses (order)", [one.name for one in policy.pod_classes]
-
-
-def _metric(metric: metrics.Metric) -> dict[str, object]:
-    window = units.duration_text(metric.window_seconds)
-    return {
-        "resource": metric.resource,
-        "statistic": metric.statistic,
-        "window": window,
-        "query": metric.query,
-        "podQuery": metric.pod_query,
-    }
 
 
 def _leaves(path: Path, value: object) -> Leaves:

@@ -81,8 +81,12 @@ def main(
     with exit_codes.reported(errors.KubeError):
         pod = _pod(loaded.policy, pod_name, class_name, kubeconfig, context=context)
         node = _node(node_name, labels, kubeconfig, context)
-    for_pod = loaded.policy if pod is None else for_class(loaded.policy, pod.pod_class)
-    policy = for_pod if node is None else on_node(for_pod, node)
+    policy = loaded.policy
+    if pod is not None and pod.pod_class is not None:
+        policy = policy.of_classes[policy.pod_classes.index(pod.pod_class)]
+    elif pod is not None:
+        policy = policy.model_copy(update={"pod_classes": ()})
+    policy = policy if node is None else on_node(policy, node)
     if output_format != "text":
         output.data(output.structured(policy.as_file(), output_format))
         return
@@ -98,18 +102,15 @@ def _sections(whole: LoadPolicy, policy: LoadPolicy, node: OneNode | None, pod: 
     first = []
     if pod is not None:
         del sections["podClasses"]
-        first.append(summary.Section("pod", (_of_class(pod),)))
+        sentence = f"{pod.name} is of no class: it has the policy's own values"
+        if pod.pod_class is not None:
+            selected = wording.pods(pod.pod_class.match)
+            sentence = f"{pod.name} is of class {pod.pod_class.name}, the first that matches it ({selected})"
+        first.append(summary.Section("pod", (sentence,)))
     if node is not None:
         del sections["pools"]
         first.append(summary.Section("node", tuple(membership(whole, node))))
     return [*first, *sections.values()]
-
-
-def for_class(policy: LoadPolicy, pod_class: PodClass | None) -> LoadPolicy:
-    """The policy as it is for the pods of a class; None: for pods that no class matches."""
-    if pod_class is None:
-        return policy.model_copy(update={"pod_classes": ()})
-    return policy.of_classes[policy.pod_classes.index(pod_class)]
 
 
 def on_node(policy: LoadPolicy, node: OneNode) -> LoadPolicy:
@@ -169,14 +170,6 @@ def _pod(
     pod = config.connect(kubeconfig, context).get(kinds.PODS, pod_name, namespace=namespace)
     words = f"pod {name} (priority {pod.priority}, PriorityClass {pod.priority_class or 'none'})"
     return OnePod(words, policy.class_of(pod))
-
-
-def _of_class(pod: OnePod) -> str:
-    """A sentence about the pod's class."""
-    if pod.pod_class is None:
-        return f"{pod.name} is of no class: it has the policy's own values"
-    selected = wording.pods(pod.pod_class.match)
-    return f"{pod.name} is of class {pod.pod_class.name}, the first that matches it ({selected})"
 
 
 def _parsed(text: str) -> dict[str, str]:

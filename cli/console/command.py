@@ -87,14 +87,15 @@ def main(
         rules = access.Access(_token(token_file), local=http_client.is_loopback(host))
         topics = board.Board()
         opened.callback(topics.close)
-        page = application(doors, topics, rules, prefix=_path(prefix))
+        path = f"/{prefix.strip('/')}".rstrip("/")
+        page = application(doors, topics, rules, prefix=path)
         pace = 1.0 if not demo else 0.4
         rng = random.Random()  # noqa: S311 - jitter
         poller = polling.Poller(doors, topics, ticking=clock.WallClock(), rng=rng, pace=pace)
         server = opened.enter_context(ops_server.serve(page, listen, default_port=DEFAULT_PORT))
         poller.start(stop)
         shown_host = f"[{host}]" if ":" in host else host or "0.0.0.0"  # noqa: S104 - as it is printed
-        output.say(f"open http://{shown_host}:{server.port}{_path(prefix)}/ (Ctrl-C ends it)")
+        output.say(f"open http://{shown_host}:{server.port}{path}/ (Ctrl-C ends it)")
         stop.wait()
 
 
@@ -160,8 +161,3 @@ def _token(file: pathlib.Path | None) -> str:
     if len(token) < 16:
         raise ValueError(f"{file}: the token has {len(token)} characters; expected 16 or more: openssl rand -hex 16")
     return token
-
-
-def _path(prefix: str) -> str:
-    whole = prefix.strip("/")
-    return f"/{whole}" if whole else ""

@@ -36,7 +36,6 @@ _LABEL_VALUE: Final = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
 _LABEL: Final = re.compile(rf"(?P<key>{_LABEL_NAME})=(?P<value>{_LABEL_VALUE})")
 _TAINT: Final = re.compile(rf"(?P<key>{_LABEL_NAME})(=(?P<value>{_LABEL_VALUE}))?(:(?P<effect>[A-Za-z]+))?|(?P<all>\*)")
 _IMAGE: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/:]*(@sha256:[0-9a-f]{64})?")
-NOTHING_SAID: Final = Sizing()
 Document = dict[str, Any]
 
 
@@ -47,7 +46,7 @@ class Choice:
     preset: Preset = "order"
     name: str | None = None
     namespace: str = NAMESPACE
-    sizing: Sizing = NOTHING_SAID
+    sizing: Sizing
     requests: dict[str, str] | None = None
     image: str | None = None
     priority: int | None = None
