@@ -87,7 +87,7 @@ def pod_network(place: Place) -> str:
 
 
 def kubelet(place: Place, authority: pathlib.Path) -> str:
-    """A KubeletConfiguration; pods may use 1448 of the node's 2048 MiB."""
+    """A KubeletConfiguration; 1798 of the node's 2048 MiB are allocatable."""
     eviction = {"memory.available": "50Mi"} | dict.fromkeys(
         ("nodefs.available", "nodefs.inodesFree", "imagefs.available"), "1%"
     )
