@@ -1,7 +1,8 @@
 """How the breakers stand: per workload whose evictions failed, whether it rests, may try once, or waits for a reset.
 
-GET /breaker and `evenload breaker` show it; `limits.Caps` decides by the same formula. A breaker closes with the next
-eviction that succeeds, or by POST /breaker/reset.
+GET /breaker and `evenload breaker` show it; `limits.Caps` decides by the same formula, from the ledger's rows
+(`ledger.history_from_rows`). A breaker closes with the next eviction or dry run that succeeds, or by POST
+/breaker/reset.
 """
 
 import collections.abc

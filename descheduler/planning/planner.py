@@ -11,8 +11,8 @@ metrics:
     projected_m = u_m - sum of usage / capacity, over pods chosen, terminating, or just gone (fading with the window)
 
 until projected_m <= evictUntil_m; `planning.departed_load` has what is deducted before the first choice. A pod is
-chosen if its protection, usage, cap, cool-down, budget and destination verdicts all agree. What comes out is in
-`planning.plans`.
+chosen if nothing objects, in this order: its protections, a usage that is unknown or too small, what blocks the whole
+run, caps and cool-downs, flow rules, budgets, the lack of a destination. What comes out is in `planning.plans`.
 """
 
 import collections.abc

@@ -1,7 +1,8 @@
 """The words in which the descheduler says what it decided about a pod: one cause per candidate, never none, never two.
 
-`planning.protections`, `planning.limits`, `planning.disruption_budgets`, `placement.destinations` and
-`planning.planner` give these verdicts; the plan, the log line, the Events, the metrics and GET /plan repeat them. A
+`planning.planner` asks `planning.protections`, `planning.limits`, `planning.flow_rules`, `planning.disruption_budgets`
+and `placement.destinations` in this order, and `eviction.last_look` before the call; the first that objects gives the
+verdict, whatever the order of `Cause`. The plan, the log line, the Events, the metrics and GET /plan repeat them. A
 cause is a low-cardinality word; figures stand in the verdict's detail.
 """
 

@@ -1,8 +1,8 @@
 """The filter: which nodes a pod may not be placed on, because a windowed load is over its threshold.
 
 The extender compiles the policy's thresholds once (`rules`), then asks `verdicts` for all nodes of a request;
-`exempt` says first whether a pod is filtered at all. Predicted load is the usable reading plus the expected load of
-recent pods, both as arrays of [nodes, metrics] with the columns of `metrics_in_force`; NaN in the readings means
+`exempt` says first whether a pod is filtered at all. Compared is the usable reading plus the expected load of recent
+pods, both as arrays of [nodes, metrics] with the columns of `metrics_in_force`; NaN in the readings means
 missing, stale or invalid. A node's own thresholds (`policy.contract.node_thresholds`) come as one more such array.
 """
 

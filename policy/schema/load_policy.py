@@ -35,7 +35,9 @@ class Sync(sections.Section):
         default=30.0, alias="period", description="How often the windows are read: one query per metric for all nodes."
     )
     stale_after_seconds: units.Duration = pydantic.Field(
-        default=300.0, alias="staleAfter", description="A reading older than this is stale; at least twice the period."
+        default=300.0,
+        alias="staleAfter",
+        description="A reading neither read nor confirmed for this long is stale; at least twice the period.",
     )
     min_change_ratio: units.Ratio = pydantic.Field(
         default=0.02, alias="minChange", description="Smaller moves are not written, unless a threshold is crossed."
