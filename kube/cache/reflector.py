@@ -161,9 +161,9 @@ class Reflector(Generic[T]):
         where that means to list again, as after Gone, it is done once.
         """
         self._changes.direct = True
-        self._turn()
+        self._turn(_UNSTOPPED)
         if not self._version:
-            self._turn()
+            self._turn(_UNSTOPPED)
 
     def list_once(self) -> None:
         """One list on the caller's thread, as current as the apiserver's answer, and no watch. Raises KubeError.
@@ -177,14 +177,6 @@ class Reflector(Generic[T]):
             log.warning("not listed in one piece, asking for pages", kind=self.kind.plural, error=str(error))
             self._list(_UNSTOPPED)
 
-    def _turn(self) -> None:
-        try:
-            if not self._version:
-                self._list(_UNSTOPPED)
-            self._follow(_UNSTOPPED)
-        except errors.KubeError as error:
-            self._failed(error)
-
     def snapshot(self) -> Mapping[str, T]:
         """Everything known at one moment, by "name" or "namespace/name"; the mapping never changes."""
         return self._store.snapshot()
@@ -193,20 +185,13 @@ class Reflector(Generic[T]):
         """One object as of now."""
         return self._store.get(key)
 
-    @property
-    def generation(self) -> int:
-        """Grows with every change: the same number means the same snapshot."""
-        return self._store.generation
-
-    def age_seconds(self, monotonic_seconds: float | None = None) -> float:
-        """Seconds since the apiserver last sent a list, an event or a bookmark, or ended a watch in its time
-        (Clock.monotonic()); infinite before the first list. That a watch was accepted is no contact: a proxy may accept
-        watches and bring nothing.
+    def age_seconds(self) -> float:
+        """Seconds since the apiserver last sent a list, an event or a bookmark, or ended a watch in its time; infinite
+        before the first list. That a watch was accepted is no contact: a proxy may accept watches and bring nothing.
         """
         if self._contact_seconds is None:
             return FOREVER
-        now_seconds = self._clock.monotonic() if monotonic_seconds is None else monotonic_seconds
-        return max(0.0, now_seconds - self._contact_seconds)
+        return max(0.0, self._clock.monotonic() - self._contact_seconds)
 
     def _read(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -216,16 +201,21 @@ class Reflector(Generic[T]):
                 return
 
     def _cycle(self, stop: threading.Event) -> None:
-        """One list, if there is none to go on from, and one watch; says how long to pause after it."""
+        """One turn; says how long to pause after it."""
         self._opened_seconds = FOREVER
+        if self._turn(stop):
+            self._ended()
+
+    def _turn(self, stop: threading.Event) -> bool:
+        """One list, if there is none to go on from, and one watch; whether the door answered."""
         try:
             if not self._version:
                 self._list(stop)
             self._follow(stop)
         except errors.KubeError as error:
             self._failed(error)
-        else:
-            self._ended()
+            return False
+        return True
 
     def _list(self, stop: threading.Event, limit: int = PAGE_ITEMS) -> None:
         from_cache = bool(limit) and self._cached_start and not self.lists and self._failures % 2 == 0

@@ -35,7 +35,6 @@ class Store(Generic[T]):
         self._objects: dict[str, T] = {}
         self._view: Mapping[str, T] | None = None
         self._lock = threading.Lock()
-        self.generation = 0  # grows with every change
 
     def snapshot(self) -> Mapping[str, T]:
         """Everything at one moment, as a mapping that never changes; copied once per change that is looked at."""
@@ -59,7 +58,6 @@ class Store(Generic[T]):
         with self._lock:
             self._objects = listed
             self._view = None if changes else self._view
-            self.generation += len(changes)
         return changes
 
     def apply(self, event: WatchEvent[T]) -> list[Change[T]]:
@@ -77,14 +75,12 @@ class Store(Generic[T]):
         with self._lock:
             self._objects[key] = item
             self._view = None
-            self.generation += len(changes)
         return changes
 
     def _remove(self, key: str, held: T) -> list[Change[T]]:
         with self._lock:
             del self._objects[key]
             self._view = None
-            self.generation += 1
         return [Change(held, None)]
 
 

@@ -21,7 +21,7 @@ class Watch(Protocol):
 
     problem: str | None
 
-    def age_seconds(self, monotonic_seconds: float | None = None) -> float:
+    def age_seconds(self) -> float:
         """Seconds since the apiserver last sent something; infinite before the first list."""
         ...
 

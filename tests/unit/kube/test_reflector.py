@@ -323,7 +323,8 @@ def test_trouble_is_told_until_contact_is_back(scene: Callable[..., Scene]) -> N
     assert played.nodes.problem is None
     played.clock.advance(7)
     assert played.nodes.age_seconds() == 7
-    assert played.nodes.age_seconds(played.clock.monotonic() + 1) == 8
+    played.clock.advance(1)
+    assert played.nodes.age_seconds() == 8
 
 
 def test_a_watch_after_a_failure_is_short_so_that_its_end_soon_says_whether_contact_is_back(
@@ -448,7 +449,7 @@ def test_a_snapshot_never_changes_and_is_made_once_per_change(scene: Callable[..
     played = scene(listing(5, node("a", 3)), (event("ADDED", "b", 6),)).play()
     first = played.nodes.snapshot()
     assert played.nodes.snapshot() is first
-    assert played.nodes.generation == 2
+    assert set(first) == {"a", "b"}
     with pytest.raises(TypeError):
         first["c"] = node("c", 1)  # type: ignore[index]
 
