@@ -3,8 +3,8 @@
 The annotator and the descheduler run an Election on a thread and ask `is_leader()` before every effect; the extender
 never elects. docs/decisions/0002-lease-election.md says why this is not the official client's leaderelection.
 
-Never two leaders: a replica calls itself leader only until `renew_seconds` after the moment we *sent* the last renewal
-that succeeded, by its own monotonic clock, while others wait `lease_seconds` (longer) after they *saw* it. Writes carry
+Never two leaders: a replica calls itself leader only until RENEW_SECONDS after the moment we *sent* the last renewal
+that succeeded, by its own monotonic clock, while others wait LEASE_SECONDS (longer) after they *saw* it. Writes carry
 the resourceVersion that was read, so that of two who try at once one gets a Conflict. A Lease that was deleted is
 created again at once by its holder only; others wait as long as for one that is not renewed.
 Times on the Lease are for people; no decision reads another's clock, and one that no clock can show (the year 0) is as
@@ -12,7 +12,6 @@ good as none.
 """
 
 import contextlib
-import math
 import random
 import socket
 import threading
@@ -27,6 +26,7 @@ from runtime import logs, loop
 
 log = logs.get(__name__)
 
+LEASE_SECONDS, RENEW_SECONDS, RETRY_SECONDS = 15, 10, 2  # client-go's; lease > renew > 1.2 * retry, or two could lead
 RETRY_JITTER_RATIO = 0.2
 NEVER = float("-inf")
 GIVE_BACK_SECONDS = 5.0
@@ -55,24 +55,13 @@ class Election:
         identity: str,
         clock: clocks.Clock,
         rng: random.Random,
-        lease_seconds: float = 15,
-        renew_seconds: float = 10,
-        retry_seconds: float = 2,
     ) -> None:
-        if not lease_seconds > renew_seconds > retry_seconds * (1 + RETRY_JITTER_RATIO) > 0:
-            raise ValueError(
-                f"lease {lease_seconds} s, renew {renew_seconds} s, retry {retry_seconds} s: "
-                "expected lease > renew > 1.2 * retry > 0"
-            )
         self._door = door
         self._namespace = namespace
         self._name = name
         self._identity = identity
         self._clock = clock
         self._rng = rng
-        self._lease_seconds = lease_seconds
-        self._renew_seconds = renew_seconds
-        self._retry_seconds = retry_seconds
         self._leading_until_seconds = NEVER  # monotonic
         self._told_leading = False
         self._seen_version = ""
@@ -100,10 +89,10 @@ class Election:
 
     def acquire(self, stop: threading.Event) -> bool:
         """Try for as long as another's Lease takes to run out; whether it leads. For a process that acts once."""
-        limit_seconds = self._clock.monotonic() + self._lease_seconds + self._retry_seconds
+        limit_seconds = self._clock.monotonic() + LEASE_SECONDS + RETRY_SECONDS
         self.attempt()
         while not self.is_leader() and self._clock.monotonic() < limit_seconds:
-            if self._clock.wait(stop, self._retry_seconds):
+            if self._clock.wait(stop, RETRY_SECONDS):
                 break
             self.attempt()
         return self.is_leader()
@@ -116,7 +105,7 @@ class Election:
         try:
             while not stop.is_set():
                 loop.attempt("election", self.attempt)  # an exception would end the election thread silently
-                pause_seconds = self._retry_seconds * (1 + self._rng.uniform(0, RETRY_JITTER_RATIO))
+                pause_seconds = RETRY_SECONDS * (1 + self._rng.uniform(0, RETRY_JITTER_RATIO))
                 if self._clock.wait(stop, pause_seconds):
                     return
         finally:
@@ -174,7 +163,7 @@ class Election:
             return True
         if self._absent_since_seconds is None:
             self._absent_since_seconds = self._clock.monotonic()
-        return self._clock.monotonic() >= self._absent_since_seconds + self._lease_seconds
+        return self._clock.monotonic() >= self._absent_since_seconds + LEASE_SECONDS
 
     def _observe(self, lease: Lease) -> None:
         self._existed, self._absent_since_seconds = True, None
@@ -187,13 +176,13 @@ class Election:
         released = not self.holder and not lease.undecodable  # else it may have a holder that cannot be read
         if released or self.holder == self._identity:
             return True
-        duration_seconds = max(lease.spec.lease_duration_seconds or 0, self._lease_seconds)
-        duration_seconds = min(duration_seconds, LONGEST_LEASES * self._lease_seconds)
+        duration_seconds = max(lease.spec.lease_duration_seconds or 0, LEASE_SECONDS)
+        duration_seconds = min(duration_seconds, LONGEST_LEASES * LEASE_SECONDS)
         return self._clock.monotonic() >= self._seen_at_seconds + duration_seconds
 
     def _won(self, sent_at_seconds: float) -> None:
         self._existed = True
-        self._leading_until_seconds = sent_at_seconds + self._renew_seconds
+        self._leading_until_seconds = sent_at_seconds + RENEW_SECONDS
         self.holder = self._identity
 
     def _tell(self) -> None:
@@ -229,7 +218,7 @@ class Election:
                 acquired = lease.spec.acquire_time.isoformat(timespec="microseconds")
         spec = {
             "holderIdentity": "" if free else self._identity,
-            "leaseDurationSeconds": 1 if free else max(1, math.ceil(self._lease_seconds)),
+            "leaseDurationSeconds": 1 if free else LEASE_SECONDS,
             "acquireTime": acquired,
             "renewTime": now,
             "leaseTransitions": transitions,
