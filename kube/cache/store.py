@@ -43,10 +43,6 @@ class Store(Generic[T]):
                 self._view = MappingProxyType(dict(self._objects))
             return self._view
 
-    def get(self, key: str) -> T | None:
-        """One object as of now."""
-        return self._objects.get(key)
-
     def replace(self, items: Iterable[T]) -> list[Change[T]]:
         """Take a whole list as the truth; gives what differs, deletions first."""
         listed = {item.key: item for item in items}
