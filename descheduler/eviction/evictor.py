@@ -14,7 +14,6 @@ from typing import NamedTuple
 from descheduler.eviction import api_results, eviction_events
 from descheduler.eviction.api_results import EvictionResult
 from descheduler.eviction.eviction_events import EventPublisher
-from descheduler.eviction.last_look import Look
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Run
 from descheduler.planning.plans import Eviction, EvictionPlan
@@ -55,7 +54,7 @@ class ExecutionContext(NamedTuple):
     run: Run
     relief_seconds: float
     may_go_on: collections.abc.Callable[[], bool]
-    look: collections.abc.Callable[[Eviction], Look]
+    look: collections.abc.Callable[[Eviction], EvictionResult | str]
 
 
 class Evictor:
@@ -119,8 +118,8 @@ class Evictor:
     def _call(self, eviction: Eviction, terms: ExecutionContext) -> EvictionResult:
         """The one place where modes differ, and where another API may take the place of the Eviction API."""
         look, pod, mode = terms.look(eviction), eviction.pod, terms.run.mode
-        if look.refusal is not None:
-            return look.refusal
+        if not isinstance(look, str):
+            return look
         if mode == "Observe":
             return EvictionResult("observed", None, "")
         try:
@@ -128,7 +127,7 @@ class Evictor:
                 namespace=pod.namespace,
                 name=pod.name,
                 uid=pod.uid,
-                resource_version=look.resource_version,
+                resource_version=look,
                 dry_run=mode != "Enforce",
             )
         except errors.KubeError as error:

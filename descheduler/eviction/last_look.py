@@ -11,7 +11,7 @@ apiserver. The pod's resourceVersion goes along with the call, so that a change 
 import collections.abc
 import dataclasses
 import functools
-from typing import Final, NamedTuple
+from typing import Final
 
 from descheduler.eviction import api_results
 from descheduler.eviction.api_results import EvictionResult
@@ -32,13 +32,6 @@ from runtime.clock import Clock
 REREAD_SECONDS: Final = 1.0  # a node's reading is of its last scrape, which is 10 s and more apart
 
 
-class Look(NamedTuple):
-    """The pod's resourceVersion, and why the eviction must not be asked for (None if it may)."""
-
-    resource_version: str = ""
-    refusal: EvictionResult | None = None
-
-
 @dataclasses.dataclass
 class LastLook:
     """The doors to look through, what the plan was made of, and whether this run may still act."""
@@ -56,28 +49,28 @@ class LastLook:
         """Made at the first eviction: in most runs there is none."""
         return protections.CandidateContexts(self.planned, self.policy)
 
-    def __call__(self, eviction: Eviction) -> Look:
-        """Reads pod and destination, then the Lease; nothing is raised."""
+    def __call__(self, eviction: Eviction) -> EvictionResult | str:
+        """Reads pod, destination and Lease: the pod's resourceVersion, or why not to ask; nothing is raised."""
         try:
             pod = self.door.get(kinds.PODS, eviction.pod.name, namespace=eviction.pod.namespace)
         except errors.NotFound as error:
-            return Look(refusal=api_results.of_error(error))
+            return api_results.of_error(error)
         except errors.KubeError as error:
             return _unread("the pod", error)
         if pod.uid != eviction.pod.uid:
-            return Look(refusal=EvictionResult("replaced", None, f"another pod has its name now: uid {pod.uid}"))
+            return EvictionResult("replaced", None, f"another pod has its name now: uid {pod.uid}")
         try:
             verdict = self._protection(eviction, pod) or self._destination(eviction, pod)
         except (PromqlError, errors.MetricsServerError) as error:
             text = f"the destination's reading could not be read again: {error}"
-            return Look(refusal=EvictionResult("not_done", None, text, stops=True))
+            return EvictionResult("not_done", None, text, stops=True)
         except errors.KubeError as error:
             return _unread("the destination", error)
         if verdict is not None:
-            return Look(refusal=EvictionResult("not_done", None, str(verdict), verdict=verdict))
+            return EvictionResult("not_done", None, str(verdict), verdict=verdict)
         if not self.may_act():
-            return Look(refusal=EvictionResult("not_done", None, "the run was ended before the call", stops=True))
-        return Look(pod.resource_version)
+            return EvictionResult("not_done", None, "the run was ended before the call", stops=True)
+        return pod.resource_version
 
     def _protection(self, eviction: Eviction, pod: Pod) -> Verdict | None:
         """The first protection that keeps the pod as it is now."""
@@ -124,6 +117,6 @@ class LastLook:
         return None
 
 
-def _unread(what: str, error: errors.KubeError) -> Look:
+def _unread(what: str, error: errors.KubeError) -> EvictionResult:
     text = f"{what} could not be read again: {error}"
-    return Look(refusal=EvictionResult("not_done", None, text, trouble=True))
+    return EvictionResult("not_done", None, text, trouble=True)

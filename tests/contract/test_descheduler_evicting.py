@@ -17,7 +17,6 @@ import pytest
 from descheduler.eviction import followup
 from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher
 from descheduler.eviction.evictor import EvictionOutcome, Evictor, ExecutionContext
-from descheduler.eviction.last_look import Look
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Run
 from descheduler.planning import planner
@@ -92,9 +91,7 @@ class Evict(NamedTuple):
         wall = clock.WallClock()
         writer = events.EventWriter(self.descheduler, controller=CONTROLLER, instance="test", clock=wall)
         announcer = EventPublisher(writer, self.ledger, wall)
-        terms = ExecutionContext(
-            Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True, lambda _: Look()
-        )
+        terms = ExecutionContext(Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True, lambda _: "")
         plan = by_hand(pod, self.admin.get(kinds.NODES, pod.node_name))
         (outcome,) = Evictor(self.descheduler, self.ledger, announcer, clock=wall).carry_out(plan, terms)
         return outcome

@@ -9,7 +9,6 @@ import pytest
 from descheduler.eviction import api_results, eviction_events, evictor
 from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher
 from descheduler.eviction.evictor import Evictor, ExecutionContext
-from descheduler.eviction.last_look import Look
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Run
 from descheduler.planning.plans import EvictionPlan
@@ -50,7 +49,7 @@ def evicter(door: doors.FakeDoor, ledger: Ledger) -> Evictor:
 
 def terms(mode: str = "Enforce") -> ExecutionContext:
     """A run in that mode."""
-    return ExecutionContext(Run("4f2a", NOW, mode, "9c1e"), 600.0, lambda: True, lambda _: Look())
+    return ExecutionContext(Run("4f2a", NOW, mode, "9c1e"), 600.0, lambda: True, lambda _: "")
 
 
 def two_evictions(**budget: bool) -> EvictionPlan:
