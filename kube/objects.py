@@ -6,7 +6,7 @@ nothing else. This module is their index: import from here. Fields follow the wi
 None, an unbound pod's node_name is "".
 """
 
-from kube.api.affinity import Affinity, NodeAffinity, PodAffinity, PodAffinityTerm, TopologySpread
+from kube.api.affinity import PodAffinityTerm, TopologySpread
 from kube.api.budgets import DisruptionBudget
 from kube.api.metadata import (
     Condition,
@@ -18,7 +18,7 @@ from kube.api.metadata import (
     controller,
     holding_since_seconds,
 )
-from kube.api.nodes import Address, Node, NodeMetrics
+from kube.api.nodes import Node, NodeMetrics
 from kube.api.pods import Pod, PodMetrics
 from kube.api.resources import NOTHING, Container, Requirements, Resources
 from kube.api.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
@@ -37,58 +37,5 @@ from kube.api.small_objects import (
     Reference,
     Scale,
     Service,
-    Volume,
 )
 from kube.api.workloads import Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
-
-__all__ = [
-    "NOTHING",
-    "Address",
-    "Affinity",
-    "ApiResource",
-    "Condition",
-    "ConfigMap",
-    "Container",
-    "CsiNode",
-    "CsiSource",
-    "Deployment",
-    "DisruptionBudget",
-    "EndpointSlice",
-    "Event",
-    "IdentifiedObject",
-    "Identity",
-    "Job",
-    "LabelSelector",
-    "Lease",
-    "Metadata",
-    "Namespace",
-    "Node",
-    "NodeAffinity",
-    "NodeMetrics",
-    "NodeSelector",
-    "NodeSelectorTerm",
-    "Object",
-    "OwnerReference",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "Pod",
-    "PodAffinity",
-    "PodAffinityTerm",
-    "PodMetrics",
-    "PriorityClass",
-    "Reference",
-    "ReplicaSet",
-    "ReplicationController",
-    "Requirement",
-    "Requirements",
-    "Resources",
-    "Scale",
-    "Service",
-    "StatefulSet",
-    "Taint",
-    "Toleration",
-    "TopologySpread",
-    "Volume",
-    "controller",
-    "holding_since_seconds",
-]
