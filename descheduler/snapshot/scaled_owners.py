@@ -24,8 +24,9 @@ log = logs.get(__name__)
 KNOWN_VERSIONS = frozenset({"v1", "apps/v1", "batch/v1"})  # of the kinds that are listed, and of DaemonSet and Node
 # An API that does not answer is waited for; after so many of them owners of further ones are not asked for in this run.
 MOST_UNANSWERED: Final = 2
-INVALID, UNANSWERED, SERVER_ERROR, REFUSED = "invalid", "unanswered", "server_error", "refused"
-REASONS: Final = (INVALID, UNANSWERED, SERVER_ERROR, REFUSED)
+UNANSWERED: Final = "unanswered"
+OF_ERRORS: Final = {errors.InvalidPath: "invalid", errors.ServerError: "server_error", errors.ApiError: "refused"}
+REASONS: Final = (*OF_ERRORS.values(), UNANSWERED)
 
 
 class Custom(NamedTuple):
@@ -70,7 +71,8 @@ def workloads(door: ScalesDoor, owners: collections.abc.Collection[Custom]) -> S
         except _NotServedError as error:
             unknown.append(f"{owner}: {error}")
         except errors.KubeError as error:
-            result.failures[owner] = _failure(owner, error)
+            reason = next((word for kind, word in OF_ERRORS.items() if isinstance(error, kind)), UNANSWERED)
+            result.failures[owner] = Failure(reason, f"{owner}: {error}")
         else:
             uid = owner.reference.uid
             result.workloads[uid] = Workload(
@@ -152,13 +154,3 @@ def _require_names(owner: Custom) -> None:
         raise errors.InvalidPath(f"kind {reference.kind!r} is not the name of a kind")
     if not identifiers.is_name(reference.name):
         raise errors.InvalidPath(f"name {reference.name!r} is not the name of an object")
-
-
-def _failure(owner: Custom, error: errors.KubeError) -> Failure:
-    if isinstance(error, errors.InvalidPath):
-        reason = INVALID
-    elif isinstance(error, errors.ApiError):
-        reason = SERVER_ERROR if isinstance(error, errors.ServerError) else REFUSED
-    else:
-        reason = UNANSWERED
-    return Failure(reason, f"{owner}: {error}")
