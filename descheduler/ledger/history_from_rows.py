@@ -32,7 +32,7 @@ def history(rows: Rows, failing: Rows, resets: Resets, *, now_seconds: float, wi
     """
     counted = [row for row in rows if row.result in COUNTED]
     done = [row for row in counted if row.result in DONE]
-    lately = in_last_hour(rows, now_seconds=now_seconds)
+    lately = [row for row in counted if row.intended_at_seconds > now_seconds - HOUR_SECONDS]
     return History(
         in_last_hour=len(lately),
         last_hour_by_node=collections.Counter(row.node for row in lately),
@@ -55,12 +55,6 @@ def history(rows: Rows, failing: Rows, resets: Resets, *, now_seconds: float, wi
         departed=tuple(_departed(row) for row in done),
         undecided=frozenset(row.workload_uid for row in rows if row.result in OPEN),
     )
-
-
-def in_last_hour(rows: collections.abc.Iterable[Row], *, now_seconds: float) -> list[Row]:
-    """Selects the rows that the caps of an hour count."""
-    since_seconds = now_seconds - HOUR_SECONDS
-    return [row for row in rows if row.result in COUNTED and row.intended_at_seconds > since_seconds]
 
 
 def _since_reset(row: Row, resets: Resets) -> bool:
