@@ -172,7 +172,7 @@ class Telemetry:
             registry=registry,
             buckets=RUN_BUCKETS_SECONDS,
         )
-        self._leader = Gauge(
+        self.leader = Gauge(
             "evenload_descheduler_leader",
             "1 while this replica acts; no 1 anywhere means that no replica does.",
             registry=registry,
@@ -182,10 +182,6 @@ class Telemetry:
             "When the last run ended well.",
             registry=registry,
         )
-
-    def export_leadership(self, leads: collections.abc.Callable[[], bool]) -> None:
-        """Export whether this replica acts."""
-        self._leader.set_function(lambda: float(leads()))
 
     def planned(self, plans: collections.abc.Collection[EvictionPlan], *, hour_left: int, seconds: float) -> None:
         """A run's plans, one for each mode, made in so many seconds."""

@@ -123,7 +123,7 @@ def run(command_line: CommandLine, begun: WatchConnection | None) -> None:
             kept_days=command_line.ledger_days,
             news=policy_events.PolicyEventPublisher(policy, door, speaker, clock=wall),
         )
-        parts.telemetry.export_leadership(parts.leads)
+        parts.telemetry.leader.set_function(lambda: float(parts.leads()))
         parts.telemetry.set_aside.set(ledger.set_aside_at_seconds() or 0.0)
         if options.once:
             code = once(parts, leader, ledger_named=command_line.ledger_named or not enforces)

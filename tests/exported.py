@@ -113,7 +113,7 @@ def _descheduler() -> CollectorRegistry:
     filled = _common()
     filled.register(_door())
     filled.register(_kube())
-    descheduler.metrics.Telemetry(filled).export_leadership(lambda: True)
+    descheduler.metrics.Telemetry(filled).leader.set(1.0)
     return filled
 
 
