@@ -158,7 +158,7 @@ def test_every_broken_thing_is_named_with_its_fix(breaking: stack.Stack, tmp_pat
     breaking.set_load("node-1", hidden=True)
     breaking.annotator.kill()
     api.delete(f"{permissions.PATHS['ClusterRoleBinding']}/evenload-annotator")
-    breaking.use_no_extender()
+    breaking.cluster.start_scheduler()
     api.delete(f"{test_guard.PATHS['ValidatingAdmissionPolicyBinding']}/evenload-guard-nodes")
     api.delete(test_guard.NODES)
     address = next(one.address for one in breaking.nodes()["node-1"].addresses if one.type == "InternalIP")

@@ -9,16 +9,14 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-import yaml
-
 from kube import config, kinds, objects
 from lab import cluster
+from lab.cluster import extender_stanza
 from policy.contract import load_annotation
 from runtime import clock, reloading
 from tests.e2e import services, waiting
 from tests.e2e.lent import lent
 
-STANZA = services.ROOT / "deploy" / "scheduler" / "extender-stanza.yaml"
 NODES = ("node-0", "node-1", "node-2")
 METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_max_1h", "memory_max_1d")
 POLICY = """
@@ -53,9 +51,8 @@ class World:
         """Restart the scheduler with the stanza we ship, pointed at our process; it waits for as long as that takes:
         a pod that was scheduled without us, after a time-out, would say nothing about our answers.
         """
-        stanza = yaml.safe_load(STANZA.read_text(encoding="utf-8"))["extenders"][0]
-        stanza |= {"urlPrefix": self.extender.url, "httpTimeout": "60s", **changes}
-        self.cluster.start_scheduler(extenders=[stanza])
+        stanza = extender_stanza.at(self.extender.url)
+        self.cluster.start_scheduler(extenders=[{**stanza, "httpTimeout": "60s", **changes}])
 
     def load(self, **cpu_ratio: float) -> None:
         """Annotate nodes (node_0=0.9) and wait until the extender's view has them."""

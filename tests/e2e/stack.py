@@ -15,6 +15,7 @@ import typing
 
 from kube import config, errors, kinds, objects
 from lab import cluster
+from lab.cluster import extender_stanza
 from lab.cluster.demo import permissions
 from runtime import reloading
 from tests.e2e import bodies, lent, policies, services, waiting
@@ -56,35 +57,18 @@ class Stack:
             part.start()
 
     def use_extender(self) -> None:
-        """Restarts kube-scheduler with our extender, as docs/reference/extender.md says but for more time.
+        """Restarts kube-scheduler with our extender by the stanza that we ship, but for more time.
 
         The extender is `ignorable`: a pod whose question it answers too late is placed without it, anywhere, and its
         own deadline comes before that. So both are longer than any stall; what the scheduler does without an extender
         is shown by killing it.
         """
-        self.cluster.start_scheduler(
-            extenders=[
-                {
-                    "urlPrefix": self.extender.url,
-                    "filterVerb": "filter",
-                    "prioritizeVerb": "prioritize",
-                    "preemptVerb": "preempt",
-                    "weight": 2,
-                    "httpTimeout": "120s",
-                    "nodeCacheCapable": True,
-                    "ignorable": True,
-                }
-            ]
-        )
+        self.cluster.start_scheduler(extenders=[{**extender_stanza.at(self.extender.url), "httpTimeout": "120s"}])
 
     def take_charge(self) -> None:
         """Starts annotator and extender, and lets kube-scheduler ask the extender."""
         self.start(self.annotator, self.extender)
         self.use_extender()
-
-    def use_no_extender(self) -> None:
-        """Restarts kube-scheduler as it is without Evenload."""
-        self.cluster.start_scheduler()
 
     def stop(self) -> None:
         """Ends every service of ours."""

@@ -48,7 +48,7 @@ def test_a_hot_node_gets_no_new_pod_while_cool_ones_exist(evenload: stack.Stack)
 
 
 def test_the_same_burst_without_evenload_does_use_the_hot_node(evenload: stack.Stack) -> None:
-    evenload.use_no_extender()
+    evenload.cluster.start_scheduler()
     try:
         evenload.create_pods("burst-", MANY)
         assert evenload.per_node("burst-", MANY)[HOT] > 0
