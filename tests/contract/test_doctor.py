@@ -18,6 +18,7 @@ from cli.doctor import services
 from kube import kinds
 from lab import cluster
 from lab.cluster.demo import permissions
+from lab.cluster.demo.installing import PATHS
 from tests import commands
 from tests.contract import test_guard
 from tests.e2e import bodies, policies, stack, waiting
@@ -28,7 +29,7 @@ Checks = dict[str, dict[str, Any]]
 NOT_TRIED = (
     "nothing was tried (you may not impersonate evenload-annotator; you may not impersonate evenload-descheduler)"
 )
-GUARD = {f"{test_guard.PATHS[body['kind']]}/{body['metadata']['name']}": body for body in test_guard.documents()}
+GUARD = {f"{PATHS[body['kind']]}/{body['metadata']['name']}": body for body in test_guard.documents()}
 
 
 def scheduling(item: stack.Stack) -> None:
@@ -50,7 +51,7 @@ def guard(running: cluster.Cluster) -> None:
     """Creates what of the shipped guard is not there."""
     for path, body in GUARD.items():
         if not running.api.exists(path):
-            running.api.create(test_guard.PATHS[body["kind"]], body)
+            running.api.create(PATHS[body["kind"]], body)
 
 
 @contextlib.contextmanager
@@ -159,7 +160,7 @@ def test_every_broken_thing_is_named_with_its_fix(breaking: stack.Stack, tmp_pat
     breaking.annotator.kill()
     api.delete(f"{permissions.PATHS['ClusterRoleBinding']}/evenload-annotator")
     breaking.cluster.start_scheduler()
-    api.delete(f"{test_guard.PATHS['ValidatingAdmissionPolicyBinding']}/evenload-guard-nodes")
+    api.delete(f"{PATHS['ValidatingAdmissionPolicyBinding']}/evenload-guard-nodes")
     api.delete(test_guard.NODES)
     address = next(one.address for one in breaking.nodes()["node-1"].addresses if one.type == "InternalIP")
     wanted = {**BROKEN, "nodes matched": (*BROKEN["nodes matched"], f"no target with instance {address}")}

@@ -5,7 +5,6 @@ was counted before.
 """
 
 import contextlib
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,16 +29,13 @@ COUNTED = 6
 def running(fleet: cluster.Cluster) -> Iterator[stack.Stack]:
     """Three nodes of different load, and the annotator among Prometheus' targets."""
     with lent(fleet), stack.started_on(fleet, policies.write) as scored_stack:
-        targets = scored_stack.cluster.directory / "configuration" / "node-exporter-targets.json"
-        before = targets.read_text(encoding="utf-8")
-        address = scored_stack.annotator.url.removeprefix("http://")
-        targets.write_text(json.dumps([*json.loads(before), {"targets": [address]}]), encoding="utf-8")
+        scored_stack.cluster.scrape([scored_stack.annotator.url.removeprefix("http://")])
         scored_stack.start(scored_stack.annotator)
         for number, node in enumerate(sorted(scored_stack.nodes())):
             scored_stack.set_load(node, cpu_ratio=0.2 + 0.2 * number, memory_ratio=0.3)
         scored_stack.await_reading("node-2", "cpu_avg_5m", 0.5, 0.7, timeout_seconds=PATIENCE_SECONDS)
         yield scored_stack
-        targets.write_text(before, encoding="utf-8")
+        scored_stack.cluster.scrape(())
 
 
 def answered_json(item: stack.Stack, span: str = "10m") -> dict[str, Any]:

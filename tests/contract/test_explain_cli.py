@@ -16,9 +16,9 @@ import pytest
 from playwright import sync_api
 
 from kube import kinds
-from kube.http import client
 from lab import cluster
 from lab.cluster import ports
+from lab.cluster.demo import installing, permissions
 from runtime.exit_codes import Exit
 from tests import commands
 from tests.browser import chromium
@@ -27,25 +27,6 @@ from tests.e2e import extender_world, services, waiting
 pytestmark = pytest.mark.cluster
 ROOT = pathlib.Path(__file__).parents[2]
 LOADS = {"node-0": 0.9, "node-1": 0.1, "node-2": 0.5}
-
-
-def behind_service(door: client.Client, name: str, port: int) -> None:
-    """A pod of the extender's at this machine's address, as its Service's controller would list it.
-
-    No scheduler and no kubelet touch the pod: it only is the way by which the apiserver proxies.
-    """
-    spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "extender"}]}
-    door.create(kinds.PODS, {"metadata": {"name": name}, "spec": spec}, namespace="default")
-    address = ports.own_address()
-    status = {"status": {"podIP": address, "podIPs": [{"ip": address}]}}
-    door.merge_patch(kinds.PODS, name, status, namespace="default", subresource="status")
-    body = {
-        "metadata": {"name": name, "labels": {"kubernetes.io/service-name": "evenload-extender"}},
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": [address], "targetRef": {"kind": "Pod", "name": name, "namespace": "default"}}],
-        "ports": [{"name": "http", "port": port}],
-    }
-    door.create(kinds.ENDPOINT_SLICES, body, namespace="default")
 
 
 class World(extender_world.World):
@@ -85,6 +66,10 @@ def world(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFacto
     with extender_world.extending(control_plane, lambda running: World(running, directory, host)) as made:
         made.load(**{name.replace("-", "_"): ratio for name, ratio in LOADS.items()})
         waiting.until(lambda: made.run("nodes").exit_code == 0, "the extender to read all nodes")
+        made.cluster.api.create("api/v1/namespaces", {"metadata": {"name": permissions.NAMESPACE}})
+        account = f"{installing.CORE}/serviceaccounts/default"
+        waiting.until(lambda: made.cluster.api.exists(account), account)
+        installing.services(made.cluster, {"extender": made.extender.url})
         yield made
 
 
@@ -130,10 +115,9 @@ def test_nodes_shows_what_was_annotated(world: World) -> None:
 
 
 def test_a_kubeconfig_is_enough_to_find_a_replica(world: World) -> None:
-    behind_service(world.door, "extender-0", world.extender.port)
     world.place("found")
     waiting.until(lambda: world.remembered("found") >= {"filter", "prioritize"}, "both decisions")
-    where = ["--kubeconfig", world.kubeconfig, "--evenload-namespace", "default", "-o", "json"]
+    where = ("--kubeconfig", world.kubeconfig, "-o", "json")
     nodes = commands.run("nodes", *where)
     assert nodes.exit_code == 0, nodes.stderr
     assert {row["name"] for row in json.loads(nodes.stdout)["nodes"]} == set(LOADS)
@@ -158,7 +142,6 @@ def browsed(url: str) -> Iterator[sync_api.Page]:
 
 @pytest.mark.skipif(chromium.path() is None, reason="no Chromium: install Debian's package chromium")
 def test_the_console_shows_the_cluster_in_a_browser(world: World, tmp_path: pathlib.Path) -> None:
-    behind_service(world.door, "extender-1", world.extender.port)
     node = world.place("looked-at")
     waiting.until(lambda: world.remembered("looked-at") >= {"filter", "prioritize"}, "both decisions")
     with console_of(world, tmp_path) as url, browsed(url) as page:
@@ -175,7 +158,7 @@ def test_the_console_shows_the_cluster_in_a_browser(world: World, tmp_path: path
         page.keyboard.press("Home")
         sync_api.expect(page.locator("#pods")).to_contain_text("default/looked-at", timeout=60_000)
         sync_api.expect(page.locator("#loop a.bad[href='#plan']")).to_contain_text(
-            "no pod behind Service default/evenload-descheduler"
+            "no pod behind Service evenload-system/evenload-descheduler"
         )
 
 
@@ -183,8 +166,8 @@ def test_the_console_shows_the_cluster_in_a_browser(world: World, tmp_path: path
 def console_of(world: World, tmp_path: pathlib.Path) -> Iterator[str]:
     """`evenload console` as a process; its URL."""
     port, log = services.free_port(), tmp_path / "console.log"
-    command = [sys.executable, "-m", "cli", "console", "--listen", f"127.0.0.1:{port}", "--kubeconfig"]
-    command += [world.kubeconfig, "--evenload-namespace", "default"]
+    command = [sys.executable, "-m", "cli", "console", "--listen", f"127.0.0.1:{port}"]
+    command += ["--kubeconfig", world.kubeconfig]
     with log.open("wb") as stream:
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
     try:

@@ -26,6 +26,7 @@ from kube.http import client, transport
 from kube.http.request import Request
 from lab import cluster
 from lab.cluster.demo import permissions
+from lab.cluster.demo.installing import PATHS
 from tests import patience
 from tests.contract.test_descheduler_evicting import Evict
 from tests.e2e import bodies, waiting
@@ -34,12 +35,7 @@ pytestmark = pytest.mark.cluster
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
 GUARD = DEPLOY / "guard"
 COMPONENTS = DEPLOY / "kustomize" / "components"
-REGISTRATION = "apis/admissionregistration.k8s.io/v1"
 RBAC = "apis/rbac.authorization.k8s.io/v1"
-PATHS = {
-    "ValidatingAdmissionPolicy": f"{REGISTRATION}/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": f"{REGISTRATION}/validatingadmissionpolicybindings",
-}
 EVICTIONS = f"{PATHS['ValidatingAdmissionPolicy']}/evenload-guard-evictions"
 NODES = f"{PATHS['ValidatingAdmissionPolicy']}/evenload-guard-nodes"
 CLASS = "guard-test-high"

@@ -96,12 +96,6 @@ def helm(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Helm:
 
 
 @functools.cache
-def kubectl() -> pathlib.Path:
-    """The built kubectl."""
-    return binaries.find_or_build([tool for tool in binaries.TOOLS if tool.name == "kubectl"])["kubectl"]
-
-
-@functools.cache
 def kustomized(resource: str, components: tuple[str, ...] = ()) -> str:
     """Text of the objects of a kustomization below deploy/, with components; several entries of SAME have the first."""
     with tempfile.TemporaryDirectory(prefix="evenload-kustomize-") as directory:
@@ -111,7 +105,8 @@ def kustomized(resource: str, components: tuple[str, ...] = ()) -> str:
             "components": [f"{deploy}/kustomize/components/{name}" for name in components],
         }
         pathlib.Path(directory, "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
-        command, environment = [str(kubectl()), "kustomize", directory], {**os.environ, "GOGC": "off"}
+        command = [str(binaries.find_or_build()["kubectl"]), "kustomize", directory]
+        environment = {**os.environ, "GOGC": "off"}
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment)
     return HASHED.sub(r"\1", answer.stdout)
 
@@ -248,8 +243,7 @@ def test_kube_scheduler_understands_the_second_schedulers_configuration_with_tls
     found = test_kustomize.by_name(helm_client.documents(helm.template({"secondScheduler": ON, "mtls": ON})))
     shipped = found["ConfigMap", "evenload-scheduler-config"]["data"]["config.yaml"]
     text = shipped.replace("/etc/evenload-tls", f"{tmp_path}/pki/scheduler")
-    tools = [tool for tool in binaries.TOOLS if tool.name == "kube-scheduler"]
-    scheduler = test_scheduler_config.Scheduler(binaries.find_or_build(tools)["kube-scheduler"], tmp_path)
+    scheduler = test_scheduler_config.Scheduler(tmp_path)
     (extender,) = scheduler.understood(yaml.safe_load(text))["extenders"]
     assert extender["enableHTTPS"] is True
 

@@ -25,8 +25,8 @@ URL = "https://evenload-extender.evenload-system.svc:8900"
 class Scheduler:
     """The real kube-scheduler, asked what it makes of a configuration."""
 
-    def __init__(self, command: pathlib.Path, directory: pathlib.Path) -> None:
-        self._command = command
+    def __init__(self, directory: pathlib.Path) -> None:
+        self._command = binaries.find_or_build()["kube-scheduler"]
         self._directory = directory
         (directory / "kubeconfig").write_text(kubeconfigs.text())
 
@@ -43,17 +43,10 @@ class Scheduler:
         return answer
 
 
-@pytest.fixture(scope="module")
-def command() -> pathlib.Path:
-    """kube-scheduler, built if need be."""
-    tools = [tool for tool in binaries.TOOLS if tool.name == "kube-scheduler"]
-    return binaries.find_or_build(tools)["kube-scheduler"]
-
-
 @pytest.fixture
-def scheduler(command: pathlib.Path, tmp_path: pathlib.Path) -> Scheduler:
+def scheduler(tmp_path: pathlib.Path) -> Scheduler:
     """A scheduler that knows no cluster."""
-    return Scheduler(command, tmp_path)
+    return Scheduler(tmp_path)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ counted; an edit of the policy file makes the same extender process enforce.
 import collections
 import collections.abc
 import contextlib
-import json
 from typing import Any
 
 import pytest
@@ -28,12 +27,9 @@ POINTS = "evenload_extender_shadow_missed_points"
 def running(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """Annotator and extender on six nodes, in shadow mode; Prometheus scrapes the extender, too."""
     with stack.in_charge(six_nodes, extender__mode="Shadow", **STALE) as started:
-        targets = started.cluster.directory / "configuration" / "node-exporter-targets.json"
-        before = json.loads(targets.read_text(encoding="utf-8"))
-        address = started.extender.url.removeprefix("http://")
-        targets.write_text(json.dumps([*before, {"targets": [address]}]), encoding="utf-8")
+        started.cluster.scrape([started.extender.url.removeprefix("http://")])
         yield started
-        targets.write_text(json.dumps(before), encoding="utf-8")
+        started.cluster.scrape(())
 
 
 @pytest.fixture
