@@ -261,18 +261,17 @@ def test_the_service_account_can_lead(descheduler: KubeDoor) -> None:
     waiting.until(leads, "the Lease, once nobody else's holds any more")
 
 
-def definition_body(group: str) -> dict[str, object]:
-    """A custom resource `crews` of that group, with a scale."""
+def definition_body(group: str, *versions: str, **more: object) -> dict[str, object]:
+    """A custom resource `crews` of that group, with a scale, in these versions (`v1`), of which `v1` is stored."""
     scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
     version = {
-        "name": "v1",
         "served": True,
-        "storage": True,
         "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
         "subresources": {"status": {}, "scale": scale},
     }
     names = {"plural": "crews", "singular": "crew", "kind": "Crew"}
-    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
+    served = [{"name": name, "storage": name == "v1", **version} for name in versions or ("v1",)]
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": served, **more}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -370,21 +369,13 @@ def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
 @pytest.fixture
 def claimed(admin: KubeDoor, namespace: str) -> Iterator[str]:
     """A claim `data` on a volume of a CSI driver, used by a Deployment's pods, and a node's limit: all of that name."""
-    body = bodies.deployment("web", 3)
-    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-    body["spec"]["template"]["spec"]["volumes"] = volumes  # type: ignore[index]
     driver = f"{namespace}.csi.test"
-    size = {"storage": "1Gi"}
-    shared = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    source = {"driver": driver, "volumeHandle": "volume-1"}
-    reference = {"namespace": namespace, "name": "data"}
-    volume = {**shared, "capacity": size, "csi": source, "claimRef": reference}
-    claim = {**shared, "resources": {"requests": size}, "volumeName": namespace}
+    volume, claim = bodies.volume(namespace, namespace, driver)
     drivers = [{"name": driver, "nodeID": "node-1", "topologyKeys": [], "allocatable": {"count": 7}}]
-    admin.create(kinds.VOLUMES, {"metadata": {"name": namespace}, "spec": volume})
-    admin.create(kinds.CLAIMS, {"metadata": {"name": "data"}, "spec": claim}, namespace=namespace)
+    admin.create(kinds.VOLUMES, volume)
+    admin.create(kinds.CLAIMS, claim, namespace=namespace)
     admin.create(kinds.CSI_NODES, {"metadata": {"name": namespace}, "spec": {"drivers": drivers}})
-    admin.create(kinds.DEPLOYMENTS, body, namespace=namespace)
+    admin.create(kinds.DEPLOYMENTS, bodies.deployment("web", 3, claim="data"), namespace=namespace)
     yield driver
     admin.delete(kinds.CSI_NODES, namespace)
     admin.delete(kinds.VOLUMES, namespace)

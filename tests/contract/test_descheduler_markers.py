@@ -5,11 +5,11 @@ and budgets is what a real apiserver says of them.
 """
 
 from collections.abc import Iterator
+from typing import Unpack
 
 import pytest
 
 from kube import kinds
-from kube.door import KubeDoor
 from tests.contract.descheduler_site import HEAVY, HOT, NAMESPACE, Site, Watcher
 from tests.e2e import bodies, waiting
 
@@ -51,9 +51,12 @@ def create_workloads(plane: Site) -> None:
     for name, labels in ((TENANT, {}), (GOLD, {"tier": GOLD})):
         plane.cluster.api.create("api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
     for name, (annotations, _) in MARKED.items():
-        plane.door.create(kinds.DEPLOYMENTS, on_hot(name, annotations), namespace=TENANT)
-    plane.door.create(kinds.DEPLOYMENTS, on_hot("golden", {}), namespace=GOLD)
-    plane.door.create(kinds.DEPLOYMENTS, stored(plane.door), namespace=TENANT)
+        plane.door.create(kinds.DEPLOYMENTS, on_hot(name, annotations=annotations), namespace=TENANT)
+    plane.door.create(kinds.DEPLOYMENTS, on_hot("golden"), namespace=GOLD)
+    volume, claim = bodies.volume("slow", TENANT, "slow.csi.test", "slow")  # which every node can mount
+    plane.door.create(kinds.VOLUMES, volume)
+    plane.door.create(kinds.CLAIMS, claim, namespace=TENANT)
+    plane.door.create(kinds.DEPLOYMENTS, on_hot("stored", claim="data"), namespace=TENANT)
     plane.door.create(kinds.JOBS, job("once", backoffLimit=0), namespace=TENANT)
     plane.door.create(kinds.JOBS, job("again", backoffLimit=6), namespace=TENANT)
 
@@ -84,25 +87,10 @@ def site(plane: Site) -> Iterator[Site]:
     plane.stop()
 
 
-def on_hot(name: str, annotations: dict[str, str]) -> dict[str, object]:
+def on_hot(name: str, **more: Unpack[bodies.PodOptions]) -> dict[str, object]:
     """A Deployment of two pods that can run on the hot node only."""
-    options: bodies.PodOptions = {**ON_HOT, "annotations": annotations}
+    options: bodies.PodOptions = {**ON_HOT, **more}
     return bodies.deployment(name, 2, **options)
-
-
-def stored(door: KubeDoor) -> dict[str, object]:
-    """The same with a volume of the storage class `slow`, which every node can mount."""
-    shared: dict[str, object] = {"accessModes": ["ReadWriteMany"], "storageClassName": "slow"}
-    source = {"driver": "slow.csi.test", "volumeHandle": "volume-1"}
-    size = {"storage": "1Gi"}
-    volume = {**shared, "capacity": size, "csi": source, "claimRef": {"namespace": TENANT, "name": "data"}}
-    claim = {**shared, "resources": {"requests": size}, "volumeName": "slow"}
-    door.create(kinds.VOLUMES, {"metadata": {"name": "slow"}, "spec": volume})
-    door.create(kinds.CLAIMS, {"metadata": {"name": "data"}, "spec": claim}, namespace=TENANT)
-    body = on_hot("stored", {})
-    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-    body["spec"]["template"]["spec"]["volumes"] = volumes  # type: ignore[index]
-    return body
 
 
 def job(name: str, **spec: object) -> dict[str, object]:

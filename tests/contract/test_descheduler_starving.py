@@ -20,13 +20,13 @@ from lab.cluster import api as cluster_api
 from lab.cluster.demo import permissions
 from tests.contract import descheduler_site, webhook
 from tests.contract.descheduler_site import HOT, NAMESPACE, Site, Watcher
+from tests.contract.test_descheduler_evicting import DEFINITIONS, definition_body, new_crew
 from tests.contract.webhook import Webhook
 from tests.e2e import bodies, waiting
 
 pytestmark = pytest.mark.cluster
 ELSEWHERE = "tenant"
 GROUP = "starving.example.com"
-CUSTOM_KINDS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SERVICES = "apis/apiregistration.k8s.io/v1/apiservices"
 FLOW = "apis/flowcontrol.apiserver.k8s.io/v1"
 
@@ -221,12 +221,10 @@ def test_what_flow_control_refuses_is_told_from_what_a_webhook_refuses(site: Sit
         assert (answer.status, answer.of_flow_control, answer.of_budget) == (429, False, False), answer
 
 
-def owned(
-    name: str, version: str, kind: str = "Stray", uid: str = "11111111-1111-1111-1111-111111111111"
-) -> dict[str, Any]:
+def owned(name: str, version: str, uid: str = "11111111-1111-1111-1111-111111111111") -> dict[str, Any]:
     """A pod on the hot node that says it belongs to this."""
     body: dict[str, Any] = bodies.pod(name, **descheduler_site.HEAVY)
-    owner = {"apiVersion": version, "kind": kind, "name": "its-owner", "uid": uid, "controller": True}
+    owner = {"apiVersion": version, "kind": "Crew", "name": "its-owner", "uid": uid, "controller": True}
     body["metadata"]["ownerReferences"] = [owner]
     body["spec"]["nodeName"] = HOT
     return body
@@ -234,24 +232,14 @@ def owned(
 
 def without_conversion(site: Site) -> str:
     """Makes a kind whose version v2 nobody converts to, and one object of it; its uid."""
-    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    versions = [
-        {"name": name, "served": True, "storage": name == "v1", "schema": schema, "subresources": {"scale": scale}}
-        for name in ("v1", "v2")
-    ]
     client = {"url": "https://127.0.0.1:1/"}
     conversion = {"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}}
-    names = {"plural": "strays", "singular": "stray", "kind": "Stray", "listKind": "StrayList"}
-    spec = {"group": GROUP, "scope": "Namespaced", "names": names, "versions": versions, "conversion": conversion}
     api = site.cluster.api
-    api.create(CUSTOM_KINDS, {"metadata": {"name": f"strays.{GROUP}"}, "spec": spec})
-    path = f"apis/{GROUP}/v1/namespaces/{ELSEWHERE}/strays"
-    body = {"apiVersion": f"{GROUP}/v1", "kind": "Stray", "metadata": {"name": "its-owner"}, "spec": {"replicas": 3}}
+    api.create(DEFINITIONS, definition_body(GROUP, "v1", "v2", conversion=conversion))
 
     def created_name() -> str:
         try:
-            return str(api.create(path, body)["metadata"]["uid"])
+            return new_crew(api, GROUP, ELSEWHERE, "its-owner")
         except cluster_api.ApiError:  # not served yet, or its storage begins
             return ""
 
@@ -281,7 +269,7 @@ def strays(site: Site) -> Iterator[None]:
             with contextlib.suppress(errors.KubeError):
                 site.door.delete(kinds.PODS, body["metadata"]["name"], namespace=ELSEWHERE)
         api.delete(f"{SERVICES}/v1.away.example.com")
-        api.delete(f"{CUSTOM_KINDS}/strays.{GROUP}")
+        api.delete(f"{DEFINITIONS}/crews.{GROUP}")
 
 
 def test_an_owner_that_cannot_be_looked_up_keeps_its_own_pod_and_no_other(site: Site, watcher: Watcher) -> None:

@@ -21,6 +21,7 @@ class PodOptions(typing.TypedDict, total=False):
     priority_class: str
     node_selector: collections.abc.Mapping[str, str]
     grace_seconds: int
+    claim: str
 
 
 DEFAULTS: typing.Final[PodOptions] = {
@@ -33,6 +34,7 @@ DEFAULTS: typing.Final[PodOptions] = {
     "priority_class": "",
     "node_selector": {},
     "grace_seconds": 0,
+    "claim": "",
 }
 
 
@@ -66,6 +68,15 @@ def budget(name: str, min_available: int) -> dict[str, object]:
     }
 
 
+def volume(name: str, namespace: str, driver: str, storage_class: str = "") -> tuple[dict[str, object], ...]:
+    """A volume of a CSI driver, and the claim `data` that is bound to it."""
+    shared: dict[str, object] = {"accessModes": ["ReadWriteMany"], "storageClassName": storage_class}
+    size, source = {"storage": "1Gi"}, {"driver": driver, "volumeHandle": "volume-1"}
+    spec = {**shared, "capacity": size, "csi": source, "claimRef": {"namespace": namespace, "name": "data"}}
+    wanted = {**shared, "resources": {"requests": size}, "volumeName": name}
+    return {"metadata": {"name": name}, "spec": spec}, {"metadata": {"name": "data"}, "spec": wanted}
+
+
 def await_class(door: KubeDoor, name: str) -> None:
     """Waits until the apiserver takes pods of a PriorityClass: its admission learns of a new one by a watch."""
 
@@ -95,4 +106,5 @@ def _spec(options: PodOptions) -> dict[str, object]:
     priority = {"priorityClassName": said["priority_class"]} if said["priority_class"] else {}
     selector = {"nodeSelector": dict(said["node_selector"])} if said["node_selector"] else {}
     grace = {"terminationGracePeriodSeconds": said["grace_seconds"]}
-    return {**grace, "containers": [container], **priority, **selector}
+    volumes = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": said["claim"]}}]}
+    return {**grace, "containers": [container], **priority, **selector, **(volumes if said["claim"] else {})}

@@ -31,7 +31,7 @@ HEAVY: bodies.PodOptions = {"cpu_millicores": 200, "memory_bytes": 5 * 2**30, "m
 GROUP = "rights.evenload.test"
 OWN_OBJECTS = (
     f"api/v1/namespaces/{SHOP}/pods/keeper",
-    f"api/v1/namespaces/{SHOP}/persistentvolumeclaims/disk",
+    f"api/v1/namespaces/{SHOP}/persistentvolumeclaims/data",
     "api/v1/persistentvolumes/disk",
     f"{test_descheduler_evicting.DEFINITIONS}/crews.{GROUP}",
 )
@@ -155,19 +155,11 @@ def someone_elses_kind(api: cluster_api.Api) -> None:
 
 def volume_of_a_driver(api: cluster_api.Api) -> None:
     """A pod whose claim is bound to a CSI volume: only then is anybody asked about volumes."""
-    size = {"storage": "1Gi"}
-    volume = {"capacity": size, "accessModes": ["ReadWriteOnce"], "csi": {"driver": "disks.test", "volumeHandle": "1"}}
-    api.create("api/v1/persistentvolumes", {"metadata": {"name": "disk"}, "spec": volume})
-    claim = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": size},
-        "volumeName": "disk",
-        "storageClassName": "",
-    }
-    api.create(f"api/v1/namespaces/{SHOP}/persistentvolumeclaims", {"metadata": {"name": "disk"}, "spec": claim})
-    mounted = {"volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}], "nodeName": OTHERS[0]}
-    pod = bodies.pod("keeper")
-    api.create(f"api/v1/namespaces/{SHOP}/pods", {**pod, "spec": {**pod["spec"], **mounted}})  # type: ignore[dict-item]
+    volume, claim = bodies.volume("disk", SHOP, "disks.test")
+    api.create("api/v1/persistentvolumes", volume)
+    api.create(f"api/v1/namespaces/{SHOP}/persistentvolumeclaims", claim)
+    pod = bodies.pod("keeper", claim="data")
+    api.create(f"api/v1/namespaces/{SHOP}/pods", {**pod, "spec": {**pod["spec"], "nodeName": OTHERS[0]}})  # type: ignore[dict-item]
 
 
 def forget_an_answer(path: pathlib.Path) -> None:
