@@ -33,6 +33,7 @@ class Connection:
         self.answered = False  # a request of it was whole
         self.ending = False  # its last answer is sent
         self.closed = False
+        self.shaken = False  # its handshake is done
         self._left_bytes = DISCARDED_BYTES
 
     def watch(self, poller: selectors.BaseSelector, events: int, step: collections.abc.Callable[[Any], None]) -> None:
@@ -65,11 +66,6 @@ class Connection:
         """Whether nothing of a request is there."""
         return self.incoming.begun_seconds is None
 
-    @property
-    def shaken(self) -> bool:
-        """Whether its handshake is done."""
-        return isinstance(self.sock, tls.Socket) and self.sock.shaken
-
     def shake(self, context: ssl.SSLContext, now_seconds: float, refusal: tls.Refusal) -> bool:
         """Go on with the handshake; True when it is done. Of a client with a `refusal` no body is read then. Errors:
         OSError.
@@ -81,6 +77,7 @@ class Connection:
             return False
         self.incoming.begun_seconds = None
         self.incoming.bodies = refusal(self.sock.client_name) is None
+        self.shaken = True
         return True
 
     def receive(self, now_seconds: float) -> bool:

@@ -16,7 +16,7 @@ import sys
 from typing import Any, Final
 from wsgiref import types as wsgi
 
-from extender.http import connection, nonblocking_sockets, tls
+from extender.http import connection, tls
 
 _REPLY: Final = "HTTP/1.1 {}\r\nServer: gunicorn\r\nDate: {}\r\nConnection: keep-alive\r\n"
 _FOR_ALL: Final[dict[str, Any]] = {
@@ -45,14 +45,9 @@ def answer(client: connection.Connection, application: wsgi.WSGIApplication, now
     if head is None or not client.incoming.whole:
         return False
     path, host, agent = (head[at].decode("ascii") for at in (1, 2, 3))
-    environ = _environ(client, path, host, agent, body=client.incoming.body())
-    _reply(client.sock, application, environ, now_seconds)
-    return True
-
-
-def _environ(client: connection.Connection, path: str, host: str, agent: str, *, body: bytes) -> wsgi.WSGIEnvironment:
-    return {
-        **(_FOR_ALL if isinstance(client.sock, nonblocking_sockets.Plain) else _secured(client.sock)),
+    body = client.incoming.body()
+    environ = {
+        **_FOR_ALL,
         "PATH_INFO": path,
         "RAW_URI": path,
         "HTTP_HOST": host,
@@ -63,10 +58,10 @@ def _environ(client: connection.Connection, path: str, host: str, agent: str, *,
         "SERVER_PORT": str(client.server[1]),
         "wsgi.input": io.BytesIO(body),
     }
-
-
-def _secured(sock: tls.Socket) -> dict[str, Any]:
-    return {**_FOR_ALL, "wsgi.url_scheme": "https", tls.CLIENT_NAME: sock.client_name}
+    if isinstance(client.sock, tls.Socket):
+        environ |= {"wsgi.url_scheme": "https", tls.CLIENT_NAME: client.sock.client_name}
+    _reply(client.sock, application, environ, now_seconds)
+    return True
 
 
 def _reply(

@@ -44,12 +44,9 @@ class Socket(nonblocking_sockets.Sending, ssl.SSLSocket):
     """A connection with TLS, with the client's common name once it has shown a certificate of the client CA."""
 
     client_name: str | None = None  # None: no certificate; "": one without a common name
-    shaken = False
 
     def shake(self) -> bool:
         """Go on with the handshake by what has come, without waiting; True when it is done. Errors: OSError."""
-        if self.shaken:
-            return True
         try:
             self.do_handshake()
         except nonblocking_sockets.FULL:
@@ -61,7 +58,6 @@ class Socket(nonblocking_sockets.Sending, ssl.SSLSocket):
             log.warning("TLS handshake failed", error=str(error))
             raise
         self.client_name = common_name(self.getpeercert() or None)
-        self.shaken = True
         return True
 
     def sendall(self, data: "ReadableBuffer", flags: int = 0) -> None:

@@ -31,7 +31,7 @@ class Digests(NamedTuple):
 def digests(view: cluster_view.ClusterView, now_seconds: float) -> Digests:
     """The digests of a view. Those of placements change by themselves when a pod leaves the longest window."""
     empty = view.candidates((), now_seconds)  # policy and columns of one moment
-    confirmed = view.placements.confirmed(now_seconds)
+    confirmed = [one for one in view.placements.current(now_seconds) if not one.is_assumption]
     usage = view.placements.estimates.published
     return Digests(of_view(empty.in_force.content_hash, empty.loads, usage), of_placements(confirmed))
 

@@ -300,10 +300,6 @@ class PlacementTable:
         """How many placements are assumed and not yet confirmed."""
         return len(self.assumptions(now_seconds))
 
-    def confirmed(self, now_seconds: float) -> tuple[Placement, ...]:
-        """The placements that the watch knows."""
-        return tuple(placement for placement in self.current(now_seconds) if not placement.is_assumption)
-
     def _put(self, pod: PodView, now_seconds: float) -> None:
         if not pod.node_name:
             if pod.deleting or pod.finished:

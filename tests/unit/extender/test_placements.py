@@ -278,7 +278,7 @@ def test_new_means_write_only_rows_on_which_a_load_is_still_expected(placed: Pla
     placed.touched(LOADS, NOW, aging=False)
     mean = owner_usage.Mean(2000.0, None, 7)
     placed.use_published(owner_usage.PublishedUsage(NOW, {"default/ReplicaSet/web": mean}), NOW)
-    assert {one.load.cpu_millicores for one in placed.confirmed(NOW)} == {2000.0}, "replicas compare what was estimated"
+    assert {one.load.cpu_millicores for one in placed.current(NOW)} == {2000.0}, "replicas compare what was estimated"
     assert placed.touched(LOADS, NOW, aging=False).tolist() == [1]
     assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(2000 / 300)
 
