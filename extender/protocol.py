@@ -150,7 +150,7 @@ _NO_NODES: Final = b',"Nodes":null'
 _NAMED_NODE: Final = msgspec.json.Decoder(_NamedNode)
 _DECISIONS: Final = "decisions"
 _LONG_LISTS: Final = frozenset({_DECISIONS, "nodes"})
-_ENCODER: Final = msgspec.json.Encoder()
+encode: Final = msgspec.json.Encoder().encode  # also of answers outside the scheduler's protocol, such as /nodes
 _CLOSINGS: Final = np.array([b"%d}," % score for score in range(scoring.MAX_SCORE + 1)], dtype=np.object_)
 
 
@@ -182,11 +182,6 @@ def pod_before_names(head: bytes) -> objects.Pod | None:
         return None
 
 
-def decode(verb: str, body: bytes) -> AnyArgs:
-    """The request in the body of a verb; HTTPException otherwise."""
-    return decode_preemption(body) if verb == "preempt" else decode_args(body)
-
-
 def decode_preemption(body: bytes) -> PreemptionArgs:
     """The request in an ExtenderPreemptionArgs body; HTTPException otherwise."""
     wire = _decode(_PREEMPTION_ARGS, body)
@@ -208,12 +203,12 @@ def encode_filter(
         nodes = {"items": [args.nodes[name] for name in passed if name in args.nodes]}
     names = list(passed) if nodes is None else None
     failed = {"FailedNodes": {}, "FailedAndUnresolvableNodes": rejected}
-    return _ENCODER.encode({"NodeNames": names, "Nodes": nodes, **failed, "Error": ""})
+    return encode({"NodeNames": names, "Nodes": nodes, **failed, "Error": ""})
 
 
 def encode_scores(names: collections.abc.Sequence[str], scores: collections.abc.Sequence[int]) -> bytes:
     """The prioritize reply, a HostPriorityList; a float in it would make the scheduler drop every score."""
-    return _ENCODER.encode([HostPriority(name, score) for name, score in zip(names, scores, strict=True)])
+    return encode([HostPriority(name, score) for name, score in zip(names, scores, strict=True)])
 
 
 def encode_preemption(victims: collections.abc.Mapping[str, Victims]) -> bytes:
@@ -222,7 +217,7 @@ def encode_preemption(victims: collections.abc.Mapping[str, Victims]) -> bytes:
         node: {"Pods": [{"UID": uid} for uid in one.uids], "NumPDBViolations": one.violations}
         for node, one in victims.items()
     }
-    return _ENCODER.encode({"NodeNameToMetaVictims": nodes})
+    return encode({"NodeNameToMetaVictims": nodes})
 
 
 def encode_neutral(verb: str, args: AnyArgs, score: int) -> bytes:
@@ -236,7 +231,7 @@ def encode_neutral(verb: str, args: AnyArgs, score: int) -> bytes:
 
 def refusal(quoted_name: bytes, reason: str) -> bytes:
     """Returns the entry of a rejected node in the filter reply."""
-    return quoted_name + b":" + _ENCODER.encode(reason)
+    return quoted_name + b":" + encode(reason)
 
 
 def score_opening(quoted_name: bytes) -> bytes:
@@ -257,11 +252,6 @@ def joined_scores(openings: list[bytes], scores: npt.NDArray[np.int64]) -> bytes
     return b"[%b]" % b"".join(parts)[:-1]
 
 
-def encode(document: object) -> bytes:
-    """Encodes an answer outside the scheduler's protocol, such as /nodes."""
-    return _ENCODER.encode(document)
-
-
 def encode_by_parts(document: dict[str, object] | msgspec.Struct) -> bytes:
     """Encodes a long reply piece by piece: each element of `nodes` and `decisions` is encoded and released by itself.
     Encoding or freeing thousands of them in one step holds the interpreter for 0.1 s, and no other thread runs.
@@ -274,8 +264,8 @@ def encode_by_parts(document: dict[str, object] | msgspec.Struct) -> bytes:
             value.reverse()
             text = b"[%b]" % b",".join([_encode_element(name, value.pop()) for _ in range(len(value))])
         else:
-            text = _ENCODER.encode(value)
-        members.append(b"%b:%b" % (_ENCODER.encode(name), text))
+            text = encode(value)
+        members.append(b"%b:%b" % (encode(name), text))
     return b"{%b}" % b",".join(members)
 
 

@@ -108,7 +108,8 @@ def _respond(parts: Parts, verb: str) -> flask.Response:
     started_seconds = parts.clock.monotonic()
     result = "refused"
     try:
-        outcome = _in_time(parts, verb, protocol.decode(verb, _body()))
+        decode = protocol.decode_preemption if verb == "preempt" else protocol.decode_args
+        outcome = _in_time(parts, verb, decode(_body()))
         result = "degraded" if outcome.decision.degraded else "ok"
     finally:
         took_seconds = parts.clock.monotonic() - started_seconds
