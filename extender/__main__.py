@@ -27,8 +27,6 @@ from policy.schema import problems, units
 from runtime import clock, exit_codes, logs, options, reloading
 
 REPORTED = (problems.PolicyError, OSError, UnicodeDecodeError, tls.TlsError, errors.KubeError)
-
-
 LONGEST_DEADLINE_SECONDS = 5.0  # kube-scheduler's own httpTimeout where its configuration gives none
 _PEM = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
 

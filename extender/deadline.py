@@ -18,9 +18,7 @@ from wsgiref import types as wsgi
 
 from runtime import clock
 
-DEFAULT_SECONDS: Final = (
-    0.25  # half of httpTimeout: the other half is the way there and back, and what is invisible here
-)
+DEFAULT_SECONDS: Final = 0.25  # half of httpTimeout: the other is the way there and back, and what is invisible here
 CAUSE: Final = "deadline"
 
 

@@ -127,7 +127,7 @@ class FastPath:
             except deadline.Overrun:
                 self._decline(metrics.LATE)
             except Declined as error:
-                self._decline(error.reason)
+                self._decline(str(error))
 
         loop.attempt("answer from the score table", work, self._count_failure)
         return replies[0] if replies else None

@@ -22,11 +22,7 @@ LISTS_MOST: Final = 8  # a few schedulers, each asking prioritize about what fil
 
 
 class Declined(Exception):
-    """The slow path must answer; `reason` is one of metrics.SLOW_PATH_REASONS."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """The slow path must answer; its text is one of metrics.SLOW_PATH_REASONS."""
 
 
 class ParsedRequest(NamedTuple):

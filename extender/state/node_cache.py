@@ -324,18 +324,13 @@ def facts_of(node: objects.Node) -> NodeFacts:
     """A node's facts. An annotation, hint or threshold that cannot be read is a reason in /nodes, never an error."""
     reading, problem = _reading(node.annotations.get(load_annotation.KEY))
     hint = relief_hint.decode(node.annotations.get(relief_hint.KEY))
-    allocatable = _allocatable(node)
+    try:
+        allocatable = node.allocatable
+    except (ValueError, OverflowError):  # unknown: one odd node costs only itself
+        allocatable = objects.NOTHING
     own = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
     sizes = allocatable.cpu_millicores, allocatable.memory_bytes
     return NodeFacts(reading, problem, *sizes, hint, own, node.labels, node.adverse_conditions)
-
-
-def _allocatable(node: objects.Node) -> objects.Resources:
-    """Returns a node's allocatable amounts; an unreadable quantity is unknown: one odd node costs only itself."""
-    try:
-        return node.allocatable
-    except (ValueError, OverflowError):
-        return objects.NOTHING
 
 
 def _says_the_same(old: objects.Node, new: objects.Node) -> bool:

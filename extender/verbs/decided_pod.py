@@ -32,9 +32,7 @@ def slim(pod: objects.Pod) -> objects.Pod:
     spec = msgspec.structs.replace(objects.Pod().spec, priority=pod.priority)
     small = objects.Pod(metadata=metadata, spec=spec)
     vars(pod)[_SLIM] = small
-    vars(small)["requests"] = objects.Resources(
-        *usage_estimates.estimate_key(pod).request
-    )  # the cached property's own place
+    vars(small)["requests"] = objects.Resources(*usage_estimates.request_of(pod))  # the cached property's own place
     return small
 
 

@@ -77,12 +77,8 @@ class Inputs:
     def size_bytes(self) -> int:
         """About how much memory it holds, without what it shares with its neighbours (`shared`)."""
         selection = self.selection
-        own = (
-            _OBJECTS_BYTES
-            + decided_pod.size_bytes(self.pod)
-            + _REASON_BYTES * len(self.rejected)
-            + selection.rows.nbytes
-        )
+        own = _OBJECTS_BYTES + decided_pod.size_bytes(self.pod) + _REASON_BYTES * len(self.rejected)
+        own += selection.rows.nbytes
         if isinstance(selection, CandidateRows):
             return own
         arrays = (selection.fresh, selection.values, selection.expected, selection.counts)
