@@ -82,7 +82,11 @@ class NodeAnnotationCache:
         if len(rows) > len(texts):
             self._rows = rows = {name: rows[name] for name in texts}
         nothing = Row("", math.nan, (math.nan,) * len(metrics), False)
-        return _columns(texts, [rows.get(name, nothing) for name in fleet.names], len(metrics))
+        every = [rows.get(name, nothing) for name in fleet.names]
+        ratios = np.array([one.ratios for one in every], dtype=np.float64).reshape(len(every), len(metrics))
+        at_seconds = np.array([one.at_seconds for one in every], dtype=np.float64)
+        comparable = np.array([one.comparable for one in every], dtype=np.bool_)
+        return AnnotationColumns(texts, at_seconds, load_annotation.written(ratios), comparable)
 
     def wrote(self, node: str, uid: str, written: Row, old_text: str | None, *, now_seconds: float) -> None:
         """Note a write that the apiserver accepted."""
@@ -99,10 +103,3 @@ def row(text: str, metrics: Sequence[str]) -> Row:
     ratios = tuple([reading.values.get(name, math.nan) for name in metrics])
     comparable = not reading.invalid and reading.values.keys() <= set(metrics)
     return Row(text, reading.at_seconds, ratios, comparable)
-
-
-def _columns(texts: Mapping[str, str], rows: Sequence[Row], metrics: int) -> AnnotationColumns:
-    ratios = np.array([one.ratios for one in rows], dtype=np.float64).reshape(len(rows), metrics)
-    at_seconds = np.array([one.at_seconds for one in rows], dtype=np.float64)
-    comparable = np.array([one.comparable for one in rows], dtype=np.bool_)
-    return AnnotationColumns(texts, at_seconds, load_annotation.written(ratios), comparable)

@@ -6,7 +6,7 @@ a cluster; a simulation hands the values over in another one (`simulator.world.h
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from annotator import change_logger
@@ -73,11 +73,12 @@ class NodePublisher:
         self._complaints.update("node annotations not written", error, failed=counted[write_plan.FAILED])
         for result, count in counted.items():
             self._telemetry.patches.labels(result).inc(count)
-        vouched = write_plan.vouched(carried.texts, patches, results, publication.lagging_names)
-        return Result(counted, error, self._beat(vouched, publication))
+        texts, excluded = write_plan.vouched(carried.texts, patches, results, publication.lagging_names)
+        return Result(counted, error, self._beat(texts, excluded, publication))
 
-    def _beat(self, vouched: write_plan.HeartbeatContent, publication: Publication) -> errors.KubeError | None:
-        texts, excluded = vouched
+    def _beat(
+        self, texts: Mapping[str, str], excluded: Collection[str], publication: Publication
+    ) -> errors.KubeError | None:
         at_seconds = write_plan.confirmed_seconds(publication.book, excluded, now_seconds=publication.now_seconds)
         digest = self._digester.digest(texts)
         data = heartbeat.encode(at_seconds, publication.content_hash, len(texts), digest, excluded=excluded)

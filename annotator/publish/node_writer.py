@@ -91,19 +91,25 @@ class Writer(KubeWriter):
         request = request._replace(dry_run=request.dry_run or self.dry_run)
         metadata = request.body.get("metadata")
         name = request.name or (str(metadata.get("name", "")) if isinstance(metadata, Mapping) else "")
+        written = Write(request.kind.name, name, request.body)
         try:
             self._send(request, name)
         except errors.KubeError as error:
-            self._note(Write(request.kind.name, name, request.body, error))
+            written = written._replace(error=error)
             raise
-        self._note(Write(request.kind.name, name, request.body))
+        finally:
+            if self.dry_run:
+                self.done.append(written)
 
     def _send(self, request: WriteRequest, name: str) -> None:
         size_bytes, plural = len(msgspec.json.encode(request.body)), request.kind.plural
         if plural not in self._sent_bytes:
             self._sent_bytes[plural] = self._telemetry.sent_bytes.labels(plural)
         for left in range(ATTEMPTS - 1, -1, -1):
-            self._take_turn(f"{request.kind.name} {name}")
+            self._pace.turn(self._stop)
+            if self._stop.is_set() or not self._leads():
+                what = f"{request.kind.name} {name}"
+                raise NotAllowedError(f"{what} not written: this replica lost its Lease, or is stopping")
             self._sent_bytes[plural].inc(size_bytes)
             try:
                 self._door.write(request)
@@ -114,11 +120,6 @@ class Writer(KubeWriter):
             else:
                 return
 
-    def _take_turn(self, what: str) -> None:
-        self._pace.turn(self._stop)
-        if self._stop.is_set() or not self._leads():
-            raise NotAllowedError(f"{what} not written: this replica lost its Lease, or is stopping")
-
     def _hold(self, refusal: errors.TooManyRequests) -> None:
         """Put all writes off for as long as the apiserver asks; too long a wish is raised."""
         wish = refusal.retry_after_seconds
@@ -126,7 +127,3 @@ class Writer(KubeWriter):
         self._pace.hold(min(hold_seconds, LONGEST_HOLD_SECONDS))
         if hold_seconds > LONGEST_HOLD_SECONDS:
             raise refusal
-
-    def _note(self, write: Write) -> None:
-        if self.dry_run:
-            self.done.append(write)

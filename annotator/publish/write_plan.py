@@ -245,7 +245,8 @@ def _write_one(door: KubeWriter, patch: Patch, stop: threading.Event) -> WriteRe
     except errors.NotFound:
         return WriteResult(GONE)
     except errors.Conflict as error:
-        return WriteResult(GONE) if _is_another_machine(error) else WriteResult(FAILED, error)
+        replaced = "uid in precondition" in error.message.lower()  # the apiserver's words; another conflict is a race
+        return WriteResult(GONE) if replaced else WriteResult(FAILED, error)
     except errors.KubeError as error:
         if isinstance(error, STOPPING):
             stop.set()
@@ -253,26 +254,14 @@ def _write_one(door: KubeWriter, patch: Patch, stop: threading.Event) -> WriteRe
     return WriteResult(WRITTEN)
 
 
-def _is_another_machine(error: errors.Conflict) -> bool:
-    """Returns whether the uid precondition failed, by the apiserver's words; another conflict is a race."""
-    return "uid in precondition" in error.message.lower()
-
-
-class HeartbeatContent(NamedTuple):
-    """Content of a heartbeat: the node texts that it confirms, and the nodes left out."""
-
-    texts: Mapping[str, str]
-    excluded: frozenset[str]
-
-
 def vouched(
     standing: Mapping[str, str],
     patches: Sequence[Patch],
     results: Mapping[str, WriteResult],
     lagging: Sequence[str] = (),
-) -> HeartbeatContent:
-    """The texts the heartbeat digests: as they stand, without the nodes whose patch did not succeed, nor the `lagging`
-    ones.
+) -> tuple[Mapping[str, str], frozenset[str]]:
+    """The texts that the heartbeat digests, and the nodes left out: as they stand, without the nodes whose patch did
+    not succeed, nor the `lagging` ones.
 
     What such a node carries is out of date, or (after a broken connection) not known, so nothing may renew it; and the
     other nodes of its bucket must not age with it. Beyond the most that a heartbeat names, a node stands with the text
@@ -291,7 +280,7 @@ def vouched(
     for node in behind[: heartbeat.EXCLUDED_MOST - len(excluded)]:
         del texts[node]
         excluded.append(node)
-    return HeartbeatContent(texts, frozenset(excluded))
+    return texts, frozenset(excluded)
 
 
 def confirmed_seconds(book: LastGoodValues, excluded: Collection[str] = (), *, now_seconds: float) -> float:
