@@ -149,15 +149,12 @@ class Annotator:
         """Returns the use of every pod, if the last sync asked for it and was answered in full."""
         return self._usage.read
 
-    def unusable(self, policy: LoadPolicy) -> Mapping[str, staleness.Unusable]:
-        """Of each metric in force, for how many nodes it is missing or stale now; nothing is known before a sync."""
-        return _PublishedState(self._book, policy, self._clock.now()).unusable()
-
     def freshness_line(self, policy: LoadPolicy) -> str:
         """Returns the freshness in words, for /readyz?verbose."""
         if not self._book.nodes:
             return "nothing read since the start; nodes keep what they carry until it is stale"
-        return staleness.line(self.unusable(policy), len(self._book.nodes))
+        unusable = _PublishedState(self._book, policy, self._clock.now()).unusable()
+        return staleness.line(unusable, len(self._book.nodes))
 
     def _sync(self, nodes: Sequence[Node], rules: Rulebook) -> Outcome:
         (fleet, known), labels = self.fleets.follow(nodes), self._settings.labels

@@ -69,10 +69,8 @@ def ask(
             answering = len(answers) > 1 and answers[-2].answer is not None
             unreachable = error if isinstance(error, errors.Unreachable) and not answering else None
         else:
-            judge = load_annotation.invalid_reason
-            answers.append(
-                MetricAnswer(metric, readings.by_node(answer, directory, label=labels.node_label, judge=judge))
-            )
+            values = readings.by_node(answer, directory, label=label, judge=load_annotation.invalid_reason)
+            answers.append(MetricAnswer(metric, values))
     places = {metric.name: place for place, metric in enumerate(metrics)}
     return tuple(sorted(answers, key=lambda one: places[one.metric.name]))
 

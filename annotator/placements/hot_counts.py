@@ -31,8 +31,7 @@ def binding(pod: PodView) -> Binding | None:
 
 def waiting(pods: Iterable[PodView]) -> int:
     """How many pods have no node yet: a node patch makes the scheduler try such pods again."""
-    without = [pod for pod in pods if not pod.node_name]
-    return len([pod for pod in without if not (pod.finished or pod.deleting)])
+    return len([pod for pod in pods if not (pod.node_name or pod.finished or pod.deleting)])
 
 
 def placeholders(pods: Iterable[PodView]) -> Mapping[tuple[str, str], int]:

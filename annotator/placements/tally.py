@@ -83,13 +83,10 @@ class Results:
                 self._look_back.look(sample)
             self.stayed = self.stayed.plus(self._look_back.over(now_seconds=now_seconds, looks_per_hour=looks_per_hour))
 
-    def _remember(self, placed: Binding) -> None:
+    def _judge(self, placed: Binding, levels: effectiveness.Levels | None) -> None:
         self._judged[placed.uid] = placed.at_seconds
         while next(iter(self._judged.values())) < placed.at_seconds - REMEMBERED_SECONDS:
             del self._judged[next(iter(self._judged))]
-
-    def _judge(self, placed: Binding, levels: effectiveness.Levels | None) -> None:
-        self._remember(placed)
         before = self.tally.total_schedule_count
         self.tally = self.tally.with_placement(placed.node, levels)
         if self.tally.total_schedule_count > before:
