@@ -39,20 +39,15 @@ class ClusterView:
         table: node_cache.NodeSourceFactory = node_cache.NodeTable,
     ) -> None:
         self._lock = deadline.Lock()
-        self._in_force = compiled(policy, content_hash)
+        self.in_force = compiled(policy, content_hash)  # the policy that answers are made with
         self._coming: placements.PlacementTable | None = None
-        self.nodes = table(self._in_force.metric_names, policy.pools)
+        self.nodes = table(self.in_force.metric_names, policy.pools)
         self._usage = owner_usage.NOTHING
         self.placements = placements.PlacementTable(policy, moment(now_seconds))
         self._unbound = pending_pods.UnboundPods()
         self.nominated = pending_pods.NominatedRefusals()
         self.usage_problem = usage_estimates.NONE_SEEN
         self.stale_watches: collections.abc.Callable[[], tuple[str, ...]] = tuple
-
-    @property
-    def in_force(self) -> CompiledPolicy:
-        """The policy that answers are made with."""
-        return self._in_force
 
     def use_policy(
         self,
@@ -75,7 +70,7 @@ class ClusterView:
         with self._lock:
             self.nodes.use(layout)
             coming.succeed(self.placements, at_seconds)
-            self.placements, self._coming, self._in_force = coming, None, in_force
+            self.placements, self._coming, self.in_force = coming, None, in_force
 
     def pod_changed(self, old: PodView | None, new: PodView | None, now_seconds: float) -> None:
         """A change from the Pod watch."""
@@ -129,7 +124,7 @@ class ClusterView:
         """
         at_seconds, besides = moment(now_seconds), "" if pod is None else pod.uid
         with self._lock:
-            in_force, loads = self._in_force, self.nodes.loads()
+            in_force, loads = self.in_force, self.nodes.loads()
             rows = loads.rows(names)
             crowded = self.placements.crowding(loads, rows, at_seconds, besides=besides)
         joined = _joined(in_force, at_seconds, names, loads, rows=rows, crowded=crowded)
@@ -145,7 +140,7 @@ class ClusterView:
         """
         at_seconds = moment(now_seconds)
         with self._lock:
-            in_force, loads = self._in_force, self.nodes.loads()
+            in_force, loads = self.in_force, self.nodes.loads()
             moved = before is None or before.now_seconds != at_seconds
             requested_rows = None if moved else requested_rows
             touched = self.placements.touched(loads, at_seconds, aging=moved, rows=requested_rows)
@@ -172,7 +167,7 @@ class ClusterView:
         """
         with self._lock:
             loads, at_seconds = self.nodes.loads(), standing.now_seconds
-            if loads is not standing.loads or not self._in_force.includes(standing.in_force):
+            if loads is not standing.loads or not self.in_force.includes(standing.in_force):
                 return None
             row = loads.index.get(self.placements.node_of(uid))
             rows = np.array([] if row is None else [row], dtype=np.intp)

@@ -62,11 +62,6 @@ class Inputs:
         """The nodes with their arrays; made now if the request only marked their rows."""
         return self.selection if isinstance(self.selection, Candidates) else self.selection.candidates()
 
-    @property
-    def loads(self) -> node_cache.NodeLoads:
-        """The readings of all nodes."""
-        return self.selection.every.loads
-
     def condensed(self, best: collections.abc.Iterable[str]) -> "Inputs":
         """Returns the decision with the best nodes and the first REJECTED_KEPT of the rejected, in new arrays."""
         rejected = dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
@@ -88,7 +83,7 @@ class Inputs:
         """Returns the objects shared with the decisions before and after it, each with its size: the readings of all
         nodes, and the view of all of them at that moment.
         """
-        loads = self.loads
+        loads = self.selection.every.loads
         arrays = loads.values.nbytes + loads.effective_seconds.nbytes + loads.per_allocatable.nbytes
         arrays += sum(column.nbytes for column in (loads.own_limits, loads.pools) if column is not None)
         parts: list[tuple[object, int]] = [(loads, arrays + 8 * len(loads.names))]
@@ -99,7 +94,7 @@ class Inputs:
 
     def _marked(self, wanted: set[str]) -> npt.NDArray[np.bool_]:
         """The wanted nodes among the candidates, by their rows; by name only if one of them has no row."""
-        loads, selection = self.loads, self.selection
+        loads, selection = self.selection.every.loads, self.selection
         if isinstance(selection, Candidates) and not all(name in loads.index for name in wanted):
             return np.fromiter((name in wanted for name in selection.names), np.bool_, len(selection.names))
         marked = np.zeros(len(loads.names), dtype=np.bool_)
