@@ -17,7 +17,7 @@ from annotator.collect import collector, sources
 from annotator.collect.last_good_values import EMPTY, Flags, LastGoodValues, NodeSet
 from annotator.diagnostics import matching, scrapes, spread, staleness
 from annotator.metrics import Telemetry
-from annotator.placements import effectiveness, hot_counts, owner_means
+from annotator.placements import effectiveness, hot_counts
 from annotator.placements.pod_index import PodIndex
 from annotator.publish import node_publisher, resuming, write_plan
 from annotator.sync_outcome import Outcome
@@ -110,7 +110,7 @@ class Annotator:
         )
         self._complaints = change_logger.ChangeLogger()
         publish = functools.partial(usage_sync.write, writer, settings.namespace)
-        self._usage = usage_sync.OwnerUsage(self._ask_pods, publish, telemetry, clock.now)
+        self.usage = usage_sync.OwnerUsage(self._ask_pods, publish, telemetry, clock.now)
         self.pods = PodIndex()
         selector = settings.labels.node_selector
         self._scrapes = None if prometheus is None else scrapes.Scrapes(prometheus, selector=selector)
@@ -125,13 +125,13 @@ class Annotator:
             outcome = self._sync(world.nodes, rules)
             if not outcome.read_nothing:
                 self._look_aside(rules.policy)
-                outcome = dataclasses.replace(outcome, usage_problem=self._usage.problem)
+                outcome = dataclasses.replace(outcome, usage_problem=self.usage.problem)
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
         stands = _PublishedState(self._book, rules.policy, self._clock.now())
         last = self._telemetry.last_sync
         last.nodes, last.unusable, last.spread = len(self._book.nodes), stands.unusable, stands.spread
-        self._telemetry.placeholders_are(hot_counts.placeholders(self.pods.placeholders))
+        self._telemetry.placeholders_are(hot_counts.placeholders(self.pods.placeholders.values()))
         self.last = outcome
         return outcome
 
@@ -139,15 +139,10 @@ class Annotator:
         """After the heartbeat, what may wait: what owners use, or the windows; never both in one sync."""
         if self._scrapes is None:
             self.shortage = self._source.shortage(policy.metrics_in_force)
-        elif not self._usage.sync(self.pods, policy):
+        elif not self.usage.sync(self.pods, policy):
             self._scrapes.look(policy, now_seconds=self._clock.now())
             self.shortage = self._scrapes.sentence
         self._complaints.update("windows are not full", self.shortage)
-
-    @property
-    def pod_usage(self) -> owner_means.PodUsage | None:
-        """Returns the use of every pod, if the last sync asked for it and was answered in full."""
-        return self._usage.read
 
     def freshness_line(self, policy: LoadPolicy) -> str:
         """Returns the freshness in words, for /readyz?verbose."""
@@ -237,7 +232,7 @@ class Annotator:
             )
         )
         if published.counted.get(write_plan.WRITTEN):
-            self._telemetry.wakeups.inc(hot_counts.waiting(self.pods.unbound))
+            self._telemetry.wakeups.inc(hot_counts.waiting(self.pods.unbound.values()))
         return published
 
     def _report(self, answers: Sequence[collector.MetricAnswer]) -> None:

@@ -126,7 +126,7 @@ class Service:
 
     def _look_back(self, world: node_sync.World) -> None:
         """Once owners' usage was read, what every pod uses is known, too."""
-        levels, usage_read = self._levels(), self._annotator.pod_usage
+        levels, usage_read = self._levels(), self._annotator.usage.read
         look = None
         if levels is not None and usage_read is not None:
             by_name = {node.metadata.name: node for node in world.nodes}

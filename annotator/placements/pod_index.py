@@ -8,7 +8,7 @@ drift: a row says what its pod says, and a process that begins makes all of them
 
 import itertools
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -55,8 +55,8 @@ class PodIndex:
         self._numbers: dict[str, int] = {}
         self._rows: dict[str, int] = {}
         self.by_uid: dict[str, PodView] = {}
-        self._placeholders: dict[str, PodView] = {}
-        self._unbound: dict[str, PodView] = {}
+        self.placeholders: dict[str, PodView] = {}  # those that hold room for others, or wait for it
+        self.unbound: dict[str, PodView] = {}  # those that have no node
         for name, pod in pods.items():
             self._note(name, pod)
 
@@ -75,16 +75,6 @@ class PodIndex:
             self._forget(name, before[name])
         for name, pod in news.items():
             self._note(name, pod)
-
-    @property
-    def placeholders(self) -> Iterable[PodView]:
-        """Those that hold room for others, or wait for it."""
-        return self._placeholders.values()
-
-    @property
-    def unbound(self) -> Iterable[PodView]:
-        """Those that have no node."""
-        return self._unbound.values()
 
     def placed_since(self, seconds: float) -> list[tuple[str, float]]:
         """The node and the time of each placement (`hot_counts.binding`) later than that (Unix seconds)."""
@@ -119,9 +109,9 @@ class PodIndex:
                 ready_since_seconds = pod.ready_since_seconds
                 self._ready_since_seconds[row] = np.inf if ready_since_seconds is None else ready_since_seconds
         if pod_view.is_placeholder(pod):
-            self._placeholders[name] = pod
+            self.placeholders[name] = pod
         if not pod.node_name:
-            self._unbound[name] = pod
+            self.unbound[name] = pod
 
     def _number(self, owner: str) -> int:
         number = self._numbers.setdefault(owner, len(self.owners))
@@ -134,5 +124,5 @@ class PodIndex:
         self.owner[row], self._ready_since_seconds[row] = NOBODY, np.inf
         self._scheduled_seconds[row], self._placed_seconds[row] = -np.inf, -np.inf
         self.by_uid.pop(pod.uid, None)
-        self._placeholders.pop(name, None)
-        self._unbound.pop(name, None)
+        self.placeholders.pop(name, None)
+        self.unbound.pop(name, None)

@@ -51,8 +51,8 @@ def check(known: pod_index.PodIndex, pods: dict[str, Pod]) -> None:
     assert known.at_work_since(AT - 1).tolist() == []
     assert known.running_owners() == {pod_index.owner_key(one) for one in living} - {""}
     assert known.by_uid == {one.uid: one for one in pods.values()}
-    assert hot_counts.waiting(known.unbound) == hot_counts.waiting(pods.values())
-    assert hot_counts.placeholders(known.placeholders) == hot_counts.placeholders(pods.values())
+    assert hot_counts.waiting(known.unbound.values()) == hot_counts.waiting(pods.values())
+    assert hot_counts.placeholders(known.placeholders.values()) == hot_counts.placeholders(pods.values())
     placed = [one for one in map(hot_counts.binding, pods.values()) if one is not None]
     assert sorted(known.placed_since(AT - 1)) == sorted((one.node, one.at_seconds) for one in placed)
     scheduled = [one for one in pods.values() if one.scheduled_at_seconds is not None]
