@@ -24,7 +24,7 @@ class Connection:
 
     def __init__(self, accepted: socket.socket, client: tuple[Any, ...], settings: Any) -> None:
         self.sock: nonblocking_sockets.Plain | tls.Socket = nonblocking_sockets.Plain.of(accepted)
-        self.client = client
+        self.client, self.address = client, str(client[0])
         self.server = self.sock.getsockname()
         self.incoming = request_framing.Incoming(settings, client)
         self.until_seconds = 0.0  # when the step it is in must be over
@@ -45,11 +45,6 @@ class Connection:
         if events:
             poller.register(self.sock, events, step)
         self.events = events
-
-    @property
-    def address(self) -> str:
-        """The client's address."""
-        return str(self.client[0])
 
     @property
     def held_bytes(self) -> int:
@@ -82,7 +77,7 @@ class Connection:
 
     def receive(self, now_seconds: float) -> bool:
         """Read what is there; True when a thread can go on, or when nothing can."""
-        if self.incoming.receive(self.sock, now_seconds):
+        if self.incoming.receive(self.sock.recv, now_seconds):
             return True
         if self.incoming.take_go_ahead():
             self.sock.sendall(_GO_AHEAD)

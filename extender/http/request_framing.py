@@ -8,10 +8,11 @@ it finds the end of the stream, and the connection ends after the answer. So a m
 can make a client wait or lose its connection; it cannot make bytes of a body a request.
 """
 
+import collections.abc
 import enum
 import io
 import re
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from gunicorn import http as parsing
 from gunicorn.http import body as bodies
@@ -36,13 +37,6 @@ FORM: Final = re.compile(
 )
 _LINE_FEED_ALONE: Final = re.compile(rb"(?<!\r)\n")
 _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;|$)")
-
-
-class Socket(Protocol):
-    """A source of bytes: b"" at the end, or one of `nonblocking_sockets.FULL`."""
-
-    def recv(self, size: int, /) -> bytes:
-        """At most so many bytes."""
 
 
 class Head(enum.Enum):
@@ -106,14 +100,16 @@ class Incoming:
         self._message._expected_100_continue = False
         return True
 
-    def receive(self, sock: Socket, now_seconds: float) -> bool:
-        """Read what is there, about TURN_BYTES at most. True when a thread can go on: see the module."""
+    def receive(self, recv: collections.abc.Callable[[int], bytes], now_seconds: float) -> bool:
+        """Read what is there, about TURN_BYTES at most; `recv` gives b"" at the end, or raises one of
+        `nonblocking_sockets.FULL`. True when a thread can go on: see the module.
+        """
         left_bytes = TURN_BYTES
         while not self._settled():
             if left_bytes <= 0:
                 return False
             try:
-                piece = sock.recv(min(max(self._end - len(self.buffer), PIECE_BYTES), TURN_BYTES))
+                piece = recv(min(max(self._end - len(self.buffer), PIECE_BYTES), TURN_BYTES))
             except nonblocking_sockets.FULL:
                 return False
             except OSError:  # a reset, broken TLS: who sent it reads no answer

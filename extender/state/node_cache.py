@@ -115,10 +115,8 @@ class NodeSource(Protocol):
     def heartbeat_state(self) -> HeartbeatState: ...
 
 
-class NodeSourceFactory(Protocol):
-    """Makes a source for these metrics and pools."""
-
-    def __call__(self, metric_names: tuple[str, ...], pools: tuple[node_pools.Pool, ...], /) -> NodeSource: ...
+# Makes a source for these metrics and pools.
+NodeSourceFactory = collections.abc.Callable[[tuple[str, ...], tuple[node_pools.Pool, ...]], NodeSource]
 
 
 class NodeTable:

@@ -89,16 +89,11 @@ class ShadowLog:
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
         self._verdicts: dict[str, PodVerdicts] = {}  # by uid, the oldest first
-        self._bytes = 0
+        self.size_bytes = 0  # about how much memory the verdicts hold now
         self._bound: dict[str, tuple[str, float]] = {}  # by uid the node and when, the oldest first
 
     def __len__(self) -> int:
         return len(self._verdicts)
-
-    @property
-    def size_bytes(self) -> int:
-        """About how much memory the verdicts hold now."""
-        return self._bytes
 
     def remember(self, verdicts: PodVerdicts) -> None:
         """Keep the verdicts of an answer until the pod is bound; if it was bound a moment ago, count it now."""
@@ -107,7 +102,7 @@ class ShadowLog:
             node, _ = self._bound.pop(verdicts.uid, ("", 0.0))
             if not node:
                 self._verdicts[verdicts.uid] = verdicts
-                self._bytes += verdicts.size_bytes
+                self.size_bytes += verdicts.size_bytes
                 self._forget(verdicts.at_seconds)
         if node:
             self._count(verdicts, node)
@@ -133,13 +128,13 @@ class ShadowLog:
 
     def _drop(self, uid: str) -> PodVerdicts | None:
         dropped = self._verdicts.pop(uid, None)
-        self._bytes -= 0 if dropped is None else dropped.size_bytes
+        self.size_bytes -= 0 if dropped is None else dropped.size_bytes
         return dropped
 
     def _forget(self, now_seconds: float) -> None:
         while self._verdicts:
             oldest = next(iter(self._verdicts.values()))
-            if self._bytes <= self._limit_bytes and oldest.at_seconds > now_seconds - KEPT_SECONDS:
+            if self.size_bytes <= self._limit_bytes and oldest.at_seconds > now_seconds - KEPT_SECONDS:
                 break
             self._drop(oldest.uid)
         while self._bound:

@@ -62,7 +62,7 @@ def read(pieces: Pieces) -> Read:
     """Let a thread take all requests; what is not whole is left."""
     coming = request_framing.Incoming(http_exchange.settings(), CLIENT)
     requests = []
-    while coming.receive(pieces, 1.0):
+    while coming.receive(pieces.recv, 1.0):
         try:
             request = coming.request()
             requests.append((request.method, request.path, request.body.read()))
@@ -81,7 +81,7 @@ def by_bytes(sent: bytes) -> Pieces:
 @pytest.mark.parametrize("sent", WHOLE.values(), ids=WHOLE)
 def test_a_request_is_whole_with_its_last_byte_and_not_before(sent: bytes) -> None:
     coming = request_framing.Incoming(http_exchange.settings(), CLIENT)
-    ready = [coming.receive(Pieces(sent[at : at + 1]), 1.0) for at in range(len(sent))]
+    ready = [coming.receive(Pieces(sent[at : at + 1]).recv, 1.0) for at in range(len(sent))]
     assert ready == [False] * (len(sent) - 1) + [True]
     assert coming.whole
     assert not coming.ended
@@ -126,7 +126,7 @@ def test_no_bytes_raise_anything_but_the_parsers_errors(sent: bytes, data: st.Da
 )
 def test_what_is_too_large_is_refused_before_it_comes(sent: bytes) -> None:
     coming = request_framing.Incoming(http_exchange.settings(), CLIENT)
-    assert coming.receive(Pieces(sent), 1.0)
+    assert coming.receive(Pieces(sent).recv, 1.0)
     assert not coming.whole
     assert coming.request().method == "POST"
     assert not coming.proceed(1.0), "where the next request begins is unknown"
@@ -136,7 +136,7 @@ def test_chunks_are_read_up_to_the_limit_and_no_further() -> None:
     chunk = b"100000\r\n" + bytes(2**20) + b"\r\n"
     coming = request_framing.Incoming(http_exchange.settings(), CLIENT)
     pieces = Pieces(CHUNKED[: CHUNKED.index(b"2;")], *[chunk] * 30)
-    while not coming.receive(pieces, 1.0):
+    while not coming.receive(pieces.recv, 1.0):
         pass
     assert not coming.whole
     assert len(coming.buffer) < request_framing.CHUNKED_LIMIT_BYTES + request_framing.TURN_BYTES
@@ -147,7 +147,7 @@ def test_chunks_are_read_up_to_the_limit_and_no_further() -> None:
 def test_one_turn_reads_no_more_than_its_share() -> None:
     coming = request_framing.Incoming(http_exchange.settings(), CLIENT)
     pieces = Pieces(LENGTH[:-5].replace(b": 5", b": 9000000"), bytes(9_000_000))
-    assert not coming.receive(pieces, 1.0)
+    assert not coming.receive(pieces.recv, 1.0)
     assert len(coming.buffer) <= 2 * request_framing.TURN_BYTES
 
 
@@ -163,8 +163,8 @@ def test_work_grows_with_what_comes_and_not_with_its_square(where: bytes, monkey
 
     coming = request_framing.Incoming(http_exchange.settings(), CLIENT)
     coming.buffer = coming._parser.unreader.sock._buffer = Counting()
-    coming.receive(Pieces(where), 1.0)
+    coming.receive(Pieces(where).recv, 1.0)
     searched.clear()
     for _ in range(1000):
-        assert not coming.receive(Pieces(b"0"), 1.0)
+        assert not coming.receive(Pieces(b"0").recv, 1.0)
     assert sum(searched) < 1000 * len(where)
