@@ -61,10 +61,8 @@ _decoder = msgspec.msgpack.Decoder(_Asking)
 def _of_asking(text: bytes) -> Demand:
     containers, init_containers, level, overhead = _decoder.decode(text)
     spec = PodSpec(containers=containers, init_containers=init_containers, level=level, overhead=overhead)
-    pod = Pod(spec=spec)
-    requests = pod.requests
-    scored = requests if _names_everything(spec) else _with_defaults(spec)
-    amounts = _whole(requests)
+    pod, scored = Pod(spec=spec), _with_defaults(spec)
+    amounts = _whole(pod.requests)
     named = dict(amounts)
     base = np.array([[named.get(CPU, 0)], [named.get(MEMORY, 0)], [1]], np.int64)
     base_scored = np.array([[math.ceil(scored.cpu_millicores)], [math.ceil(scored.memory_bytes)]], np.int64)
@@ -74,14 +72,6 @@ def _of_asking(text: bytes) -> Demand:
 def _whole(amounts: Resources) -> tuple[tuple[str, int], ...]:
     named = ((CPU, amounts.cpu_millicores), (MEMORY, amounts.memory_bytes), *amounts.extended.items())
     return tuple((name, math.ceil(amount)) for name, amount in named if amount)
-
-
-def _names_everything(spec: PodSpec) -> bool:
-    return all(
-        CPU in one.resources.requests and MEMORY in one.resources.requests
-        for containers in (spec.containers, spec.init_containers)
-        for one in containers
-    )
 
 
 def _with_defaults(spec: PodSpec) -> Resources:

@@ -94,18 +94,11 @@ def scores(cluster: ClusterState, pod: Pod, rows: Ints, owner: LabelSelector | N
     spread = np.zeros(len(rows), np.int64)
     if eligible.any():
         scored = rows[eligible]
-        raw = sum(
-            _raw(
-                cluster.columns,
-                pod,
-                rule.rule,
-                _matching(cluster, pod, rule.selector),
-                scored=scored,
-                eligible=labelled,
-            )
-            for rule in rules
-        )
-        spread[eligible] = _normalised(_rounded(np.asarray(raw)))
+        raw = np.zeros(len(scored))
+        for rule in rules:
+            matching = _matching(cluster, pod, rule.selector)
+            raw += _raw(cluster.columns, pod, rule.rule, matching, scored=scored, eligible=labelled)
+        spread[eligible] = _normalised(_rounded(raw))
     return spread
 
 
