@@ -110,15 +110,12 @@ def _places(cluster: ClusterState, pod: Pod, terms: list[Term]) -> Ints:
 
 def _meant(cluster: ClusterState, pod: Pod, terms: list[Term]) -> Iterator[PodGroup]:
     selectors = [one.term.label_selector for one in terms if one.term.label_selector is not None]
-    for namespace in _namespaces(cluster, pod, terms) if len(selectors) == len(terms) else ():
+    if len(selectors) < len(terms):
+        return
+    first = terms[0].term
+    named = first.namespaces or (pod.namespace,)
+    # Only a namespace selector needs more than the few that are named.
+    for namespace in named if first.namespace_selector is None else cluster.groups.namespaces:
         labels = pod_groups.namespace_labels(cluster.namespaces, namespace)
         if all(one.term.means_namespace(pod.namespace, namespace, labels) for one in terms):
             yield from cluster.groups.meant(namespace, selectors)
-
-
-def _namespaces(cluster: ClusterState, pod: Pod, terms: list[Term]) -> list[str]:
-    """Namespaces that may be meant: only a namespace selector needs more than the few that are named."""
-    first = terms[0].term
-    if first.namespace_selector is not None:
-        return list(cluster.groups.namespaces)
-    return list(first.namespaces) or [pod.namespace]

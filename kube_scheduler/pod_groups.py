@@ -47,12 +47,18 @@ class PodGroups:
     def add(self, pod: Pod, node: str, *, number: int = 1) -> None:
         """Count a pod on a node; `number` -1 takes it away."""
         key = pod.namespace, frozenset(pod.labels.items())
-        group = self._in_namespace.get(pod.namespace, {}).get(key) or self._enter(key, pod)
+        group = self._in_namespace.get(pod.namespace, {}).get(key)
+        if group is None:
+            group = self._in_namespace.setdefault(pod.namespace, {})[key] = PodGroup(pod.labels)
+            for name, value in key[1]:
+                self._with_label.setdefault((pod.namespace, name, value), {})[key] = group
         count(group.places, node, number)
         if not pod.deleting:
             count(group.staying, node, number)
         if not group.places:
-            self._leave(key)
+            _drop(self._in_namespace, pod.namespace, key)
+            for name, value in key[1]:
+                _drop(self._with_label, (pod.namespace, name, value), key)
 
     def meant(self, namespace: str, selectors: Selectors) -> Iterator[PodGroup]:
         """The groups of a namespace that all selectors match."""
@@ -65,19 +71,6 @@ class PodGroups:
             for name, value in selector.match_labels.items():
                 return self._with_label.get((namespace, name, value), {})
         return self._in_namespace.get(namespace, {})
-
-    def _enter(self, key: Key, pod: Pod) -> PodGroup:
-        group = PodGroup(pod.labels)
-        self._in_namespace.setdefault(pod.namespace, {})[key] = group
-        for name, value in key[1]:
-            self._with_label.setdefault((pod.namespace, name, value), {})[key] = group
-        return group
-
-    def _leave(self, key: Key) -> None:
-        namespace, labels = key
-        _drop(self._in_namespace, namespace, key)
-        for name, value in labels:
-            _drop(self._with_label, (namespace, name, value), key)
 
 
 class Term(NamedTuple):
@@ -112,7 +105,8 @@ class Terms:
                 self._about.setdefault(_subject(term), {})[id(term)] = term
         count(terms[0].places, node, number)
         if not terms[0].places:
-            self._forget(key)
+            for term in self._holders.pop(key):
+                _drop(self._about, _subject(term), id(term))
 
     def about(self, pod: Pod, namespaces: Namespaces) -> list[Term]:
         """The terms that mean this pod."""
@@ -121,10 +115,6 @@ class Terms:
         subjects = (None, *pod.labels.items())
         terms = (term for subject in subjects for term in self._about.get(subject, {}).values())
         return [term for term in terms if means(term.term, term.namespace, pod, namespaces)]
-
-    def _forget(self, key: tuple[str, bytes]) -> None:
-        for term in self._holders.pop(key):
-            _drop(self._about, _subject(term), id(term))
 
 
 def of_pod(pod: Pod) -> tuple[Term, ...]:
