@@ -154,7 +154,9 @@ def by_pod(answer: door.Answer, *, judge: Judge) -> tuple[dict[str, float], dict
 def judged(keys: Sequence[str], values: Sequence[float], judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
     """Split into (value per key, reason per refused key); two values for one key are refused as a double."""
     whole = dict(zip(keys, values, strict=True))
-    if len(whole) == len(keys) and _all_good(values, judge):
+    # Between two good values all are; NaN is between none, and shows in the sum, as infinity does at an end.
+    doubtful = values and (math.isnan(sum(values)) or judge(min(values)) or judge(max(values)))
+    if len(whole) == len(keys) and not doubtful:
         return whole, {}
     good: dict[str, float] = {}
     refused: dict[str, str] = {}
@@ -167,8 +169,3 @@ def judged(keys: Sequence[str], values: Sequence[float], judge: Judge) -> tuple[
         else:
             refused[key] = reason
     return good, refused
-
-
-def _all_good(values: Sequence[float], judge: Judge) -> bool:
-    """Between two good values all are; NaN is between none, and shows in the sum, as infinity does at an end."""
-    return not values or not (math.isnan(sum(values)) or judge(min(values)) or judge(max(values)))

@@ -29,7 +29,7 @@ from runtime import clock as clocks
 _LIBRARY_COMPLAINTS = (library_errors.PrometheusApiClientException, ValueError, KeyError, TypeError)
 _UNAVAILABLE = (408, 425, 429)
 LONGEST_IN_ADDRESS_CHARACTERS = 2000
-MOST_SAID = 300  # characters of a server's own words about a partial answer
+MOST_SAID = 300  # characters of a server's own words about a partial answer: Thanos names every store that is down
 # What the library is left to decode in place of an answer: of 100,000 series it would make 83 MB of unused objects.
 # The attribute has no setter; requests' own test transports write it, too.
 _NOTHING = b'{"status":"success","data":{"result":[]}}'
@@ -127,9 +127,10 @@ class Client:
             return decode(body)
         except errors.Partial as problem:
             self.traffic.count(partial_answers=1)
+            words = str(problem) if len(str(problem)) <= MOST_SAID else f"{str(problem)[:MOST_SAID]}…"
             raise errors.Partial(
-                f"{self.name} has only a part of the answer to {_short(expression)}: {_cut(str(problem))}; look at the "
-                "stores behind it that do not answer",
+                f"{self.name} has only a part of the answer to {_short(expression)}: {words}; look at the stores "
+                "behind it that do not answer",
                 answer=problem.answer,
                 reasons=problem.reasons,
             ) from problem
@@ -273,11 +274,6 @@ _EXPECTED = "expected http(s)://HOST[:PORT][/PREFIX], for example http://prometh
 def _short(expression: str) -> str:
     text = " ".join(expression.split())
     return f"`{text[:100]}…`" if len(text) > 100 else f"`{text}`"
-
-
-def _cut(text: str) -> str:
-    """So much of what a server says as fits a line: Thanos names every store that is down."""
-    return f"{text[:MOST_SAID]}…" if len(text) > MOST_SAID else text
 
 
 def _reason(problem: BaseException) -> str:

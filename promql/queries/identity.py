@@ -180,7 +180,8 @@ def build(nodes: Iterable[NodeAddress], before: Directory | None = None) -> Dire
     own = {node.name.lower(): node.name for node in every}
     claims: dict[str, dict[str, None]] = {}  # of each address the nodes' names in their order
     for node in every:
-        for key in map(_key, node.addresses[:MOST_ADDRESSES]):
+        for address in node.addresses[:MOST_ADDRESSES]:
+            key = _canonical(address.strip().lower()) if len(address) <= LONGEST_ADDRESS else ""
             if key and key not in own:
                 claims.setdefault(key, {})[node.name] = None
     claimants = {key: tuple(names) for key, names in claims.items()}
@@ -217,10 +218,6 @@ def _first_part(host: str) -> str:
     """The short name of a host; an address is whole."""
     first = host.partition(".")[0]
     return host if first.isdigit() or ":" in host else first
-
-
-def _key(address: str) -> str:
-    return _canonical(address.strip().lower()) if len(address) <= LONGEST_ADDRESS else ""
 
 
 def _canonical(text: str) -> str:
