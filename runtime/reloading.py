@@ -94,7 +94,15 @@ class Reloading(Generic[T]):
         if found_hash == self.content_hash:  # put back as it was
             self._seen_hash, self.error, self.refused_hash = found_hash, None, ""
             return False
-        return agree and self._try(content, found_hash)
+        if not agree:
+            return False
+        try:
+            value = self._parse(content.decode(), str(self._path))
+        except ValueError as error:  # UnicodeDecodeError is one; parsers raise subclasses of it
+            self._refuse(str(error), found_hash)
+            return False
+        self._accept(value, found_hash)
+        return True
 
     def line(self) -> str:
         """Returns the file in force, since when, and why a newer one is not: for /readyz?verbose."""
@@ -119,15 +127,6 @@ class Reloading(Generic[T]):
             self._clock.wait(threading.Event(), SETTLE_SECONDS)
             content = files.read(self._path)
         return content
-
-    def _try(self, content: bytes, found_hash: str) -> bool:
-        try:
-            value = self._parse(content.decode(), str(self._path))
-        except ValueError as error:  # UnicodeDecodeError is one; parsers raise subclasses of it
-            self._refuse(str(error), found_hash)
-            return False
-        self._accept(value, found_hash)
-        return True
 
     def _accept(self, value: T, found_hash: str) -> None:
         self.current = value

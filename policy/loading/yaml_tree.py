@@ -131,7 +131,10 @@ class _Reader:
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(path)
         if isinstance(event, yaml.SequenceStartEvent):
-            return self._sequence(path)
+            items: list[object] = []
+            while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+                items.append(self._value(event, (*path, len(items)), _mark(event.start_mark)))
+            return items
         return self._scalar(event, path) if isinstance(event, yaml.ScalarEvent) else None
 
     def _mapping(self, path: problems.Path) -> dict[str, object]:
@@ -149,12 +152,6 @@ class _Reader:
                 self.find(inner, position, f"the key is given twice (first on line {first})")
             mapping[event.value] = self._value(next(self._events), inner, position)
         return mapping
-
-    def _sequence(self, path: problems.Path) -> list[object]:
-        items: list[object] = []
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            items.append(self._value(event, (*path, len(items)), _mark(event.start_mark)))
-        return items
 
     def _scalar(self, event: yaml.ScalarEvent, path: problems.Path) -> Tree:
         self._refuse_halves(path, event)
