@@ -86,30 +86,20 @@ class Digester:
     def digest(self, annotations: collections.abc.Mapping[str, str]) -> Digest:
         """See `heartbeat.digest`; the mapping must not change afterwards."""
         before, self._texts = self._texts, annotations
+        gone = before.keys() - annotations.keys()
         changed = [node for node, text in annotations.items() if node not in before or before[node] != text]
-        for bucket in self._forget(before.keys() - annotations.keys()) | self._note(changed):
+        for node in gone:
+            del self._lines[node], self._buckets[bucket_of(node)][node]
+        known = len(self._lines)
+        for node in changed:
+            self._lines[node] = self._buckets[bucket_of(node)][node] = _line(node, annotations[node])
+        if len(self._lines) > known:
+            self._lines = {node: self._lines[node] for node in sorted(self._lines)}
+        for bucket in set(map(bucket_of, (*gone, *changed))):
             lines = self._buckets[bucket]
             self._checksums[bucket] = _checksum([lines[node] for node in sorted(lines)])
         whole = hashlib.sha256(b"".join(self._lines.values()))
         return Digest(_PREFIX + whole.hexdigest(), tuple(self._checksums))
-
-    def _forget(self, nodes: collections.abc.Set[str]) -> set[int]:
-        """Drop the lines of these nodes; the buckets that changed."""
-        for node in nodes:
-            del self._lines[node], self._buckets[bucket_of(node)][node]
-        return {bucket_of(node) for node in nodes}
-
-    def _note(self, nodes: collections.abc.Sequence[str]) -> set[int]:
-        """Makes the lines of these nodes again; returns the buckets that changed."""
-        known = len(self._lines)
-        buckets = set()
-        for node in nodes:
-            bucket = bucket_of(node)
-            self._lines[node] = self._buckets[bucket][node] = _line(node, self._texts[node])
-            buckets.add(bucket)
-        if len(self._lines) > known:
-            self._lines = {node: self._lines[node] for node in sorted(self._lines)}
-        return buckets
 
 
 def _line(node: str, annotation: str) -> bytes:
