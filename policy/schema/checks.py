@@ -244,21 +244,19 @@ def _is_time_zone(name: str) -> bool:
 
 def _selectors(policy: load_policy.LoadPolicy) -> Findings:
     protect = policy.descheduler.protect
-    yield from _selector(("descheduler", "protect", "labelSelector"), protect.label_selector)
-    if protect.namespace_selector is not None:
-        yield from _selector(("descheduler", "protect", "namespaceSelector"), protect.namespace_selector)
-    for index, rule in enumerate(policy.descheduler.flow):
-        yield from _selector(("descheduler", "flow", index, "match", "labelSelector"), rule.match.label_selector)
-    for index, pool in enumerate(policy.pools):
-        yield from _selector(("pools", index, "nodeSelector"), pool.node_selector)
-
-
-def _selector(path: problems.Path, selector: sections.LabelSelector) -> Findings:
-    for index, expression in enumerate(selector.match_expressions):
-        needs_values = expression.operator in ("In", "NotIn")
-        if needs_values != bool(expression.values):
-            wanted = "needs at least one" if needs_values else "takes none"
-            yield Finding((*path, "matchExpressions", index, "values"), f"{expression.operator} {wanted}")
+    flow, pools = enumerate(policy.descheduler.flow), enumerate(policy.pools)
+    every: list[tuple[problems.Path, sections.LabelSelector | None]] = [
+        (("descheduler", "protect", "labelSelector"), protect.label_selector),
+        (("descheduler", "protect", "namespaceSelector"), protect.namespace_selector),
+        *((("descheduler", "flow", at, "match", "labelSelector"), rule.match.label_selector) for at, rule in flow),
+        *((("pools", at, "nodeSelector"), pool.node_selector) for at, pool in pools),
+    ]
+    for path, selector in every:
+        for index, expression in enumerate(selector.match_expressions if selector is not None else ()):
+            needs_values = expression.operator in ("In", "NotIn")
+            if needs_values != bool(expression.values):
+                wanted = "needs at least one" if needs_values else "takes none"
+                yield Finding((*path, "matchExpressions", index, "values"), f"{expression.operator} {wanted}")
 
 
 def parts(policy: load_policy.LoadPolicy) -> collections.abc.Iterator[Part]:
