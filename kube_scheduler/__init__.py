@@ -1,8 +1,8 @@
 """kube-scheduler v1.36's rules of placement as pure functions: which nodes a pod fits on, and what the others lack.
 
 `columns.Columns` holds nodes as rows; `node_rules` asks a node alone (cordon, taints, labels), `node_room` for free
-amounts and host ports, `pod_rules` for other pods (`topology_spread`, `inter_pod_affinity`, over `pod_groups`),
-`volumes` for what must be mounted and attached. The simulated scheduler keeps a `cluster_state.ClusterState` of all
-that happens, the descheduler one of the cluster as its plan would leave it. Held to the real kube-scheduler by
+amounts and host ports, `topology_spread` and `inter_pod_affinity` for other pods (over `pod_groups`), `volumes` for
+what must be mounted and attached. The simulated scheduler keeps a `cluster_state.ClusterState` of all that happens, the
+descheduler one of the cluster as its plan would leave it. Held to the real kube-scheduler by
 tests/contract/test_scheduler_model.py.
 """

@@ -1,13 +1,12 @@
 """InterPodAffinity: pods that must, or would rather, be near to other pods or away from them.
 
-`pod_rules` asks `failed` for what is required, by the pod and by those that are there already; a scheduler asks
-`scores` for what is preferred. Pods of equal labels are matched once (`pod_groups`).
+`refusals` are what is required, by the pod and by those that are there already; a scheduler asks `scores` for what is
+preferred. Pods of equal labels are matched once (`pod_groups`).
 Source: kubernetes v1.36 pkg/scheduler/framework/plugins/interpodaffinity (filtering.go, scoring.go; the weight of a
 required term of a pod that is there, hardPodAffinityWeight, is 1).
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,34 +17,32 @@ from kube_scheduler.arrays import Bools, Ints
 from kube_scheduler.cluster_state import ClusterState
 from kube_scheduler.columns import Columns
 from kube_scheduler.pod_groups import PodGroup, Term
+from kube_scheduler.refusals import POD_AFFINITY, Refusal
 
 BEST = 100.0
+UNATTRACTED = "node(s) didn't match pod affinity rules"
+REPELLED = "node(s) didn't match pod anti-affinity rules"
+UNWELCOME = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
-class AffinityFailures(NamedTuple):
-    """Rows away from what the pod must be near to, rows near to what it must be away from, and rows near to what must
-    be away from it.
+def refusals(cluster: ClusterState, pod: Pod) -> Iterator[Refusal]:
+    """Yields the rows away from what the pod must be near to, those near to what it must be away from, and those near
+    to what must be away from it; nothing where no term applies.
     """
-
-    unattracted: Bools
-    repelled: Bools
-    unwelcome: Bools
-
-
-def failed(cluster: ClusterState, pod: Pod) -> AffinityFailures | None:
-    """Returns the violated required terms; None where no term applies."""
     own = [term for term in pod_groups.of_pod(pod) if term.required]
     theirs = [term for term in cluster.terms.about(pod, cluster.namespaces) if term.required and term.sign < 0]
     if not own and not theirs:
-        return None
+        return
+    none, repelled, unwelcome = np.zeros((3, len(cluster.columns.names)), np.bool_)
     unattracted = _unattracted(cluster, pod, [term for term in own if term.sign > 0])
-    repelled, unwelcome = cluster.columns.none(), cluster.columns.none()
     for term in own:
         if term.sign < 0:
             repelled |= _near(cluster.columns, term, _places(cluster, pod, [term]))
     for term in theirs:
         unwelcome |= _near(cluster.columns, term, cluster.columns.placed(term.places))
-    return AffinityFailures(unattracted, repelled, unwelcome)
+    yield Refusal(POD_AFFINITY, UNATTRACTED, unattracted, unattracted)
+    yield Refusal(POD_AFFINITY, REPELLED, repelled, none)
+    yield Refusal(POD_AFFINITY, UNWELCOME, unwelcome, none)
 
 
 def _unattracted(cluster: ClusterState, pod: Pod, terms: list[Term]) -> Bools:

@@ -1,6 +1,6 @@
 """PodTopologySpread: how evenly a pod's kind stands over zones, hosts or whatever it names, as a filter and a score.
 
-`pod_rules` asks `failed` for hard rules (DoNotSchedule), a scheduler `scores` for soft ones (ScheduleAnyway). A pod
+`refusals` are by hard rules (DoNotSchedule), a scheduler asks `scores` for soft ones (ScheduleAnyway). A pod
 without rules of its own gets the scheduler's: hosts with skew 3 and zones with skew 5, both soft, over the pods of its
 owner; because of these defaults no pod is "signable", so that kube-scheduler 1.36 never batches pods of the default
 profile (KEP-5598).
@@ -10,7 +10,7 @@ Services, which may select pods too, are not modelled.
 
 import dataclasses
 import math
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,14 @@ from kube.objects import LabelSelector, Pod, TopologySpread
 from kube_scheduler.arrays import Bools, Ints
 from kube_scheduler.cluster_state import ClusterState
 from kube_scheduler.columns import Columns, Topology
+from kube_scheduler.refusals import SPREAD, Refusal
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 DEFAULTS = (TopologySpread(3, HOSTNAME, SOFT), TopologySpread(5, ZONE, SOFT))
 BEST = 100
+SKEWED = "node(s) didn't match pod topology spread constraints"
+UNLABELLED = f"{SKEWED} (missing required label)"
 Floats = npt.NDArray[np.float64]
 
 
@@ -40,22 +43,16 @@ class Rule:
         return self.selector is not None and self.selector.matches(pod.labels)
 
 
-class SpreadFailures(NamedTuple):
-    """Rows without the label of a rule, and rows that would make the skew too large, whichever comes first."""
-
-    unlabelled: Bools
-    skewed: Bools
-
-
-def failed(cluster: ClusterState, pod: Pod) -> SpreadFailures | None:
-    """Returns the violated hard constraints; None for a pod without any.
+def refusals(cluster: ClusterState, pod: Pod) -> Iterator[Refusal]:
+    """Yields the rows without the label of a hard rule, and those that would make its skew too large; of several rules
+    the first that a row breaks counts.
 
     matching pods in the domain + (1 if the pod itself matches) - least over all domains <= maxSkew must hold; with
     fewer domains than minDomains the least is 0.
     """
     rules = [_own(rule, pod) for rule in pod.spec.topology_spread_constraints if rule.when_unsatisfiable == HARD]
     if not rules:
-        return None
+        return
     columns = cluster.columns
     unlabelled, skewed = np.zeros((2, len(columns.names)), np.bool_)
     labelled = _labelled(columns, rules)
@@ -63,7 +60,8 @@ def failed(cluster: ClusterState, pod: Pod) -> SpreadFailures | None:
         topology = columns.topology(rule.rule.topology_key)
         unlabelled |= ~topology.labelled & ~skewed
         skewed |= _skewed(cluster, pod, rule, topology, labelled=labelled) & ~unlabelled
-    return SpreadFailures(unlabelled, skewed)
+    yield Refusal(SPREAD, UNLABELLED, unlabelled, unlabelled)
+    yield Refusal(SPREAD, SKEWED, skewed, columns.none())
 
 
 def _skewed(cluster: ClusterState, pod: Pod, rule: Rule, topology: Topology, *, labelled: Bools) -> Bools:

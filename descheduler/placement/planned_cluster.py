@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from descheduler.snapshot.snapshot import Snapshot
 from kube.objects import Pod
 from kube.pods import pod_view
-from kube_scheduler import node_room, node_rules, pod_requests, pod_rules, volumes
+from kube_scheduler import inter_pod_affinity, node_room, node_rules, pod_requests, topology_spread, volumes
 from kube_scheduler.arrays import Bools
 from kube_scheduler.columns import Columns
 from kube_scheduler.node_room import NodeRoom
@@ -27,11 +27,11 @@ RULES: Final[Mapping[str, str]] = {
     node_rules.CORDONED: "cordon",
     node_rules.UNTOLERATED: "taint",
     node_rules.UNSELECTED: "node affinity",
-    pod_rules.UNLABELLED: "topology spread",
-    pod_rules.SKEWED: "topology spread",
-    pod_rules.UNATTRACTED: "pod affinity",
-    pod_rules.REPELLED: "pod anti-affinity",
-    pod_rules.UNWELCOME: "pod anti-affinity",
+    topology_spread.UNLABELLED: "topology spread",
+    topology_spread.SKEWED: "topology spread",
+    inter_pod_affinity.UNATTRACTED: "pod affinity",
+    inter_pod_affinity.REPELLED: "pod anti-affinity",
+    inter_pod_affinity.UNWELCOME: "pod anti-affinity",
 }
 
 
@@ -76,7 +76,8 @@ class PlannedCluster:
     def fit(self, pod: Pod) -> PodFit:
         """Asks the rules about nodes and other pods, of all nodes at once."""
         with self._away(pod):
-            refusals = [*node_rules.refusals(self.columns, pod), *pod_rules.refusals(self, pod)]
+            of_pods = (*topology_spread.refusals(self, pod), *inter_pod_affinity.refusals(self, pod))
+            refusals = [*node_rules.refusals(self.columns, pod), *of_pods]
         return PodFit(pod, pod_requests.of_pod(pod), tuple((RULES[one.reason], one.rows) for one in refusals))
 
     def why_not(self, fit: PodFit, row: int) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kube.objects import Pod
-from kube_scheduler import node_room, node_rules, pod_rules
+from kube_scheduler import inter_pod_affinity, node_room, node_rules, topology_spread
 from kube_scheduler.arrays import Bools, Ints
 from kube_scheduler.columns import Columns
 from kube_scheduler.pod_requests import Demand
@@ -47,7 +47,8 @@ def passing(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
     affinity.
     """
     yield from node_room.refusals(state.columns, pod, demand)
-    yield from pod_rules.refusals(state, pod)
+    yield from topology_spread.refusals(state, pod)
+    yield from inter_pod_affinity.refusals(state, pod)
 
 
 def fits(columns: Columns, entries: Sequence[Refusal]) -> Bools | None:
