@@ -23,23 +23,21 @@ class OverMean(sections.Section):
     """Lines that follow the mean of the nodes. Of them and the fixed ones the lower hold."""
 
     evict_above_ratio: units.Ratio = pydantic.Field(
-        alias="evictAbove", description="Overloaded so much above the mean of the nodes; 0.2 is 20 points."
+        description="Overloaded so much above the mean of the nodes; 0.2 is 20 points."
     )
-    evict_until_ratio: units.Ratio = pydantic.Field(
-        alias="evictUntil", description="Relieved at so much above the mean, or less."
-    )
+    evict_until_ratio: units.Ratio = pydantic.Field(description="Relieved at so much above the mean, or less.")
     floor_ratio: units.Ratio = pydantic.Field(
-        default=0.4, alias="floor", description="A node at or under this is not overloaded by its distance to the mean."
+        default=0.4, description="A node at or under this is not overloaded by its distance to the mean."
     )
 
 
 class Band(sections.Section):
     """The two lines of one metric: above the first a node is overloaded, at or under the second it is relieved."""
 
-    evict_above_ratio: units.Ratio = pydantic.Field(alias="evictAbove", description="Overloaded above this.")
-    evict_until_ratio: units.Ratio = pydantic.Field(alias="evictUntil", description="Relieved at or under this.")
+    evict_above_ratio: units.Ratio = pydantic.Field(description="Overloaded above this.")
+    evict_until_ratio: units.Ratio = pydantic.Field(description="Relieved at or under this.")
     over_mean: OverMean | None = pydantic.Field(
-        default=None, alias="overMean", description="Overloaded by the distance to the mean of the nodes, too."
+        default=None, description="Overloaded by the distance to the mean of the nodes, too."
     )
 
 
@@ -72,41 +70,30 @@ WorkloadLimit = Annotated[
 class Limits(sections.Section):
     """Caps on evictions; each counts from the ledger, so a restart does not reset it."""
 
-    per_run: units.Count = pydantic.Field(default=10, alias="perRun", description="Evictions in one run.")
-    per_node: units.Count = pydantic.Field(
-        default=1, alias="perNode", description="Evictions from one node in one run."
-    )
-    per_namespace: units.Count = pydantic.Field(
-        default=3, alias="perNamespace", description="From one namespace in one run."
-    )
-    per_hour: units.Count = pydantic.Field(default=60, alias="perHour", description="Evictions in any 60 minutes.")
+    per_run: units.Count = pydantic.Field(default=10, description="Evictions in one run.")
+    per_node: units.Count = pydantic.Field(default=1, description="Evictions from one node in one run.")
+    per_namespace: units.Count = pydantic.Field(default=3, description="From one namespace in one run.")
+    per_hour: units.Count = pydantic.Field(default=60, description="Evictions in any 60 minutes.")
     per_workload: WorkloadLimit = pydantic.Field(
         default="bySize",
-        alias="perWorkload",
         description="Pods of one workload away at a time, with its unavailable ones; bySize: under 4 replicas 1, "
         "4 to 10: 2, above: 10 %; a percentage of its replicas is rounded up.",
     )
     unreplaced: units.Count = pydantic.Field(
         default=5, description="Evictions whose replacement is not Ready yet; at so many nothing more leaves."
     )
-    unreplaced_per_namespace: units.Count = pydantic.Field(
-        default=3, alias="unreplacedPerNamespace", description="The same within one namespace."
-    )
+    unreplaced_per_namespace: units.Count = pydantic.Field(default=3, description="The same within one namespace.")
     max_snapshot_age_seconds: units.Duration = pydantic.Field(
-        default=30.0,
-        alias="maxSnapshotAge",
-        description="A run that began to read the cluster longer ago ends before its next eviction.",
+        default=30.0, description="A run that began to read the cluster longer ago ends before its next eviction."
     )
 
 
 class Growing(sections.Section):
     """A cool-down that grows each time its reason holds again."""
 
-    initial_seconds: units.Duration = pydantic.Field(default=900.0, alias="initial", description="The first cool-down.")
+    initial_seconds: units.Duration = pydantic.Field(default=900.0, description="The first cool-down.")
     factor: Factor = pydantic.Field(default=2.0, description="Each further time multiplies it by this.")
-    max_seconds: units.Duration = pydantic.Field(
-        default=21600.0, alias="max", description="It grows no longer than this."
-    )
+    max_seconds: units.Duration = pydantic.Field(default=21600.0, description="It grows no longer than this.")
 
 
 class Ineffective(Growing):
@@ -115,26 +102,20 @@ class Ineffective(Growing):
     evictions: units.Count = pydantic.Field(
         default=3, description="So many evictions together that lower it by less than half of the expected."
     )
-    initial_seconds: units.Duration = pydantic.Field(
-        default=1800.0, alias="initial", description="The first cool-down."
-    )
+    initial_seconds: units.Duration = pydantic.Field(default=1800.0, description="The first cool-down.")
 
 
 class ReturnCooldown(Growing):
     """Cool-down of a workload whose replacement landed on the relieved node again."""
 
-    window_seconds: units.Duration = pydantic.Field(
-        default=86400.0, alias="window", description="Returns count this long."
-    )
+    window_seconds: units.Duration = pydantic.Field(default=86400.0, description="Returns count this long.")
 
 
 class Cooldown(sections.Section):
     """How long a workload and a node are left alone after an eviction."""
 
-    workload_seconds: units.DurationOrZero = pydantic.Field(
-        default=600.0, alias="workload", description="Per workload."
-    )
-    node_seconds: units.DurationOrZero = pydantic.Field(default=300.0, alias="node", description="Per node.")
+    workload_seconds: units.DurationOrZero = pydantic.Field(default=600.0, description="Per workload.")
+    node_seconds: units.DurationOrZero = pydantic.Field(default=300.0, description="Per node.")
     returned: ReturnCooldown = pydantic.Field(
         default_factory=ReturnCooldown, description="After a replacement came back."
     )
@@ -147,21 +128,15 @@ class Breaker(sections.Section):
     """Per workload: after refused or failed evictions, fewer and fewer trials."""
 
     failures: units.Count = pydantic.Field(default=3, description="Failures in a row that open it.")
-    backoff_seconds: units.Duration = pydantic.Field(
-        default=120.0, alias="backoff", description="First time it stays open."
-    )
+    backoff_seconds: units.Duration = pydantic.Field(default=120.0, description="First time it stays open.")
     factor: Factor = pydantic.Field(default=2.0, description="Each failed trial multiplies that time by this.")
     jitter_ratio: units.Ratio = pydantic.Field(
-        default=1.0,
-        alias="jitter",
-        description="Random share added to each back-off, so that workloads do not retry together.",
+        default=1.0, description="Random share added to each back-off, so that workloads do not retry together."
     )
     steps: units.Count = pydantic.Field(
         default=5, description="Trials, one per step, before it stays open until reset."
     )
-    max_seconds: units.Duration = pydantic.Field(
-        default=3600.0, alias="max", description="The back-off grows no longer."
-    )
+    max_seconds: units.Duration = pydantic.Field(default=3600.0, description="The back-off grows no longer.")
 
 
 class Window(sections.Section):
@@ -170,9 +145,7 @@ class Window(sections.Section):
     days: tuple[Day, ...] = pydantic.Field(default=DAYS, min_length=1, description="Days on which the window begins.")
     begins: TimeOfDay = pydantic.Field(alias="from", description='Local time it begins, "HH:MM".')
     ends: TimeOfDay = pydantic.Field(alias="to", description="Local time it ends, exclusive; before `from`: next day.")
-    time_zone: units.Text = pydantic.Field(
-        default="UTC", alias="timeZone", description="IANA name such as Europe/Berlin."
-    )
+    time_zone: units.Text = pydantic.Field(default="UTC", description="IANA name such as Europe/Berlin.")
 
 
 class Match(sections.Section):
@@ -181,10 +154,10 @@ class Match(sections.Section):
     namespaces: tuple[units.Text, ...] = pydantic.Field(default=(), description="The pod's namespace is one of these.")
     kinds: tuple[units.Text, ...] = pydantic.Field(default=(), description="The workload's kind is one of these.")
     label_selector: sections.LabelSelector = pydantic.Field(
-        default_factory=sections.LabelSelector, alias="labelSelector", description="The pod's labels match."
+        default_factory=sections.LabelSelector, description="The pod's labels match."
     )
     priority_below: units.Priority | None = pydantic.Field(
-        default=None, alias="priorityBelow", description="The pod's priority is lower than this."
+        default=None, description="The pod's priority is lower than this."
     )
 
 
@@ -192,8 +165,8 @@ class Allow(sections.Section):
     """The rate of a flow rule: everything, nothing, so many in flight, or so many per minute with a burst."""
 
     mode: Literal["Exempt", "Never", "InFlight", "Rate"]
-    in_flight: units.Count | None = pydantic.Field(default=None, alias="inFlight")
-    per_minute: units.Count | None = pydantic.Field(default=None, alias="perMinute")
+    in_flight: units.Count | None = None
+    per_minute: units.Count | None = None
     burst: units.Count | None = None
 
 
@@ -256,9 +229,7 @@ class Descheduler(sections.Section):
         default="Observe", description="Observe: plan only; DryRun: ask the apiserver with dryRun=All; Enforce: evict."
     )
     paused: units.Flag = pydantic.Field(default=False, description="Stops all runs, whatever the mode.")
-    interval_seconds: units.Duration = pydantic.Field(
-        default=120.0, alias="interval", description="Time between two runs."
-    )
+    interval_seconds: units.Duration = pydantic.Field(default=120.0, description="Time between two runs.")
     thresholds: dict[str, Band] = pydantic.Field(
         default_factory=lambda: {
             name: Band.model_validate({"evictAbove": 0.80, "evictUntil": 0.60})
@@ -267,12 +238,10 @@ class Descheduler(sections.Section):
         description="Bands by metric; the metric listed first is relieved first.",
     )
     overloaded_for_seconds: units.DurationOrZero = pydantic.Field(
-        default=180.0,
-        alias="overloadedFor",
-        description="Above the line this long, by fresh readings only, before acting.",
+        default=180.0, description="Above the line this long, by fresh readings only, before acting."
     )
     cool_nodes: Annotated[int, pydantic.Field(strict=True, ge=0, le=1_000_000)] = pydantic.Field(
-        default=1, alias="coolNodes", description="Act only while so many schedulable nodes are under evictUntil."
+        default=1, description="Act only while so many schedulable nodes are under evictUntil."
     )
     limits: Limits = pydantic.Field(default_factory=Limits, description="Caps on evictions.")
     protect: protection.Protect = pydantic.Field(

@@ -1,11 +1,11 @@
 """The policy file as frozen models: every field with its default, unit and meaning.
 
 docs/contract.md, policy file, has all keys with their defaults.
-`policy.loading.loader` fills a `LoadPolicy` from YAML (field aliases are the YAML keys), `policy.schema.checks` judges
-combinations, and docs/reference/policy.md explains each field to operators. The section of the descheduler is in
-`policy.schema.descheduler_section`, that of the pools in `policy.schema.node_pools`, that of the classes of pods in
-`policy.schema.pod_classes`. A map given in the file (`thresholds`, `weights`) replaces the default map; sections and
-keys not given keep their defaults.
+`policy.loading.loader` fills a `LoadPolicy` from YAML (`policy.schema.sections` makes keys of fields' names),
+`policy.schema.checks` judges combinations, and docs/reference/policy.md explains each field to operators. The section
+of the descheduler is in `policy.schema.descheduler_section`, that of the pools in `policy.schema.node_pools`, that of
+the classes of pods in `policy.schema.pod_classes`. A map given in the file (`thresholds`, `weights`) replaces the
+default map; sections and keys not given keep their defaults.
 """
 
 import collections.abc
@@ -32,15 +32,14 @@ class Sync(sections.Section):
     """How the annotator reads Prometheus and writes nodes."""
 
     period_seconds: units.Duration = pydantic.Field(
-        default=30.0, alias="period", description="How often the windows are read: one query per metric for all nodes."
+        default=30.0, description="How often the windows are read: one query per metric for all nodes."
     )
     stale_after_seconds: units.Duration = pydantic.Field(
         default=300.0,
-        alias="staleAfter",
         description="A reading neither read nor confirmed for this long is stale; at least twice the period.",
     )
     min_change_ratio: units.Ratio = pydantic.Field(
-        default=0.02, alias="minChange", description="Smaller moves are not written, unless a threshold is crossed."
+        default=0.02, description="Smaller moves are not written, unless a threshold is crossed."
     )
 
 
@@ -54,13 +53,12 @@ class MetricEntry(sections.Section):
     statistic: Statistic = pydantic.Field(
         description="avg, or max or a percentile (p1 to p99.9 written p999) of the averages; free with a query."
     )
-    window_seconds: units.Duration = pydantic.Field(alias="window", description="How far the statistic looks back.")
+    window_seconds: units.Duration = pydantic.Field(description="How far the statistic looks back.")
     query: units.Text | None = pydantic.Field(
         default=None, description="PromQL of your own: one series per node, ratios; without it the query is built in."
     )
     pod_query: units.Text | None = pydantic.Field(
         default=None,
-        alias="podQuery",
         description="For a resource of your own, PromQL with one series per pod: its share of its node, a ratio.",
     )
 
@@ -75,19 +73,15 @@ class MetricEntry(sections.Section):
 class Exempt(sections.Section):
     """Pods the filter lets pass without looking at load."""
 
-    daemon_sets: units.Flag = pydantic.Field(
-        default=True, alias="daemonSets", description="DaemonSet pods can run on their one node only."
-    )
+    daemon_sets: units.Flag = pydantic.Field(default=True, description="DaemonSet pods can run on their one node only.")
     namespaces: tuple[units.Text, ...] = pydantic.Field(
         default=("kube-system",), description="Namespaces whose pods are never filtered."
     )
     priority_at_least: units.Priority = pydantic.Field(
-        default=SYSTEM_NODE_CRITICAL,
-        alias="priorityAtLeast",
-        description="Pods of this priority or more are never filtered.",
+        default=SYSTEM_NODE_CRITICAL, description="Pods of this priority or more are never filtered."
     )
     opt_out: sections.OptOut = pydantic.Field(
-        default_factory=sections.OptOut, alias="optOut", description="Pods that ask not to be filtered."
+        default_factory=sections.OptOut, description="Pods that ask not to be filtered."
     )
 
 
@@ -104,11 +98,10 @@ class Filter(sections.Section):
         description="A node is rejected while a metric is over its threshold (strictly); 0 or absent = rule off.",
     )
     on_missing: Literal["pass", "reject"] = pydantic.Field(
-        default="pass", alias="onMissing", description="What a missing, stale or invalid reading of such a metric does."
+        default="pass", description="What a missing, stale or invalid reading of such a metric does."
     )
     when_all_rejected: Literal["coolest", "pending"] = pydantic.Field(
         default="coolest",
-        alias="whenAllRejected",
         description="coolest: the coolest nodes are kept and the decision is degraded; pending: the pod waits.",
     )
     exempt: Exempt = pydantic.Field(default_factory=Exempt, description="Pods the filter lets pass.")
@@ -133,9 +126,7 @@ class Score(sections.Section):
         description="worst: the worse resource's weighted mean; mean: one weighted mean of all metrics.",
     )
     incoming_pod: units.Flag = pydantic.Field(
-        default=True,
-        alias="incomingPod",
-        description="Add the incoming pod's own expected load (score, never filter).",
+        default=True, description="Add the incoming pod's own expected load (score, never filter)."
     )
     spread: Literal["none", "stretch"] = pydantic.Field(
         default="stretch",
@@ -145,7 +136,7 @@ class Score(sections.Section):
         default="spread", description="spread: the emptier a node the better; pack: fill nodes up to target first."
     )
     target_ratio: units.Ratio = pydantic.Field(
-        default=0.5, alias="target", description="With goal pack: up to this load a fuller node is better."
+        default=0.5, description="With goal pack: up to this load a fuller node is better."
     )
 
 
@@ -172,12 +163,8 @@ class PerResource(sections.Section):
 class DefaultLoad(sections.Section):
     """The expected load of a pod without requests."""
 
-    cpu_millicores: units.Millicores = pydantic.Field(
-        default=250.0, alias="cpu", description="Expected CPU, a quantity."
-    )
-    memory_bytes: units.Bytes = pydantic.Field(
-        default=float(200 * 2**20), alias="memory", description="Expected memory, a quantity."
-    )
+    cpu_millicores: units.Millicores = pydantic.Field(default=250.0, description="Expected CPU, a quantity.")
+    memory_bytes: units.Bytes = pydantic.Field(default=float(200 * 2**20), description="Expected memory, a quantity.")
 
 
 class RecentPods(sections.Section):
@@ -186,14 +173,13 @@ class RecentPods(sections.Section):
     enabled: units.Flag = pydantic.Field(default=True, description="Whether recent pods count at all.")
     owner_usage: units.Flag = pydantic.Field(
         default=True,
-        alias="ownerUsage",
         description=(
             "Estimate a pod by the mean use of its owner's running replicas, and by at least half of its request, "
             "where 3 replicas are measured or 1 that has been Ready for an hour."
         ),
     )
     usage_per_request: PerResource = pydantic.Field(
-        default_factory=PerResource, alias="usagePerRequest", description="Expected use of what a pod requests."
+        default_factory=PerResource, description="Expected use of what a pod requests."
     )
     default: DefaultLoad = pydantic.Field(
         default_factory=DefaultLoad, description="Expected use of a resource a pod does not request."
@@ -217,9 +203,7 @@ def _default_hot_spots() -> tuple[HotSpot, ...]:
 class LoadPolicy(sections.Section):
     """The whole policy file."""
 
-    api_version: Literal["evenload.io/v1alpha1"] = pydantic.Field(
-        alias="apiVersion", description="The version of this format."
-    )
+    api_version: Literal["evenload.io/v1alpha1"] = pydantic.Field(description="The version of this format.")
     kind: Literal["LoadPolicy"] = pydantic.Field(description="What the file holds.")
     sync: Sync = pydantic.Field(default_factory=Sync, description="Reading windows and writing nodes.")
     metrics: tuple[MetricEntry, ...] = pydantic.Field(
@@ -228,10 +212,10 @@ class LoadPolicy(sections.Section):
     filter: Filter = pydantic.Field(default_factory=Filter, description="When a node is rejected.")
     score: Score = pydantic.Field(default_factory=Score, description="How nodes are ranked.")
     hot_spots: tuple[HotSpot, ...] = pydantic.Field(
-        default_factory=_default_hot_spots, alias="hotSpots", description="Penalties for crowding placements."
+        default_factory=_default_hot_spots, description="Penalties for crowding placements."
     )
     recent_pods: RecentPods = pydantic.Field(
-        default_factory=RecentPods, alias="recentPods", description="Load of pods the windows cannot show yet."
+        default_factory=RecentPods, description="Load of pods the windows cannot show yet."
     )
     extender: Extender = pydantic.Field(
         default_factory=Extender, description="Whether the extender's decisions reach kube-scheduler."
@@ -243,9 +227,7 @@ class LoadPolicy(sections.Section):
         default=(), description="Groups of nodes with values of their own; the first that matches a node has it."
     )
     pod_classes: tuple[PodClass, ...] = pydantic.Field(
-        default=(),
-        alias="podClasses",
-        description="Groups of pods with values of their own; the first that matches a pod has it.",
+        default=(), description="Groups of pods with values of their own; the first that matches a pod has it."
     )
 
     @functools.cached_property

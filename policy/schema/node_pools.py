@@ -21,13 +21,13 @@ class PoolLimits(sections.Section):
     """Caps on evictions from nodes of the pool."""
 
     per_run: units.Count | None = pydantic.Field(
-        default=None, alias="perRun", description="From all nodes of the pool in one run, beside limits.perRun."
+        default=None, description="From all nodes of the pool in one run, beside limits.perRun."
     )
     per_hour: units.Count | None = pydantic.Field(
-        default=None, alias="perHour", description="From them in any 60 minutes, beside limits.perHour."
+        default=None, description="From them in any 60 minutes, beside limits.perHour."
     )
     per_node: units.Count | None = pydantic.Field(
-        default=None, alias="perNode", description="From one node of the pool in one run, instead of limits.perNode."
+        default=None, description="From one node of the pool in one run, instead of limits.perNode."
     )
 
 
@@ -48,7 +48,7 @@ class Pool(sections.Section):
 
     name: PoolName = pydantic.Field(description="How answers, tables and errors call it.")
     node_selector: sections.LabelSelector = pydantic.Field(
-        alias="nodeSelector", description="Its nodes, by label; the first pool that matches a node has it."
+        description="Its nodes, by label; the first pool that matches a node has it."
     )
     filter: sections.FilterChange = pydantic.Field(
         default_factory=sections.FilterChange, description="When a node is rejected."

@@ -62,7 +62,7 @@ class PodMatch(sections.Section):
         default_factory=PriorityRange, description="The pod's priority is in this range."
     )
     priority_class_names: Annotated[tuple[units.Text, ...], pydantic.Field(max_length=_MOST_NAMES)] = pydantic.Field(
-        default=(), alias="priorityClassNames", description="The pod's PriorityClass is one of these."
+        default=(), description="The pod's PriorityClass is one of these."
     )
     namespaces: Annotated[tuple[NamespacePattern, ...], pydantic.Field(max_length=_MOST_NAMES)] = pydantic.Field(
         default=(), description="The pod's namespace is one of these; a * at the end stands for any rest."

@@ -14,20 +14,15 @@ class Markers(sections.Section):
     """Which annotations count by which a pod's author keeps it from other tools that evict."""
 
     safe_to_evict: units.Flag = pydantic.Field(
-        default=True,
-        alias="safeToEvict",
-        description='Pods annotated cluster-autoscaler.kubernetes.io/safe-to-evict: "false" stay.',
+        default=True, description='Pods annotated cluster-autoscaler.kubernetes.io/safe-to-evict: "false" stay.'
     )
     do_not_disrupt: units.Flag = pydantic.Field(
         default=True,
-        alias="doNotDisrupt",
         description='Pods annotated karpenter.sh/do-not-disrupt: "true" stay; with a duration, so long after they '
         "started.",
     )
     prefer_no_eviction: units.Flag = pydantic.Field(
-        default=True,
-        alias="preferNoEviction",
-        description="Pods annotated descheduler.alpha.kubernetes.io/prefer-no-eviction come last.",
+        default=True, description="Pods annotated descheduler.alpha.kubernetes.io/prefer-no-eviction come last."
     )
 
 
@@ -35,58 +30,46 @@ class Protect(sections.Section):
     """Which pods may not be evicted; no pod annotation can override a protection."""
 
     opt_in: units.Flag = pydantic.Field(
-        default=False,
-        alias="optIn",
-        description='true: only pods annotated evenload.io/evictable: "true" may be evicted.',
+        default=False, description='true: only pods annotated evenload.io/evictable: "true" may be evicted.'
     )
     min_pod_age_seconds: units.DurationOrZero = pydantic.Field(
-        default=300.0, alias="minPodAge", description="Younger pods stay: their usage is not known yet."
+        default=300.0, description="Younger pods stay: their usage is not known yet."
     )
-    min_replicas: units.Count = pydantic.Field(
-        default=2, alias="minReplicas", description="Pods of workloads with fewer replicas stay."
-    )
+    min_replicas: units.Count = pydantic.Field(default=2, description="Pods of workloads with fewer replicas stay.")
     min_ready_ratio: units.Ratio = pydantic.Field(
         default=0.5,
         alias="minReadyRatio",
         description="Ready share of the workload's replicas that must remain afterwards.",
     )
     priority_at_least: units.Priority = pydantic.Field(
-        default=1_000_000_000, alias="priorityAtLeast", description="Pods of this priority or more stay."
+        default=1_000_000_000, description="Pods of this priority or more stay."
     )
     namespaces: tuple[units.Text, ...] = pydantic.Field(default=("kube-system",), description="Pods in these stay.")
     namespace_selector: sections.LabelSelector | None = pydantic.Field(
-        default=None,
-        alias="namespaceSelector",
-        description="Pods in namespaces whose labels match stay, beside those in namespaces named above.",
+        default=None, description="Pods in namespaces whose labels match stay, beside those in namespaces named above."
     )
     label_selector: sections.LabelSelector = pydantic.Field(
         default_factory=sections.LabelSelector,
-        alias="labelSelector",
         description="Pods that do not match stay; the empty selector matches all.",
     )
     local_storage: Literal["disk", "all", "none"] = pydantic.Field(
-        default="disk",
-        alias="localStorage",
-        description="disk: hostPath and disk emptyDir are protected, memory emptyDir is not; all; none.",
+        default="disk", description="disk: hostPath and disk emptyDir are protected, memory emptyDir is not; all; none."
     )
     node_bound_volumes: units.Flag = pydantic.Field(
-        default=True, alias="nodeBoundVolumes", description="Pods whose volumes exist on their node only stay."
+        default=True, description="Pods whose volumes exist on their node only stay."
     )
     storage_classes: tuple[units.Text, ...] = pydantic.Field(
-        default=(), alias="storageClasses", description="Pods with volumes of these storage classes stay."
+        default=(), description="Pods with volumes of these storage classes stay."
     )
     without_budget: units.Flag = pydantic.Field(
-        default=False,
-        alias="withoutBudget",
-        description="true: pods over which there is no PodDisruptionBudget stay.",
+        default=False, description="true: pods over which there is no PodDisruptionBudget stay."
     )
     jobs_without_retry: units.Flag = pydantic.Field(
         default=True,
-        alias="jobsWithoutRetry",
         description="Pods of Jobs stay if an eviction takes the last retry or the time until the deadline.",
     )
     opt_out: sections.OptOut = pydantic.Field(
-        default_factory=sections.OptOut, alias="optOut", description="Pods whose own annotations ask to stay."
+        default_factory=sections.OptOut, description="Pods whose own annotations ask to stay."
     )
     markers: Markers = pydantic.Field(
         default_factory=Markers, description="Annotations of other tools that are honoured."

@@ -5,19 +5,28 @@
 """
 
 import collections.abc
+import re
 from typing import Literal
 
 import pydantic
+from pydantic import alias_generators
 
 from policy.schema import units
 
 Goal = Literal["spread", "pack"]
 
 
+def _key(name: str) -> str:
+    """The key of a field that gives no `alias`, its name without the unit: `staleAfter` of `stale_after_seconds`."""
+    return alias_generators.to_camel(re.sub("_(seconds|ratio|millicores|bytes)$", "", name))
+
+
 class Section(pydantic.BaseModel):
     """A mapping of the policy file: keys not given keep their defaults, keys not known are errors."""
 
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=False)
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", alias_generator=_key, validate_by_alias=True, validate_by_name=False
+    )
 
 
 class LabelExpression(Section):
@@ -41,10 +50,10 @@ class LabelSelector(Section):
     """A Kubernetes label selector; the empty one matches everything."""
 
     match_labels: dict[str, pydantic.StrictStr] = pydantic.Field(
-        default_factory=dict, alias="matchLabels", description="Labels that must be there with exactly these values."
+        default_factory=dict, description="Labels that must be there with exactly these values."
     )
     match_expressions: tuple[LabelExpression, ...] = pydantic.Field(
-        default=(), alias="matchExpressions", description="Further conditions, all of which must hold."
+        default=(), description="Further conditions, all of which must hold."
     )
 
     @property
@@ -63,7 +72,7 @@ class OptOut(Section):
 
     enabled: units.Flag = pydantic.Field(default=True, description="Whether such annotations count at all.")
     except_namespaces: tuple[units.Text, ...] = pydantic.Field(
-        default=(), alias="exceptNamespaces", description="Namespaces whose pods may not opt out."
+        default=(), description="Namespaces whose pods may not opt out."
     )
 
     def allowed_in(self, namespace: str) -> bool:
@@ -86,9 +95,7 @@ class ScoreChange(Section):
         default_factory=dict, description="By metric, instead of score.weights; 0 = not counted."
     )
     goal: Goal | None = pydantic.Field(default=None, description="Instead of score.goal.")
-    target_ratio: units.Ratio | None = pydantic.Field(
-        default=None, alias="target", description="Instead of score.target."
-    )
+    target_ratio: units.Ratio | None = pydantic.Field(default=None, description="Instead of score.target.")
 
     @property
     def differs(self) -> bool:
