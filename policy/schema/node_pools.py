@@ -6,15 +6,13 @@ key by key: what a pool does not name stays as it is in the policy.
 """
 
 import collections.abc
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 import pydantic
 
 from policy.schema import descheduler_section, sections, units
 
 NO_POOL: Final = -1  # the place of the pool of a node that no pool matches
-
-PoolName = Annotated[str, pydantic.Field(strict=True, pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 
 
 class PoolLimits(sections.Section):
@@ -46,7 +44,7 @@ class PoolDescheduler(sections.Section):
 class Pool(sections.Section):
     """Nodes with the same labels, and the values in which they differ from the policy's."""
 
-    name: PoolName = pydantic.Field(description="How answers, tables and errors call it.")
+    name: sections.PartName = pydantic.Field(description="How answers, tables and errors call it.")
     node_selector: sections.LabelSelector = pydantic.Field(
         description="Its nodes, by label; the first pool that matches a node has it."
     )

@@ -8,6 +8,7 @@ the node's pool (`policy.schema.node_pools`), too: a class says how its pods are
 import collections.abc
 import functools
 import itertools
+import re
 from typing import Annotated, Final, NamedTuple, Protocol
 
 import pydantic
@@ -19,7 +20,6 @@ MOST_CLASSES: Final = 8
 _MOST_NAMES: Final = 100
 _OTHER: Final = "\0"  # in no name of Kubernetes
 
-ClassName = Annotated[str, pydantic.Field(strict=True, pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 NamespacePattern = Annotated[
     str, pydantic.Field(strict=True, pattern=r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?|[a-z0-9][-a-z0-9]{0,61}\*)$")
 ]
@@ -74,18 +74,14 @@ class PodMatch(sections.Section):
         return self == PodMatch()
 
     @functools.cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset(name for name in self.namespaces if not name.endswith("*"))
-
-    @functools.cached_property
-    def _prefixes(self) -> tuple[str, ...]:
-        return tuple(name[:-1] for name in self.namespaces if name.endswith("*"))
+    def _namespace(self) -> re.Pattern[str]:
+        return re.compile("|".join(name.replace("*", ".*") for name in self.namespaces), re.DOTALL)
 
     def matches(self, pod: ClassifiedPod) -> bool:
         """True if every condition holds for the pod."""
         if self.priority_class_names and pod.priority_class not in self.priority_class_names:
             return False
-        if self.namespaces and pod.namespace not in self._names and not pod.namespace.startswith(self._prefixes):
+        if self.namespaces and not self._namespace.fullmatch(pod.namespace):
             return False
         return self.priority.includes(pod.priority)
 
@@ -105,7 +101,7 @@ class PodMatch(sections.Section):
 class PodClass(sections.Section):
     """Pods of one kind, and the values in which they differ from the policy's."""
 
-    name: ClassName = pydantic.Field(description="How answers, tables and errors call it.")
+    name: sections.PartName = pydantic.Field(description="How answers, tables and errors call it.")
     match: PodMatch = pydantic.Field(description="Its pods; the first class that matches a pod has it.")
     filter: sections.FilterChange = pydantic.Field(
         default_factory=sections.FilterChange, description="When a node is rejected for a pod of the class."

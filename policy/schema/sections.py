@@ -6,7 +6,7 @@
 
 import collections.abc
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
 import pydantic
 from pydantic import alias_generators
@@ -14,6 +14,7 @@ from pydantic import alias_generators
 from policy.schema import units
 
 Goal = Literal["spread", "pack"]
+PartName = Annotated[str, pydantic.Field(strict=True, pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 
 
 def _key(name: str) -> str:
