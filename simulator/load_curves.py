@@ -93,9 +93,9 @@ class Curve:
 FLAT = Curve(np.ones(1, np.float32), np.ones(1, np.float32))
 
 
-def draw_means(rng: np.random.Generator) -> Means:
-    """Draws the mean CPU and memory of one job; big CPU users tend a little to be big memory users."""
-    first, other = rng.standard_normal(2)
+def owner_means(seed: int) -> Means:
+    """The means that belong to the curve of `seed`; big CPU users tend a little to be big memory users."""
+    first, other = np.random.default_rng((seed, 0)).standard_normal(2)
     second = MEANS_CORRELATION * first + math.sqrt(1 - MEANS_CORRELATION**2) * other
     return Means(_quantile(CPU_MEANS_PERCENT, first) / 100, _quantile(MEMORY_MEANS_PERCENT, second) / 100)
 
@@ -137,11 +137,6 @@ def by_the_clock(curve: Curve, rng: np.random.Generator) -> Curve:
     return dataclasses.replace(
         curve, cpu=np.asarray(curve.cpu * wave, np.float32), memory=np.asarray(memory, np.float32)
     )
-
-
-def owner_means(seed: int) -> Means:
-    """The means that belong to the curve of `seed`."""
-    return draw_means(np.random.default_rng((seed, 0)))
 
 
 def _around_one(deviation: npt.NDArray[np.float64]) -> Floats:

@@ -197,14 +197,10 @@ def _prepared(text: bytes, priority: int, preemption_policy: str) -> tuple[Body,
     spec.setdefault("terminationGracePeriodSeconds", GRACE_SECONDS)
     spec["tolerations"] = _tolerations(spec.get("tolerations") or [])
     for container in (*spec["containers"], *(spec.get("initContainers") or ())):
-        _default_requests(container.get("resources"))
+        options = container.get("resources")
+        if options and options.get("limits"):  # a limit without a request is a request, too
+            options["requests"] = {**options["limits"], **(options.get("requests") or {})}
     return spec, qos_class(spec)
-
-
-def _default_requests(value: Any) -> None:
-    """A limit without a request is a request, too."""
-    if value and value.get("limits"):
-        value["requests"] = {**value["limits"], **(value.get("requests") or {})}
 
 
 def _tolerations(entries: list[Body]) -> list[Body]:

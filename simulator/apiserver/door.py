@@ -92,7 +92,9 @@ class SimulatedDoor(Writer):
             shelf, entry = self._existing(kind, name, namespace)
             if "scale" not in shelf.subresources:
                 raise refusals.not_found(f"{kind.plural} {entry.key}/scale")
-            return msgspec.convert(_scale(entry.body), Scale)
+            spec, status = entry.body.get("spec") or {}, entry.body.get("status") or {}
+            amounts = {"spec": {"replicas": spec.get("replicas", 1)}, "status": {"replicas": status.get("replicas", 0)}}
+            return msgspec.convert({"metadata": entry.metadata, **amounts}, Scale)
 
     def resources(self, api_version: str) -> tuple[ApiResource, ...]:
         """See ScalesDoor."""
@@ -140,9 +142,3 @@ class ApiServer(SimulatedDoor):
     def generated(self, prefix: str) -> str:
         """A name of a pod as the server makes them for generateName."""
         return prefix + self._state.new_suffix(self._state.shelf(kinds.PODS))
-
-
-def _scale(body: dict[str, Any]) -> dict[str, Any]:
-    spec, status = body.get("spec") or {}, body.get("status") or {}
-    wanted, is_there = spec.get("replicas", 1), status.get("replicas", 0)
-    return {"metadata": body["metadata"], "spec": {"replicas": wanted}, "status": {"replicas": is_there}}

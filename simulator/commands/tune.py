@@ -18,7 +18,6 @@ from policy.schema.load_policy import LoadPolicy
 from runtime import exit_codes
 from simulator import runs
 from simulator.commands import recorded_history, simulate, studies
-from simulator.results.outcome import Progress
 from simulator.results.study import Variant
 from simulator.tuning import fitting, goal, policy_file, searching, space
 from simulator.tuning.fitting import FittedPolicy
@@ -191,14 +190,11 @@ def _tried(crew: runs.Crew, source: str, seeds: tuple[int, ...], wanted: Goal) -
     """A policy, run on every seed and judged."""
 
     def tried(policy: LoadPolicy) -> Score:
-        outcomes = crew.run(source, [Variant(_NAME, policy)], seeds, _ignore)
+        # A trial is short; the bar counts trials.
+        outcomes = crew.run(source, [Variant(_NAME, policy)], seeds, lambda *_: None)
         return goal.score(outcomes[_NAME], wanted)
 
     return tried
-
-
-def _ignore(_variant: str, _seed: int, _progress: Progress) -> None:
-    """A trial is short; the bar counts trials."""
 
 
 @contextlib.contextmanager

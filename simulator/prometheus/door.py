@@ -119,19 +119,20 @@ class SimulatedPrometheus:
                 return door.Answer()
             case Subject.NODE_TIME:
                 present = self._nodes.present(at_seconds)
-                return self._of_nodes(np.where(present, self._nodes.scraped_seconds(last), np.nan), at_seconds)
+                return self._of_nodes(np.where(present, self._book.scraping.seconds(last), np.nan), at_seconds)
             case Subject.SCRAPES:
                 counts = self._nodes.counts(question.seconds, at_seconds)
                 return _single(statistics.median(counts[counts > 0].tolist()) if counts.any() else np.nan, at_seconds)
             case Subject.KNOWN_SHARE:
                 now, then = self._nodes.present(at_seconds), self._nodes.present(at_seconds - question.seconds)
                 return _single((now & then).sum() / now.sum() if (now & then).any() else np.nan, at_seconds)
-        return self._of_pods(self._pod_values(question, at_seconds, last), at_seconds)
+        values, labels = self._pod_values(question, at_seconds, last), self._book.pods.labels
+        return door.Answer([labels[place] for place in values.places.tolist()], values.values, at_seconds)
 
     def _pod_values(self, question: Question, at_seconds: float, last: int) -> PodValues:
         if question.subject is Subject.POD_MEAN and question.resource == load_metrics.CPU:
             return self._pods.cpu_cores(question.seconds, at_seconds, last)
-        scraped_seconds = self._nodes.scraped_seconds(last)
+        scraped_seconds = self._book.scraping.seconds(last)
         if at_seconds - scraped_seconds >= LOOKBACK_SECONDS:
             return pod_windows.NONE
         if question.subject is Subject.POD_MEAN:
@@ -145,10 +146,6 @@ class SimulatedPrometheus:
         if len(there) == len(values):
             return door.Answer(self._labels, values.copy(), at_seconds)
         return door.Answer([self._labels[number] for number in there], values[there], at_seconds)
-
-    def _of_pods(self, values: PodValues, at_seconds: float) -> door.Answer:
-        labels = self._book.pods.labels
-        return door.Answer([labels[place] for place in values.places.tolist()], values.values, at_seconds)
 
 
 def _of_named(answer: door.Answer, names: frozenset[str]) -> door.Answer:

@@ -37,14 +37,10 @@ class NodeWindows:
         """The number of the last scrape that a query of a time can see."""
         return min(self._scraping.last(at_seconds), self._book.scraped.end - 1)
 
-    def scraped_seconds(self, number: int) -> float:
-        """When a scrape was."""
-        return self._scraping.seconds(number)
-
     def present(self, at_seconds: float) -> Flags:
         """Which nodes the last scrape found; staleness marks end the series of the others."""
         number = self.last_scrape(at_seconds)
-        fresh = at_seconds - self.scraped_seconds(number) < LOOKBACK_SECONDS
+        fresh = at_seconds - self._scraping.seconds(number) < LOOKBACK_SECONDS
         return (self._first <= number) & (number <= self._last) & fresh
 
     def value(self, window: Window, at_seconds: float) -> Floats:

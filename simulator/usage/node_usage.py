@@ -159,15 +159,12 @@ class UsageBook:
             self._scrape(
                 self.scraping.last(at_seconds - MOMENT_SECONDS)
             )  # a scrape at this very time sees what follows
-            self._settle_all(at_seconds)
+            self._totals += self._values * (at_seconds - self._settled_seconds)
+            self._settled_seconds[:] = at_seconds
             self._cross(at_seconds)
         self._scrape(self.scraping.last(to_seconds))
-        self._due_seconds = self._next_event_seconds()
-
-    def _next_event_seconds(self) -> float:
-        """When the next scrape or break is, a moment early: a scrape's time is rounded."""
-        scrape_seconds = self.scraping.seconds(self.scraped.end) - MOMENT_SECONDS
-        return min(scrape_seconds, self._breaks[self._next_break])
+        scrape_seconds = self.scraping.seconds(self.scraped.end) - MOMENT_SECONDS  # early: a scrape's time is rounded
+        self._due_seconds = min(scrape_seconds, self._breaks[self._next_break])
 
     def _settle(self, node: int, at_seconds: float) -> None:
         """Bring one node's integrals up to an event of its own."""
@@ -182,10 +179,6 @@ class UsageBook:
                 self._wanted[resource, node] += sign * amount
         self._measure_one(node)
         return not math.isnan(sum(wish))
-
-    def _settle_all(self, at_seconds: float) -> None:
-        self._totals += self._values * (at_seconds - self._settled_seconds)
-        self._settled_seconds[:] = at_seconds
 
     def _cross(self, at_seconds: float) -> None:
         """A step ends, the next begins, nodes join or leave."""
@@ -209,7 +202,7 @@ class UsageBook:
         np.divide(sums, there_seconds, out=self._ratios[:, self._step], where=there_seconds > 0)
 
     def _add_up(self) -> Numbers:
-        """Returns the demand of each node's pods, added up, and the places of pods whose demand is not known."""
+        """Computes the use of every node from now on; returns the places of pods whose demand is not known."""
         running = self.pods.running()
         nodes = self.pods.node[running]
         unknown = np.zeros(len(running), bool)
@@ -218,19 +211,15 @@ class UsageBook:
             unknown |= gaps
             known = np.where(gaps, 0.0, wishes)
             self._wanted[resource] = np.bincount(nodes, known, len(self.scenario.machines))
-        self._measure()
+        machines = self.machines
+        used, factors = contention.shares(machines.usable, machines.system, self._wanted)
+        self._values[:CPU_FACTOR] = used / machines.capacity * self._there
+        self._values[CPU_FACTOR:] = factors * self._there
         return running[unknown]
 
     def _note_unknown(self, places: Numbers) -> None:
         self._unknown_pods.update(places.tolist())
         self._unknown_steps += len(places)
-
-    def _measure(self) -> None:
-        """Computes the use of every node from now on."""
-        machines = self.machines
-        used, factors = contention.shares(machines.usable, machines.system, self._wanted)
-        self._values[:CPU_FACTOR] = used / machines.capacity * self._there
-        self._values[CPU_FACTOR:] = factors * self._there
 
     def _measure_one(self, node: int) -> None:
         """Computes the use of one node from now on."""
