@@ -6,6 +6,6 @@ and nothing else: `prometheus.expressions` knows their expressions by building t
 makes the answers.
 """
 
-from simulator.prometheus.door import Fault, SimulatedPrometheus
+from simulator.prometheus.door import SimulatedPrometheus
 
-__all__ = ["Fault", "SimulatedPrometheus"]
+__all__ = ["SimulatedPrometheus"]

@@ -1,13 +1,11 @@
 """The simulated door: texts in, samples out, on the virtual clock.
 
 `world` gives it to the services in place of `promql.http.client.Client`. Every query first lets the book of real use
-catch up with the clock, so that the scrapes due until now are taken. Tests make it fail for a span of time with
-`inject`.
+catch up with the clock, so that the scrapes due until now are taken. Tests make it fail for a span of time: `away`.
 """
 
 import statistics
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,18 +27,9 @@ MOST_POINTS = 11_000  # of a series in one answer, as Prometheus has it
 NOTHING: Mapping[str, str] = {}
 
 
-class Fault(NamedTuple):
-    """From when until when queries fail with an error, or are answered with a warning that not all may be there."""
-
-    from_seconds: float
-    until_seconds: float
-    error: type[errors.PromqlError] | None = None
-    warning: str = ""
-
-
 class SimulatedPrometheus:
     """A `promql.door.PrometheusDoor` over a book of use. `selector` is what node queries carry, `own` texts of the
-    policy's own (`expressions.own`).
+    policy's own (`expressions.own`), `away` from when until when (Unix seconds) it cannot be reached.
     """
 
     def __init__(
@@ -56,30 +45,21 @@ class SimulatedPrometheus:
         self._questions = expressions.Book(selector, own)
         self._nodes, self._pods = NodeWindows(book), PodWindows(book)
         self._labels = tuple({"instance": machine.name, "job": JOB} for machine in book.scenario.machines)
-        self._faults: list[Fault] = []
-
-    def inject(self, fault: Fault) -> None:
-        """Let something go wrong for a time."""
-        self._faults.append(fault)
+        self.away: list[tuple[float, float]] = []
 
     def query(self, expression: str, *, at_seconds: float | None = None) -> door.Answer:
         """See promql.door; BadQuery for what no service asks."""
-        warnings = self._begin()
+        self._begin()
         at_seconds = self._clock.now() if at_seconds is None else at_seconds
         question = pod_queries.named(expression)
         answer = self._answered(self._questions.meaning(question.expression), at_seconds)
-        if question.names is not None:
-            answer = _of_named(answer, question.names)
-        if warnings:
-            text = f"the simulated Prometheus answers in part: {'; '.join(warnings)}"
-            raise errors.Partial(text, answer=answer, reasons=warnings)
-        return answer
+        return answer if question.names is None else _of_named(answer, question.names)
 
     def query_range(
         self, expression: str, *, start_seconds: float, end_seconds: float, step_seconds: float
     ) -> door.RangeAnswer:
         """See promql.door; BadQuery also for a range that Prometheus refuses."""
-        warnings = self._begin()
+        self._begin()
         _check(start_seconds, end_seconds, step_seconds)
         question = self._questions.meaning(expression)
         points: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = {}
@@ -87,19 +67,15 @@ class SimulatedPrometheus:
             at_seconds = start_seconds + number * step_seconds
             for labels, value, _ in self._answered(question, at_seconds).samples:
                 points.setdefault(tuple(labels.items()), []).append((at_seconds, value))
-        return door.RangeAnswer(tuple(door.Series(dict(key), tuple(each)) for key, each in points.items()), warnings)
+        return door.RangeAnswer(tuple(door.Series(dict(key), tuple(each)) for key, each in points.items()))
 
-    def _begin(self) -> tuple[str, ...]:
-        """Catch up with the clock; the warnings in force, or the error."""
+    def _begin(self) -> None:
+        """Catch up with the clock."""
         now_seconds = self._clock.now()
-        in_force = [fault for fault in self._faults if fault.from_seconds <= now_seconds < fault.until_seconds]
-        for fault in in_force:
-            if fault.error is not None:
-                raise fault.error(
-                    f"the simulated Prometheus fails from {fault.from_seconds:g} to {fault.until_seconds:g}"
-                )
+        for begin, end in self.away:
+            if begin <= now_seconds < end:
+                raise errors.Unreachable(f"the simulated Prometheus fails from {begin:g} to {end:g}")
         self._book.advance(now_seconds)
-        return tuple(fault.warning for fault in in_force if fault.warning)
 
     def _answered(self, question: Window | Question, at_seconds: float) -> door.Answer:
         try:

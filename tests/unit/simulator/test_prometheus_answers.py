@@ -14,7 +14,7 @@ from promql import errors
 from promql.queries import node_queries, pod_queries
 from promql.queries.node_queries import Window
 from simulator import scenario
-from simulator.prometheus import Fault, SimulatedPrometheus
+from simulator.prometheus import SimulatedPrometheus
 from simulator.usage import node_usage
 from tests import clocks
 from tests.unit.simulator import books
@@ -120,21 +120,13 @@ def test_a_pod_has_no_series_while_its_use_is_unknown_and_no_value_for_a_window_
     assert seen.at(5.1).says(CORES).keys() == seen.says(BYTES).keys() == {"a", "b"}
 
 
-def test_a_fault_lasts_from_its_beginning_to_its_end() -> None:
+def test_it_is_away_from_the_beginning_of_a_span_to_its_end() -> None:
     seen = watched(books.of([[BUSY] * 9]), {"a": 0})
-    seen.door.inject(Fault(after(2), after(3), errors.Unreachable))
-    seen.door.inject(Fault(after(4), after(5), warning="a store is gone"))
+    seen.door.away.append((after(2), after(3)))
     assert seen.at(1.99).says(CORES)
     with pytest.raises(errors.Unreachable, match="simulated Prometheus fails from"):
         seen.at(2).door.query(CORES)
     assert seen.at(3).says(CORES)
-    with pytest.raises(errors.Partial) as caught:
-        seen.at(4).door.query(CORES)
-    assert caught.value.answer.samples
-    assert caught.value.reasons == ("a store is gone",)
-    text, now = WINDOWS["cpu_avg_5m"], seen.clock.now()
-    assert seen.door.query_range(text, start_seconds=now, end_seconds=now, step_seconds=1.0).partial
-    assert seen.at(5).says(CORES)
 
 
 def test_what_is_older_than_what_is_kept_is_refused_and_never_taken_for_young() -> None:

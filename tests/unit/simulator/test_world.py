@@ -13,11 +13,9 @@ import numpy as np
 import pytest
 
 from policy.schema import load_policy
-from promql import errors
 from simulator import scenario, world
 from simulator.apiserver import storage
 from simulator.contention import Load
-from simulator.prometheus import Fault
 from simulator.results import outcome
 from simulator.world import setup
 from simulator.world import world as run_world
@@ -141,7 +139,7 @@ def test_without_prometheus_answers_are_neutral() -> None:
     one_by_one = worlds.misleading(spacing_seconds=450.0)
     away = (worlds.START + 2000.0, worlds.START + 2000.0 + 3600.0)
     with run_world.calm(), run_world.opened(one_by_one, world.Setup(POLICY, 1, explained=100, all_doors=True)) as here:
-        here.prometheus.inject(Fault(*away, errors.Unreachable))
+        here.prometheus.away.append(away)
         here.kernel.run(one_by_one.end_seconds)
         found = here.outcome()
     during = [one for one in found.explained if away[0] + 3 * worlds.STEP < one.at_seconds < away[1]]
