@@ -6,7 +6,6 @@ are chosen on one part of a trace and judged on the other: other jobs and other 
 """
 
 import dataclasses
-import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -74,7 +73,7 @@ class TraceSource:
 
     def scenario(self, seed: int) -> Scenario:
         """The scenario of a seed."""
-        trace, recipe = _loaded(self.path), self.recipe
+        trace, recipe = trace_files.load(self.path), self.recipe
         if self.cpu_share != 1.0:
             trace = dataclasses.replace(trace, cpu_ratio=trace.cpu_ratio * np.float32(self.cpu_share))
         if self.period_steps:
@@ -96,11 +95,6 @@ class GeneratedSource:
     def scenario(self, seed: int) -> Scenario:
         """The scenario of a seed."""
         return generator.generate(seed, self.shape)
-
-
-@functools.lru_cache(maxsize=2)
-def _loaded(path: pathlib.Path) -> trace_files.Trace:
-    return trace_files.load(path)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -180,7 +180,11 @@ def show(study: Study, wish: Wish) -> None:
     if wish.html is not None:
         _write(study, wish.html)  # first: a reader of stdout that goes away (`| head`) must not cost the report
     if wish.output_format == "table":
-        _print(study)
+        console = output.console(width=None if sys.stdout.isatty() else WIDE)
+        table.print_table(study.comparison, study.facts, console, title=study.title)
+        console.print("what this rests on:", style="dim", highlight=False)
+        for sentence in study.assumptions:
+            console.print(f"- {sentence}", style="dim", highlight=False, markup=False, soft_wrap=True)
     else:
         output.data(output.structured(document.of(study), wish.output_format))
     findings = study.findings()
@@ -188,14 +192,6 @@ def show(study: Study, wish: Wish) -> None:
         output.say(sentence)
     if findings:
         raise SystemExit(int(exit_codes.Exit.FINDINGS))
-
-
-def _print(study: Study) -> None:
-    console = output.console(width=None if sys.stdout.isatty() else WIDE)
-    table.print_table(study.comparison, study.facts, console, title=study.title)
-    console.print("what this rests on:", style="dim", highlight=False)
-    for sentence in study.assumptions:
-        console.print(f"- {sentence}", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 def _write(study: Study, path: pathlib.Path) -> None:

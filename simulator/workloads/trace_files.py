@@ -78,8 +78,9 @@ class Recipe:
     pod_ceiling_ratio: float = 0.40
 
 
+@functools.lru_cache(maxsize=2)
 def load(path: pathlib.Path) -> Trace:
-    """Reads a trace file; series.TraceError for one that cannot be read or has nothing to play."""
+    """Reads a trace file, once in each process; TraceError for one that cannot be read or has nothing to play."""
     samples = load_curves.read_samples(path)
     cpu = samples.cpu_percent / np.float32(100)
     most_percent = float(np.max(samples.cpu_percent, initial=0.0, where=np.isfinite(samples.cpu_percent)))
@@ -250,10 +251,4 @@ class TracedScenarios:
 
     def scenario(self, seed: int) -> scenarios.Scenario:
         """The workload of a seed; load_curves.TraceError for the file, ValueError for a recipe that it cannot serve."""
-        return scenario(_trace(self.path), self.rule, seed, self.recipe)
-
-
-@functools.cache
-def _trace(path: pathlib.Path) -> Trace:
-    """Read once in each process."""
-    return load(path)
+        return scenario(load(self.path), self.rule, seed, self.recipe)
