@@ -6,6 +6,7 @@
 import math
 from typing import Final, NamedTuple
 
+from simulator.report.drawing import Tick
 from simulator.results.comparison import Comparison, Line
 from simulator.results.figures import written
 
@@ -23,19 +24,12 @@ KEYS: Final = (
 LEFT, RIGHT, ROW_HEIGHT = 150.0, 560.0, 18.0
 
 
-class Dot(NamedTuple):
-    """One seed's value, `x` in pixels."""
-
-    x: float
-    title: str
-
-
 class Row(NamedTuple):
-    """One variant: its dots, and where its median is."""
+    """One variant: a dot for each seed, and where its median is, in pixels."""
 
     name: str
     y: float
-    dots: tuple[Dot, ...]
+    dots: tuple[Tick, ...]
     median_x: float
 
 
@@ -76,7 +70,7 @@ def _strip(line: Line, compared: Comparison) -> Strip | None:
 
 def _row(line: Line, variant: str, number: int, seeds: tuple[int, ...], *, low: float, high: float) -> Row:
     dots = tuple(
-        Dot(_x(value, low, high), f"{variant}, seed {seed}: {written(value, line.figure.unit)}")
+        Tick(_x(value, low, high), f"{variant}, seed {seed}: {written(value, line.figure.unit)}")
         for seed, value in zip(seeds, line.values[variant], strict=True)
         if not math.isnan(value)
     )

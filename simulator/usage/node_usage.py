@@ -12,7 +12,7 @@ then, its node shows what is known of the others, and `unknown` counts it: repor
 
 import dataclasses
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -67,13 +67,6 @@ class Scraping:
         return np.asarray(numbers * self.every_seconds + self.offset_seconds)
 
 
-class Unknown(NamedTuple):
-    """Pods whose use was not known at some time, and how many steps of pods that were."""
-
-    pods: int
-    pod_steps: int
-
-
 class UsageBook:
     """Real use over time. One thread; times never go back."""
 
@@ -113,9 +106,9 @@ class UsageBook:
         return self._now_seconds
 
     @property
-    def unknown(self) -> Unknown:
-        """Returns the use that had to be left out so far."""
-        return Unknown(len(self._unknown_pods), self._unknown_steps)
+    def unknown(self) -> tuple[int, int]:
+        """How many pods' use was not known at some time so far, and at how many steps of pods."""
+        return len(self._unknown_pods), self._unknown_steps
 
     def node_scrapes(self) -> tuple[Numbers, Numbers]:
         """The first and the last scrape that finds each node."""

@@ -105,7 +105,7 @@ def test_a_pod_whose_use_is_unknown_is_left_out_and_counted() -> None:
     book.advance(after(3))
     np.testing.assert_allclose(book.node_ratio("cpu")[:, 1], [0.13, 0.03, 0.13], atol=1e-6)
     np.testing.assert_allclose(book.node_ratio("memory")[:, 1], [0.15, 0.05, 0.15], atol=1e-6)
-    assert book.unknown == node_usage.Unknown(pods=1, pod_steps=1)
+    assert book.unknown == (1, 1)
 
 
 def test_one_resource_may_be_unknown_alone() -> None:
@@ -113,7 +113,7 @@ def test_one_resource_may_be_unknown_alone() -> None:
     book.advance(after(1))
     assert book.node_ratio("memory")[0, 0] == pytest.approx(0.15)
     assert book.node_ratio("cpu")[0, 0] == pytest.approx(0.03)
-    assert book.unknown.pods == 1
+    assert book.unknown[0] == 1
 
 
 def test_a_node_has_a_load_only_while_it_is_there() -> None:
