@@ -153,7 +153,12 @@ def checked(what: str, version: Version, type_: type[Any]) -> None:
 
 def _new_pod(what: str, body: Body, spec: bytes, priorities: Priorities) -> None:
     """Pods of one workload have one spec: it is made once, and all of them share it."""
-    request = _AdmissionRequest.read(what, spec)
+    try:
+        request = _request_decoder.decode(spec)
+    except msgspec.ValidationError as error:
+        raise refusals.invalid(what, f"spec: {error}") from error
+    if not request.containers:
+        raise refusals.invalid(what, "spec.containers: expected one at least")
     value, policy = priorities(request.priority_class_name)
     if request.priority not in (None, value):
         raise refusals.forbidden(what, f"spec.priority is {request.priority}, its PriorityClass says {value}")
@@ -170,17 +175,6 @@ class _AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
     containers: tuple[msgspec.Raw, ...]
     priority: int | None = None
     priority_class_name: str = ""
-
-    @classmethod
-    def read(cls, what: str, spec: bytes) -> "_AdmissionRequest":
-        """From the text of a spec; Invalid where it has no container."""
-        try:
-            request = _request_decoder.decode(spec)
-        except msgspec.ValidationError as error:
-            raise refusals.invalid(what, f"spec: {error}") from error
-        if not request.containers:
-            raise refusals.invalid(what, "spec.containers: expected one at least")
-        return request
 
 
 _request_decoder = msgspec.json.Decoder(_AdmissionRequest)

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kube.door import EventType
 from kube.http import decoding
 from kube.kinds import Kind
 from kube.objects import IdentifiedObject
@@ -92,13 +91,6 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         """Of the object."""
         version = self.new or self.old
         return "" if version is None else version.key
-
-    @property
-    def type(self) -> EventType:
-        """As a watch calls it that sees everything."""
-        if self.old is None:
-            return "ADDED"
-        return "DELETED" if self.new is None else "MODIFIED"
 
 
 class Storage:

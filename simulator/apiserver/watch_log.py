@@ -104,8 +104,6 @@ class SimulatedWatch(Generic[T]):
 
     def _as_event(self, change: Change) -> WatchEvent[T] | None:
         """A change as the selection sees it: an object that begins to match is added, one that ceases to is deleted."""
-        if self._sees_all:
-            return self._event(change.type, change.new or change.last)
         before = change.old is not None and self._selects(change.old)
         after = change.new is not None and self._selects(change.new)
         if after:
@@ -113,7 +111,7 @@ class SimulatedWatch(Generic[T]):
         return self._event("DELETED", change.last or _at(change)) if before else None
 
     def _selects(self, version: Version) -> bool:
-        return version.key.startswith(self._prefix) and version.selected(self._matches)
+        return self._sees_all or (version.key.startswith(self._prefix) and version.selected(self._matches))
 
     def _event(self, type_: EventType, version: Version | None) -> WatchEvent[T] | None:
         if version is None:
