@@ -48,19 +48,10 @@ DAEMON_TAINTS = {  # what the DaemonSet controller lets its pods tolerate, and t
 HEALTHY = {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Parent:
-    """The object above another one."""
-
-    kind: Kind[Any]
-    name: str
-    uid: str
-
-    @property
-    def reference(self) -> Body:
-        """As its children name it."""
-        mine = {"apiVersion": self.kind.api_version, "kind": self.kind.name, "name": self.name, "uid": self.uid}
-        return {**mine, "controller": True, "blockOwnerDeletion": True}
+def reference(kind: Kind[Any], name: str, uid: str) -> Body:
+    """An entry of ownerReferences: how an object's children name it."""
+    mine = {"apiVersion": kind.api_version, "kind": kind.name, "name": name, "uid": uid}
+    return {**mine, "controller": True, "blockOwnerDeletion": True}
 
 
 def kind_of(owner: Owner) -> Kind[Any] | None:
@@ -110,10 +101,10 @@ def workload(owner: Owner, number: int) -> Body:
     return {"metadata": {"name": owner.name, "labels": selected.labels}, "spec": size(selected, 0)}
 
 
-def replica_set(owner: Owner, selected: SelectedPods, above: Parent) -> Body:
+def replica_set(owner: Owner, selected: SelectedPods, above: Body) -> Body:
     """The ReplicaSet of one version of a Deployment."""
     name = f"{owner.name}-{selected.hash}"
-    metadata = {"name": name, "labels": selected.labels, "ownerReferences": [above.reference]}
+    metadata = {"name": name, "labels": selected.labels, "ownerReferences": [above]}
     return {"metadata": metadata, "spec": size(selected, 0)}
 
 
@@ -156,14 +147,14 @@ def pod_spec(owner: Owner, node: str = "") -> Body:
     return merged
 
 
-def pod_metadata(owner: Owner, selected: SelectedPods, above: Parent | None) -> Body:
+def pod_metadata(owner: Owner, selected: SelectedPods, above: Body | None) -> Body:
     """metadata of a pod, without its name."""
     mine = {key: label_value(value) for key, value in owner.labels.items()}
     metadata: Body = {"labels": {**mine, **selected.labels}}
     if owner.annotations:
         metadata["annotations"] = dict(owner.annotations)
     if above is not None:
-        metadata["ownerReferences"] = [above.reference]
+        metadata["ownerReferences"] = [above]
     return metadata
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from kube import errors, kinds
 from simulator.apiserver import ApiServer, merge_patch
 from simulator.controllers import objects
-from simulator.controllers.objects import Parent, SelectedPods
+from simulator.controllers.objects import SelectedPods
 from simulator.scenario import Owner
 
 
@@ -19,8 +19,10 @@ from simulator.scenario import Owner
 class ReplicaCounts:
     """An object that says how many pods it wants and has."""
 
-    parent: Parent
+    kind: kinds.Kind[Any]
+    name: str
     namespace: str
+    reference: objects.Body  # as its children name it
     selected: SelectedPods
     wanted: int = 0
     pods: int = 0
@@ -61,14 +63,15 @@ class Version:
     def template(self, node: str) -> Template:
         """Returns the template of the workload's pods; `node` is a DaemonSet's, else ""."""
         if node not in self.templates:
-            metadata = objects.pod_metadata(self.owner, self.selected, self.above)
+            reference = None if self.above is None else self.above.reference
+            metadata = objects.pod_metadata(self.owner, self.selected, reference)
             self.templates[node] = Template(metadata, merge_patch.text(objects.pod_spec(self.owner, node)))
         return self.templates[node]
 
     @property
-    def above(self) -> Parent | None:
+    def above(self) -> ReplicaCounts | None:
         """Returns the owner of the pods; None for bare pods."""
-        return self.counting[0].parent if self.counting else None
+        return self.counting[0] if self.counting else None
 
 
 class Workloads:
@@ -117,15 +120,14 @@ class Workloads:
         counting: tuple[ReplicaCounts, ...] = () if workload.object is None else (workload.object,)
         if owner.kind == kinds.DEPLOYMENTS.name and workload.object is not None:
             selected = SelectedPods(workload.number, objects.template_hash(owner, index))
-            counting = (self._replica_set(owner, selected, workload.object.parent), workload.object)
+            counting = (self._replica_set(owner, selected, workload.object.reference), workload.object)
         self._versions[index] = Version(owner, workload, selected, counting)
         return self._versions[index]
 
-    def _replica_set(self, owner: Owner, selected: SelectedPods, above: Parent) -> ReplicaCounts:
+    def _replica_set(self, owner: Owner, selected: SelectedPods, above: objects.Body) -> ReplicaCounts:
         body = objects.replica_set(owner, selected, above)
         self._api.create(kinds.REPLICA_SETS, body, namespace=owner.namespace)
-        parent = self._parent(kinds.REPLICA_SETS, body["metadata"]["name"], owner.namespace)
-        return ReplicaCounts(parent, owner.namespace, selected)
+        return self._counted(kinds.REPLICA_SETS, body["metadata"]["name"], owner.namespace, selected)
 
     def _workload(self, owner: Owner) -> Workload:
         number = self._numbers.setdefault((owner.namespace, owner.kind, owner.name), len(self._numbers))
@@ -149,11 +151,11 @@ class Workloads:
             self._api.serve(kind, scale=True)
             self._api.before_reading(kind, self._write)
         self._api.create(kind, objects.workload(owner, number), namespace=owner.namespace)
-        parent = self._parent(kind, owner.name, owner.namespace)
-        return ReplicaCounts(parent, owner.namespace, SelectedPods(number, kind=owner.kind))
+        return self._counted(kind, owner.name, owner.namespace, SelectedPods(number, kind=owner.kind))
 
-    def _parent(self, kind: kinds.Kind[Any], name: str, namespace: str) -> Parent:
-        return Parent(kind, name, self._api.body(kind, name, namespace=namespace)["metadata"]["uid"])
+    def _counted(self, kind: kinds.Kind[Any], name: str, namespace: str, selected: SelectedPods) -> ReplicaCounts:
+        uid = self._api.body(kind, name, namespace=namespace)["metadata"]["uid"]
+        return ReplicaCounts(kind, name, namespace, objects.reference(kind, name, uid), selected)
 
     def _ensure(self, kind: kinds.Kind[Any], body: objects.Body) -> None:
         try:
@@ -177,7 +179,7 @@ class Workloads:
 
     def _remove(self, counts: ReplicaCounts) -> None:
         counts.gone = True
-        self._api.remove(counts.parent.kind, counts.parent.name, namespace=counts.namespace)
+        self._api.remove(counts.kind, counts.name, namespace=counts.namespace)
 
     def _write(self) -> None:
         if self._writing:
@@ -200,7 +202,7 @@ class Workloads:
             "spec": objects.size(counts.selected, counts.wanted),
             "status": objects.standing(counts.selected.kind, counts.pods, counts.ready, counts.generation),
         }
-        self._api.rewrite(counts.parent.kind, counts.parent.name, parts, namespace=counts.namespace)
+        self._api.rewrite(counts.kind, counts.name, parts, namespace=counts.namespace)
 
 
 def _budget_name(owner: Owner) -> str:
