@@ -15,7 +15,7 @@ import math
 import pathlib
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -182,15 +182,28 @@ class TraceError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Samples:
-    """The samples of a trace file: percent of a machine [jobs, steps], NaN where there is no sample.
+class Trace:
+    """The jobs of a file: shares of one machine [jobs, steps], NaN where there is no sample.
 
-    `memory_percent` is None in a file without `mem`.
+    Without memory in the file `memory_ratio` is all NaN.
     """
 
-    cpu_percent: Floats
-    memory_percent: Floats | None
+    name: str
+    cpu_ratio: Floats
+    memory_ratio: Floats
     step_seconds: float
+
+    def only(self, jobs: Sequence[int]) -> "Trace":
+        """Some of the jobs: what is tuned on one part is judged on the other."""
+        rows = list(jobs)
+        return dataclasses.replace(self, cpu_ratio=self.cpu_ratio[rows], memory_ratio=self.memory_ratio[rows])
+
+    def repeated(self, steps: int) -> "Trace":
+        """Returns the jobs, which play the first so many steps of each day again and again until the next."""
+        day = round(DAY_STEPS * STEP_SECONDS / self.step_seconds)
+        index = np.arange(self.cpu_ratio.shape[1])
+        index = index - index % day + index % day % steps
+        return dataclasses.replace(self, cpu_ratio=self.cpu_ratio[:, index], memory_ratio=self.memory_ratio[:, index])
 
 
 @contextlib.contextmanager
@@ -235,7 +248,7 @@ def _unpacked_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
     return values * max(kind.itemsize, np.dtype(np.float32).itemsize)
 
 
-def read_samples(path: pathlib.Path) -> Samples:
+def read_samples(path: pathlib.Path) -> Trace:
     """Reads an .npz with codes `cpu`, `mem` [jobs, steps], their `cpu_scale`, `mem_scale`, and `step` in seconds.
 
     The top code of the integer type means "no sample". Raises TraceError.
@@ -261,7 +274,9 @@ def read_samples(path: pathlib.Path) -> Samples:
             raise TraceError(
                 f"{path}: {name} reaches {most:g} % of a machine, expected at most {MOST_PERCENT:g}: scale?"
             )
-    return Samples(cpu, memory, step_seconds)
+    hundred = np.float32(100)
+    memory_ratio = np.full_like(cpu, np.nan) if memory is None else memory / hundred
+    return Trace(path.name, cpu / hundred, memory_ratio, step_seconds)
 
 
 def read_trace(path: pathlib.Path) -> tuple[Curve, ...]:
@@ -269,10 +284,10 @@ def read_trace(path: pathlib.Path) -> tuple[Curve, ...]:
 
     Jobs without any sample are left out. Raises TraceError.
     """
-    samples = read_samples(path)
-    cpu = samples.cpu_percent
-    memory = np.ones_like(cpu) if samples.memory_percent is None else samples.memory_percent
-    curves = (_played(cpu[job], memory[job], samples.step_seconds) for job in range(len(cpu)))
+    trace = read_samples(path)
+    memory_ratio = np.full_like(trace.cpu_ratio, 0.01) if np.isnan(trace.memory_ratio).all() else trace.memory_ratio
+    jobs = zip(trace.cpu_ratio, memory_ratio, strict=True)
+    curves = (_played(cpu, memory, trace.step_seconds) for cpu, memory in jobs)
     known = tuple(curve for curve in curves if curve is not None)
     if not known:
         raise TraceError(f"{path}: no job has a sample above zero; there is nothing to play")
@@ -295,7 +310,7 @@ def _played(cpu: Floats, memory: Floats, step_seconds: float) -> Curve | None:
     relative = [_relative(values) for values in filled]
     if relative[0] is None or relative[1] is None:
         return None
-    cpu_ratio, memory_ratio = (float(values.mean()) / 100 for values in filled)
+    cpu_ratio, memory_ratio = (float(values.mean()) for values in filled)
     return Curve(relative[0], relative[1], step_seconds, Means(cpu_ratio, memory_ratio))
 
 

@@ -20,38 +20,14 @@ import numpy.typing as npt
 from simulator import contention as loads
 from simulator import load_curves
 from simulator import scenario as scenarios
+from simulator.load_curves import Trace
 from simulator.workloads import arrivals, owner_profiles, scenario_builder
 
 LONGEST_GAP_SECONDS = 3600.0
-LEAST_PERCENT = 1.0  # files of ratios instead of percent stay under this
+LEAST_RATIO = np.float32(0.01)  # files of ratios instead of percent stay under this
 FEWEST_NODES = 3
 SCALE_LIMITS = (0.1, 1.0)
 CROWD = arrivals.OwnerArrivals(pods=900, service_pods=200, base_seconds=6 * arrivals.HOUR_SECONDS, rollouts_per_day=0.5)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Trace:
-    """The jobs of a file: shares of one machine [jobs, steps], NaN where there is no sample.
-
-    Without memory in the file `memory_ratio` is all NaN.
-    """
-
-    name: str
-    cpu_ratio: load_curves.Floats
-    memory_ratio: load_curves.Floats
-    step_seconds: float
-
-    def only(self, jobs: Sequence[int]) -> "Trace":
-        """Some of the jobs: what is tuned on one part is judged on the other."""
-        rows = list(jobs)
-        return dataclasses.replace(self, cpu_ratio=self.cpu_ratio[rows], memory_ratio=self.memory_ratio[rows])
-
-    def repeated(self, steps: int) -> "Trace":
-        """Returns the jobs, which play the first so many steps of each day again and again until the next."""
-        day = round(arrivals.DAY_SECONDS / self.step_seconds)
-        index = np.arange(self.cpu_ratio.shape[1])
-        index = index - index % day + index % day % steps
-        return dataclasses.replace(self, cpu_ratio=self.cpu_ratio[:, index], memory_ratio=self.memory_ratio[:, index])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,16 +57,14 @@ class Recipe:
 @functools.lru_cache(maxsize=2)
 def load(path: pathlib.Path) -> Trace:
     """Reads a trace file, once in each process; TraceError for one that cannot be read or has nothing to play."""
-    samples = load_curves.read_samples(path)
-    cpu = samples.cpu_percent / np.float32(100)
-    most_percent = float(np.max(samples.cpu_percent, initial=0.0, where=np.isfinite(samples.cpu_percent)))
-    if most_percent < LEAST_PERCENT:
+    trace = load_curves.read_samples(path)
+    most_ratio = np.max(trace.cpu_ratio, initial=0.0, where=np.isfinite(trace.cpu_ratio))
+    if most_ratio < LEAST_RATIO:
         raise load_curves.TraceError(
-            f"{path}: no sample of cpu is over {most_percent:g} % of a machine, expected some over {LEAST_PERCENT:g}; "
-            "ratios need a cpu_scale that makes them percent"
+            f"{path}: no sample of cpu is over {100 * most_ratio:g} % of a machine, expected some over "
+            f"{100 * LEAST_RATIO:g}; ratios need a cpu_scale that makes them percent"
         )
-    memory = np.full_like(cpu, np.nan) if samples.memory_percent is None else samples.memory_percent / np.float32(100)
-    return Trace(path.name, cpu, memory, samples.step_seconds)
+    return trace
 
 
 def scenario(trace: Trace, rule: str, seed: int, recipe: Recipe | None = None) -> scenarios.Scenario:

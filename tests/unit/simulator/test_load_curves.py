@@ -167,8 +167,8 @@ def test_a_damaged_array_and_a_bare_array_are_refused_by_name(tmp_path: pathlib.
 
 def test_samples_keep_their_gaps_and_a_file_need_not_speak_of_memory(tmp_path: pathlib.Path) -> None:
     samples = load_curves.read_samples(write_trace(tmp_path / "trace.npz", mem=None))
-    assert np.isnan(samples.cpu_percent).tolist() == [[False, True, False], [True, True, True]]
-    assert samples.memory_percent is None
+    assert np.isnan(samples.cpu_ratio).tolist() == [[False, True, False], [True, True, True]]
+    assert np.isnan(samples.memory_ratio).all()
 
 
 def test_a_file_that_is_no_trace_is_refused_by_name(tmp_path: pathlib.Path) -> None:

@@ -36,7 +36,7 @@ def written(path: pathlib.Path, **arrays: object) -> pathlib.Path:
 
 
 @pytest.fixture
-def trace(tmp_path: pathlib.Path) -> trace_files.Trace:
+def trace(tmp_path: pathlib.Path) -> load_curves.Trace:
     """Thirty jobs with a sample in every step."""
     return trace_files.load(written(tmp_path / "trace.npz"))
 
@@ -61,14 +61,14 @@ def test_a_file_without_a_single_sample_is_refused(tmp_path: pathlib.Path) -> No
         trace_files.load(written(tmp_path / "trace.npz", cpu=np.full((3, STEPS), GAP, np.uint16), mem=None))
 
 
-def test_a_seed_gives_one_scenario(trace: trace_files.Trace) -> None:
+def test_a_seed_gives_one_scenario(trace: load_curves.Trace) -> None:
     one, other = trace_files.scenario(trace, "mix", 1, SHORT), trace_files.scenario(trace, "mix", 1, SHORT)
     assert (one.owners, one.replicas) == (other.owners, other.replicas)
     assert trace_files.scenario(trace, "mix", 2, SHORT).replicas != one.replicas
 
 
 @pytest.mark.parametrize("rule", list(owner_profiles.RULES))
-def test_the_nodes_are_as_many_as_requests_fill_to_the_ratio_asked_for(trace: trace_files.Trace, rule: str) -> None:
+def test_the_nodes_are_as_many_as_requests_fill_to_the_ratio_asked_for(trace: load_curves.Trace, rule: str) -> None:
     for fill_ratio in (0.6, 1.0):
         drawn = trace_files.scenario(trace, rule, 3, dataclasses.replace(SHORT, fill_ratio=fill_ratio))
         nodes = len(drawn.machines)
@@ -76,7 +76,7 @@ def test_the_nodes_are_as_many_as_requests_fill_to_the_ratio_asked_for(trace: tr
         assert (nodes - 1) / nodes < most <= 1 + 1e-9
 
 
-def test_use_is_the_jobs_own_at_the_files_clock_scaled_and_lagged(trace: trace_files.Trace) -> None:
+def test_use_is_the_jobs_own_at_the_files_clock_scaled_and_lagged(trace: load_curves.Trace) -> None:
     """Each replica's use is one job's samples, moved by 0 to 2 steps, times one factor that CPU and memory share."""
     drawn = trace_files.scenario(trace, "mix", 5, dataclasses.replace(SHORT, first_step=40))
     for replica in drawn.replicas[::10]:
@@ -99,7 +99,7 @@ def _factor(values: np.ndarray, others: np.ndarray) -> float:
     return float(ratios.mean()) if np.allclose(ratios, ratios.mean(), rtol=1e-4) else math.nan
 
 
-def test_in_shorter_steps_use_stays_constant_inside_a_step_of_the_file(trace: trace_files.Trace) -> None:
+def test_in_shorter_steps_use_stays_constant_inside_a_step_of_the_file(trace: load_curves.Trace) -> None:
     whole, fine = (
         trace_files.scenario(trace, "mix", 2, dataclasses.replace(SHORT, step_seconds=step_seconds))
         for step_seconds in (None, 100.0)
@@ -145,7 +145,7 @@ def test_a_file_that_says_nothing_of_memory_leaves_it_unknown(tmp_path: pathlib.
     assert "no memory series" in " ".join(drawn.assumptions)
 
 
-def test_jobs_are_used_evenly_and_a_part_of_the_trace_keeps_to_itself(trace: trace_files.Trace) -> None:
+def test_jobs_are_used_evenly_and_a_part_of_the_trace_keeps_to_itself(trace: load_curves.Trace) -> None:
     part = trace.only([2, 4, 6])
     assert np.array_equal(part.cpu_ratio, trace.cpu_ratio[[2, 4, 6]])
     drawn = trace_files.scenario(part, "mix", 1, SHORT)
@@ -163,7 +163,7 @@ def test_jobs_are_used_evenly_and_a_part_of_the_trace_keeps_to_itself(trace: tra
     ],
 )
 def test_a_span_that_the_file_does_not_have_is_refused(
-    trace: trace_files.Trace, recipe: dict[str, float], complaint: str
+    trace: load_curves.Trace, recipe: dict[str, float], complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=complaint):
         trace_files.scenario(trace, "mix", 1, dataclasses.replace(SHORT, **recipe))  # type: ignore[arg-type]
@@ -180,7 +180,7 @@ def test_a_file_whose_jobs_have_no_sample_in_the_span_is_refused(tmp_path: pathl
 @given(st.lists(st.booleans(), min_size=1, max_size=60), st.integers(1, 4))
 def test_coverage_reaches_over_short_gaps_only(known: list[bool], longest: int) -> None:
     values = np.where(known, np.float32(0.5), np.float32(np.nan))[None, :]
-    one = trace_files.Trace("one", values, values, trace_files.LONGEST_GAP_SECONDS / longest)
+    one = load_curves.Trace("one", values, values, trace_files.LONGEST_GAP_SECONDS / longest)
     until = trace_files.covered_until(one, slice(0, len(known)))[0]
     for step in range(len(known)):
         assert until[step] == _reach(known, step, longest)
