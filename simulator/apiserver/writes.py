@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kube import kinds
 from kube.door import EvictionAnswer, KubeWriter, WriteRequest
-from kube.errors import ApiError, Conflict, NotFound, TooManyRequests
+from kube.errors import Conflict, NotFound, TooManyRequests
 from kube.kinds import Kind
 from kube.objects import IdentifiedObject
 from runtime import clock as clocks
@@ -67,7 +67,7 @@ class Writer(KubeWriter):
                     raise refusals.conflict(_what(kinds.PODS, pod.key), text)
                 self.delete(kinds.PODS, name, namespace=namespace, uid=uid, dry_run=dry_run)
         except (NotFound, Conflict, TooManyRequests) as refusal:
-            return _refused(refusal)
+            return EvictionAnswer(False, refusal.status, refusal.reason, refusal.message, refusal.retry_after_seconds)
         return EvictionAnswer(True, 201, "", "")
 
     def bind(self, namespace: str, name: str, node_name: str) -> None:
@@ -219,7 +219,3 @@ def _grace_seconds(pod: Version) -> int:
     if not pod.body["spec"].get("nodeName") or pod.body["status"].get("phase") in OVER:
         return 0
     return int(pod.body["spec"].get("terminationGracePeriodSeconds", admission.GRACE_SECONDS))
-
-
-def _refused(refusal: ApiError) -> EvictionAnswer:
-    return EvictionAnswer(False, refusal.status, refusal.reason, refusal.message, refusal.retry_after_seconds)

@@ -43,7 +43,8 @@ class Tick(NamedTuple):
 
 def line(frame: Frame, times: Floats, values: Floats) -> str:
     """A path through the values at their times; a NaN begins a new piece."""
-    return "".join(_piece(frame, times, values, part) for part in _runs(values))
+    pieces = (_points(frame, times, values, part) for part in _runs(values))
+    return "".join(f"M{'L'.join(points)}" if len(points) > 1 else f"M{points[0]}h1" for points in pieces)
 
 
 def area(frame: Frame, times: Floats, lower: Floats, upper: Floats) -> str:
@@ -54,11 +55,6 @@ def area(frame: Frame, times: Floats, lower: Floats, upper: Floats) -> str:
         back = _points(frame, times, lower, part)[::-1]
         pieces.append(f"M{'L'.join([*there, *back])}Z")
     return "".join(pieces)
-
-
-def _piece(frame: Frame, times: Floats, values: Floats, part: range) -> str:
-    points = _points(frame, times, values, part)
-    return f"M{'L'.join(points)}" if len(points) > 1 else f"M{points[0]}h1"
 
 
 def _points(frame: Frame, times: Floats, values: Floats, part: range) -> list[str]:
@@ -76,17 +72,11 @@ def cells(classes: Classes, count: int) -> tuple[str, ...]:
     """A heat map as one path a class: horizontal strokes, one unit high, in a drawing of points x nodes units."""
     paths: list[list[str]] = [[] for _ in range(count)]
     for row, column in enumerate(classes.T):
-        for first, last in _equal(column):
+        edges = np.flatnonzero(np.diff(column)) + 1  # between stretches of equal values
+        for first, last in itertools.pairwise([0, *edges.tolist(), len(column)]):
             if column[first] != ABSENT:
                 paths[column[first]].append(f"M{first} {row}.5h{last - first}")
     return tuple("".join(path) for path in paths)
-
-
-def _equal(values: Classes) -> Iterator[tuple[int, int]]:
-    """The stretches of equal values, as [first, last)."""
-    edges = np.flatnonzero(np.diff(values)) + 1
-    ends = [0, *edges.tolist(), len(values)]
-    return itertools.pairwise(ends)
 
 
 def time_ticks(frame: Frame) -> tuple[Tick, ...]:

@@ -10,7 +10,6 @@ import dataclasses
 import threading
 from typing import Final, NamedTuple
 
-import flask
 from prometheus_client import CollectorRegistry
 from werkzeug import test
 
@@ -43,8 +42,12 @@ class LiveDay:
 
     def __init__(self, running: world.World, lock: threading.Lock) -> None:
         self._world, self._lock = running, lock
-        pages = None if running.descheduler is None else _pages(running).wsgi_app
-        self._applications = {"extender": running.extender_application, "descheduler": pages}
+        self._applications = {"extender": running.extender_application, "descheduler": None}
+        if running.descheduler is not None:
+            policy, ticking = running.around.policy, running.around.clock
+            self._applications["descheduler"] = descheduler_app.create_app(
+                running.descheduler, running.ledger, policy, clock=ticking, livez=(), registry=CollectorRegistry()
+            ).wsgi_app
         self.moments: list[Moment] = []
 
     @property
@@ -125,11 +128,3 @@ def _run(running: world.World, scenario: Scenario, lock: threading.Lock, reached
             running.kernel.run(scenario.end_seconds)
     finally:
         reached.set()  # a day that is over sooner, or ended by a bug, is not waited for
-
-
-def _pages(running: world.World) -> flask.Flask:
-    assert running.descheduler is not None  # noqa: S101 - the caller looked
-    around = running.around
-    return descheduler_app.create_app(
-        running.descheduler, running.ledger, around.policy, clock=around.clock, livez=(), registry=CollectorRegistry()
-    )
