@@ -6,30 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import prometheus_client
 
-from extender import metrics
-from extender.http import app
 from extender.state import cluster_view
-from extender.verbs import decided_pod, decision_log, shadow_log, verbs
+from extender.verbs import decided_pod, decision_log, verbs
 from kube import objects
-from runtime import ops_server
-from tests import builders, clocks, scripted_http
-from tests.unit.extender import worlds
+from tests import builders, scripted_http
+from tests.unit.extender import test_app, worlds
 
 
-class Extender:
+class Extender(test_app.World):
     """The application over a small view, at a URL."""
 
-    def __init__(self, view: cluster_view.ClusterView) -> None:
-        self.view = view
-        self.ring = decision_log.DecisionLog()
-        self.clock = clocks.ManualClock()
-        registry = prometheus_client.CollectorRegistry()
-        counted = metrics.Metrics(registry)
-        parts = app.Parts(self.view, self.clock, counted, self.ring, shadow_log.ShadowLog(counted))
-        plain = ops_server.ops_blueprint(livez=[], readyz=[], registry=registry, configz=dict)
-        self.client = app.create_app(parts, plain).test_client()
+    def __init__(self, loads: Mapping[str, Any], view: cluster_view.ClusterView | None = None) -> None:
+        super().__init__(loads, view)
         self.asked: list[str] = []
         self.url = ""
 
@@ -67,7 +56,7 @@ class Extender:
 @contextlib.contextmanager
 def serving(loads: Mapping[str, Any], view: cluster_view.ClusterView | None = None) -> Iterator[Extender]:
     """An extender at a URL while the body runs, over these loads or a view made before."""
-    extender = Extender(view or worlds.view_of(loads))
+    extender = Extender(loads, view)
     with scripted_http.serving(extender.answer) as server:
         extender.url = server.url
         yield extender

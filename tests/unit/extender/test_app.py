@@ -25,15 +25,16 @@ JUDGED = "evenload_extender_filtered_nodes_total"
 class World:
     """An application over a small view, with what it counts."""
 
-    def __init__(self, loads: Mapping[str, Any]) -> None:
+    def __init__(self, loads: Mapping[str, Any], view: cluster_view.ClusterView | None = None) -> None:
         self.clock = clocks.ManualClock()
         self.registry = prometheus_client.CollectorRegistry()
-        self.view: cluster_view.ClusterView = worlds.view_of(loads)
+        self.view: cluster_view.ClusterView = view or worlds.view_of(loads)
         self.ring = decision_log.DecisionLog()
         counted = metrics.Metrics(self.registry)
-        parts = app.Parts(self.view, self.clock, counted, self.ring, shadow_log.ShadowLog(counted))
+        self.shadow = shadow_log.ShadowLog(counted)
+        self.parts = app.Parts(self.view, self.clock, counted, self.ring, self.shadow)
         plain = ops_server.ops_blueprint(livez=[], readyz=[], registry=self.registry, configz=dict)
-        self.flask: flask.Flask = app.create_app(parts, plain)
+        self.flask: flask.Flask = app.create_app(self.parts, plain)
         self.client: flask.testing.FlaskClient = self.flask.test_client()
 
     def post(self, verb: str, body: bytes, **options: Any) -> Any:

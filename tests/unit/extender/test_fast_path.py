@@ -4,26 +4,25 @@ import dataclasses
 import io
 import json
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import hypothesis
 import msgspec
 import numpy as np
-import prometheus_client
 import pytest
 from hypothesis import strategies as st
 
-from extender import deadline, metrics
+from extender import deadline
 from extender.http import app, fast_path
 from extender.state import cluster_view, expected_load_table, node_cache, score_cache
 from extender.state.candidates import Candidates
-from extender.verbs import decision_log, explain, shadow_log
+from extender.verbs import decision_log, explain
 from kube import objects
 from policy.contract import owner_usage
 from policy.schema import load_policy
-from runtime import ops_server
-from tests import builders, clocks
-from tests.unit.extender import worlds
+from tests import builders
+from tests.unit.extender import test_app, worlds
 
 NAMES = tuple(f"node-{at}" for at in range(12))
 METRICS = tuple(worlds.IDLE)
@@ -37,28 +36,21 @@ PRIORITIES: tuple[builders.Mutator | None, ...] = (
 )
 
 
-class Side:
+class Side(test_app.World):
     """An extender over a view of its own: with the fast path in front, or without."""
 
     def __init__(self, *, with_fast_path: bool) -> None:
-        self.clock = clocks.ManualClock()
-        self.registry = prometheus_client.CollectorRegistry()
-        self.view = cluster_view.ClusterView(worlds.policy(), "0", worlds.NOW)
-        counted = metrics.Metrics(self.registry)
-        self.shadow = shadow_log.ShadowLog(counted)
-        parts = app.Parts(self.view, self.clock, counted, decision_log.DecisionLog(), self.shadow)
-        self.ring = parts.decisions
-        plain = ops_server.ops_blueprint(livez=[], readyz=[], registry=self.registry, configz=dict)
-        slow = app.create_app(parts, plain).wsgi_app
+        super().__init__({})
+        slow = self.flask.wsgi_app
         self.declined = 0
 
         def passed_on(environ: Any, start_response: Any) -> Any:
             self.declined += 1
             return slow(environ, start_response)
 
-        self.application = fast_path.FastPath(parts, passed_on) if with_fast_path else slow
+        self.application = fast_path.FastPath(self.parts, passed_on) if with_fast_path else slow
 
-    def post(self, verb: str, body: bytes, content_type: str = "application/json") -> tuple[str, bytes]:
+    def reply(self, verb: str, body: bytes, content_type: str = "application/json") -> tuple[str, bytes]:
         """Status and body, after the server closed the reply."""
         status: list[str] = []
         environ = {
@@ -197,7 +189,7 @@ class Pair:
     def ask(self, verb: str, body: bytes) -> Any:
         """Both are asked and must say the same."""
         self.asked += 1
-        fast, slow = (side.post(verb, body) for side in self.both)
+        fast, slow = (side.reply(verb, body) for side in self.both)
         assert fast == slow
         return json.loads(fast[1])
 
@@ -364,11 +356,19 @@ def go_body(names: list[str], pod: str, **fields: Any) -> bytes:
 
 
 @pytest.fixture
-def pair() -> Pair:
+def apart() -> Pair:
+    """Two extenders over hot and idle nodes, not all of which is asked of both."""
     made = Pair()
     for at, name in enumerate(NAMES):
         made.node(name, worlds.HOT if at % 4 == 0 else {**worlds.IDLE, "cpu_max_1d": at / 20})
     return made
+
+
+@pytest.fixture
+def pair(apart: Pair) -> Iterator[Pair]:
+    """The same two; everything that stays of their answers is compared after the test."""
+    yield apart
+    apart.compare()
 
 
 def test_the_usual_questions_never_reach_flask(pair: Pair) -> None:
@@ -377,7 +377,6 @@ def test_the_usual_questions_never_reach_flask(pair: Pair) -> None:
         for side in pair.both:
             side.clock.advance(0.4)
     assert (pair.asked, pair.fast.declined) == (10, 0)
-    pair.compare()
 
 
 @pytest.mark.parametrize("combine", ["mean", "worst"])
@@ -394,7 +393,6 @@ def test_the_pods_own_load_is_added_without_flask(pair: Pair, combine: str) -> N
     pair.policy(worlds.policy(score={"combine": combine, "incomingPod": True, "spread": "stretch"}))
     ask_as_the_scheduler_does(pair, NAMES, 12, 5, True)
     assert pair.fast.declined == 0
-    pair.compare()
 
 
 @pytest.mark.parametrize("mode", ["Enforce", "Shadow"])
@@ -418,7 +416,6 @@ def test_both_paths_note_the_same_in_both_modes(pair: Pair, mode: str) -> None:
     assert 0 < pair.fast.declined < pair.asked / 2
     counted = {name: count for (name, *_), count in pair.fast.counters().items() if name.endswith("placements_total")}
     assert any(counted.values()) == (mode == "Shadow")
-    pair.compare()
 
 
 def scores(pair: Pair, at: int) -> dict[str, int]:
@@ -438,7 +435,6 @@ def test_a_pod_that_is_asked_about_again_is_judged_as_if_it_stood_nowhere_withou
     pair.ask("filter", again)
     assert pair.fast.view.placements.knows(pair.pods["p"].uid)
     assert pair.fast.declined == 0
-    pair.compare()
 
 
 @pytest.mark.parametrize("rejected", ["coolest", "pending"])
@@ -449,7 +445,6 @@ def test_where_all_nodes_are_hot_flask_is_not_asked(pair: Pair, rejected: str) -
     answer = pair.ask("filter", go_body(list(NAMES), "p"))
     assert len(answer["NodeNames"]) == (2 if rejected == "coolest" else 0)
     assert pair.fast.declined == 0
-    pair.compare()
 
 
 CROWDED_BY_ITSELF = {
@@ -473,12 +468,11 @@ def test_a_large_pod_does_not_stand_in_its_own_way(pair: Pair, policy: dict[str,
     assert again == before
     assert during != before, "the pod makes no difference under this policy: the test proves nothing"
     assert pair.fast.declined == 0
-    pair.compare()
 
 
-def test_prioritize_knows_the_list_that_filter_passed(pair: Pair) -> None:
-    passed = pair.ask("filter", go_body(list(NAMES), "p"))["NodeNames"]
-    scores = pair.ask("prioritize", go_body(passed, "p"))
+def test_prioritize_knows_the_list_that_filter_passed(apart: Pair) -> None:
+    passed = apart.ask("filter", go_body(list(NAMES), "p"))["NodeNames"]
+    scores = apart.ask("prioritize", go_body(passed, "p"))
     assert [row["Host"] for row in scores] == passed
 
 
@@ -489,7 +483,6 @@ def test_a_list_seen_before_is_read_anew_when_rows_changed_hands(pair: Pair) -> 
     pair.node("another", worlds.HOT)
     pair.node("node-1", worlds.HOT)
     assert "node-1" not in pair.ask("filter", go_body(names, "q"))["NodeNames"]
-    pair.compare()
 
 
 ODD = {
@@ -523,25 +516,22 @@ ODD = {
 @pytest.mark.parametrize("body", ODD.values(), ids=ODD)
 def test_odd_requests_get_the_slow_path_s_answer(pair: Pair, verb: str, body: bytes) -> None:
     pair.ask(verb, body)
-    pair.compare()
 
 
-def test_another_media_type_and_a_length_that_is_none_are_for_flask_to_refuse(pair: Pair) -> None:
-    assert pair.fast.post("filter", go_body(list(NAMES), "p"), "text/plain")[0].startswith("415")
-    assert pair.fast.slow_path() == {"form": 1}
+def test_another_media_type_and_a_length_that_is_none_are_for_flask_to_refuse(apart: Pair) -> None:
+    assert apart.fast.reply("filter", go_body(list(NAMES), "p"), "text/plain")[0].startswith("415")
+    assert apart.fast.slow_path() == {"form": 1}
 
 
 def test_a_hint_makes_the_slow_path_answer(pair: Pair) -> None:
     pair.node("node-1", worlds.HOT, 0, RELIEF)
     pair.ask("filter", go_body(list(NAMES), "p"))
     assert pair.fast.slow_path() == {"relief_hint": 1}
-    pair.compare()
 
 
 def test_a_pod_that_opted_out_makes_the_slow_path_answer(pair: Pair) -> None:
     pair.ask("filter", go_body(list(NAMES), "p", annotations=OPTED_OUT))
     assert pair.fast.slow_path() == {"exempt": 1}
-    pair.compare()
 
 
 def test_a_hot_nominated_node_that_is_asked_about_alone_makes_the_slow_path_answer(pair: Pair) -> None:
@@ -555,26 +545,25 @@ def test_a_hot_nominated_node_that_is_asked_about_alone_makes_the_slow_path_answ
         assert pair.ask("filter", go_body(["node-1"], "p", **nominated))["NodeNames"] == []
         assert "node-1" not in pair.ask("filter", go_body(list(NAMES), "p", **nominated))["NodeNames"]
     assert pair.fast.slow_path() == {"nominated": 6}
-    pair.compare()
 
 
 @pytest.mark.parametrize(
     ("odd", "reason"),
     [("an unknown name", "unknown_node"), ("spaces", "body"), ("whole nodes", "body"), ("no pod", "body")],
 )
-def test_why_the_slow_path_answered_is_counted(pair: Pair, odd: str, reason: str) -> None:
-    pair.ask("prioritize", ODD[odd])
-    assert pair.fast.slow_path() == {reason: 1}
+def test_why_the_slow_path_answered_is_counted(apart: Pair, odd: str, reason: str) -> None:
+    apart.ask("prioritize", ODD[odd])
+    assert apart.fast.slow_path() == {reason: 1}
 
 
 def test_a_request_about_nodes_that_change_while_it_is_read_is_for_the_slow_path(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
+    apart: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pair.wait("p")
-    pair.ask("prioritize", go_body(list(NAMES), "p"))
-    monkeypatch.setattr(pair.fast.view, "besides", lambda _standing, _uid: None)
-    pair.ask("prioritize", go_body(list(NAMES), "p"))
-    assert pair.fast.slow_path() == {"nodes_changed": 1}
+    apart.wait("p")
+    apart.ask("prioritize", go_body(list(NAMES), "p"))
+    monkeypatch.setattr(apart.fast.view, "besides", lambda _standing, _uid: None)
+    apart.ask("prioritize", go_body(list(NAMES), "p"))
+    assert apart.fast.slow_path() == {"nodes_changed": 1}
 
 
 def test_a_node_is_held_to_its_own_thresholds_without_flask(pair: Pair) -> None:
@@ -588,7 +577,6 @@ def test_a_node_is_held_to_its_own_thresholds_without_flask(pair: Pair) -> None:
     pair.node("node-1", worlds.IDLE)
     assert "node-1" in pair.ask("filter", go_body(list(NAMES), "r"))["NodeNames"]
     assert pair.fast.declined == 0
-    pair.compare()
 
 
 def test_owners_means_reach_the_score_table_in_the_second_they_come(pair: Pair) -> None:
@@ -597,7 +585,6 @@ def test_owners_means_reach_the_score_table_in_the_second_they_come(pair: Pair) 
     pair.usage({"default/ReplicaSet/web": owner_usage.Mean(7000.0, None, 3)}, 0)
     assert "node-1" not in pair.ask("filter", go_body(list(NAMES), "q"))["NodeNames"]
     assert pair.fast.declined == 0
-    pair.compare()
 
 
 class Interrupted(cluster_view.ClusterView):
@@ -641,20 +628,20 @@ def test_rows_that_nobody_asks_for_wait_until_somebody_does() -> None:
     assert tables.current(worlds.NOW, np.array([second])) is not repaired, "too many to wait for"
 
 
-def test_the_head_of_a_reply_waits_for_its_body_and_nothing_waits_afterwards(pair: Pair) -> None:
+def test_the_head_of_a_reply_waits_for_its_body_and_nothing_waits_afterwards(apart: Pair) -> None:
     body = go_body(list(NAMES), "p")
     environ: dict[str, Any] = {"REQUEST_METHOD": "POST", "PATH_INFO": "/filter", "CONTENT_LENGTH": str(len(body))}
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
         environ |= {"wsgi.input": io.BytesIO(body), "gunicorn.socket": connection}
-        reply: Any = pair.fast.application(environ, lambda *_: None)  # type: ignore[arg-type]
+        reply: Any = apart.fast.application(environ, lambda *_: None)  # type: ignore[arg-type]
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK)
         reply.close()
         assert not connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK)
 
 
-def test_what_follows_an_answer_is_done_when_the_reply_is_closed(pair: Pair) -> None:
-    side = pair.fast
-    pair.wait("p")
+def test_what_follows_an_answer_is_done_when_the_reply_is_closed(apart: Pair) -> None:
+    side = apart.fast
+    apart.wait("p")
     body = go_body(list(NAMES), "p")
     environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/prioritize", "CONTENT_LENGTH": str(len(body))}
     reply: Any = side.application({**environ, "wsgi.input": io.BytesIO(body)}, lambda *_: None)  # type: ignore[arg-type]
@@ -677,45 +664,44 @@ def test_a_hint_that_concerns_nobody_now_costs_nothing(pair: Pair, hint: str) ->
     pair.node("node-1", worlds.HOT, 0, hint)
     pair.ask("filter", go_body(list(NAMES), "p", owner=OWNERS[0]))
     assert pair.fast.declined == 0
-    pair.compare()
 
 
-def test_a_reply_that_is_sent_late_counts_nobody_who_left_a_window_meanwhile(pair: Pair) -> None:
+def test_a_reply_that_is_sent_late_counts_nobody_who_left_a_window_meanwhile(apart: Pair) -> None:
     spots = [{"window": "1m", "pods": 1, "penalty": 3}]
-    pair.policy(worlds.policy(hotSpots=spots))
+    apart.policy(worlds.policy(hotSpots=spots))
     for at in range(4):
-        pair.bind(f"b{at}", "node-1", 58)
-    pair.wait("new")
-    reply: Any = begun(pair.fast, "filter", go_body(["node-1"], "new"))
-    pair.fast.clock.advance(3)
-    pair.bind("b5", "node-5", 0)  # the Pod watch brings the table up to this moment
+        apart.bind(f"b{at}", "node-1", 58)
+    apart.wait("new")
+    reply: Any = begun(apart.fast, "filter", go_body(["node-1"], "new"))
+    apart.fast.clock.advance(3)
+    apart.bind("b5", "node-5", 0)  # the Pod watch brings the table up to this moment
     reply.close()
-    assert pair.fast.view.candidates(("node-1",), pair.now()).counts.tolist() == [[1]]
+    assert apart.fast.view.candidates(("node-1",), apart.now()).counts.tolist() == [[1]]
 
 
-def test_what_fails_after_an_answer_costs_only_itself(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_after_an_answer_costs_only_itself(apart: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a bug in what follows")
 
     monkeypatch.setattr(app, "note", broken)
-    begun(pair.fast, "filter", go_body(list(NAMES), "p")).close()
+    begun(apart.fast, "filter", go_body(list(NAMES), "p")).close()
     monkeypatch.undo()
-    assert pair.fast.post("filter", go_body(list(NAMES), "p"))[0].startswith("200")
+    assert apart.fast.reply("filter", go_body(list(NAMES), "p"))[0].startswith("200")
 
 
-def test_what_fails_in_here_is_answered_by_flask(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_in_here_is_answered_by_flask(apart: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_path, "_check_judged_by_load", lambda *_: 1 / 0)
-    pair.ask("filter", go_body(list(NAMES), "p"))
-    assert pair.fast.declined == 1
+    apart.ask("filter", go_body(list(NAMES), "p"))
+    assert apart.fast.declined == 1
     failures = "evenload_extender_fast_path_failures_total"
-    assert pair.fast.registry.get_sample_value(failures, {"exception": "ZeroDivisionError"}) == 1
-    assert pair.fast.slow_path() == {"bug": 1}
+    assert apart.fast.registry.get_sample_value(failures, {"exception": "ZeroDivisionError"}) == 1
+    assert apart.fast.slow_path() == {"bug": 1}
 
 
-def test_a_list_longer_than_that_of_all_nodes_is_not_even_split(pair: Pair) -> None:
+def test_a_list_longer_than_that_of_all_nodes_is_not_even_split(apart: Pair) -> None:
     body = go_body(["node-1"] * 1000, "p")
-    pair.ask("filter", body)
-    assert pair.fast.declined == 1
+    apart.ask("filter", body)
+    assert apart.fast.declined == 1
 
 
 def begun(side: Side, verb: str, body: bytes) -> Any:

@@ -3,7 +3,7 @@ byte.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from kube import objects
 from policy.schema import load_policy
 from tests import builders
 from tests.unit.extender import test_fast_path, worlds
-from tests.unit.extender.test_fast_path import go_body
+from tests.unit.extender.test_fast_path import Pair, go_body
 
 OWN = {"name": "production_cpu", "resource": "production-cpu", "statistic": "avg", "window": "5m", "query": "x:y"}
 PRODUCTION = {
@@ -53,46 +53,45 @@ def policy(classes: Iterable[object] = tuple(CLASSES), **sections: object) -> lo
 
 
 @pytest.fixture
-def pair() -> test_fast_path.Pair:
-    """Two nodes, of which either is full for one kind of pods."""
-    both = test_fast_path.Pair()
+def pair() -> Iterator[Pair]:
+    """Two nodes, of which either is full for one kind of pods; both paths are compared after the test."""
+    both = Pair()
     both.policy(policy())
     for name, load in zip(NAMES, LOADS.values(), strict=True):
         both.node(name, load)
-    return both
+    yield both
+    both.compare()
 
 
-def refusals(pair: test_fast_path.Pair, kind: str, names: Iterable[str] = NAMES) -> dict[str, str]:
+def refusals(pair: Pair, kind: str, names: Iterable[str] = NAMES) -> dict[str, str]:
     """Why either path rejects nodes for a pod of a kind."""
     answer = pair.ask("filter", go_body(list(names), f"of-{kind}", **KINDS[kind]))
     found: dict[str, str] = answer["FailedAndUnresolvableNodes"]
     return found
 
 
-def scores(pair: test_fast_path.Pair, kind: str) -> dict[str, int]:
+def scores(pair: Pair, kind: str) -> dict[str, int]:
     """The scores of all nodes for a pod of a kind, as either path gives them."""
     rows = pair.ask("prioritize", go_body(list(NAMES), f"of-{kind}", **KINDS[kind]))
     return {row["Host"]: row["Score"] for row in rows}
 
 
-def test_a_pod_is_filtered_by_the_thresholds_of_its_class_without_flask(pair: test_fast_path.Pair) -> None:
+def test_a_pod_is_filtered_by_the_thresholds_of_its_class_without_flask(pair: Pair) -> None:
     assert refusals(pair, "production") == {NAMES[1]: "production_cpu over 0.6"}
     assert refusals(pair, "batch") == {NAMES[0]: "cpu_avg_5m over 0.65", NAMES[1]: "memory_avg_5m over 0.05"}
     assert refusals(pair, "plain") == {NAMES[0]: "cpu_avg_5m over 0.65"}
     assert pair.fast.declined == 0
-    pair.compare()
 
 
-def test_a_pod_is_ranked_by_the_weights_of_its_class_without_flask(pair: test_fast_path.Pair) -> None:
+def test_a_pod_is_ranked_by_the_weights_of_its_class_without_flask(pair: Pair) -> None:
     production, plain = scores(pair, "production"), scores(pair, "plain")
     assert production[NAMES[0]] > production[NAMES[1]]
     assert plain[NAMES[0]] < plain[NAMES[1]]
     assert scores(pair, "batch") == plain, "batch has thresholds only"
     assert pair.fast.declined == 0
-    pair.compare()
 
 
-def test_the_nodes_annotation_comes_before_the_class_and_the_class_before_the_pool(pair: test_fast_path.Pair) -> None:
+def test_the_nodes_annotation_comes_before_the_class_and_the_class_before_the_pool(pair: Pair) -> None:
     pool = {
         "name": "spot",
         "nodeSelector": {"matchLabels": {"lifecycle": "spot"}},
@@ -110,10 +109,9 @@ def test_the_nodes_annotation_comes_before_the_class_and_the_class_before_the_po
     pair.node(NAMES[0], load, labels=labels, own={"cpu_max_1h": 0, "cpu_avg_5m": 0.85})
     assert refusals(pair, "production", NAMES[:1]) == {NAMES[0]: "cpu_avg_5m over 0.85"}
     assert pair.fast.declined == 0
-    pair.compare()
 
 
-def test_explain_names_the_class_and_the_limits_that_are_its(pair: test_fast_path.Pair) -> None:
+def test_explain_names_the_class_and_the_limits_that_are_its(pair: Pair) -> None:
     pair.node(NAMES[1], LOADS["busy with production"], own={"cpu_avg_5m": 0.9})
     seen: Any = msgspec.to_builtins(explain.explain(pair.slow.view, builders.pod("p", mutate=prod), NAMES, pair.now()))
     assert seen["pod_class"] == "production"
@@ -134,7 +132,7 @@ def test_explain_names_the_class_and_the_limits_that_are_its(pair: test_fast_pat
     assert not any(rule["pod_class"] for row in plain["nodes"] for rule in row["rules"])
 
 
-def test_a_decision_of_the_past_is_explained_by_the_class_of_its_time(pair: test_fast_path.Pair) -> None:
+def test_a_decision_of_the_past_is_explained_by_the_class_of_its_time(pair: Pair) -> None:
     refusals(pair, "production")
     scores(pair, "production")
     pair.policy(worlds.policy())
@@ -145,10 +143,9 @@ def test_a_decision_of_the_past_is_explained_by_the_class_of_its_time(pair: test
         assert {one["pod_class"] for one in shown} == {"production"}
         (hot,) = [row for row in shown[1]["nodes"] if row["name"] == NAMES[1]]
         assert hot["rejected"] == "production_cpu over 0.6"
-    pair.compare()
 
 
-def test_preemption_is_about_the_nodes_that_the_class_leaves(pair: test_fast_path.Pair) -> None:
+def test_preemption_is_about_the_nodes_that_the_class_leaves(pair: Pair) -> None:
     for kind, left in (("production", [NAMES[0]]), ("plain", [NAMES[1]]), ("batch", [])):
         victims = {name: {"Pods": [{"UID": "v"}]} for name in NAMES}
         body = {"Pod": builders.pod_body("p", **KINDS[kind]), "NodeNameToMetaVictims": victims}
@@ -156,17 +153,16 @@ def test_preemption_is_about_the_nodes_that_the_class_leaves(pair: test_fast_pat
         assert list(answer["NodeNameToMetaVictims"]) == left
 
 
-def test_pods_of_a_class_are_exempt_and_opt_out_as_all_others(pair: test_fast_path.Pair) -> None:
+def test_pods_of_a_class_are_exempt_and_opt_out_as_all_others(pair: Pair) -> None:
     everywhere = {"name": "all", "match": {}, "filter": {"thresholds": {"cpu_avg_5m": 0.01}}}
     pair.policy(policy([everywhere]))
     for fields in ({"namespace": "kube-system"}, {"annotations": test_fast_path.OPTED_OUT}, {}):
         answer = pair.ask("filter", go_body(list(NAMES), "p", **fields))
         assert len(answer["NodeNames"]) == (2 if fields else 0)
     assert pair.fast.slow_path() == {"exempt": 2}
-    pair.compare()
 
 
-def test_shadow_mode_records_the_verdict_of_the_class(pair: test_fast_path.Pair) -> None:
+def test_shadow_mode_records_the_verdict_of_the_class(pair: Pair) -> None:
     pair.policy(policy(extender={"mode": "Shadow"}))
     assert refusals(pair, "production") == {}
     assert set(scores(pair, "production").values()) == {0}
@@ -174,10 +170,9 @@ def test_shadow_mode_records_the_verdict_of_the_class(pair: test_fast_path.Pair)
         ranked, judged = side.ring.find("", "of-production", 2, now_seconds=side.clock.now())
         assert judged.rejected == {"production_cpu over 0.6": 1}
         assert [one.node for one in ranked.best] == [NAMES[0]]
-    pair.compare()
 
 
-def test_a_relief_hint_holds_for_pods_of_a_class_until_the_nodes_own_lines_are_met(pair: test_fast_path.Pair) -> None:
+def test_a_relief_hint_holds_for_pods_of_a_class_until_the_nodes_own_lines_are_met(pair: Pair) -> None:
     pool = {
         "name": "spot",
         "nodeSelector": {"matchLabels": {"lifecycle": "spot"}},
@@ -188,10 +183,9 @@ def test_a_relief_hint_holds_for_pods_of_a_class_until_the_nodes_own_lines_are_m
     assert refusals(pair, "production", NAMES[:1]) == {NAMES[0]: "relieved of this workload"}
     pair.node(NAMES[0], LOADS["busy with batch"], relief=test_fast_path.RELIEF, labels={"lifecycle": "spot"})
     assert refusals(pair, "production", NAMES[:1]) == {}, "its pool's line is met"
-    pair.compare()
 
 
-def test_recent_pods_count_against_the_thresholds_of_a_class(pair: test_fast_path.Pair) -> None:
+def test_recent_pods_count_against_the_thresholds_of_a_class(pair: Pair) -> None:
     load = {**worlds.IDLE, "cpu_avg_5m": 0.9, "production_cpu": 0.1}
     pair.node(NAMES[0], load)
     assert refusals(pair, "production", NAMES[:1]) == {}
@@ -200,10 +194,9 @@ def test_recent_pods_count_against_the_thresholds_of_a_class(pair: test_fast_pat
         side.view.pod_changed(None, bound, pair.now())
     assert refusals(pair, "production", NAMES[:1]) == {NAMES[0]: "cpu_avg_5m over 0.95"}
     assert pair.fast.declined == 0
-    pair.compare()
 
 
-def test_a_pod_does_not_stand_in_the_way_of_itself_in_its_class(pair: test_fast_path.Pair) -> None:
+def test_a_pod_does_not_stand_in_the_way_of_itself_in_its_class(pair: Pair) -> None:
     pair.node(NAMES[0], {**worlds.IDLE, "cpu_avg_5m": 0.9, "production_cpu": 0.1})
     bound = worlds.bound("of-production", NAMES[0], pair.now(), cpu="6")
     for side in pair.both:
@@ -211,7 +204,6 @@ def test_a_pod_does_not_stand_in_the_way_of_itself_in_its_class(pair: test_fast_
     assert refusals(pair, "production", NAMES[:1]) == {}
     assert refusals(pair, "plain", NAMES[:1]) == {NAMES[0]: "cpu_avg_5m over 0.65"}
     assert pair.fast.declined == 0
-    pair.compare()
 
 
 def test_a_metric_that_only_a_class_looks_at_is_missed_for_its_pods_alone() -> None:
@@ -232,7 +224,7 @@ def test_without_classes_and_with_one_that_matches_no_pod_answers_are_equal_byte
             load = {**worlds.IDLE, "cpu_avg_5m": at / 12, "production_cpu": 0.5}
             side.view.nodes.node_changed(None, worlds.node(name, load))
         body = go_body(list(test_fast_path.NAMES), "p", mutate=prod)
-        answers.append([side.post(verb, body) for verb in ("filter", "prioritize")])
+        answers.append([side.reply(verb, body) for verb in ("filter", "prioritize")])
     assert answers[0] == answers[1]
     assert b"over 0.65" in answers[0][0][1]
 
@@ -332,6 +324,6 @@ def test_decisions_about_pods_of_several_classes_share_what_stood_for_all_nodes(
         for at in range(200):
             side.view.nodes.node_changed(None, worlds.node(f"node-{at}", worlds.IDLE))
         for at in range(20):
-            side.post("filter", go_body(["node-1", "node-2"], f"p{at}", **KINDS[kinds[at % 2]]))
+            side.reply("filter", go_body(["node-1", "node-2"], f"p{at}", **KINDS[kinds[at % 2]]))
         kept_bytes.append(side.ring.size_bytes)
     assert kept_bytes[1] - kept_bytes[0] < 1000, "of 20 decisions, where the arrays of one moment are 20,000 bytes"

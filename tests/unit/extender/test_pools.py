@@ -212,6 +212,6 @@ def test_without_pools_and_with_pools_that_match_no_node_answers_are_equal_byte_
             load = WARM if at % 3 else {**worlds.IDLE, "memory_avg_5m": at / 20}
             side.view.nodes.node_changed(None, worlds.node(name, load, thresholds=own, labels=SPOT))
         names = list(test_fast_path.NAMES)
-        answers.append([side.post(verb, test_fast_path.go_body(names, "p")) for verb in ("filter", "prioritize")])
+        answers.append([side.reply(verb, test_fast_path.go_body(names, "p")) for verb in ("filter", "prioritize")])
     assert answers[0] == answers[1]
     assert b"over 0.65" in answers[0][0][1]
