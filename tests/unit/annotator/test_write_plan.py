@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,20 +107,9 @@ def test_an_unusable_annotation_is_replaced_whatever_the_change(node: Node) -> N
 
 def own(node: Node, text: str) -> Node:
     """The same node with thresholds of its own."""
-    return builders.node(node.name, annotations={**node.annotations, "evenload.io/thresholds": text})
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "patches"),
-    [
-        pytest.param(0.895, 0.905, 1, id="crossing the node's own threshold is written at once"),
-        pytest.param(0.645, 0.655, 0, id="crossing the policy's, which it replaces, is not"),
-        pytest.param(0.795, 0.805, 1, id="crossing the descheduler's line still is"),
-    ],
-)
-def test_a_nodes_own_threshold_decides_what_is_written_at_once(before: float, after: float, patches: int) -> None:
-    node = own(written(cpu_avg_5m=before), '{"cpu_avg_5m": 0.9}')
-    assert len(plan(node, {"cpu_avg_5m": after})) == patches
+    return builders.node(
+        node.name, labels=node.labels, annotations={**node.annotations, "evenload.io/thresholds": text}
+    )
 
 
 SPOT = {
@@ -127,50 +117,45 @@ SPOT = {
     "nodeSelector": {"matchLabels": {"lifecycle": "spot"}},
     "filter": {"thresholds": {"cpu_avg_5m": 0.85}},
 }
-
-
-@pytest.mark.parametrize(
-    ("labels", "thresholds", "before", "after", "patches"),
-    [
-        pytest.param({"lifecycle": "spot"}, None, 0.845, 0.855, 1, id="crossing its pool's threshold"),
-        pytest.param({"lifecycle": "spot"}, None, 0.645, 0.655, 0, id="crossing the policy's, which it replaces"),
-        pytest.param({}, None, 0.845, 0.855, 0, id="crossing the threshold of a pool of other nodes"),
-        pytest.param({}, None, 0.645, 0.655, 1, id="crossing the policy's, without a pool"),
-        pytest.param({"lifecycle": "spot"}, '{"cpu_avg_5m": 0.9}', 0.845, 0.855, 0, id="its own replaces its pool's"),
-        pytest.param({"lifecycle": "spot"}, '{"cpu_avg_5m": 0.9}', 0.895, 0.905, 1, id="crossing its own"),
-    ],
-)
-def test_a_pools_threshold_decides_what_is_written_at_once_on_its_nodes(
-    labels: dict[str, str], thresholds: str | None, before: float, after: float, patches: int
-) -> None:
-    policy = load_policy.LoadPolicy.of({"pools": [SPOT]})
-    texts = dict(written(cpu_avg_5m=before).annotations)
-    if thresholds is not None:
-        texts["evenload.io/thresholds"] = thresholds
-    node = builders.node("node-1", annotations=texts, labels=labels)
-    assert len(planned(node, {"cpu_avg_5m": GoodValue(after, NOW)}, policy=policy).patches) == patches
-
-
 JOBS = {"name": "jobs", "match": {"priority": {"max": -1}}, "filter": {"thresholds": {"cpu_avg_5m": 0.9}}}
+OF_SPOT = {"lifecycle": "spot"}
+
+
+def moves(name: str, move: tuple[float, float], *, writes: bool, own: float | None = None, **fields: Any) -> Any:
+    """A node goes from one ratio to another; `fields` are the policy's sections and the node's labels."""
+    return pytest.param(fields.pop("labels", {}), fields, own, move, writes, id=name)
 
 
 @pytest.mark.parametrize(
-    ("own_thresholds", "before", "after", "patches"),
+    ("labels", "sections", "ratio", "move", "writes"),
     [
-        pytest.param(None, 0.895, 0.905, 1, id="crossing the threshold of a class of pods"),
-        pytest.param(None, 0.645, 0.655, 1, id="crossing the policy's, which holds for all others"),
-        pytest.param(None, 0.695, 0.705, 0, id="crossing none"),
-        pytest.param('{"cpu_avg_5m": 0.7}', 0.695, 0.705, 1, id="crossing the node's own"),
-        pytest.param('{"cpu_avg_5m": 0.7}', 0.895, 0.905, 0, id="crossing the class's, which its own replaces"),
+        moves("crossing the node's own threshold is written at once", (0.895, 0.905), own=0.9, writes=True),
+        moves("crossing the policy's, which it replaces, is not", (0.645, 0.655), own=0.9, writes=False),
+        moves("crossing the descheduler's line still is", (0.795, 0.805), own=0.9, writes=True),
+        moves("its pool's", (0.845, 0.855), pools=[SPOT], labels=OF_SPOT, writes=True),
+        moves("the policy's, which its pool replaces", (0.645, 0.655), pools=[SPOT], labels=OF_SPOT, writes=False),
+        moves("that of a pool of other nodes", (0.845, 0.855), pools=[SPOT], writes=False),
+        moves("the policy's, without a pool", (0.645, 0.655), pools=[SPOT], writes=True),
+        moves("its pool's, replaced", (0.845, 0.855), pools=[SPOT], labels=OF_SPOT, own=0.9, writes=False),
+        moves("its own, in a pool", (0.895, 0.905), pools=[SPOT], labels=OF_SPOT, own=0.9, writes=True),
+        moves("that of a class of pods", (0.895, 0.905), podClasses=[JOBS], writes=True),
+        moves("the policy's, which holds for all other pods", (0.645, 0.655), podClasses=[JOBS], writes=True),
+        moves("none", (0.695, 0.705), podClasses=[JOBS], writes=False),
+        moves("the node's own, beside a class", (0.695, 0.705), podClasses=[JOBS], own=0.7, writes=True),
+        moves("the class's, which its own replaces", (0.895, 0.905), podClasses=[JOBS], own=0.7, writes=False),
     ],
 )
-def test_a_threshold_of_a_class_of_pods_decides_what_is_written_at_once(
-    own_thresholds: str | None, before: float, after: float, patches: int
+def test_a_threshold_that_is_crossed_is_written_at_once_where_it_is_the_nodes(
+    labels: dict[str, str],
+    sections: dict[str, object],
+    ratio: float | None,
+    move: tuple[float, float],
+    writes: bool,
 ) -> None:
-    node = written(cpu_avg_5m=before)
-    node = node if own_thresholds is None else own(node, own_thresholds)
-    policy = load_policy.LoadPolicy.of({"podClasses": [JOBS]})
-    assert len(planned(node, {"cpu_avg_5m": GoodValue(after, NOW)}, policy=policy).patches) == patches
+    node = builders.node("node-1", annotations=written(cpu_avg_5m=move[0]).annotations, labels=labels)
+    node = node if ratio is None else own(node, json.dumps({"cpu_avg_5m": ratio}))
+    policy = load_policy.LoadPolicy.of(sections)
+    assert len(planned(node, {"cpu_avg_5m": GoodValue(move[1], NOW)}, policy=policy).patches) == writes
 
 
 @pytest.mark.parametrize(
@@ -254,15 +239,19 @@ def test_a_single_writer_writes_in_order_on_the_callers_thread() -> None:
     assert threading.active_count() == before
 
 
-def test_an_apiserver_out_of_reach_is_not_asked_five_thousand_times() -> None:
+def refused_everywhere(error: errors.KubeError, count: int) -> list[str]:
+    """The results of so many patches that would all fail."""
     door = fake_kube_writes.FakeKubeWrites()
-    names = [f"node-{index}" for index in range(500)]
+    names = [f"node-{index}" for index in range(count)]
     for name in names:
-        door.fail(name, errors.Unreachable("no route"))
-    results = write_plan.write(door, [patch_of(name) for name in names])
-    failed = [node for node, written in results.items() if written.result == "failed"]
-    assert 1 <= len(failed) <= write_plan.WRITERS
-    assert len(results) == len(names)
+        door.fail(name, error)
+    return [written.result for written in write_plan.write(door, [patch_of(name) for name in names]).values()]
+
+
+def test_an_apiserver_out_of_reach_is_not_asked_five_thousand_times() -> None:
+    results = refused_everywhere(errors.Unreachable("no route"), 500)
+    assert 1 <= results.count("failed") <= write_plan.WRITERS
+    assert len(results) == 500
 
 
 @pytest.mark.parametrize(
@@ -274,11 +263,7 @@ def test_an_apiserver_out_of_reach_is_not_asked_five_thousand_times() -> None:
     ],
 )
 def test_the_rest_of_a_plan_is_left_when_no_write_can_succeed(error: errors.KubeError) -> None:
-    door = fake_kube_writes.FakeKubeWrites()
-    names = [f"node-{index}" for index in range(100)]
-    for name in names:
-        door.fail(name, error)
-    results = [written.result for written in write_plan.write(door, [patch_of(name) for name in names]).values()]
+    results = refused_everywhere(error, 100)
     assert 1 <= results.count("failed") <= write_plan.WRITERS
     assert results.count("failed") + results.count("skipped") == 100
 
