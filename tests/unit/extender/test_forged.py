@@ -214,12 +214,6 @@ def test_a_pod_whose_nominated_node_comes_after_it_counts_there(world: test_app.
     assert hot(world, "new") == 0
 
 
-def test_an_answer_that_names_an_unknown_node_counts_nowhere(world: test_app.World) -> None:
-    worlds.wait(world.view, "p")
-    world.post("filter", worlds.body(["nowhere"], "p"))
-    assert assumed(world) == {}
-
-
 def test_an_answer_without_a_winner_ends_what_was_assumed(world: test_app.World) -> None:
     worlds.wait(world.view, "p")
     world.post("filter", worlds.body(["a"], "p"))

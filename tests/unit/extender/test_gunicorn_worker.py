@@ -54,8 +54,9 @@ def ended(client: socket.socket) -> bool:
     return bool(select.select([client], [], [], 0)[0])
 
 
-def answered(client: socket.socket) -> int:
-    """The status of the answer that comes next."""
+def answered(client: socket.socket, request: bytes = b"") -> int:
+    """The status of the answer that comes next, to this request."""
+    client.sendall(request)
     answer = http.client.HTTPResponse(client)
     answer.begin()
     answer.read()
@@ -72,21 +73,14 @@ def test_requests_that_come_slowly_hold_no_thread(working: workers.Working, firs
         assert [answered(one) for one in slow] == [200] * MANY
 
 
-def test_a_connection_that_asked_once_holds_no_thread_with_half_a_request(working: workers.Working) -> None:
-    with strangers(working, MANY, REQUEST + REQUEST[:-2]) as slow:
-        assert [answered(one) for one in slow] == [200] * MANY
-        assert working.ask() == (200, "keep-alive")
-        assert not any(map(ended, slow))
-        for one in slow:
-            one.sendall(REQUEST[-2:])
-        assert [answered(one) for one in slow] == [200] * MANY
-
-
-def test_half_a_request_within_the_stay_of_a_thread_holds_it_no_longer(working: workers.Working) -> None:
-    with strangers(working, MANY, REQUEST) as slow:
+@pytest.mark.parametrize("later", [False, True], ids=["with the first", "while the thread waits for it still"])
+def test_a_connection_that_asked_once_holds_no_thread_with_half_a_request(
+    working: workers.Working, later: bool
+) -> None:
+    with strangers(working, MANY, REQUEST if later else REQUEST + REQUEST[:-2]) as slow:
         for one in slow:
             assert answered(one) == 200
-            one.sendall(REQUEST[:-2])  # the thread waits for it still
+            one.sendall(REQUEST[:-2] if later else b"")
         assert working.ask() == (200, "keep-alive")
         assert not any(map(ended, slow))
         for one in slow:
@@ -107,29 +101,25 @@ def test_a_thread_keeps_the_connection_of_a_scheduler_that_pauses_and_gives_it_b
     working.worker.enqueue_req = enqueue
     with working.connect() as scheduler:
         for _ in range(2):
-            scheduler.sendall(REQUEST)
-            assert answered(scheduler) == 200
+            assert answered(scheduler, REQUEST) == 200
             assert not select.select([scheduler], [], [], 2 * gunicorn_worker.LOOK_SECONDS)[0]  # a pause
         assert len(handed) == 1
         (client,) = handed
         working.clock.advance(gunicorn_worker.STAY_SECONDS)
         waiting.eventually(lambda: not client.answering, waiting.LIMIT_SECONDS, "the thread to give it back")
-        scheduler.sendall(REQUEST)
-        assert answered(scheduler) == 200
+        assert answered(scheduler, REQUEST) == 200
     assert len(handed) == 2
 
 
 def test_what_does_not_come_in_time_is_dropped_and_idle_connections_are_not(working: workers.Working) -> None:
     with strangers(working, 2, REQUEST[:-2]) as slow, working.connect() as silent, working.connect() as idle:
-        idle.sendall(REQUEST)
-        assert answered(idle) == 200
+        assert answered(idle, REQUEST) == 200
         assert working.ask() == (200, "keep-alive")
         working.clock.advance(http_limits.REQUEST_SECONDS)
         assert [one.recv(1) for one in slow] == [b"", b""]
         assert working.dropped == ["late", "late"]
         for one in (silent, idle):
-            one.sendall(REQUEST)
-            assert answered(one) == 200
+            assert answered(one, REQUEST) == 200
 
 
 def test_silent_connections_lock_nobody_out(working: workers.Working) -> None:
@@ -143,27 +133,23 @@ def test_silent_connections_lock_nobody_out(working: workers.Working) -> None:
 def test_who_has_most_connections_gives_way_to_others_and_not_they_to_him(working: workers.Working) -> None:
     with contextlib.ExitStack() as stack:
         scheduler = stack.enter_context(working.connect())
-        scheduler.sendall(REQUEST)
-        assert answered(scheduler) == 200
+        assert answered(scheduler, REQUEST) == 200
         for number in range(2, 6):  # each of them asks, and so looks as honest as the scheduler
             many = stack.enter_context(
                 strangers(working, connection_limits.OPEN_LIMIT // 3, REQUEST, f"127.0.0.{number}")
             )
             assert answered(many[-1]) == 200
         assert working.ask() == (200, "keep-alive")
-        scheduler.sendall(REQUEST)
-        assert answered(scheduler) == 200
+        assert answered(scheduler, REQUEST) == 200
     assert set(working.dropped) == {"connections"}
 
 
 def test_connections_that_were_never_used_go_before_those_that_were(working: workers.Working) -> None:
     with working.connect(workers.STRANGER) as used:
-        used.sendall(REQUEST)
-        assert answered(used) == 200
+        assert answered(used, REQUEST) == 200
         with strangers(working, connection_limits.OPEN_LIMIT_OF_ADDRESS) as silent:
             assert silent[0].recv(1) == b""
-            used.sendall(REQUEST)
-            assert answered(used) == 200
+            assert answered(used, REQUEST) == 200
 
 
 BIG = connection.LARGE_BYTES + 1
@@ -319,14 +305,12 @@ def test_handshakes_that_come_slowly_hold_no_thread(
 ) -> None:
     with workers.worker(context=contexts[0]) as working, strangers(working, MANY, sent) as slow:
         with contexts[1].wrap_socket(working.connect(), server_hostname="127.0.0.1") as scheduler:
-            scheduler.sendall(REQUEST)
-            assert answered(scheduler) == 200
+            assert answered(scheduler, REQUEST) == 200
             assert not any(map(ended, slow))
             if sent:  # one greeting is read in a turn, and the scheduler's before most of these
                 waiting.eventually(lambda: begun(working) >= MANY, workers.LIMIT_SECONDS, "every greeting to be read")
             working.clock.advance(http_limits.REQUEST_SECONDS)
-            scheduler.sendall(REQUEST)
-            assert answered(scheduler) == 200
+            assert answered(scheduler, REQUEST) == 200
         if sent:
             assert [one.recv(1) for one in slow] == [b""] * MANY
 
@@ -340,8 +324,7 @@ def test_slow_requests_with_tls_hold_no_thread(contexts: tuple[ssl.SSLContext, s
         for one in slow:
             one.sendall(REQUEST[:-2])
         with contexts[1].wrap_socket(working.connect(), server_hostname="127.0.0.1") as scheduler:
-            scheduler.sendall(REQUEST)
-            assert answered(scheduler) == 200
+            assert answered(scheduler, REQUEST) == 200
         for one in slow:
             one.sendall(REQUEST[-2:])
         assert [answered(one) for one in slow] == [200] * MANY

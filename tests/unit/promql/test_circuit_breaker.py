@@ -57,6 +57,14 @@ def bench() -> Bench:
     return Bench()
 
 
+@pytest.fixture
+def broken(bench: Bench) -> Bench:
+    """One whose server has just failed as often as opens the circuit."""
+    bench.fails()
+    bench.ask(3)
+    return bench
+
+
 def test_a_dead_server_is_asked_three_times_and_then_no_more(bench: Bench) -> None:
     bench.fails()
     assert bench.ask(20) == [errors.Unreachable] * 3 + [errors.Paused] * 17
@@ -65,45 +73,37 @@ def test_a_dead_server_is_asked_three_times_and_then_no_more(bench: Bench) -> No
     assert "refused" in bench.door.line
 
 
-def test_the_pause_names_the_failure_and_is_handled_like_no_answer(bench: Bench) -> None:
-    bench.fails()
-    bench.ask(3)
+def test_the_pause_names_the_failure_and_is_handled_like_no_answer(broken: Bench) -> None:
     with pytest.raises(errors.Unreachable, match="refused") as caught:
-        bench.door.query("up")
+        broken.door.query("up")
     assert isinstance(caught.value, errors.Paused)
     assert caught.value.last is DOWN
 
 
-def test_one_good_trial_closes_it(bench: Bench) -> None:
-    bench.fails()
-    bench.ask(3)
-    bench.answers()
-    bench.until_trial()
-    assert not bench.door.open
-    assert bench.ask(5) == [None] * 5
-    assert bench.door.line == "closed"
+def test_one_good_trial_closes_it(broken: Bench) -> None:
+    broken.answers()
+    broken.until_trial()
+    assert not broken.door.open
+    assert broken.ask(5) == [None] * 5
+    assert broken.door.line == "closed"
 
 
-def test_a_failed_trial_opens_it_again_after_one_query(bench: Bench) -> None:
-    bench.fails()
-    bench.ask(3)
-    bench.until_trial()
-    assert bench.ask(5) == [errors.Paused] * 5
-    assert len(bench.server.asked) == 4
+def test_a_failed_trial_opens_it_again_after_one_query(broken: Bench) -> None:
+    broken.until_trial()
+    assert broken.ask(5) == [errors.Paused] * 5
+    assert len(broken.server.asked) == 4
 
 
-def test_pauses_grow_with_jitter_up_to_the_longest_and_begin_anew_after_a_success(bench: Bench) -> None:
-    bench.fails()
-    bench.ask(3)
-    pauses = [bench.until_trial() for _ in range(8)]
+def test_pauses_grow_with_jitter_up_to_the_longest_and_begin_anew_after_a_success(broken: Bench) -> None:
+    pauses = [broken.until_trial() for _ in range(8)]
     for waited, whole in zip(pauses, (1, 2, 4, 8, 8, 8, 8, 8), strict=True):
         assert whole / 2 <= waited <= whole + 0.1
     assert len({round(waited, 1) for waited in pauses[3:]}) > 1, "no jitter"
-    bench.answers()
-    bench.until_trial()
-    bench.fails()
-    bench.ask(3)
-    assert bench.until_trial() <= 1.1
+    broken.answers()
+    broken.until_trial()
+    broken.fails()
+    broken.ask(3)
+    assert broken.until_trial() <= 1.1
 
 
 @pytest.mark.parametrize(
@@ -139,21 +139,17 @@ def test_failures_with_answers_between_do_not_open_it(bench: Bench) -> None:
     assert not bench.door.open
 
 
-def test_a_clock_set_back_or_ahead_changes_no_pause(bench: Bench) -> None:
-    bench.fails()
-    bench.ask(3)
-    bench.clock.jump(1e6)
-    assert bench.ask() == [errors.Paused]
-    bench.clock.jump(-2e6)
-    bench.answers()
-    assert bench.until_trial() <= 1.1
+def test_a_clock_set_back_or_ahead_changes_no_pause(broken: Bench) -> None:
+    broken.clock.jump(1e6)
+    assert broken.ask() == [errors.Paused]
+    broken.clock.jump(-2e6)
+    broken.answers()
+    assert broken.until_trial() <= 1.1
 
 
-def test_ranges_go_through_the_same_circuit(bench: Bench) -> None:
-    bench.fails()
-    bench.ask(3)
+def test_ranges_go_through_the_same_circuit(broken: Bench) -> None:
     with pytest.raises(errors.Paused):
-        bench.door.query_range("up", start_seconds=0, end_seconds=1, step_seconds=1)
+        broken.door.query_range("up", start_seconds=0, end_seconds=1, step_seconds=1)
 
 
 def test_of_threads_that_come_with_the_trial_only_one_is_the_trial() -> None:
