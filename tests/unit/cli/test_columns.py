@@ -1,6 +1,5 @@
 """A table fits a terminal: names are shortened in the middle, sentences wrapped, and figures never touched."""
 
-import io
 import sys
 
 import pytest
@@ -8,15 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.common import columns, output
+from tests.unit.cli.test_output import Terminal
 
 POD = "shop/checkout-7c9d8f6b5-x2x4q"
 ROWS = [("node-1", POD, "812m", "no_destination", "node-3 would be over 60 % of memory, and node-4 has a taint")]
 HEADERS = ("node", "pod", "cpu", "verdict", "why")
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> list[str]:

@@ -11,13 +11,7 @@ from tests import builders, scripted_http
 from tests.unit.cli import commands, deschedulers
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
-
-
-def crowded() -> Scene:
-    """A hot node with a pod that may leave, one that a budget holds, and one without a controller."""
-    scene = Scene().node("hot", memory=0.9).node("cool")
-    scene.workload("web", on=["hot", "cool"], gib=10).workload("db", on=["hot", "cool"], gib=9.9)
-    return scene.budget("db", allowed=0).pod("bare", "hot", owner=None, labels={"app": "bare"})
+from tests.unit.docs.worlds import crowded
 
 
 @pytest.fixture

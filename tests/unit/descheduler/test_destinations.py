@@ -36,11 +36,6 @@ def node_in(*names: str) -> dict[str, object]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
-def cool_spec(**fields: object) -> builders.Mutator:
-    """A mutator of the node's spec."""
-    return lambda body: body["spec"].update(fields)
-
-
 def not_ready(body: builders.Body) -> None:
     """The node's Ready condition is Unknown."""
     body["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
@@ -59,11 +54,11 @@ NODE_CASES = [
     case("a cool open node", fits=True),
     case("the pod would bring it over evictUntil", {"memory": 0.5}, fits=False),
     case("the other resource would go over its line", {"cpu": 0.55}, fits=False),
-    case("a cordoned node", {"mutate": cool_spec(unschedulable=True)}, fits=False),
+    case("a cordoned node", {"mutate": set_spec(unschedulable=True)}, fits=False),
     case("a node that is not ready", {"mutate": not_ready}, fits=False),
-    case("a taint it does not tolerate", {"mutate": cool_spec(taints=[TAINT])}, fits=False),
+    case("a taint it does not tolerate", {"mutate": set_spec(taints=[TAINT])}, fits=False),
     case(
-        "a tolerated taint", {"mutate": cool_spec(taints=[TAINT])}, fits=True, mutate=set_spec(tolerations=[TOLERATION])
+        "a tolerated taint", {"mutate": set_spec(taints=[TAINT])}, fits=True, mutate=set_spec(tolerations=[TOLERATION])
     ),
     case("a selector that does not match", fits=False, mutate=set_spec(nodeSelector={"disk": "ssd"})),
     case("one that does", {"labels": {"disk": "ssd"}}, fits=True, mutate=set_spec(nodeSelector={"disk": "ssd"})),
@@ -159,7 +154,7 @@ def test_hard_topology_spread_is_kept(rule: dict[str, object], expected: str) ->
 )
 def test_tainted_nodes_count_for_spread_as_the_rule_says(policy: str, expected: str) -> None:
     scene = Scene().node("hot", memory=0.9, labels={ZONE: "a"}).node("cool", labels={ZONE: "a"})
-    scene.node("far", labels={ZONE: "c"}, mutate=cool_spec(taints=[TAINT]))
+    scene.node("far", labels={ZONE: "c"}, mutate=set_spec(taints=[TAINT]))
     scene.workload("it", on=["hot", "cool"], mutate=zoned(nodeTaintsPolicy=policy))
     assert scenes.causes(scene.plan())["it-0"] == expected
 
@@ -300,7 +295,7 @@ def test_room_that_another_pod_takes_is_gone_for_pods_of_every_class(priority: i
 
 def test_the_plan_says_why_each_node_does_not_take_the_pod() -> None:
     scene = Scene().node("hot", memory=0.9).node("hot2", memory=0.95).node("full", memory=0.5).node("cool")
-    scene.node("cordoned", mutate=cool_spec(unschedulable=True)).node("tainted", mutate=cool_spec(taints=[TAINT]))
+    scene.node("cordoned", mutate=set_spec(unschedulable=True)).node("tainted", mutate=set_spec(taints=[TAINT]))
     scene.workload("web", on=["hot", "cool"], mutate=set_spec(nodeSelector={"disk": "ssd"}))
     scene.node("unread")
     del scene.readings["unread"]["memory_avg_5m"]

@@ -18,19 +18,11 @@ from policy.schema.descheduler_section import FlowRule
 from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
-from tests.unit.descheduler.test_limits import WIDE
+from tests.unit.descheduler.test_limits import WIDE, crowd
 
 UNBRAKED = {**WIDE, "unreplaced": 10, "unreplacedPerNamespace": 10}
 
 ALL = flow_rules.key(FlowRule.model_validate({"allow": "Exempt"}))
-
-
-def crowd(count: int = 4) -> Scene:
-    """A very hot node with one pod of each of several workloads, the others of which are on the cool node."""
-    scene = Scene().node("hot", memory=0.99).node("cool").node("cool2")
-    for number in range(count):
-        scene.workload(f"w{number}", on=["hot", "cool"], gib=2, memory="1Gi")
-    return scene
 
 
 def verdicts(*rules: object, past: FlowHistory | None = None, scene: Scene | None = None) -> list[str]:

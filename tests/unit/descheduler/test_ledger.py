@@ -27,6 +27,12 @@ DAY = 86400.0
 ROOT = pathlib.Path(__file__).parents[3]
 
 
+@pytest.fixture
+def path(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Where `ledger` is."""
+    return tmp_path / "ledger.sqlite"
+
+
 def eviction(name: str = "web", node: str = "hot") -> Eviction:
     """A planned eviction of `<name>-0` from `node`."""
     scene = scenes.Scene().node(node, memory=0.9).node("cool").workload(name, on=[node, node, "cool"])
@@ -80,7 +86,7 @@ def test_a_bare_pod_has_no_owner_and_is_its_own_workload(ledger: Ledger) -> None
 LEARNT = {"gone_at_seconds": NOW, "ready_at_seconds": NOW, **dict.fromkeys(LOOK_BACKS, 0.5)}
 
 
-def test_what_is_unfinished_is_read_anew_after_every_change(ledger: Ledger, tmp_path: pathlib.Path) -> None:
+def test_what_is_unfinished_is_read_anew_after_every_change(ledger: Ledger, path: pathlib.Path) -> None:
     first, second = record(ledger, "evicted"), record(ledger, "evicted", at_seconds=NOW + 60)
 
     def unfinished(since_seconds: float = NOW) -> list[int]:
@@ -90,7 +96,7 @@ def test_what_is_unfinished_is_read_anew_after_every_change(ledger: Ledger, tmp_
     assert unfinished(NOW + 1) == [second]
     ledger.fill(second, **LEARNT)
     assert unfinished() == [first]
-    other = Ledger(tmp_path / "ledger.sqlite").open()
+    other = Ledger(path).open()
     other.fill(first, **LEARNT)
     assert unfinished() == [], "another replica wrote while it led"
     third = record(other, "evicted", at_seconds=NOW - 60)
@@ -112,18 +118,18 @@ def test_another_file_has_other_rows(ledger: Ledger) -> None:
     assert ledger.unfinished(NOW) == []
 
 
-def test_an_intent_is_on_disk_before_anything_else_happens(ledger: Ledger, tmp_path: pathlib.Path) -> None:
+def test_an_intent_is_on_disk_before_anything_else_happens(ledger: Ledger, path: pathlib.Path) -> None:
     ledger.intend(run(), eviction(), at_seconds=NOW)
-    with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
+    with sqlite3.connect(path) as other:
         assert other.execute("SELECT result FROM evictions").fetchall() == [("intended",)]
 
 
 @pytest.mark.parametrize("result", ["intended", "unknown", "evicted", "evicted_unconfirmed"])
 def test_a_pod_whose_eviction_is_open_or_accepted_is_refused_whoever_asks(
-    ledger: Ledger, tmp_path: pathlib.Path, result: str
+    ledger: Ledger, path: pathlib.Path, result: str
 ) -> None:
     first = record(ledger, result)
-    other = Ledger(tmp_path / "ledger.sqlite").open()
+    other = Ledger(path).open()
     row_id, refusal = other.intend(run(NOW + 60), eviction(), at_seconds=NOW + 60)
     assert refusal == f"row {first} of run {run().run} has this pod's eviction already ({result})"
     refused = other.rows(Query(limit=1))[0]
@@ -150,8 +156,7 @@ def die(path: str) -> None:
         os._exit(9)
 
 
-def test_a_process_killed_inside_a_transaction_leaves_the_intent_and_nothing_half(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "ledger.sqlite"
+def test_a_process_killed_inside_a_transaction_leaves_the_intent_and_nothing_half(path: pathlib.Path) -> None:
     program = "import sys; from tests.unit.descheduler import test_ledger as tests; tests.die(sys.argv[1])"
     assert subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, check=False).returncode == 9
     ledger = Ledger(path).open()
@@ -324,11 +329,11 @@ def test_queries(ledger: Ledger, query: Query, names: list[str]) -> None:
     assert [row.pod for row in ledger.rows(query)] == names
 
 
-def test_a_run_that_evicts_nothing_says_why(ledger: Ledger, tmp_path: pathlib.Path) -> None:
+def test_a_run_that_evicts_nothing_says_why(ledger: Ledger, path: pathlib.Path) -> None:
     plan = scenes.Scene().node("hot", memory=0.9).node("cool").pod("bare", "hot", owner=None).plan()
     for summary in ("an earlier text", plan.summary(verb="evicted")):
         ledger.record_run(run(), plan, summary)
-    (row,) = ledger_files.select(tmp_path / "ledger.sqlite", "SELECT * FROM runs")
+    (row,) = ledger_files.select(path, "SELECT * FROM runs")
     assert row[:6] == (run().run, NOW, "Enforce", "abc123", 0, "0 evicted: 1 protected")
     assert json.loads(str(row[6])) == {"hot": plan.nodes[0].summary}
 
@@ -352,21 +357,19 @@ def a_thousand_rows(path: pathlib.Path) -> None:
     ledger.close()
 
 
-def test_a_file_that_is_no_ledger_is_refused_by_name(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "ledger.sqlite"
+def test_a_file_that_is_no_ledger_is_refused_by_name(path: pathlib.Path) -> None:
     path.write_bytes(NO_DATABASE)
     with refused(path, f": file is not a database; {RESTORE}", LedgerCorrupt):
         Ledger(path).open()
 
 
-def test_a_corrupt_file_is_set_aside_at_start_and_the_new_one_knows_it(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "ledger.sqlite"
+def test_a_corrupt_file_is_set_aside_at_start_and_the_new_one_knows_it(path: pathlib.Path) -> None:
     a_thousand_rows(path)
     broken = path.stat().st_size // 2
     overwritten(path, broken, b"\xff" * 8192)
     ledger = Ledger(path)
     moved_to = ledger.open_or_set_aside(NOW)
-    assert moved_to == tmp_path / "ledger.sqlite.corrupt-2026-11-21T040000Z"
+    assert moved_to == pathlib.Path(f"{path}.corrupt-2026-11-21T040000Z")
     assert moved_to.read_bytes()[broken : broken + 4] == b"\xff" * 4, "it is kept for people to look at"
     record(ledger, "evicted")
     assert ledger.set_aside_at_seconds() == NOW
@@ -377,8 +380,8 @@ def test_a_corrupt_file_is_set_aside_at_start_and_the_new_one_knows_it(tmp_path:
     again.close()
 
 
-def test_a_second_corrupt_file_of_the_same_second_overwrites_no_copy(tmp_path: pathlib.Path) -> None:
-    path, name = tmp_path / "ledger.sqlite", f"{tmp_path}/ledger.sqlite.corrupt-2026-11-21T040000Z"
+def test_a_second_corrupt_file_of_the_same_second_overwrites_no_copy(path: pathlib.Path) -> None:
+    name = f"{path}.corrupt-2026-11-21T040000Z"
     pathlib.Path(f"{name}-3-wal").touch()
     for content, copy in ((NO_DATABASE, name), (NO_DATABASE + b"another", f"{name}-2"), (NO_DATABASE, f"{name}-4")):
         path.write_bytes(content)
@@ -390,8 +393,8 @@ def test_a_second_corrupt_file_of_the_same_second_overwrites_no_copy(tmp_path: p
         assert ledger_files.select(path, "SELECT * FROM set_asides") == [(NOW, copy, cause)]
 
 
-def test_a_corrupt_file_that_cannot_be_replaced_stays_where_it_is(tmp_path: pathlib.Path) -> None:
-    path, new = tmp_path / "ledger.sqlite", tmp_path / "ledger.sqlite.new"
+def test_a_corrupt_file_that_cannot_be_replaced_stays_where_it_is(path: pathlib.Path) -> None:
+    new = pathlib.Path(f"{path}.new")
     path.write_bytes(NO_DATABASE)
     new.mkdir()
     sentence = f"cannot be replaced: [Errno 21] Is a directory: '{new}'; make room beside it or move it by hand"
@@ -400,30 +403,29 @@ def test_a_corrupt_file_that_cannot_be_replaced_stays_where_it_is(tmp_path: path
     assert path.read_bytes() == NO_DATABASE
 
 
-def test_a_new_ledger_is_begun_in_spite_of_one_that_was_begun_before(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "ledger.sqlite"
+def test_a_new_ledger_is_begun_in_spite_of_one_that_was_begun_before(path: pathlib.Path) -> None:
     for name in ("", ".new", ".new-wal", ".new-shm"):
         pathlib.Path(f"{path}{name}").write_bytes(NO_DATABASE)
     ledger = Ledger(path)
     assert ledger.open_or_set_aside(NOW) is not None
     assert ledger.rows(Query()) == []
     ledger.close()
-    assert not list(tmp_path.glob("*.new*"))
+    assert not list(path.parent.glob("*.new*"))
 
 
 def test_a_new_ledger_has_its_place_also_after_a_power_cut(
-    ledger: Ledger, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, synced = tmp_path / "ledger.sqlite", []
+    synced = []
     monkeypatch.setattr("os.fsync", lambda file: synced.append((os.fstat(file).st_ino, path.stat().st_ino)))
     ledger.set_aside("malformed", NOW)
-    assert synced == [(tmp_path.stat().st_ino, path.stat().st_ino)], "the directory, with the new file in it"
+    assert synced == [(path.parent.stat().st_ino, path.stat().st_ino)], "the directory, with the new file in it"
 
 
 def test_beginning_again_sets_aside_what_is_corrupt_and_opens_what_is_sound(
-    ledger: Ledger, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+    ledger: Ledger, path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path, name = tmp_path / "ledger.sqlite", f"{tmp_path}/ledger.sqlite.corrupt-2026-11-21T0400"
+    name = f"{path}.corrupt-2026-11-21T0400"
     ledger.begin_again(LedgerCorrupt("malformed"), at_seconds=NOW)
     assert ledger_files.select(path, "SELECT * FROM set_asides") == [(NOW, f"{name}00Z", "malformed")]
     record(ledger, "evicted")
@@ -441,8 +443,7 @@ def test_beginning_again_sets_aside_what_is_corrupt_and_opens_what_is_sound(
     ]
 
 
-def test_a_file_that_another_replica_has_replaced_is_opened_and_not_set_aside_again(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "ledger.sqlite"
+def test_a_file_that_another_replica_has_replaced_is_opened_and_not_set_aside_again(path: pathlib.Path) -> None:
     first, second = Ledger(path).open(), Ledger(path).open()
     assert first.set_aside("malformed", NOW) is not None
     record(first, "evicted")
@@ -454,8 +455,7 @@ def test_a_file_that_another_replica_has_replaced_is_opened_and_not_set_aside_ag
     second.close()
 
 
-def test_a_sound_file_is_opened_as_it_is(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "ledger.sqlite"
+def test_a_sound_file_is_opened_as_it_is(path: pathlib.Path) -> None:
     a_thousand_rows(path)
     ledger = Ledger(path)
     assert ledger.open_or_set_aside(NOW) is None
@@ -464,22 +464,18 @@ def test_a_sound_file_is_opened_as_it_is(tmp_path: pathlib.Path) -> None:
     ledger.close()
 
 
-def test_a_write_ahead_log_never_plays_into_the_next_file(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "ledger.sqlite"
+def test_a_write_ahead_log_never_plays_into_the_next_file(path: pathlib.Path) -> None:
     ledger = Ledger(path).open()
     record(ledger, "evicted")
-    assert (tmp_path / "ledger.sqlite-wal").stat().st_size > 0
+    assert (pathlib.Path(f"{path}-wal")).stat().st_size > 0
     ledger.set_aside("the test says so", NOW)
     assert ledger.rows(Query()) == []
-    with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
+    with sqlite3.connect(path) as other:
         assert other.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     ledger.close()
 
 
-def test_a_file_removed_while_it_is_open_is_noticed_before_a_row_is_lost(
-    ledger: Ledger, tmp_path: pathlib.Path
-) -> None:
-    path = tmp_path / "ledger.sqlite"
+def test_a_file_removed_while_it_is_open_is_noticed_before_a_row_is_lost(ledger: Ledger, path: pathlib.Path) -> None:
     path.unlink()
     with refused(path, " was removed while it was open", LedgerCorrupt):
         ledger.intend(run(), eviction(), at_seconds=NOW)
@@ -489,9 +485,8 @@ def test_a_file_removed_while_it_is_open_is_noticed_before_a_row_is_lost(
 
 @pytest.mark.parametrize(("removed", "kind"), [(False, LedgerReplaced), (True, LedgerCorrupt)])
 def test_a_file_that_is_not_open_is_to_be_opened_and_one_that_is_gone_to_be_begun(
-    ledger: Ledger, tmp_path: pathlib.Path, *, removed: bool, kind: type[LedgerError]
+    ledger: Ledger, path: pathlib.Path, *, removed: bool, kind: type[LedgerError]
 ) -> None:
-    path = tmp_path / "ledger.sqlite"
     ledger.close()
     if removed:
         path.unlink()
@@ -501,32 +496,28 @@ def test_a_file_that_is_not_open_is_to_be_opened_and_one_that_is_gone_to_be_begu
     assert ledger.set_aside_at_seconds() == (NOW if removed else None)
 
 
-def test_a_write_that_fails_leaves_nothing_half_and_the_next_one_goes_on(
-    ledger: Ledger, tmp_path: pathlib.Path
-) -> None:
+def test_a_write_that_fails_leaves_nothing_half_and_the_next_one_goes_on(ledger: Ledger, path: pathlib.Path) -> None:
     row_id = record(ledger, "evicted")
     refusal = ": no such column: colour; nothing is evicted without a record"
-    with refused(tmp_path / "ledger.sqlite", refusal), ledger.written() as writer:
+    with refused(path, refusal), ledger.written() as writer:
         writer.execute("UPDATE evictions SET result = 'failed'")
         writer.execute("UPDATE evictions SET colour = 'red'")
     ledger.fill(row_id, landed_node="cool")
     assert [(row.result, row.landed_node) for row in ledger.rows(Query())] == [("evicted", "cool")]
 
 
-def test_a_transaction_keeps_other_processes_from_writing_before_it_reads(
-    ledger: Ledger, tmp_path: pathlib.Path
-) -> None:
-    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.sqlite", timeout=0)) as other:
+def test_a_transaction_keeps_other_processes_from_writing_before_it_reads(ledger: Ledger, path: pathlib.Path) -> None:
+    with contextlib.closing(sqlite3.connect(path, timeout=0)) as other:
         with ledger.written(), pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")
         other.execute("BEGIN IMMEDIATE")
 
 
-def test_threads_write_one_after_another(ledger: Ledger, tmp_path: pathlib.Path) -> None:
+def test_threads_write_one_after_another(ledger: Ledger, path: pathlib.Path) -> None:
     uids = [f"uid-{number}" for number in range(40)]
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda uid: ledger.reset_breaker(uid, NOW), uids))
-    rows = ledger_files.select(tmp_path / "ledger.sqlite", "SELECT workload_uid FROM breaker_resets")
+    rows = ledger_files.select(path, "SELECT workload_uid FROM breaker_resets")
     assert sorted(str(uid) for (uid,) in rows) == sorted(uids)
 
 
@@ -544,17 +535,16 @@ def test_a_file_of_any_name_is_read_without_a_right_to_write(
     ledger.close()
 
 
-def test_a_full_disk_is_no_corruption(ledger: Ledger, tmp_path: pathlib.Path) -> None:
+def test_a_full_disk_is_no_corruption(ledger: Ledger, path: pathlib.Path) -> None:
     with ledger.written() as writer:
         pages = writer.execute("PRAGMA page_count").fetchone()[0]
     with ledger.written() as writer:
         writer.execute(f"PRAGMA max_page_count = {pages}")
-    with refused(tmp_path / "ledger.sqlite", ": database or disk is full; nothing is evicted without a record"):
+    with refused(path, ": database or disk is full; nothing is evicted without a record"):
         ledger.tell(RecordedEvent(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "x" * 100_000))
 
 
-def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_its_rows(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "ledger.sqlite"
+def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_its_rows(path: pathlib.Path) -> None:
     columns = [name for name in Row._fields if name in sql_schema.STEPS[0]]
     with sqlite3.connect(path) as old:
         old.executescript(f"{sql_schema.STEPS[0]} PRAGMA user_version = 1;")
@@ -568,8 +558,7 @@ def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_its_rows(tmp_
     ledger.close()
 
 
-def test_a_ledger_of_the_version_before_keeps_its_rows_without_a_prediction(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "ledger.sqlite"
+def test_a_ledger_of_the_version_before_keeps_its_rows_without_a_prediction(path: pathlib.Path) -> None:
     with sqlite3.connect(path) as old:
         for step in sql_schema.STEPS[:4]:
             old.executescript(step)
@@ -587,7 +576,7 @@ def test_a_ledger_of_the_version_before_keeps_its_rows_without_a_prediction(tmp_
     ledger.close()
 
 
-def test_old_rows_go_and_open_intents_stay(ledger: Ledger, tmp_path: pathlib.Path) -> None:
+def test_old_rows_go_and_open_intents_stay(ledger: Ledger, path: pathlib.Path) -> None:
     for at_seconds in (NOW - 61, NOW - 60):
         for result in ("evicted", "intended", "unknown", "in_progress"):
             record(ledger, result, at_seconds=at_seconds, name=result)
@@ -599,7 +588,7 @@ def test_old_rows_go_and_open_intents_stay(ledger: Ledger, tmp_path: pathlib.Pat
     assert ledger.prune(NOW - 60) == 1
     assert sorted(row.result for row in ledger.rows(Query()) if row.at_seconds == NOW - 61) == sorted(OPEN)
     for table in ("events", "runs", "breaker_resets", "set_asides"):
-        assert ledger_files.select(tmp_path / "ledger.sqlite", f"SELECT at_seconds FROM {table}") == [(NOW - 60,)]  # noqa: S608
+        assert ledger_files.select(path, f"SELECT at_seconds FROM {table}") == [(NOW - 60,)]  # noqa: S608
     assert len(ledger.rows(Query())) == 7
 
 
@@ -612,8 +601,7 @@ def test_events_are_found_by_time_and_object(ledger: Ledger) -> None:
     assert [one.name for one in ledger.events(limit=1)] == ["cool"]
 
 
-def test_a_ledger_of_a_newer_version_is_refused(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "ledger.sqlite"
+def test_a_ledger_of_a_newer_version_is_refused(path: pathlib.Path) -> None:
     ledger_files.of_a_newer_version(path)
     newer = len(sql_schema.STEPS) + 1
     with refused(path, f": it has schema version {newer}, this version of Evenload knows up to {newer - 1}; {RESTORE}"):
@@ -621,13 +609,12 @@ def test_a_ledger_of_a_newer_version_is_refused(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_file_system_without_locks_is_refused_with_the_next_step(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_descriptor: int, _operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    path = tmp_path / "ledger.sqlite"
     next_step = f"{path}.lock cannot be locked: give a file on a local disk with --ledger"
     with refused(path, f": [Errno {errno.ENOLCK}] No locks available; {next_step}"):
         Ledger(path).open()
@@ -641,9 +628,9 @@ def test_a_file_system_without_locks_is_refused_with_the_next_step(
     ("alone", "synchronous", "locking"), [(False, 2, "normal"), (True, 0, "exclusive")], ids=["a service's", "alone"]
 )
 def test_every_write_of_a_service_is_synced_to_disk_and_waits_for_others(
-    tmp_path: pathlib.Path, *, alone: bool, synchronous: int, locking: str
+    path: pathlib.Path, *, alone: bool, synchronous: int, locking: str
 ) -> None:
-    ledger = Ledger(tmp_path / "ledger.sqlite", alone=alone).open()
+    ledger = Ledger(path, alone=alone).open()
     with ledger.written() as writer, ledger.reading() as reader:
         expected = {"synchronous": synchronous, "locking_mode": locking, "journal_mode": "wal", "busy_timeout": 10_000}
         assert {name: writer.execute(f"PRAGMA {name}").fetchone()[0] for name in expected} == expected
@@ -651,10 +638,10 @@ def test_every_write_of_a_service_is_synced_to_disk_and_waits_for_others(
     ledger.close()
 
 
-def test_a_ledger_of_ones_own_reads_what_was_just_written(tmp_path: pathlib.Path) -> None:
-    opened = Ledger(tmp_path / "ledger.sqlite", alone=True).open()
+def test_a_ledger_of_ones_own_reads_what_was_just_written(path: pathlib.Path) -> None:
+    opened = Ledger(path, alone=True).open()
     assert opened.rows(Query()) == []
     record(opened, "evicted")
     assert [row.result for row in opened.rows(Query())] == ["evicted"]
     opened.close()
-    assert [row.result for row in Ledger(tmp_path / "ledger.sqlite").open().rows(Query())] == ["evicted"]
+    assert [row.result for row in Ledger(path).open().rows(Query())] == ["evicted"]

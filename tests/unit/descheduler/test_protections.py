@@ -27,7 +27,7 @@ OLDER = clock.to_rfc3339(NOW - 301)
 
 
 def set_spec(**fields: object) -> builders.Mutator:
-    """A mutator of the pod's spec."""
+    """A mutator of the spec of a pod, or of a node."""
     return lambda body: body["spec"].update(fields)
 
 

@@ -19,6 +19,7 @@ from extender.http import connection, connection_limits, gunicorn_worker, tls
 from runtime import certificates, clock, http_limits
 from tests.e2e import waiting
 from tests.unit.extender import workers
+from tests.unit.extender.workers import answered
 
 MANY = 16  # more than the worker has threads
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde"
@@ -52,15 +53,6 @@ def strangers(
 def ended(client: socket.socket) -> bool:
     """Whether the server ended or reset a connection on which it sent nothing."""
     return bool(select.select([client], [], [], 0)[0])
-
-
-def answered(client: socket.socket, request: bytes = b"") -> int:
-    """The status of the answer that comes next, to this request."""
-    client.sendall(request)
-    answer = http.client.HTTPResponse(client)
-    answer.begin()
-    answer.read()
-    return answer.status
 
 
 @pytest.mark.parametrize(("first", "rest"), SLOW.values(), ids=SLOW)

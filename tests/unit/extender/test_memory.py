@@ -19,6 +19,7 @@ from extender.http import connection_limits
 from runtime import certificates, clock
 from tests import kubeconfigs, starting
 from tests.e2e import waiting
+from tests.unit.extender import workers
 
 # The requests in transit, and as much again twice for the one that is answered: its body, and what is decoded of it.
 ROOM_BYTES: Final = 3 * connection_limits.HELD_LIMIT_BYTES
@@ -80,20 +81,12 @@ class Extender(NamedTuple):
         """The status of a probe on a connection of its own."""
         with self.connect() as client:
             client.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-            return status(client)
+            return workers.answered(client)
 
     def memory_bytes(self, kind: str) -> int:
         """Memory of the worker: VmRSS now, VmHWM at its highest."""
         text = pathlib.Path(f"/proc/{self.worker}/status").read_text(encoding="utf-8")
         return int(re.findall(rf"{kind}:\s+(\d+) kB", text)[0]) * 1024
-
-
-def status(client: socket.socket) -> int:
-    """The status of the next answer, which is read to its end."""
-    answer = http.client.HTTPResponse(client)
-    answer.begin()
-    answer.read()
-    return answer.status
 
 
 class Files:
@@ -169,7 +162,7 @@ def growth_bytes(extender: Extender, sent: bytes, *, answered: bool) -> int:
             with contextlib.suppress(OSError, http.client.HTTPException):  # it was dropped, as it may be
                 client.sendall(sent)
                 if answered:
-                    status(client)
+                    workers.answered(client)
         assert extender.livez() == 200
     return extender.memory_bytes("VmHWM") - before_bytes
 
@@ -202,7 +195,7 @@ def test_a_client_without_a_certificate_is_answered_before_its_body(files: Files
         for name, (head, expected) in BODILESS.items():
             with extender.connect() as client:
                 client.sendall(head)
-                assert (name, status(client), client.recv(1)) == (name, expected, b"")
+                assert (name, workers.answered(client), client.recv(1)) == (name, expected, b"")
 
 
 def test_a_client_with_a_certificate_is_answered_after_its_body(files: Files) -> None:
@@ -211,7 +204,7 @@ def test_a_client_with_a_certificate_is_answered_after_its_body(files: Files) ->
     with running(files, known) as extender, extender.connect() as client, extender.connect() as waiting_for_body:
         waiting_for_body.sendall(head)
         client.sendall(head + b"{}")
-        assert status(client) == 404
+        assert workers.answered(client) == 404
         waiting_for_body.setblocking(False)
         with pytest.raises(ssl.SSLWantReadError):
             waiting_for_body.recv(1)

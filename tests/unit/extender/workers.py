@@ -107,3 +107,12 @@ def worker(**named: Any) -> collections.abc.Iterator[Working]:
             while made.thread.is_alive():
                 made.clock.advance(LINGER_SECONDS)
                 made.thread.join(0.1)
+
+
+def answered(client: socket.socket, request: bytes = b"") -> int:
+    """The status of the answer that comes next, to this request."""
+    client.sendall(request)
+    answer = http.client.HTTPResponse(client)
+    answer.begin()
+    answer.read()
+    return answer.status
