@@ -1,7 +1,7 @@
 """What is held of nodes after answers and failures."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import given
@@ -195,12 +195,32 @@ DIRECTORY = identity.build([identity.NodeAddress("a", ("10.0.0.1",))])
 LABEL = identity.SeriesLabels(node_selector='job="x"')
 
 
+A_QUARTER = door.Answer.of((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
+
+
+def ask(
+    answer: Callable[[str], door.Answer] = lambda _: door.Answer(), **options: tuple[str, ...]
+) -> tuple[list[str], list[collector.MetricAnswer]]:
+    """The metrics that were asked for, in order, and what came of each."""
+    tried: list[str] = []
+
+    def query(name: str, _expression: str) -> door.Answer:
+        tried.append(name)
+        return answer(name)
+
+    return tried, list(collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL, **options))
+
+
+def raising(error: errors.PromqlError) -> door.Answer:
+    raise error
+
+
 def test_every_metric_is_asked_once_for_all_nodes() -> None:
     seen: list[str] = []
 
     def query(_name: str, expression: str) -> door.Answer:
         seen.append(expression)
-        return door.Answer.of((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
+        return A_QUARTER
 
     answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
     assert seen == [node_queries.of_metric(metric, selector='job="x"') for metric in metrics.BUILT_IN]
@@ -208,14 +228,8 @@ def test_every_metric_is_asked_once_for_all_nodes() -> None:
 
 
 def test_what_failed_before_is_asked_last_and_stands_in_its_place() -> None:
-    seen: list[str] = []
-
-    def query(name: str, _expression: str) -> door.Answer:
-        seen.append(name)
-        return door.Answer()
-
-    answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL, failed_before=(CPU.name,))
-    assert seen[-1] == CPU.name
+    tried, answers = ask(failed_before=(CPU.name,))
+    assert tried[-1] == CPU.name
     assert [one.metric for one in answers] == list(metrics.BUILT_IN)
 
 
@@ -232,36 +246,19 @@ def test_a_query_of_the_policy_is_asked_as_it_stands() -> None:
     ],
 )
 def test_a_failure_is_held_against_the_metric(error: errors.PromqlError, tried: int) -> None:
-    seen: list[str] = []
-
-    def query(name: str, _expression: str) -> door.Answer:
-        seen.append(name)
-        raise error
-
-    answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
-    assert len(seen) == tried
+    names, answers = ask(lambda _: raising(error))
+    assert len(names) == tried
     assert [one.error for one in answers] == [error] * 6
 
 
 def test_a_query_that_is_too_slow_costs_only_its_own_metric() -> None:
-    def query(name: str, _expression: str) -> door.Answer:
-        if name in (metrics.CPU_MAX_1D, metrics.MEMORY_MAX_1D):
-            raise errors.Unreachable("did not answer within 10 s")
-        return door.Answer.of((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
-
-    answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
-    assert [one.metric.name for one in answers if one.error] == [metrics.CPU_MAX_1D, metrics.MEMORY_MAX_1D]
+    slow = [metrics.CPU_MAX_1D, metrics.MEMORY_MAX_1D]
+    late = errors.Unreachable("did not answer within 10 s")
+    _, answers = ask(lambda name: raising(late) if name in slow else A_QUARTER)
+    assert [one.metric.name for one in answers if one.error] == slow
 
 
 def test_two_answers_that_do_not_come_in_a_row_end_the_asking() -> None:
-    tried: list[str] = []
-
-    def query(name: str, _expression: str) -> door.Answer:
-        tried.append(name)
-        if len(tried) > 1:
-            raise DOWN
-        return door.Answer()
-
-    answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
+    tried, answers = ask(lambda name: door.Answer() if name == metrics.CPU_AVG_5M else raising(DOWN))
     assert tried == [metrics.CPU_AVG_5M, metrics.CPU_MAX_1H, metrics.CPU_MAX_1D]
     assert [one.error for one in answers] == [None, *[DOWN] * 5]

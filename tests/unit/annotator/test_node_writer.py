@@ -100,25 +100,19 @@ def test_a_429_holds_all_writes_and_the_refused_one_is_sent_again(
     assert second - first == pytest.approx(held_seconds)
 
 
-def test_a_lasting_429_is_given_up_after_three_attempts(bench: Bench) -> None:
-    bench.door.refusals = [too_many(1)] * 9
-    with pytest.raises(errors.TooManyRequests):
+@pytest.mark.parametrize(
+    ("refusal", "attempts"),
+    [
+        pytest.param(too_many(1), node_writer.ATTEMPTS, id="a lasting 429"),
+        pytest.param(too_many(60), 1, id="a wish longer than a sync may wait"),
+        pytest.param(errors.Unreachable("cut off: whether it took place is unknown"), 1, id="any other refusal"),
+    ],
+)
+def test_a_refusal_is_passed_on_after_so_many_attempts(bench: Bench, refusal: errors.KubeError, attempts: int) -> None:
+    bench.door.refusals = [refusal] * 9
+    with pytest.raises(type(refusal)):
         bench.patch()
-    assert len(bench.door.sent) == node_writer.ATTEMPTS
-
-
-def test_a_wish_longer_than_a_sync_may_wait_is_passed_on_at_once(bench: Bench) -> None:
-    bench.door.refusals = [too_many(60)]
-    with pytest.raises(errors.TooManyRequests):
-        bench.patch()
-    assert len(bench.door.sent) == 1
-
-
-def test_other_refusals_are_never_repeated(bench: Bench) -> None:
-    bench.door.refusals = [errors.Unreachable("cut off: whether it took place is unknown")]
-    with pytest.raises(errors.Unreachable):
-        bench.patch()
-    assert len(bench.door.sent) == 1
+    assert len(bench.door.sent) == attempts
 
 
 def test_the_bytes_of_every_attempt_are_counted_by_kind(bench: Bench) -> None:

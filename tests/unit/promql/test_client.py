@@ -5,12 +5,13 @@ import pathlib
 import socket
 
 import pytest
-import pytest_httpserver
 import requests
 import werkzeug
+from pytest_httpserver import HTTPServer
 
 from promql import errors
 from promql.http import client, proxied_transport, response_limits
+from promql.http.client import Client
 from tests import clocks
 
 GOOD = '{"status":"success","data":{"resultType":"vector","result":[{"metric":{"instance":"a"},"value":[7,"0.5"]}]}}'
@@ -18,28 +19,24 @@ PATH = "/prefix/api/v1/query"
 
 
 @pytest.fixture
-def door(httpserver: pytest_httpserver.HTTPServer) -> collections.abc.Iterator[client.Client]:
+def door(httpserver: HTTPServer) -> collections.abc.Iterator[Client]:
     made = client.connect(httpserver.url_for("/prefix/"), timeout_seconds=5.0)
     yield made
     made.close()
 
 
-def requests_seen(httpserver: pytest_httpserver.HTTPServer) -> list[werkzeug.Request]:
+def requests_seen(httpserver: HTTPServer) -> list[werkzeug.Request]:
     return [request for request, _ in httpserver.log]
 
 
-def test_a_query_is_asked_for_its_moment_and_within_a_time(
-    httpserver: pytest_httpserver.HTTPServer, door: client.Client
-) -> None:
+def test_a_query_is_asked_for_its_moment_and_within_a_time(httpserver: HTTPServer, door: Client) -> None:
     httpserver.expect_request(PATH).respond_with_data(GOOD)
     assert door.query("up", at_seconds=12.5).samples[0].value == 0.5
     seen = requests_seen(httpserver)[0].args
     assert (seen["query"], seen["time"], seen["timeout"]) == ("up", "12.500", "5s")
 
 
-def test_a_query_too_long_for_an_address_is_sent_as_a_form(
-    httpserver: pytest_httpserver.HTTPServer, door: client.Client
-) -> None:
+def test_a_query_too_long_for_an_address_is_sent_as_a_form(httpserver: HTTPServer, door: Client) -> None:
     httpserver.expect_request(PATH).respond_with_data(GOOD)
     long = "up{" + ",".join(f'a{number}="x"' for number in range(300)) + "}"
     door.query("up")
@@ -51,7 +48,7 @@ def test_a_query_too_long_for_an_address_is_sent_as_a_form(
 
 @pytest.mark.parametrize("beside", ['"isPartial":true', '"warnings":["one store is down"]'])
 def test_a_partial_answer_is_an_error_that_names_server_query_reason_and_next_step(
-    httpserver: pytest_httpserver.HTTPServer, door: client.Client, beside: str
+    httpserver: HTTPServer, door: Client, beside: str
 ) -> None:
     httpserver.expect_request(PATH).respond_with_data(f"{GOOD[:-1]},{beside}}}")
     for ask in (door.query, door.measure):
@@ -62,9 +59,7 @@ def test_a_partial_answer_is_an_error_that_names_server_query_reason_and_next_st
     assert (door.traffic.queries, door.traffic.partial_answers) == (2, 2)
 
 
-def test_a_long_list_of_stores_does_not_fill_the_log(
-    httpserver: pytest_httpserver.HTTPServer, door: client.Client
-) -> None:
+def test_a_long_list_of_stores_does_not_fill_the_log(httpserver: HTTPServer, door: Client) -> None:
     httpserver.expect_request(PATH).respond_with_data(f'{GOOD[:-1]},"warnings":["{"store " * 5000}"]}}')
     with pytest.raises(errors.Partial) as caught:
         door.query("up")
@@ -81,7 +76,7 @@ def test_an_answer_that_was_fetched_elsewhere_is_partial_all_the_same() -> None:
 
 
 def test_the_library_decodes_no_second_copy_of_an_answer(
-    httpserver: pytest_httpserver.HTTPServer, door: client.Client, monkeypatch: pytest.MonkeyPatch
+    httpserver: HTTPServer, door: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded: list[object] = []
     plain = requests.Response.json
@@ -96,9 +91,7 @@ def test_the_library_decodes_no_second_copy_of_an_answer(
     assert decoded == [{"status": "success", "data": {"result": []}}]
 
 
-def test_queries_and_bytes_are_counted_also_of_answers_that_are_refused(
-    httpserver: pytest_httpserver.HTTPServer, door: client.Client
-) -> None:
+def test_queries_and_bytes_are_counted_also_of_answers_that_are_refused(httpserver: HTTPServer, door: Client) -> None:
     httpserver.expect_ordered_request(PATH).respond_with_data(GOOD)
     httpserver.expect_ordered_request(PATH).respond_with_data("sorry", status=503)
     door.query("up")
@@ -107,7 +100,7 @@ def test_queries_and_bytes_are_counted_also_of_answers_that_are_refused(
     assert (door.traffic.queries, door.traffic.received_bytes) == (2, len(GOOD) + len("sorry"))
 
 
-def test_a_range_is_asked_with_its_exact_ends(httpserver: pytest_httpserver.HTTPServer, door: client.Client) -> None:
+def test_a_range_is_asked_with_its_exact_ends(httpserver: HTTPServer, door: Client) -> None:
     httpserver.expect_request(PATH + "_range").respond_with_data(
         '{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2"]]}]}}'
     )
@@ -135,8 +128,8 @@ def test_a_range_is_asked_with_its_exact_ends(httpserver: pytest_httpserver.HTTP
     ],
 )
 def test_every_bad_answer_has_its_error_and_its_next_step(
-    httpserver: pytest_httpserver.HTTPServer,
-    door: client.Client,
+    httpserver: HTTPServer,
+    door: Client,
     status: int,
     body: str,
     expected: type[errors.PromqlError],
@@ -160,7 +153,7 @@ def test_a_connection_refused_is_unreachable_and_says_what_to_check() -> None:
     door.close()
 
 
-def test_a_server_that_never_answers_is_given_up(httpserver: pytest_httpserver.HTTPServer) -> None:
+def test_a_server_that_never_answers_is_given_up(httpserver: HTTPServer) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -182,7 +175,7 @@ SPACES = " " * 4 * response_limits.PIECE_BYTES
 
 
 @pytest.mark.parametrize("status", [200, 302, 503])
-def test_a_body_that_does_not_end_in_time_is_given_up(httpserver: pytest_httpserver.HTTPServer, status: int) -> None:
+def test_a_body_that_does_not_end_in_time_is_given_up(httpserver: HTTPServer, status: int) -> None:
     httpserver.expect_ordered_request("/api/v1/query").respond_with_data(SPACES + GOOD, status=status)
     httpserver.expect_ordered_request("/api/v1/query").respond_with_data(GOOD)
     door = client.connect(httpserver.url_for(""), timeout_seconds=5.0, clock=Hurrying())
@@ -193,7 +186,7 @@ def test_a_body_that_does_not_end_in_time_is_given_up(httpserver: pytest_httpser
 
 
 def test_a_query_that_forgot_to_aggregate_costs_no_more_memory_than_there_is(
-    httpserver: pytest_httpserver.HTTPServer, monkeypatch: pytest.MonkeyPatch
+    httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     httpserver.expect_request(PATH).respond_with_data(SPACES + GOOD)
     httpserver.expect_request(PATH + "_range").respond_with_data(SPACES + GOOD.replace("vector", "matrix"))
@@ -209,9 +202,7 @@ def test_a_query_that_forgot_to_aggregate_costs_no_more_memory_than_there_is(
     door.close()
 
 
-def test_the_token_file_is_read_again_for_every_query(
-    httpserver: pytest_httpserver.HTTPServer, tmp_path: pathlib.Path
-) -> None:
+def test_the_token_file_is_read_again_for_every_query(httpserver: HTTPServer, tmp_path: pathlib.Path) -> None:
     httpserver.expect_request("/api/v1/query").respond_with_data(GOOD)
     token = tmp_path / "token"
     token.write_text("first\n")
@@ -229,7 +220,7 @@ def test_the_token_file_is_read_again_for_every_query(
 
 
 def test_basic_authentication_comes_from_the_address_or_a_password_file(
-    httpserver: pytest_httpserver.HTTPServer, tmp_path: pathlib.Path
+    httpserver: HTTPServer, tmp_path: pathlib.Path
 ) -> None:
     httpserver.expect_request("/api/v1/query").respond_with_data(GOOD)
     password = tmp_path / "password"
@@ -276,7 +267,7 @@ STATS = '"stats":{"timings":{"execTotalTime":0.25},"samples":{"totalQueryableSam
     ],
 )
 def test_a_measured_query_tells_what_it_cost_where_the_server_does(
-    httpserver: pytest_httpserver.HTTPServer, door: client.Client, stats: str, expected: tuple[object, object]
+    httpserver: HTTPServer, door: Client, stats: str, expected: tuple[object, object]
 ) -> None:
     httpserver.expect_request(PATH).respond_with_data(GOOD[:-2] + stats + "}}")
     measured = door.measure("up")
@@ -285,7 +276,7 @@ def test_a_measured_query_tells_what_it_cost_where_the_server_does(
     assert requests_seen(httpserver)[0].args["stats"] == "all"
 
 
-def through_somebody(status: int, body: str, entries: list[object]) -> client.Client:
+def through_somebody(status: int, body: str, entries: list[object]) -> Client:
     def fetch(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.ProxyResponse:
         entries.append((path, dict(query)["query"]))
         return proxied_transport.ProxyResponse(status, body.encode())
