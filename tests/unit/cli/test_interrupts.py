@@ -94,17 +94,14 @@ def test_the_files_of_a_run_in_this_process_go_with_it(tmp_path: pathlib.Path) -
     assert not pathlib.Path((tmp_path / "name").read_text(encoding="utf-8")).exists()
 
 
-def test_a_command_that_was_started_to_ignore_it_goes_on() -> None:
-    program = (
-        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from runtime import interrupts;"
-        "interrupts.exit_on_interrupt(); signal.raise_signal(signal.SIGINT)"
-    )
-    assert run(("-c", program)) == (0, "")
+IGNORING = """import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
+from runtime import interrupts; interrupts.exit_on_interrupt(); signal.raise_signal(signal.SIGINT)"""
+ANSWERED = """import atexit, signal, sys; atexit.register(signal.raise_signal, signal.SIGINT)
+from runtime import interrupts; interrupts.exit_on_interrupt(); sys.exit(4)"""
 
 
-def test_after_its_answer_a_command_ends_with_its_own_code() -> None:
-    program = (
-        "import atexit, signal, sys; atexit.register(signal.raise_signal, signal.SIGINT);"
-        "from runtime import interrupts; interrupts.exit_on_interrupt(); sys.exit(4)"
-    )
-    assert run(("-c", program)) == (4, "")
+@pytest.mark.parametrize(
+    ("program", "code"), [(IGNORING, 0), (ANSWERED, 4)], ids=["started to ignore it", "after its answer"]
+)
+def test_a_command_goes_on_to_its_own_code(program: str, code: int) -> None:
+    assert run(("-c", program)) == (code, "")

@@ -81,31 +81,26 @@ def test_an_eviction_in_the_background_is_followed_until_it_ends(
     assert (row(ledger).result, len(closed)) == (expected, expected == "evicted")
 
 
+def leaving(reason: str) -> Pod:
+    """The pod as it goes, with what the apiserver says of its disruption."""
+
+    def disrupted(body: builders.Body) -> None:
+        body["metadata"]["deletionTimestamp"] = builders.CREATED
+        body["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True", "reason": reason})
+
+    return builders.pod("web-0", node="hot", mutate=disrupted)
+
+
 def test_what_the_apiserver_says_of_the_disruption_is_kept(ledger: Ledger) -> None:
     """Who really ended it: the eviction whose answer was lost, or kube-scheduler, a taint, the kubelet."""
-    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-
-    def preempted(body: builders.Body) -> None:
-        body["metadata"]["deletionTimestamp"] = builders.CREATED
-        body["status"]["conditions"].append(condition)
-
     record(ledger, "unknown")
-    leaving = builders.pod("web-0", node="hot", mutate=preempted)
-    followup.reconcile(ledger, doors.FakeDoor(pods=(leaving,)), now_seconds=NOW + 5)
+    followup.reconcile(ledger, doors.FakeDoor(pods=(leaving("PreemptionByScheduler"),)), now_seconds=NOW + 5)
     assert (row(ledger).result, row(ledger).disruption) == ("evicted_unconfirmed", "PreemptionByScheduler")
 
 
 def test_the_reason_of_a_pods_disruption_is_kept_while_it_leaves(ledger: Ledger) -> None:
     record(ledger, "evicted")
-
-    def leaving(body: builders.Body) -> None:
-        body["metadata"]["deletionTimestamp"] = builders.CREATED
-        body["status"]["conditions"].append(
-            {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-        )
-
-    pods = (builders.pod("web-0", node="hot", mutate=leaving),)
-    followup.follow(ledger, ledger.rows(Query()), pods, now_seconds=NOW + 5)
+    followup.follow(ledger, ledger.rows(Query()), (leaving("EvictionByEvictionAPI"),), now_seconds=NOW + 5)
     followup.follow(ledger, ledger.rows(Query()), (), now_seconds=NOW + 35)
     assert (row(ledger).disruption, row(ledger).gone_at_seconds) == ("EvictionByEvictionAPI", NOW + 35)
 

@@ -157,23 +157,17 @@ def test_a_stateful_set_that_starts_in_order_loses_no_pod_while_one_is_not_ready
     assert scenes.causes(plan) == {"db-0": expected}
 
 
-@pytest.mark.parametrize(
-    ("replicas", "cap"), [(1, 1), (3, 1), (4, 2), (10, 2), (11, 2), (20, 2), (21, 3), (100, 10)], ids=str
-)
-def test_the_cap_by_size(replicas: int, cap: int) -> None:
-    assert limits.workload_cap("bySize", replicas) == cap
-
-
-def test_a_number_is_the_cap_itself() -> None:
-    assert limits.workload_cap(7, 3) == 7
+SIZES = {1: 1, 3: 1, 4: 2, 10: 2, 11: 2, 20: 2, 21: 3, 100: 10}
+SHARES = [("25%", 4, 1), ("25%", 5, 2), ("25%", 1, 1), ("1%", 100, 1), ("1%", 101, 2), ("100%", 7, 7), ("33%", 0, 0)]
 
 
 @pytest.mark.parametrize(
-    ("share", "replicas", "cap"),
-    [("25%", 4, 1), ("25%", 5, 2), ("25%", 1, 1), ("1%", 100, 1), ("1%", 101, 2), ("100%", 7, 7), ("33%", 0, 0)],
+    ("per_workload", "replicas", "cap"), [*(("bySize", *size) for size in SIZES.items()), (7, 3, 7), *SHARES]
 )
-def test_a_percentage_is_rounded_up_as_budgets_do_it(share: str, replicas: int, cap: int) -> None:
-    assert limits.workload_cap(share, replicas) == cap
+def test_the_cap_is_by_size_a_number_or_a_percentage_rounded_up_as_budgets_do_it(
+    per_workload: str | int, replicas: int, cap: int
+) -> None:
+    assert limits.workload_cap(per_workload, replicas) == cap
 
 
 @pytest.mark.parametrize(

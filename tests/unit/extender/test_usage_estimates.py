@@ -16,6 +16,8 @@ NOW = worlds.NOW
 MIB = 2.0**20
 WEB = "default/ReplicaSet/web"  # the owner of builders' pods
 MEANS = {WEB: Mean(2000.0, 1024 * MIB, 7)}
+BY = "owner's mean over 7 replicas"
+BY_MEANS = {"cpu_millicores": 2000.0, "cpu_by": BY, "memory_bytes": 1024 * MIB, "memory_by": BY}
 
 
 def usage_of(
@@ -40,12 +42,7 @@ def estimate(world: cluster_view.ClusterView, now: float = NOW, **pod: Any) -> d
 
 
 def test_a_pod_is_estimated_by_the_mean_of_its_owner_and_explain_says_so() -> None:
-    assert estimate(usage_of(worlds.view_of({"n": worlds.IDLE})), cpu="100m", memory="128Mi") == {
-        "cpu_millicores": 2000.0,
-        "cpu_by": "owner's mean over 7 replicas",
-        "memory_bytes": 1024 * MIB,
-        "memory_by": "owner's mean over 7 replicas",
-    }
+    assert estimate(usage_of(worlds.view_of({"n": worlds.IDLE})), cpu="100m", memory="128Mi") == BY_MEANS
 
 
 def test_a_mean_is_at_least_a_share_of_the_request_and_explain_says_so() -> None:
@@ -163,12 +160,7 @@ def test_a_remembered_decision_keeps_the_estimate_it_was_made_with() -> None:
     ring.add(verbs.answer("prioritize", world, worlds.args(["n"]), NOW).decision)
     usage_of(world, {WEB: Mean(1.0, None, 1)})
     (shown,) = msgspec.to_builtins(explain.decided(ring.find("", "", 1, now_seconds=NOW), with_nodes=True))
-    assert shown["estimate"] == {
-        "cpu_millicores": 2000.0,
-        "cpu_by": "owner's mean over 7 replicas",
-        "memory_bytes": 1024 * MIB,
-        "memory_by": "owner's mean over 7 replicas",
-    }
+    assert shown["estimate"] == BY_MEANS
 
 
 @pytest.mark.parametrize(
