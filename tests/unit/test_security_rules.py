@@ -7,22 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests import pages
+
 ROOT = pathlib.Path(__file__).parents[2]
 PROVING = {"tests/**", "lab/**"}  # in no image of ours, and not reachable from any port of a cluster
-PRODUCT = (
-    "annotator",
-    "cli",
-    "console",
-    "descheduler",
-    "extender",
-    "kube",
-    "kube_scheduler",
-    "policy",
-    "promql",
-    "runtime",
-    "simulator",
-    "deploy",
-)
+PRODUCT = (*(package for package in pages.PACKAGES if f"{package}/**" not in PROVING), "deploy")
 EXCEPTION = re.compile(r"#\s*(?:noqa: [A-Z0-9, ]*\bS[0-9]{3}|nosec)[A-Z0-9, ]*(.*)")
 
 

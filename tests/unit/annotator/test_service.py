@@ -39,21 +39,23 @@ class Bench:
         self.annotator = node_sync.Annotator(
             self.prometheus, self.kube, self.kube, settings, clock=self.clock, telemetry=self.telemetry
         )
-        given = options.ServiceOptions(self.file, namespace="ours")
-        self.service = service.Service(
+        self.service = self.begun(self.clock)
+        for metric in self.policy.current.metrics_in_force:
+            self.prometheus.answer(node_queries.of_metric(metric), {"node-1": 0.2, "node-2": 0.6})
+
+    def begun(self, clock: clocks.ManualClock) -> service.Service:
+        """A service by this clock."""
+        speaker = policy_events.speaker("annotator", options.ServiceOptions(self.file, namespace="ours"))
+        return service.Service(
             self.annotator,
             self.kube,
             self.policy,
             leads=lambda: self.leading,
-            news=policy_events.PolicyEventPublisher(
-                self.policy, self.kube, policy_events.speaker("annotator", given), clock=self.clock
-            ),
-            clock=self.clock,
+            news=policy_events.PolicyEventPublisher(self.policy, self.kube, speaker, clock=clock),
+            clock=clock,
             rng=random.Random(1),
             circuit=lambda: "as told",
         )
-        for metric in self.policy.current.metrics_in_force:
-            self.prometheus.answer(node_queries.of_metric(metric), {"node-1": 0.2, "node-2": 0.6})
 
     def see_levels(self) -> None:
         """One sync over two nodes, outside the service's empty caches."""
@@ -70,6 +72,11 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: pathlib.Path) -> Bench:
     return Bench(tmp_path)
+
+
+def verbose(bench: Bench) -> str:
+    """What the service says of its state."""
+    return bench.service.app(prometheus_client.CollectorRegistry()).test_client().get("/readyz?verbose").text
 
 
 def bound(name: str = "web-1", node: str = "node-1") -> Pod:
@@ -118,8 +125,7 @@ def test_a_follower_neither_judges_nor_asks(bench: Bench) -> None:
     bench.service.sync()
     assert bench.service.results.tally.schedule_results_left_out == 0
     assert bench.prometheus.asked == []
-    verbose = bench.service.app(bench.registry).test_client().get("/readyz?verbose").text
-    assert "[+]freshness ok: another replica leads" in verbose
+    assert "[+]freshness ok: another replica leads" in verbose(bench)
 
 
 def test_nothing_is_written_before_the_whole_cluster_was_seen(bench: Bench) -> None:
@@ -209,14 +215,7 @@ def test_the_docs_name_exactly_the_metrics_that_are_exported(bench: Bench) -> No
 
 
 def test_a_thread_that_dies_is_begun_again_and_a_main_loop_that_dies_ends_the_process(bench: Bench) -> None:
-    bench.service = service.Service(
-        bench.annotator,
-        bench.kube,
-        bench.policy,
-        leads=lambda: True,
-        clock=(clock := clocks.BreakingClock()),
-        rng=random.Random(1),
-    )
+    bench.service = bench.begun(clock := clocks.BreakingClock())
     stop = threading.Event()
     try:
         with pytest.raises(OverflowError):
@@ -224,5 +223,5 @@ def test_a_thread_that_dies_is_begun_again_and_a_main_loop_that_dies_ends_the_pr
         assert clock.threads_again(3) == {"read-nodes", "read-pods", "policy"}
     finally:
         stop.set()
-    ready = bench.service.app(prometheus_client.CollectorRegistry()).test_client().get("/readyz?verbose").text
-    assert "[+]nodes watch ok: heard 0 s ago; NotImplementedError: nodes" in ready, "this door lists and cannot watch"
+    read = "[+]nodes watch ok: heard 0 s ago; NotImplementedError: nodes"
+    assert read in verbose(bench), "this door lists and cannot watch"

@@ -12,19 +12,11 @@ SINCE = 1795230001.0  # builders.SCHEDULED
 def test_a_node_reads_flat() -> None:
     taints = [{"key": "dedicated", "effect": "NoSchedule", "timeAdded": None}]
     node = builders.node("node-1", spec={"unschedulable": True, "taints": taints})
-    assert (node.name, node.key, node.ready, node.unschedulable, node.deleting) == (
-        "node-1",
-        "node-1",
-        True,
-        True,
-        False,
-    )
+    assert (node.name, node.key) == ("node-1", "node-1")
+    assert (node.ready, node.unschedulable, node.deleting) == (True, True, False)
     assert node.taints == (objects.Taint("dedicated", "NoSchedule"),)
-    assert (node.allocatable.cpu_millicores, node.allocatable.memory_bytes, node.allocatable.pods) == (
-        8000,
-        2.0**35,
-        110,
-    )
+    assert (node.allocatable.cpu_millicores, node.allocatable.memory_bytes) == (8000, 2.0**35)
+    assert node.allocatable.pods == 110
     assert node.capacity == node.allocatable
     assert [(one.type, one.address) for one in node.addresses] == [("InternalIP", "10.0.0.1"), ("Hostname", "node-1")]
 
@@ -37,19 +29,13 @@ def test_a_node_is_ready_only_when_it_says_so(status: str | None) -> None:
 
 def test_a_bound_pod_reads_flat() -> None:
     pod = builders.pod("web-1", namespace="shop", node="node-1")
-    assert (pod.key, pod.node_name, pod.phase, pod.ready, pod.finished) == (
-        "shop/web-1",
-        "node-1",
-        "Running",
-        True,
-        False,
-    )
+    assert (pod.key, pod.node_name) == ("shop/web-1", "node-1")
+    assert (pod.phase, pod.ready, pod.finished) == ("Running", True, False)
     assert (pod.scheduled_at_seconds, pod.ready_since_seconds, pod.started_at_seconds) == (SINCE, SINCE, SINCE)
     assert (pod.priority, pod.priority_class, pod.status.qos_class) == (0, "", "Burstable")
     assert pod.owner is not None
-    assert (pod.owner.kind, pod.owner.name, pod.owner.uid, pod.owner.api_version) == (
-        "ReplicaSet", "web", "uid-web", "apps/v1",
-    )  # fmt: skip
+    assert (pod.owner.kind, pod.owner.name) == ("ReplicaSet", "web")
+    assert (pod.owner.uid, pod.owner.api_version) == ("uid-web", "apps/v1")
 
 
 def test_a_pending_pod_has_no_node_and_no_times() -> None:
@@ -70,10 +56,8 @@ def test_finished_pods(phase: str, finished: bool) -> None:
 
 
 def test_only_a_controller_owns() -> None:
-    references = [
-        {"kind": "Node", "name": "n", "uid": "u"},
-        {"kind": "Job", "name": "j", "uid": "v", "controller": False},
-    ]
+    job = {"kind": "Job", "name": "j", "uid": "v", "controller": False}
+    references = [{"kind": "Node", "name": "n", "uid": "u"}, job]
     pod = builders.pod(metadata={"ownerReferences": references})
     assert pod.owner is None
 
@@ -277,13 +261,8 @@ def test_a_budget_reads_flat() -> None:
     disrupted = {"web-1": builders.SCHEDULED}
     budget = builders.budget(min_available="50%", status={"disruptedPods": disrupted})
     assert (budget.spec.min_available, budget.spec.max_unavailable) == ("50%", None)
-    status = budget.status
-    assert (status.disruptions_allowed, status.expected_pods, status.current_healthy, status.desired_healthy) == (
-        1,
-        3,
-        3,
-        2,
-    )
+    assert (budget.status.disruptions_allowed, budget.status.expected_pods) == (1, 3)
+    assert (budget.status.current_healthy, budget.status.desired_healthy) == (3, 2)
     assert (budget.metadata.generation, budget.status.observed_generation) == (1, 1)
     assert budget.disrupted_pods == {"web-1": SINCE}
     assert budget.spec.unhealthy_pod_eviction_policy == ""
@@ -324,13 +303,8 @@ def test_a_node_tells_how_many_volumes_of_a_driver_it_can_hold() -> None:
 def test_what_is_absent_everywhere_decodes() -> None:
     for kind in kinds.ALL:
         found = builders.decoded({}, kind.type)
-        assert (found.key, found.labels, found.owner, found.deleting, found.created_at_seconds) == (
-            "",
-            {},
-            None,
-            False,
-            0.0,
-        )
+        assert (found.key, found.labels, found.owner) == ("", {}, None)
+        assert (found.deleting, found.created_at_seconds) == (False, 0.0)
 
 
 def test_kinds_know_their_api_version() -> None:

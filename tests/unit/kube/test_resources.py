@@ -51,12 +51,8 @@ def test_effective_requests_are_the_schedulers(
 
 def test_extended_resources_are_kept_by_name() -> None:
     found = resources.resources({"cpu": 1, "nvidia.com/gpu": "2", "ephemeral-storage": "1Gi", "pods": "110"})
-    assert (found.get("cpu"), found.get("nvidia.com/gpu"), found.get("pods"), found.get("none")) == (
-        1000.0,
-        2.0,
-        110.0,
-        0.0,
-    )
+    named = ("cpu", "nvidia.com/gpu", "pods", "none")
+    assert [found.get(name) for name in named] == [1000.0, 2.0, 110.0, 0.0]
     both = found.plus(resources.resources({"nvidia.com/gpu": "1", "hugepages-2Mi": "4Mi"}))
     assert (both.get("nvidia.com/gpu"), both.get("hugepages-2Mi")) == (3.0, 2.0**22)
 

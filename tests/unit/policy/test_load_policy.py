@@ -23,26 +23,13 @@ def _preset(name: str) -> load_policy.LoadPolicy:
 
 def test_the_defaults_are_those_the_design_promises() -> None:
     policy = load_policy.defaults()
-    assert (policy.sync.period_seconds, policy.sync.stale_after_seconds, policy.sync.min_change_ratio) == (
-        30,
-        300,
-        0.02,
-    )
-    assert policy.filter.thresholds == {
-        "cpu_avg_5m": 0.65,
-        "cpu_max_1h": 0.75,
-        "memory_avg_5m": 0.65,
-        "memory_max_1h": 0.75,
-    }
+    assert (policy.sync.period_seconds, policy.sync.stale_after_seconds) == (30, 300)
+    assert policy.sync.min_change_ratio == 0.02
+    limits = {"avg_5m": 0.65, "max_1h": 0.75}
+    assert policy.filter.thresholds == {f"{name}_{at}": limits[at] for name in ("cpu", "memory") for at in limits}
     assert (policy.filter.on_missing, policy.filter.when_all_rejected) == ("pass", "coolest")
-    assert policy.score.weights == {
-        "cpu_avg_5m": 0.6,
-        "cpu_max_1h": 0.3,
-        "cpu_max_1d": 0.1,
-        "memory_avg_5m": 0.6,
-        "memory_max_1h": 0.3,
-        "memory_max_1d": 0.1,
-    }
+    weights = {"avg_5m": 0.6, "max_1h": 0.3, "max_1d": 0.1}
+    assert policy.score.weights == {f"{name}_{at}": weights[at] for name in ("cpu", "memory") for at in weights}
     assert (policy.score.combine, policy.score.incoming_pod, policy.score.spread) == ("worst", True, "stretch")
     assert [(spot.window_seconds, spot.pods, spot.penalty) for spot in policy.hot_spots] == [
         (60, 2, 1),

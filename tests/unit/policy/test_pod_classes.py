@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from policy.schema import load_policy, pod_classes
 from policy.schema.pod_classes import PodExample
 
+OF_PRODUCTION = {"cpu_avg_5m": 0.95, "cpu_max_1h": 0.0, "cpu_max_1d": 0.8}
 PRODUCTION = {
     "name": "production",
     "match": {"priority": {"min": 9000, "max": 9999}},
-    "filter": {"thresholds": {"cpu_avg_5m": 0.95, "cpu_max_1h": 0, "cpu_max_1d": 0.8}},
+    "filter": {"thresholds": OF_PRODUCTION},
     "score": {"weights": {"cpu_avg_5m": 2, "cpu_max_1h": 0}},
 }
 SHOP = {"name": "shop", "match": {"namespaces": ["shop", "shop-*"], "priorityClassNames": ["batch", "night"]}}
@@ -64,13 +65,7 @@ def test_a_class_without_values_keeps_its_pods_out_of_the_classes_behind_it() ->
 
 def test_a_classs_values_replace_the_policys_key_by_key() -> None:
     found = POLICY.for_pod(PROD)
-    assert found.filter.thresholds == {
-        "cpu_avg_5m": 0.95,
-        "cpu_max_1h": 0.0,
-        "cpu_max_1d": 0.8,
-        "memory_avg_5m": 0.65,
-        "memory_max_1h": 0.75,
-    }
+    assert found.filter.thresholds == {**POLICY.filter.thresholds, **OF_PRODUCTION}
     assert found.score.weights == {**POLICY.score.weights, "cpu_avg_5m": 2.0, "cpu_max_1h": 0.0}
     assert found.pod_classes == ()
     same = {"filter": POLICY.filter, "score": POLICY.score, "pools": POLICY.pools, "pod_classes": POLICY.pod_classes}
@@ -79,13 +74,7 @@ def test_a_classs_values_replace_the_policys_key_by_key() -> None:
 
 def test_on_a_node_of_a_pool_the_class_comes_first_and_the_pool_keeps_what_the_class_does_not_name() -> None:
     found = POLICY.for_pod(PROD).on_node(ON_SPOT)
-    assert found.filter.thresholds == {
-        "cpu_avg_5m": 0.95,
-        "cpu_max_1h": 0.0,
-        "cpu_max_1d": 0.8,
-        "memory_avg_5m": 0.9,
-        "memory_max_1h": 0.75,
-    }
+    assert found.filter.thresholds == {**POLICY.filter.thresholds, "memory_avg_5m": 0.9, **OF_PRODUCTION}
     weights = (found.score.weights["cpu_avg_5m"], found.score.weights["memory_avg_5m"])
     assert (weights, found.score.goal, found.score.target_ratio) == ((2.0, 0.0), "pack", 0.4)
 
