@@ -11,25 +11,19 @@ from typing import Any
 import click
 import pytest
 import yaml
-from click import testing
 
 from lab.cluster import binaries, containers, extender_stanza, kubeconfigs, site
 from runtime import certificates, version
 from runtime import options as service_options
+from tests.unit.deploy.manifests import BASE, only
+from tests.unit.test_repository import validated
 
 ROOT = pathlib.Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = {"annotator": 8901, "extender": 8900, "descheduler": 8902}  # docs/contract.md, processes
 STEPS = ("files", "objects")
-BASE = list(yaml.safe_load_all((ROOT / "deploy" / "kustomize" / "base" / "extender.yaml").read_text(encoding="utf-8")))
 NOW = 1_790_000_000.0
-
-
-def checked(file: pathlib.Path) -> testing.Result:
-    """The answer of the Compose Specification's own schema about a file."""
-    check_jsonschema = importlib.import_module("check_jsonschema")  # here: it takes two seconds
-    return testing.CliRunner().invoke(check_jsonschema.main, ["--builtin-schema", "vendor.compose-spec", str(file)])
 
 
 def line(name: str) -> list[str]:
@@ -63,12 +57,12 @@ def test_a_read_only_container_has_a_tmp_of_its_own() -> None:
 
 
 def test_it_is_what_the_compose_specification_allows(tmp_path: pathlib.Path) -> None:
-    answer = checked(ROOT / "docker-compose.yml")
+    answer = validated("vendor.compose-spec", ROOT / "docker-compose.yml")
     assert answer.exit_code == 0, answer.stdout
     wrong = tmp_path / "docker-compose.yml"
     text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     wrong.write_text(text.replace("depends_on:", "depends_upon:", 1), encoding="utf-8")
-    answer = checked(wrong)
+    answer = validated("vendor.compose-spec", wrong)
     assert answer.exit_code == 1
     assert "depends_upon" in answer.stdout
 
@@ -220,8 +214,7 @@ def test_a_service_of_ours_sees_its_own_folder_of_the_volume_alone(name: str) ->
 
 
 def test_components_run_as_the_user_of_our_image() -> None:
-    (deployment, *_) = BASE
-    pod = deployment["spec"]["template"]["spec"]["securityContext"]
+    pod = only(BASE / "extender.yaml", "Deployment")["spec"]["template"]["spec"]["securityContext"]
     user = f"{pod['runAsUser']}:{pod['runAsGroup']}"
     others = [name for name in SERVICES if not SERVICES[name]["image"].startswith("evenload:")]
     assert {SERVICES[name]["user"] for name in others} == {user}

@@ -4,17 +4,12 @@ No cert-manager runs in CI: its objects are held to the names that others rely o
 fields (cert-manager.io/v1, docs: concepts and API reference), not to its CRDs.
 """
 
-import pathlib
-from typing import Any
-
 import pytest
-import yaml
 
 from cli import certs, certs_plan
 from policy.schema import units
+from tests.unit.deploy.manifests import COMPONENTS, Document, added_by_mtls, load
 
-COMPONENTS = pathlib.Path(__file__).parents[3] / "deploy" / "kustomize" / "components"
-Document = dict[str, Any]
 # cert-manager.io/v1 Certificate: the fields of spec that we use, each with its type; another one is a slip of ours
 FIELDS = {
     "commonName": str, "dnsNames": list, "duration": str, "isCA": bool, "issuerRef": dict, "privateKey": dict,
@@ -25,14 +20,8 @@ USAGES = {"cert sign", "crl sign", "digital signature", "server auth", "client a
 
 def objects(kind: str) -> dict[str, Document]:
     """The component's objects of a kind by name."""
-    text = (COMPONENTS / "cert-manager" / "certificates.yaml").read_text(encoding="utf-8")
-    return {one["metadata"]["name"]: one for one in yaml.safe_load_all(text) if one["kind"] == kind}
-
-
-def added_by_mtls() -> list[Any]:
-    """The values of the operations of the component mtls."""
-    (component,) = yaml.safe_load_all((COMPONENTS / "mtls" / "kustomization.yaml").read_text(encoding="utf-8"))
-    return [op["value"] for patch in component["patches"] for op in yaml.safe_load(patch["patch"])]
+    every = load(COMPONENTS / "cert-manager" / "certificates.yaml")
+    return {one["metadata"]["name"]: one for one in every if one["kind"] == kind}
 
 
 def test_the_extenders_secret_is_the_one_that_mtls_mounts() -> None:

@@ -1,19 +1,14 @@
 """Which ConfigMaps the shipped rights let our services touch: the two that the annotator keeps, by name."""
 
-import pathlib
-from typing import Any
-
-import yaml
-
 from policy.contract import heartbeat, owner_usage
+from tests.unit.deploy.manifests import DEPLOY, Document, load
 
-RBAC = pathlib.Path(__file__).parents[3] / "deploy" / "rbac"
 OURS = {heartbeat.CONFIG_MAP, owner_usage.CONFIG_MAP}
 
 
-def rules(service: str) -> list[dict[str, Any]]:
+def rules(service: str) -> list[Document]:
     """The rules about ConfigMaps of one service."""
-    documents = yaml.safe_load_all((RBAC / f"{service}.yaml").read_text(encoding="utf-8"))
+    documents = load(DEPLOY / "rbac" / f"{service}.yaml")
     every = [rule for document in documents for rule in document.get("rules", [])]
     return [rule for rule in every if "configmaps" in rule["resources"]]
 

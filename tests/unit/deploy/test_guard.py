@@ -4,9 +4,7 @@ What the expressions do is proved on the real apiserver (tests/contract/test_gua
 """
 
 import json
-import pathlib
 import re
-from typing import Any
 
 import pytest
 import yaml
@@ -17,19 +15,11 @@ from descheduler.snapshot import pod_annotations
 from kube.http import client
 from policy.contract import load_annotation, relief_hint
 from policy.schema.load_policy import LoadPolicy
+from tests.unit.deploy.manifests import COMPONENTS, DEPLOY, SERVICES, Document, load, only
 
-DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
-Document = dict[str, Any]
-
-
-def documents(path: str) -> list[Document]:
-    """The objects of a manifest."""
-    return list(yaml.safe_load_all((DEPLOY / path).read_text(encoding="utf-8")))
-
-
-EVICTIONS, EVICTIONS_BINDING = documents("guard/evictions.yaml")
-PODS, PODS_BINDING = documents("guard/pods.yaml")
-NODES, NODES_BINDING = documents("guard/nodes.yaml")
+EVICTIONS, EVICTIONS_BINDING = load(DEPLOY / "guard" / "evictions.yaml")
+PODS, PODS_BINDING = load(DEPLOY / "guard" / "pods.yaml")
+NODES, NODES_BINDING = load(DEPLOY / "guard" / "nodes.yaml")
 
 
 def limit(name: str) -> str:
@@ -59,8 +49,8 @@ def test_it_watches_the_accounts_of_the_shipped_rights_in_every_namespace(
     expression = policy["spec"]["matchConditions"][0]["expression"]
     (pattern,) = re.fullmatch(r'request\.userInfo\.username\.matches\("(.*)"\)', expression).groups()  # type: ignore[union-attr]
     held = set()
-    for service in ("annotator", "extender", "descheduler"):
-        account = next(one for one in documents(f"rbac/{service}.yaml") if one["kind"] == "ServiceAccount")["metadata"]
+    for service in SERVICES:
+        account = only(DEPLOY / "rbac" / f"{service}.yaml", "ServiceAccount")["metadata"]
         held |= {service} if re.search(pattern, f"system:serviceaccount:{namespace}:{account['name']}") else set()
     assert held == services
 
@@ -76,7 +66,7 @@ def test_label_and_annotations_are_the_ones_that_the_services_read_and_write() -
 
 
 def test_the_component_crane_lets_the_annotator_write_all_of_cranes_keys_and_has_it_do_so() -> None:
-    (component,) = documents("kustomize/components/crane/kustomization.yaml")
+    (component,) = load(COMPONENTS / "crane" / "kustomization.yaml")
     deployment, guard = (yaml.safe_load(one["patch"]) for one in component["patches"])
     assert deployment[-1]["value"] == "--crane-annotations"
     assert guard[0]["value"] == NODES["spec"]["variables"][0]["name"]

@@ -5,7 +5,6 @@ Read as files, without kustomize: what becomes of them is rendered and applied i
 
 import importlib
 import pathlib
-from typing import Any
 
 import click
 import pytest
@@ -15,24 +14,10 @@ from cli.common import services
 from cli.doctor import command as doctor
 from policy.loading import loader
 from runtime import options as service_options
+from tests.unit.deploy import manifests
+from tests.unit.deploy.manifests import BASE, DEPLOY, MTLS, SERVICES, Document, load, only
 
-DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
-BASE = DEPLOY / "kustomize" / "base"
-MTLS = DEPLOY / "kustomize" / "components" / "mtls" / "kustomization.yaml"
 PORTS = {"annotator": 8901, "extender": 8900, "descheduler": 8902}  # docs/contract.md, processes
-SERVICES = sorted(PORTS)
-Document = dict[str, Any]
-
-
-def load(path: pathlib.Path) -> list[Document]:
-    """The objects of a manifest."""
-    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-
-
-def only(path: pathlib.Path, kind: str) -> Document:
-    """The one object of that kind in a manifest."""
-    (found,) = [document for document in load(path) if document["kind"] == kind]
-    return found
 
 
 def pod(service: str) -> Document:
@@ -48,17 +33,12 @@ def container(service: str) -> Document:
     return found
 
 
-def added_by_mtls() -> list[str]:
-    """The arguments that the component mtls adds to the extender's."""
-    patches = [yaml.safe_load(one["patch"]) for one in load(MTLS)[0]["patches"]]
-    return [op["value"] for ops in patches for op in ops if op["path"].endswith("/args/-")]
-
-
 def arguments(service: str, directory: pathlib.Path) -> list[str]:
     """The container's arguments as it gets them, with the mounts in a directory of ours."""
     (generated,) = load(BASE / "kustomization.yaml")[0]["configMapGenerator"]
     settings = dict(literal.split("=", 1) for literal in generated["literals"])
-    given = container(service)["args"] + (added_by_mtls() if service == "extender" else [])
+    added = [value for value in manifests.added_by_mtls() if str(value).startswith("--")]
+    given = container(service)["args"] + (added if service == "extender" else [])
     for name, value in settings.items():
         given = [text.replace(f"$({name})", value) for text in given]
     for mounted in (
@@ -98,13 +78,13 @@ def test_ports_of_container_service_and_network_policy_are_those_of_the_design(s
     assert [port["containerPort"] for port in container(service)["ports"]] == [PORTS[service]]
     (served,) = only(BASE / f"{service}.yaml", "Service")["spec"]["ports"]
     assert (served["port"], served["targetPort"]) == (PORTS[service], container(service)["ports"][0]["name"])
-    policies = {one["metadata"]["name"]: one["spec"] for one in load(BASE / "network.yaml")}
+    policies = manifests.network_policies()
     allowing = policies["evenload-extender" if service == "extender" else "evenload-metrics"]
     assert PORTS[service] in {port["port"] for rule in allowing["ingress"] for port in rule["ports"]}
 
 
 def test_only_the_port_that_the_scheduler_asks_is_open_to_everybody() -> None:
-    policies = {one["metadata"]["name"]: one["spec"] for one in load(BASE / "network.yaml")}
+    policies = manifests.network_policies()
     ours = {"matchLabels": {"app.kubernetes.io/name": "evenload"}}  # whatever else is in the namespace stays reachable
     assert policies["evenload-nobody"] == {"podSelector": ours, "policyTypes": ["Ingress"]}
     rules = [rule for spec in policies.values() for rule in spec.get("ingress", [])]
@@ -123,7 +103,7 @@ def test_only_the_port_that_the_scheduler_asks_is_open_to_everybody() -> None:
 
 
 def test_the_second_scheduler_has_the_labels_that_the_extenders_policy_lets_in() -> None:
-    policies = {one["metadata"]["name"]: one["spec"] for one in load(BASE / "network.yaml")}
+    policies = manifests.network_policies()
     labels = policies["evenload-extender"]["ingress"][0]["from"][1]["podSelector"]["matchLabels"]
     kustomization = load(DEPLOY / "scheduler" / "second" / "kustomization.yaml")[0]
     given = {
@@ -270,7 +250,7 @@ def test_kubeadms_patch_mounts_the_file_that_it_names() -> None:
 
 def test_the_second_scheduler_is_probed_where_every_supported_version_answers() -> None:
     """kube-scheduler has /livez and /readyz from 1.31 on; 1.30 answers 404."""
-    (deployment,) = [one for one in load(DEPLOY / "scheduler/second/scheduler.yaml") if one["kind"] == "Deployment"]
+    deployment = only(DEPLOY / "scheduler/second/scheduler.yaml", "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     probes = [container[name]["httpGet"]["path"] for name in ("livenessProbe", "readinessProbe")]
     assert probes == ["/healthz", "/healthz"]

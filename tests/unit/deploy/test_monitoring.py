@@ -10,7 +10,7 @@ import pathlib
 import re
 import shlex
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import click
 import pytest
@@ -29,12 +29,11 @@ from promql.queries import identity, node_queries
 from promql.queries.node_queries import Window
 from runtime import hosts
 from tests import exported, metric_docs, promql_text
+from tests.unit.deploy.manifests import BASE, COMPONENTS, DEPLOY, MTLS, SERVICES, Document, load, network_policies, only
 
-ROOT: Final = pathlib.Path(__file__).parents[3]
-MONITORING, BASE = ROOT / "deploy" / "monitoring", ROOT / "deploy" / "kustomize" / "base"
-COMPONENTS: Final = ROOT / "deploy" / "kustomize" / "components"
+ROOT: Final = DEPLOY.parent
+MONITORING: Final = DEPLOY / "monitoring"
 RUNBOOKS, DOCS = ROOT / "docs" / "runbooks", ROOT / "docs"
-SERVICES: Final = ("annotator", "descheduler", "extender")
 # what Prometheus gives every series of a target that prometheus-operator found
 TARGET: Final = frozenset({"job", "instance", "namespace", "pod", "service", "container", "endpoint"})
 EXPORTER: Final = frozenset(identity.EXPORTER_LABELS)  # which a configuration may take over from pods
@@ -89,7 +88,6 @@ VALUES: Final = {
     ("evenload_eviction_refusals", "refused_by"): set(api_results.REFUSERS),
     ("evenload_evictions", "result"): set(rows.RESULTS),
 }
-Document = dict[str, Any]
 
 
 class Selector(NamedTuple):
@@ -98,11 +96,6 @@ class Selector(NamedTuple):
     where: str
     expression: str
     shown: frozenset[str]
-
-
-def load(path: pathlib.Path) -> list[Document]:
-    """The documents of a YAML file."""
-    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
 
 def groups() -> list[Document]:
@@ -317,13 +310,13 @@ def test_with_tls_prometheus_verifies_the_certificate_that_mtls_mounts() -> None
     ops = {op["path"]: op["value"] for op in yaml.safe_load(patch["patch"])}
     secret = ops["/spec/endpoints/0/tlsConfig"]["ca"]["secret"]
     assert (ops["/spec/endpoints/0/scheme"], secret["key"]) == ("https", "ca.crt")
-    assert f"secretName: {secret['name']}" in (COMPONENTS / "mtls" / "kustomization.yaml").read_text(encoding="utf-8")
-    service = next(one for one in load(BASE / "extender.yaml") if one["kind"] == "Service")["metadata"]
+    assert f"secretName: {secret['name']}" in MTLS.read_text(encoding="utf-8")
+    service = only(BASE / "extender.yaml", "Service")["metadata"]
     assert ops["/spec/endpoints/0/tlsConfig"]["serverName"] == f"{service['name']}.{service['namespace']}.svc"
 
 
 def test_network_policies_let_the_operators_prometheus_in() -> None:
-    policies = {one["metadata"]["name"]: one["spec"] for one in load(BASE / "network.yaml")}
+    policies = network_policies()
     (source,) = policies["evenload-metrics"]["ingress"][0]["from"]
     assert source["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "prometheus"}
     assert source in policies["evenload-extender"]["ingress"][0]["from"]

@@ -3,9 +3,6 @@
 Read by our own reader of kustomizations; that kubectl reads them alike is shown in tests/contract/test_kustomize.py.
 """
 
-import pathlib
-from typing import Any
-
 import click
 import pytest
 import yaml
@@ -13,10 +10,10 @@ import yaml
 from cli.placeholder import choice, kustomizing, size
 from kube import kinds, objects
 from tests import builders
+from tests.unit.deploy.manifests import DEPLOY, Document
 
-FOLDER = pathlib.Path(__file__).parents[3] / "deploy" / "placeholder"
+FOLDER = DEPLOY / "placeholder"
 KUSTOMIZATIONS = [".", *(f"overlays/{path.name}" for path in sorted((FOLDER / "overlays").iterdir()))]
-Document = dict[str, Any]
 
 
 def documents(name: str = ".") -> dict[str, Document]:
