@@ -55,6 +55,20 @@ class Bench:
         held = {metric: ratio for metric, ratio in values.items() if ratio is not None}
         return {name: ConfirmedReading(Reading(self.now, held, windows=self.windows.extent(name)), self.now)}
 
+    def restarted(self, after_seconds: float = 0.0) -> "Bench":
+        """Another process, so much later, which goes on from what node a carries."""
+        after = Bench()
+        after.live("a", metrics_in_force=self.windows.metrics)
+        after.now = self.now + after_seconds
+        after.windows.resume(self.carried(), now_seconds=after.now)
+        return after
+
+    def extent(self) -> Windows:
+        """Since when node a is observed, and when its peaks were."""
+        found = self.windows.extent("a")
+        assert found is not None
+        return found
+
 
 @pytest.fixture
 def bench() -> Bench:
@@ -128,15 +142,11 @@ def test_a_ratio_that_is_missing_in_the_newest_sample_takes_its_resource_away_at
 
 def test_windows_say_since_when_a_node_is_observed_without_a_gap(bench: Bench) -> None:
     bench.run(600, 0.2)
-    extent = bench.windows.extent("a")
-    assert extent is not None
-    assert extent.since_seconds == NOW
-    assert set(extent.peaks) == {one.name for one in metrics.BUILT_IN if one.statistic == "max"}
+    assert bench.extent().since_seconds == NOW
+    assert set(bench.extent().peaks) == {one.name for one in metrics.BUILT_IN if one.statistic == "max"}
     bench.now += 301
     bench.sample(0.2)
-    extent = bench.windows.extent("a")
-    assert extent is not None
-    assert extent.since_seconds == bench.now - 15
+    assert bench.extent().since_seconds == bench.now - 15
     assert bench.windows.extent("nobody") is None
 
 
@@ -144,15 +154,10 @@ def test_a_restart_goes_on_from_what_the_node_carries(bench: Bench) -> None:
     bench.run(300, 0.2)
     bench.run(300, 0.9)
     bench.run(1800, 0.3)
-    carried, until = bench.carried(), bench.now
-    after = Bench()
-    after.now = until + 45
-    after.windows.resume(carried, now_seconds=after.now)
+    after = bench.restarted(45)
     after.sample(0.3)
     assert (after.value(), after.value(CPU_1H), after.value(CPU_1D)) == (0.3, 0.9, 0.9)
-    extent = after.windows.extent("a")
-    assert extent is not None
-    assert extent.since_seconds == NOW
+    assert after.extent().since_seconds == NOW
     after.run(HOUR - 1500, 0.3)
     assert (after.value(CPU_1H), after.value(CPU_1D)) == (0.3, 0.9), "a peak keeps its time, however often one restarts"
 
@@ -164,10 +169,7 @@ def test_a_restart_goes_on_from_averages_over_different_windows(bench: Bench, ho
     bench.live("a", metrics_in_force=every)
     bench.run(HOUR - 300, 0.3)
     bench.run(300, 0.9)
-    after = Bench()
-    after.live("a", metrics_in_force=every)
-    after.now = bench.now
-    after.windows.resume(bench.carried(), now_seconds=after.now)
+    after = bench.restarted()
     for one in (CPU, hour, MEMORY):
         assert after.value(one) == pytest.approx(bench.value(one), abs=0.001)
     after.run(1800, 0.3)
@@ -191,10 +193,7 @@ def test_restarts_do_not_prolong_a_peak(bench: Bench) -> None:
     peak_until = bench.now + HOUR
     highest = []
     while bench.now < peak_until + 1800:
-        carried, until = bench.carried(), bench.now
-        bench = Bench()
-        bench.now = until
-        bench.windows.resume(carried, now_seconds=until)
+        bench = bench.restarted()
         bench.run(60, 0.3)
         highest.append((bench.now, bench.value(CPU_1H)))
     assert {ratio for at, ratio in highest if at < peak_until} == {0.9}
@@ -204,17 +203,12 @@ def test_restarts_do_not_prolong_a_peak(bench: Bench) -> None:
 
 def test_after_a_long_outage_a_restart_has_the_peaks_and_no_average(bench: Bench) -> None:
     bench.run(600, 0.9)
-    carried, until = bench.carried(), bench.now
-    after = Bench()
-    after.now = until + 900
-    after.windows.resume(carried, now_seconds=after.now)
+    after = bench.restarted(900)
     after.sample(0.1)
     assert after.value() is None
     after.run(150, 0.1)
     assert (after.value(), after.value(CPU_1H)) == (0.1, 0.9)
-    extent = after.windows.extent("a")
-    assert extent is not None
-    assert extent.since_seconds == until + 900 - 15, "the hole is said"
+    assert after.extent().since_seconds == bench.now + 900 - 15, "the hole is said"
 
 
 def test_a_reading_without_times_of_peaks_is_not_gone_on_from(bench: Bench) -> None:

@@ -13,14 +13,6 @@ WEB = ("ReplicaSet", "web-5d4f8c7b9")
 NAMES = ("default/a", "default/b", "default/c")
 
 
-def ending(body: builders.Body) -> None:
-    body["metadata"].update(deletionTimestamp=builders.SCHEDULED)
-
-
-def never_ready(body: builders.Body) -> None:
-    body["status"].update(conditions=[])
-
-
 def kinds(name: str) -> list[Pod]:
     """A pod of this name in all the states that count for something, and a later one of the same name."""
     return [
@@ -29,8 +21,8 @@ def kinds(name: str) -> list[Pod]:
         builders.lean_pod(name, node="node-1", owner=("StatefulSet", "db"), phase="Failed"),
         builders.lean_pod(name, node="node-1", owner=None),
         builders.lean_pod(name, node="", owner=WEB),
-        builders.lean_pod(name, node="node-1", owner=WEB, mutate=ending),
-        builders.lean_pod(name, node="node-1", owner=WEB, mutate=never_ready),
+        builders.lean_pod(name, node="node-1", owner=WEB, metadata={"deletionTimestamp": builders.SCHEDULED}),
+        builders.lean_pod(name, node="node-1", owner=WEB, status={"conditions": []}),
         builders.lean_pod(name, node="", owner=WEB, mutate=builders.placeholder),
         builders.lean_pod(name, node="node-1", owner=WEB, metadata={"uid": f"new-{name}"}),
     ]

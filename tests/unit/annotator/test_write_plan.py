@@ -3,7 +3,6 @@
 import json
 import threading
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pytest
@@ -67,21 +66,6 @@ def test_a_first_reading_is_one_patch_with_the_uid_as_precondition() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "patches"),
-    [
-        pytest.param(0.30, 0.319, 0, id="a small move is not written"),
-        pytest.param(0.30, 0.32, 1, id="a move of minChange is written"),
-        pytest.param(0.645, 0.655, 1, id="crossing the filter's line is written at once"),
-        pytest.param(0.655, 0.645, 1, id="crossing it downwards too"),
-        pytest.param(0.795, 0.805, 1, id="crossing the descheduler's upper line is written at once"),
-        pytest.param(0.605, 0.595, 1, id="crossing its lower line too"),
-    ],
-)
-def test_only_changes_worth_it_are_written(before: float, after: float, patches: int) -> None:
-    assert len(plan(written(cpu_avg_5m=before), {"cpu_avg_5m": after})) == patches
-
-
 def test_a_node_that_never_had_a_value_gets_no_annotation() -> None:
     assert plan(builders.node("node-1"), {}) == ()
 
@@ -107,9 +91,7 @@ def test_an_unusable_annotation_is_replaced_whatever_the_change(node: Node) -> N
 
 def own(node: Node, text: str) -> Node:
     """The same node with thresholds of its own."""
-    return builders.node(
-        node.name, labels=node.labels, annotations={**node.annotations, "evenload.io/thresholds": text}
-    )
+    return builders.node(node.name, annotations={**node.annotations, "evenload.io/thresholds": text})
 
 
 SPOT = {
@@ -117,45 +99,48 @@ SPOT = {
     "nodeSelector": {"matchLabels": {"lifecycle": "spot"}},
     "filter": {"thresholds": {"cpu_avg_5m": 0.85}},
 }
+ON_SPOT = {"lifecycle": "spot"}
 JOBS = {"name": "jobs", "match": {"priority": {"max": -1}}, "filter": {"thresholds": {"cpu_avg_5m": 0.9}}}
-OF_SPOT = {"lifecycle": "spot"}
-
-
-def moves(name: str, move: tuple[float, float], *, writes: bool, own: float | None = None, **fields: Any) -> Any:
-    """A node goes from one ratio to another; `fields` are the policy's sections and the node's labels."""
-    return pytest.param(fields.pop("labels", {}), fields, own, move, writes, id=name)
+WITH_POOL, WITH_CLASS = load_policy.LoadPolicy.of({"pools": [SPOT]}), load_policy.LoadPolicy.of({"podClasses": [JOBS]})
 
 
 @pytest.mark.parametrize(
-    ("labels", "sections", "ratio", "move", "writes"),
+    ("policy", "labels", "own_limit", "before", "after", "patches"),
     [
-        moves("crossing the node's own threshold is written at once", (0.895, 0.905), own=0.9, writes=True),
-        moves("crossing the policy's, which it replaces, is not", (0.645, 0.655), own=0.9, writes=False),
-        moves("crossing the descheduler's line still is", (0.795, 0.805), own=0.9, writes=True),
-        moves("its pool's", (0.845, 0.855), pools=[SPOT], labels=OF_SPOT, writes=True),
-        moves("the policy's, which its pool replaces", (0.645, 0.655), pools=[SPOT], labels=OF_SPOT, writes=False),
-        moves("that of a pool of other nodes", (0.845, 0.855), pools=[SPOT], writes=False),
-        moves("the policy's, without a pool", (0.645, 0.655), pools=[SPOT], writes=True),
-        moves("its pool's, replaced", (0.845, 0.855), pools=[SPOT], labels=OF_SPOT, own=0.9, writes=False),
-        moves("its own, in a pool", (0.895, 0.905), pools=[SPOT], labels=OF_SPOT, own=0.9, writes=True),
-        moves("that of a class of pods", (0.895, 0.905), podClasses=[JOBS], writes=True),
-        moves("the policy's, which holds for all other pods", (0.645, 0.655), podClasses=[JOBS], writes=True),
-        moves("none", (0.695, 0.705), podClasses=[JOBS], writes=False),
-        moves("the node's own, beside a class", (0.695, 0.705), podClasses=[JOBS], own=0.7, writes=True),
-        moves("the class's, which its own replaces", (0.895, 0.905), podClasses=[JOBS], own=0.7, writes=False),
+        pytest.param(POLICY, {}, None, 0.30, 0.319, 0, id="a small move is not written"),
+        pytest.param(POLICY, {}, None, 0.30, 0.32, 1, id="a move of minChange is written"),
+        pytest.param(POLICY, {}, None, 0.645, 0.655, 1, id="crossing the filter's line is written at once"),
+        pytest.param(POLICY, {}, None, 0.655, 0.645, 1, id="crossing it downwards too"),
+        pytest.param(POLICY, {}, None, 0.795, 0.805, 1, id="crossing the descheduler's upper line is"),
+        pytest.param(POLICY, {}, None, 0.605, 0.595, 1, id="crossing its lower line too"),
+        pytest.param(POLICY, {}, 0.9, 0.895, 0.905, 1, id="crossing the node's own threshold is written at once"),
+        pytest.param(POLICY, {}, 0.9, 0.645, 0.655, 0, id="crossing the policy's, which it replaces, is not"),
+        pytest.param(POLICY, {}, 0.9, 0.795, 0.805, 1, id="crossing the descheduler's line still is"),
+        pytest.param(WITH_POOL, ON_SPOT, None, 0.845, 0.855, 1, id="crossing its pool's threshold"),
+        pytest.param(WITH_POOL, ON_SPOT, None, 0.645, 0.655, 0, id="crossing the policy's, which its pool replaces"),
+        pytest.param(WITH_POOL, {}, None, 0.845, 0.855, 0, id="crossing the threshold of a pool of other nodes"),
+        pytest.param(WITH_POOL, {}, None, 0.645, 0.655, 1, id="crossing the policy's, without a pool"),
+        pytest.param(WITH_POOL, ON_SPOT, 0.9, 0.845, 0.855, 0, id="its own replaces its pool's"),
+        pytest.param(WITH_POOL, ON_SPOT, 0.9, 0.895, 0.905, 1, id="crossing its own in a pool"),
+        pytest.param(WITH_CLASS, {}, None, 0.895, 0.905, 1, id="crossing the threshold of a class of pods"),
+        pytest.param(WITH_CLASS, {}, None, 0.645, 0.655, 1, id="crossing the policy's, which holds for all others"),
+        pytest.param(WITH_CLASS, {}, None, 0.695, 0.705, 0, id="crossing none"),
+        pytest.param(WITH_CLASS, {}, 0.7, 0.695, 0.705, 1, id="crossing the node's own beside a class"),
+        pytest.param(WITH_CLASS, {}, 0.7, 0.895, 0.905, 0, id="crossing the class's, which its own replaces"),
     ],
 )
-def test_a_threshold_that_is_crossed_is_written_at_once_where_it_is_the_nodes(
+def test_only_changes_worth_it_are_written(
+    policy: load_policy.LoadPolicy,
     labels: dict[str, str],
-    sections: dict[str, object],
-    ratio: float | None,
-    move: tuple[float, float],
-    writes: bool,
+    own_limit: float | None,
+    before: float,
+    after: float,
+    patches: int,
 ) -> None:
-    node = builders.node("node-1", annotations=written(cpu_avg_5m=move[0]).annotations, labels=labels)
-    node = node if ratio is None else own(node, json.dumps({"cpu_avg_5m": ratio}))
-    policy = load_policy.LoadPolicy.of(sections)
-    assert len(planned(node, {"cpu_avg_5m": GoodValue(move[1], NOW)}, policy=policy).patches) == writes
+    node = written(cpu_avg_5m=before)
+    node = node if own_limit is None else own(node, f'{{"cpu_avg_5m": {own_limit}}}')
+    node = builders.node(node.name, annotations=node.annotations, labels=labels)
+    assert len(planned(node, {"cpu_avg_5m": GoodValue(after, NOW)}, policy=policy).patches) == patches
 
 
 @pytest.mark.parametrize(
@@ -167,8 +152,8 @@ def test_a_threshold_that_is_crossed_is_written_at_once_where_it_is_the_nodes(
     ],
 )
 def test_a_node_has_cooled_when_it_opens_for_pods_of_some_class(before: float, after: float, cooled: bool) -> None:
-    node, policy = written(cpu_avg_5m=before), load_policy.LoadPolicy.of({"podClasses": [JOBS]})
-    found = planned(node, {"cpu_avg_5m": GoodValue(after, NOW)}, policy=policy)
+    node = written(cpu_avg_5m=before)
+    found = planned(node, {"cpu_avg_5m": GoodValue(after, NOW)}, policy=WITH_CLASS)
     assert found.cooled == (node.name if cooled else "")
 
 
@@ -239,19 +224,15 @@ def test_a_single_writer_writes_in_order_on_the_callers_thread() -> None:
     assert threading.active_count() == before
 
 
-def refused_everywhere(error: errors.KubeError, count: int) -> list[str]:
-    """The results of so many patches that would all fail."""
-    door = fake_kube_writes.FakeKubeWrites()
-    names = [f"node-{index}" for index in range(count)]
-    for name in names:
-        door.fail(name, error)
-    return [written.result for written in write_plan.write(door, [patch_of(name) for name in names]).values()]
-
-
 def test_an_apiserver_out_of_reach_is_not_asked_five_thousand_times() -> None:
-    results = refused_everywhere(errors.Unreachable("no route"), 500)
-    assert 1 <= results.count("failed") <= write_plan.WRITERS
-    assert len(results) == 500
+    door = fake_kube_writes.FakeKubeWrites()
+    names = [f"node-{index}" for index in range(500)]
+    for name in names:
+        door.fail(name, errors.Unreachable("no route"))
+    results = write_plan.write(door, [patch_of(name) for name in names])
+    failed = [node for node, written in results.items() if written.result == "failed"]
+    assert 1 <= len(failed) <= write_plan.WRITERS
+    assert len(results) == len(names)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +244,11 @@ def test_an_apiserver_out_of_reach_is_not_asked_five_thousand_times() -> None:
     ],
 )
 def test_the_rest_of_a_plan_is_left_when_no_write_can_succeed(error: errors.KubeError) -> None:
-    results = refused_everywhere(error, 100)
+    door = fake_kube_writes.FakeKubeWrites()
+    names = [f"node-{index}" for index in range(100)]
+    for name in names:
+        door.fail(name, error)
+    results = [written.result for written in write_plan.write(door, [patch_of(name) for name in names]).values()]
     assert 1 <= results.count("failed") <= write_plan.WRITERS
     assert results.count("failed") + results.count("skipped") == 100
 
