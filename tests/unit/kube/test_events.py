@@ -10,11 +10,15 @@ POD = objects.Reference(kind="Pod", name="web-1", namespace="shop", uid="u-1", a
 
 
 class EventDoor:
+    """Keeps Events, or refuses them."""
+
     def __init__(self) -> None:
+        self.asked = 0
         self.created: list[tuple[str, Mapping[str, Any]]] = []
         self.error: errors.KubeError | None = None
 
     def create(self, kind: kinds.Kind[Any], body: Mapping[str, Any], *, namespace: str = "") -> None:
+        self.asked += 1
         if self.error is not None:
             raise self.error
         assert kind is kinds.EVENTS

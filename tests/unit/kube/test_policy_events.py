@@ -1,36 +1,20 @@
 """News of a policy file: one Event per refused content and per one that is in force anew, and nobody fails for it."""
 
 import pathlib
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
-from kube import errors, kinds, policy_events
+from kube import errors, policy_events
 from policy.loading import loader
 from policy.schema import load_policy
 from runtime import options, reloading
 from tests import clocks
+from tests.unit.kube.test_events import EventDoor
 
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+ANOTHER, MISSPELT = HEAD + "filter: {onMissing: reject}\n", HEAD + "filtre: {}\n"
 NAMED = options.ServiceOptions(pathlib.Path("p"), namespace="ours", pod_name="extender-0", pod_uid="u-7")
 UNNAMED = options.ServiceOptions(pathlib.Path("p"), namespace="ours", listen=":8900")
-
-
-class EventDoor:
-    """Keeps Events, or refuses them."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.created: list[tuple[str, Mapping[str, Any]]] = []
-        self.error: errors.KubeError | None = None
-
-    def create(self, kind: kinds.Kind[Any], body: Mapping[str, Any], *, namespace: str = "") -> None:
-        self.asked += 1
-        if self.error is not None:
-            raise self.error
-        assert kind is kinds.EVENTS
-        self.created.append((namespace, body))
 
 
 class World:
@@ -39,11 +23,10 @@ class World:
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
         path.write_text(HEAD, encoding="utf-8")
-        clock = clocks.ManualClock()
+        clock, by = clocks.ManualClock(), policy_events.speaker("extender", NAMED)
         self.held: reloading.Reloading[load_policy.LoadPolicy] = reloading.Reloading(path, loader.load, clock=clock)
         self.held.load()
         self.door = EventDoor()
-        by = policy_events.speaker("extender", NAMED)
         self.news = policy_events.PolicyEventPublisher(self.held, self.door, by, clock=clock)  # type: ignore[arg-type]
 
     def turn(self, text: str | None = None) -> None:
@@ -88,26 +71,26 @@ def test_a_refused_content_is_told_once_with_hash_line_column_and_path(world: Wo
 
 
 def test_another_refused_content_is_news_even_with_the_same_problem(world: World) -> None:
-    world.turn(HEAD + "filtre: {}\n")
+    world.turn(MISSPELT)
     world.turn(HEAD + "filtre: {} # why not?\n")
     assert world.recorded() == [REFUSED, REFUSED]
 
 
 def test_the_next_accepted_content_is_told_with_its_hash(world: World) -> None:
-    world.turn(HEAD + "filtre: {}\n")
-    world.turn(HEAD + "filter: {onMissing: reject}\n")
+    world.turn(MISSPELT)
+    world.turn(ANOTHER)
     assert world.recorded() == [REFUSED, ACCEPTED]
     assert world.note() == f"policy {world.held.content_hash} is in force"
 
 
 def test_a_change_without_trouble_is_told_too(world: World) -> None:
-    world.turn(HEAD + "filter: {onMissing: reject}\n")
+    world.turn(ANOTHER)
     world.turn()
     assert world.recorded() == [ACCEPTED]
 
 
 def test_putting_the_good_file_back_ends_the_refusal(world: World) -> None:
-    world.turn(HEAD + "filtre: {}\n")
+    world.turn(MISSPELT)
     world.turn(HEAD)
     assert world.recorded() == [REFUSED, ACCEPTED]
 
@@ -124,11 +107,11 @@ def test_a_file_that_is_gone_is_told_once(world: World) -> None:
 def test_an_event_that_the_apiserver_refuses_hurts_nobody_and_is_not_tried_again(world: World) -> None:
     world.door.error = errors.Forbidden("POST", status=403, reason="Forbidden", message="no right to create events")
     for _ in range(3):
-        world.turn(HEAD + "filter: {onMissing: reject}\n")
+        world.turn(ANOTHER)
     assert world.held.current.filter.on_missing == "reject"
     assert world.door.asked == 1
     world.door.error = None
-    world.turn(HEAD + "filtre: {}\n")
+    world.turn(MISSPELT)
     assert world.recorded() == [REFUSED]
 
 
@@ -154,7 +137,7 @@ def test_a_single_problem_longer_than_a_note_is_cut(world: World) -> None:
 
 
 def test_it_is_shown_on_our_pod_where_the_downward_api_names_it(world: World) -> None:
-    world.turn(HEAD + "filtre: {}\n")
+    world.turn(MISSPELT)
     ((namespace, body),) = world.door.created
     assert namespace == "ours"
     pod = {"kind": "Pod", "name": "extender-0", "namespace": "ours", "uid": "u-7", "apiVersion": "v1"}

@@ -111,8 +111,9 @@ class Scene:
         told = tuple(None if one is None else f"{one.name}@{one.resource_version}" for one in (old, new))
         self.changes.put((told[0], told[1]))
 
-    def play(self) -> "Scene":
+    def play(self, *script: object) -> "Scene":
         """Run until the script is used up and its changes were dispatched."""
+        self.door.script.extend(script)
         self.thread = self.nodes.start(self.stop)
         assert self.door.exhausted.wait(LIMIT_SECONDS), f"stuck after {self.door.verbs}"
         return self
@@ -167,8 +168,7 @@ def test_the_watch_goes_on_from_the_list_and_from_bookmarks(scene: Callable[...,
 def test_pages_selectors_and_spread_time_outs_are_asked_for(scene: Callable[..., Scene]) -> None:
     played = scene(namespace="shop", label_selector="a=b", field_selector="c=d")
     lived = (lambda: played.clock.advance(45),)
-    played.door.script[:] = [listing(5), lived, lived]
-    played.play()
+    played.play(listing(5), lived, lived)
     selection = {"namespace": "shop", "label_selector": "a=b", "field_selector": "c=d"}
     assert played.door.asked[0] == ("list", {"limit": 500, "from_cache": False, **selection})
     timeouts = [options["timeout_seconds"] for verb, options in played.door.asked if verb == "watch"]
@@ -269,8 +269,7 @@ def test_an_error_of_no_door_is_in_the_watches_line_and_the_next_turn_lists(scen
     status = watch_status.Watches({"nodes": played.nodes})
     played.clock.on_wait = lambda _seconds: lines.extend(check.detail() for check in status.checks() if check.detail)
     broken = (event("ADDED", "a", 9), RecursionError("too deep"))
-    played.door.script[:] = [listing(5), broken, listing(9, node("a", 9))]
-    played.play()
+    played.play(listing(5), broken, listing(9, node("a", 9)))
     assert lines == ["heard 30 s ago; RecursionError: too deep"]
     assert played.door.verbs == ["list", "watch", "list", "watch"]
 
@@ -305,8 +304,7 @@ def test_watches_that_end_at_once_are_not_hammered(scene: Callable[..., Scene]) 
 def test_a_watch_that_lived_resets_the_back_off(scene: Callable[..., Scene]) -> None:
     played = scene()
     lived = (lambda: played.clock.advance(300),)
-    played.door.script[:] = [listing(5), *[errors.Unreachable("refused")] * 6, lived, errors.Unreachable("refused")]
-    played.play()
+    played.play(listing(5), *[errors.Unreachable("refused")] * 6, lived, errors.Unreachable("refused"))
     assert len(played.clock.waits) == 7
     assert played.clock.waits[-1] <= 1.6
 
@@ -330,8 +328,7 @@ def test_a_watch_after_a_failure_is_short_so_that_its_end_soon_says_whether_cont
 ) -> None:
     played = scene()
     lived = (lambda: played.clock.advance(15),)
-    played.door.script[:] = [listing(5), (errors.Unreachable("watch: broke off"),), lived]
-    played.play()
+    played.play(listing(5), (errors.Unreachable("watch: broke off"),), lived)
     timeouts = [options["timeout_seconds"] for verb, options in played.door.asked if verb == "watch"]
     assert [12 <= one <= 18 for one in timeouts] == [False, True, False]
 
@@ -344,8 +341,7 @@ def test_a_watch_that_is_accepted_and_brings_nothing_is_no_contact(scene: Callab
         played.clock.advance(20)
         raise errors.Unreachable("watch: timed out")
 
-    played.door.script[:] = [listing(5), *[(silent,)] * 5]
-    played.play()
+    played.play(listing(5), *[(silent,)] * 5)
     assert played.nodes.problem == "watch: timed out"
     assert played.nodes.age_seconds() >= 100
     assert played.door.verbs == ["list", *["watch"] * 6]
@@ -360,8 +356,7 @@ def test_contact_is_back_with_whatever_a_watch_brings(scene: Callable[..., Scene
         "its end": (lambda: played.clock.advance(15),),
     }
     lost = (lambda: played.clock.advance(55), errors.Unreachable("watch: timed out"))
-    played.door.script[:] = [listing(5), lost, steps[brings]]
-    played.play()
+    played.play(listing(5), lost, steps[brings])
     played.clock.advance(3)
     assert (played.nodes.problem, played.nodes.lists) == (None, 1)
     assert played.nodes.age_seconds() < 20
@@ -369,8 +364,7 @@ def test_contact_is_back_with_whatever_a_watch_brings(scene: Callable[..., Scene
 
 def test_the_watches_of_a_process_tell_what_they_heard_and_when(scene: Callable[..., Scene]) -> None:
     lost, unlisted = scene(), scene()
-    lost.door.script[:] = [listing(5), (errors.Unreachable("watch: timed out"),)]
-    lost.play()
+    lost.play(listing(5), (errors.Unreachable("watch: timed out"),))
     lost.clock.advance(watch_status.STALE_SECONDS - lost.nodes.age_seconds())
     found = watch_status.Watches({"nodes": lost.nodes, "pods": unlisted.nodes})
     assert [(check.name, check.probe(), check.detail and check.detail()) for check in found.checks()] == [
