@@ -70,6 +70,11 @@ def client(application: flask.Flask) -> Browser:
     return Browser(application, application.response_class)
 
 
+def browser(**fields: Any) -> Browser:
+    """A browser of this machine, on the application over these doors."""
+    return client(page(doors(**fields)))
+
+
 def json_of(answer: Any) -> Any:
     """The JSON of an answer."""
     return json.loads(answer.data)

@@ -10,14 +10,14 @@ WITH_TOKEN = pages.page(pages.doors(), token=pages.TOKEN)
 
 @pytest.mark.parametrize("host", ["localhost:8088", "127.0.0.1:8088", "[::1]:8088", "LOCALHOST"])
 def test_this_machine_is_served_by_its_own_names(host: str) -> None:
-    assert pages.client(pages.page(pages.doors())).get("/", headers={"Host": host}).status_code == 200
+    assert pages.browser().get("/", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example:8088", "127.0.0.1.evil.example", "10.0.0.1.evil.example", "localhost.evil.example"]
 )
 def test_a_web_page_that_gives_this_machine_another_name_is_refused(host: str) -> None:
-    answer = pages.client(pages.page(pages.doors())).get("/", headers={"Host": host})
+    answer = pages.browser().get("/", headers={"Host": host})
     assert answer.status_code == 403
     assert host in pages.json_of(answer)["message"]
 
@@ -28,8 +28,7 @@ def test_other_names_are_fine_where_it_listens_beyond_this_machine() -> None:
 
 
 def test_a_page_of_another_site_may_post_nothing() -> None:
-    page = pages.page(pages.doors(check=lambda text, in_force: {}))
-    client = pages.client(page)
+    client = pages.browser(check=lambda text, in_force: {})
     post = {"path": "/api/policy/check", "data": "x"}
     assert client.post(**post, headers={"Origin": "http://evil.example"}).status_code == 403
     assert client.post(**post, headers={"Origin": "http://localhost"}).status_code == 200
@@ -40,7 +39,7 @@ def test_a_page_of_another_site_may_post_nothing() -> None:
     "headers", [{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "http://evil.example"}]
 )
 def test_a_page_of_another_site_opens_no_stream_and_a_link_opens_the_page(headers: dict[str, str]) -> None:
-    client = pages.client(pages.page(pages.doors()))
+    client = pages.browser()
     assert client.get("/api/stream", headers=headers).status_code == 403
     assert client.get("/metrics", headers=headers).status_code == 403
     linked = {name: value for name, value in headers.items() if name != "Origin"}  # browsers send none of a link
@@ -93,7 +92,7 @@ def test_a_program_brings_the_token_itself() -> None:
 
 @pytest.mark.parametrize("path", ["/", "/static/main.js", "/nowhere", "/livez"])
 def test_no_answer_lets_a_browser_run_what_is_not_ours(path: str) -> None:
-    headers = pages.client(pages.page(pages.doors())).get(path).headers
+    headers = pages.browser().get(path).headers
     policy = dict(one.strip().split(" ", 1) for one in headers["Content-Security-Policy"].split(";"))
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == "'self'"

@@ -15,14 +15,14 @@ STATIC = pathlib.Path(app.__file__).parent / "static"
 
 
 def test_the_page_has_no_script_and_no_style_of_its_own() -> None:
-    text = pages.client(pages.page(pages.doors())).get("/").text
+    text = pages.browser().get("/").text
     assert not re.search(r"<script(?![^>]*\bsrc=)", text)
     assert "<style" not in text
     assert not re.search(r"\s(style|on\w+)=", text)
 
 
 def test_every_address_on_the_page_is_relative_and_there() -> None:
-    client = pages.client(pages.page(pages.doors()))
+    client = pages.browser()
     addresses = re.findall(r'(?:src|href)="([^"#]+)"', client.get("/").text)
     assert len(addresses) > 5
     for address in addresses:
@@ -42,7 +42,7 @@ def test_the_library_is_vendored_with_its_licence() -> None:
 
 
 def test_names_on_the_page_are_texts() -> None:
-    text = pages.client(pages.page(pages.doors(title="<img src=x onerror=alert(1)>"))).get("/").text
+    text = pages.browser(title="<img src=x onerror=alert(1)>").get("/").text
     assert "<img src=x" not in text
     assert "&lt;img src=x" in text
 
@@ -66,7 +66,7 @@ def test_signing_in_stays_under_the_prefix() -> None:
 def test_a_decision_is_looked_for_in_every_replica() -> None:
     old = pages.Replica({"/decisions": {"decisions": [{"at_seconds": 1.0}]}})
     new = pages.Replica({"/decisions": {"decisions": [{"at_seconds": 2.0}]}})
-    client = pages.client(pages.page(pages.doors(extenders=lambda: (old, new))))
+    client = pages.browser(extenders=lambda: (old, new))
     answer = client.get("/api/decision?namespace=shop&pod=web-1").get_json()
     assert [one["at_seconds"] for one in answer["decisions"]] == [2.0, 1.0]
     assert old.asked == [("/decisions", {"namespace": "shop", "pod": "web-1", "limit": "10"})]
@@ -74,12 +74,12 @@ def test_a_decision_is_looked_for_in_every_replica() -> None:
 
 @pytest.mark.parametrize("query", ["", "?namespace=shop", f"?namespace=shop&pod={'x' * 300}", "?pod=web-1"])
 def test_a_pod_without_a_name_is_refused(query: str) -> None:
-    assert pages.client(pages.page(pages.doors())).get(f"/api/decision{query}").status_code == 400
+    assert pages.browser().get(f"/api/decision{query}").status_code == 400
 
 
 def test_a_silent_service_is_named_with_the_reason() -> None:
     silent = pages.Replica({"/decisions": SourceError("evenload-extender-0 gives no answer", 7.0)})
-    answer = pages.client(pages.page(pages.doors(extenders=lambda: (silent,)))).get("/api/decision?namespace=a&pod=b")
+    answer = pages.browser(extenders=lambda: (silent,)).get("/api/decision?namespace=a&pod=b")
     assert answer.status_code == 503
     assert answer.headers["Retry-After"] == "7"
     assert pages.json_of(answer)["message"] == "evenload-extender-0 gives no answer"
@@ -87,7 +87,7 @@ def test_a_silent_service_is_named_with_the_reason() -> None:
 
 def test_pods_of_a_node() -> None:
     pod = RunningPod("shop", "web-1", "Deployment/web", "Running", 250.0, 2.0**20)
-    client = pages.client(pages.page(pages.doors(pods=lambda node: [pod] if node == "n1" else [])))
+    client = pages.browser(pods=lambda node: [pod] if node == "n1" else [])
     assert client.get("/api/pods?node=n1").json == {"pods": [pod._asdict()]}
     assert client.get("/api/pods?node=n2").json == {"pods": []}
 
@@ -96,21 +96,18 @@ def test_pods_of_a_node() -> None:
     ("method", "path"), [("GET", "/api/pods?node=a"), ("POST", "/api/policy/check"), ("POST", "/api/what-if")]
 )
 def test_what_cannot_be_asked_here_has_no_route(method: str, path: str) -> None:
-    assert pages.client(pages.page(pages.doors())).open(path, method=method).status_code == 404
+    assert pages.browser().open(path, method=method).status_code == 404
 
 
 def test_no_route_changes_a_cluster() -> None:
-    every = pages.doors(
-        pods=lambda node: [], check=lambda text, in_force: {}, what_if=lambda text, in_force, report: {},
-        effectiveness=lambda span: {},
-    )  # fmt: skip
-    rules = pages.page(every).url_map.iter_rules()
+    names = ("pods", "check", "what_if", "effectiveness")
+    rules = pages.page(pages.doors(**dict.fromkeys(names, lambda *_: {}))).url_map.iter_rules()
     writing = {rule.rule for rule in rules if (rule.methods or set()) - {"GET", "HEAD", "OPTIONS"}}
     assert writing == {"/sign-in", "/api/policy/check", "/api/what-if"}
 
 
 def test_a_policy_that_is_no_text_or_too_long_is_refused() -> None:
-    client = pages.client(pages.page(pages.doors(check=lambda text, in_force: {"text": text})))
+    client = pages.browser(check=lambda text, in_force: {"text": text})
     assert client.post("/api/policy/check", data=b"\xff\xfe").status_code == 400
     assert client.post("/api/policy/check", data=b"x" * (app.TEXT_LIMIT + 2000)).status_code == 413
     assert json.loads(client.post("/api/policy/check", data="é".encode()).data) == {"text": "é"}

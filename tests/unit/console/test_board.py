@@ -1,6 +1,7 @@
 """Topics: a change wakes who waits, the same body is none, and a stream gives its place back."""
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -23,22 +24,14 @@ def test_the_same_body_is_no_change() -> None:
     assert topics.after(before.revision, 0) == []
 
 
-def test_a_change_wakes_who_waits() -> None:
-    topics, found = board.Board(), list[object]()
+@pytest.mark.parametrize("closes", [False, True], ids=["a change", "the end"])
+def test_a_change_and_the_end_wake_who_waits(closes: bool) -> None:
+    topics, found = board.Board(), list[Any]()
     waiting = threading.Thread(target=lambda: found.append(topics.after(0, 60)))
     waiting.start()
-    topics.publish("nodes", b"1")
+    topics.close() if closes else topics.publish("nodes", b"1")
     waiting.join(60)
-    assert [one.body for one in found[0]] == [b"1"]  # type: ignore[attr-defined]
-
-
-def test_closing_ends_every_wait() -> None:
-    topics, found = board.Board(), list[object]()
-    waiting = threading.Thread(target=lambda: found.append(topics.after(0, 60)))
-    waiting.start()
-    topics.close()
-    waiting.join(60)
-    assert found == [None]
+    assert [woken and woken[0].body for woken in found] == [None if closes else b"1"]
 
 
 def test_a_stream_is_server_sent_events() -> None:

@@ -32,21 +32,14 @@ def test_nodes_that_kube_scheduler_leaves_out_are_named_with_their_conditions() 
     assert node_columns.columns(node_columns.decoded(body), {})["conditions"] == {"n": ("NotReady", "DiskPressure")}
 
 
-def test_a_nodes_own_limits_are_apart_from_the_policys() -> None:
-    rules = [{"metric": "cpu_avg_5m", "limit": 0.9, "own": True}, {"metric": "memory_avg_5m", "limit": 0.6}]
-    body = json.dumps({"at": "t", "policy": "p", "nodes": [{"name": "n", "rules": rules}]}).encode()
+@pytest.mark.parametrize(("whose", "node"), [("own", {"name": "n"}), ("pool", {"name": "n", "pool": "spot"})])
+def test_limits_of_a_node_and_its_pool_are_apart_from_the_policys(whose: str, node: dict[str, object]) -> None:
+    rules = [{"metric": "cpu_avg_5m", "limit": 0.9, whose: True}, {"metric": "memory_avg_5m", "limit": 0.6}]
+    body = json.dumps({"at": "t", "policy": "p", "nodes": [{**node, "rules": rules}]}).encode()
     found = node_columns.columns(node_columns.decoded(body), {})
     assert found["own_limits"] == {"n": {"cpu_avg_5m": 0.9}}
     assert found["limits"] == {"memory_avg_5m": 0.6}
     assert found["pools"] == []
-
-
-def test_limits_of_a_nodes_pool_are_apart_from_the_policys() -> None:
-    rules = [{"metric": "cpu_avg_5m", "limit": 0.9, "pool": True}, {"metric": "memory_avg_5m", "limit": 0.6}]
-    body = json.dumps({"at": "t", "policy": "p", "nodes": [{"name": "n", "pool": "spot", "rules": rules}]}).encode()
-    found = node_columns.columns(node_columns.decoded(body), {})
-    assert found["own_limits"] == {"n": {"cpu_avg_5m": 0.9}}
-    assert found["limits"] == {"memory_avg_5m": 0.6}
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"nodes": [{"name": 1}]}', b"<html>"])

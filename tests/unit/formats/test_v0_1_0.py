@@ -6,6 +6,7 @@ tests/contract/test_helm.py reads. 0.1.0 reads what is written now as long as it
 fails here changes docs/reference/compatibility.md.
 """
 
+import contextlib
 import json
 import pathlib
 import sqlite3
@@ -39,19 +40,16 @@ CHANGED: Final[Mapping[str, object]] = {"spread": "stretch"}
 
 def content(path: pathlib.Path) -> dict[str, list[dict[str, Any]]]:
     """Every row of every table, by table."""
-    with sqlite3.connect(path) as file:
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
         file.row_factory = sqlite3.Row
-        rows = {name: [dict(row) for row in file.execute(f"SELECT * FROM {name}")] for name in TABLES}  # noqa: S608
-    file.close()
-    return rows
+        return {name: [dict(row) for row in file.execute(f"SELECT * FROM {name}")] for name in TABLES}  # noqa: S608
 
 
 def schema(path: pathlib.Path) -> dict[str, list[tuple[Any, ...]]]:
     """The columns of every table, and the indexes."""
-    with sqlite3.connect(path) as file:
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
         columns = {name: file.execute(f"PRAGMA table_info({name})").fetchall() for name in TABLES}
         columns["indexes"] = file.execute("SELECT name, tbl_name FROM sqlite_master WHERE type = 'index'").fetchall()
-    file.close()
     return {name: sorted(rows) for name, rows in columns.items()}
 
 
@@ -77,9 +75,8 @@ def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 def old(tmp_path: pathlib.Path) -> pathlib.Path:
     """The ledger of 0.1.0 as a file."""
     path = tmp_path / "ledger.sqlite"
-    with sqlite3.connect(path) as file:
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
         file.executescript((HERE / "ledger.sql").read_text(encoding="utf-8"))
-    file.close()
     return path
 
 
@@ -136,9 +133,8 @@ def test_new_rows_follow_the_old_ones(opened: Ledger) -> None:
 
 def test_a_step_of_the_schema_that_was_released_never_changes(old: pathlib.Path, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "again.sqlite"
-    with sqlite3.connect(path) as file:
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
         file.executescript(";".join(sql_schema.STEPS[:STEPS]))
-    file.close()
     assert schema(path) == schema(old)
 
 
@@ -148,10 +144,9 @@ def test_0_1_0_opens_a_ledger_of_this_version_because_no_step_was_added() -> Non
 
 
 def test_a_ledger_of_a_later_version_is_refused_and_stays_as_it_is(old: pathlib.Path) -> None:
-    with sqlite3.connect(old) as file:
+    with contextlib.closing(sqlite3.connect(old)) as file, file:
         file.execute("ALTER TABLE evictions ADD COLUMN later TEXT NOT NULL DEFAULT 'x'")
         file.execute(f"PRAGMA user_version = {len(sql_schema.STEPS) + 1}")
-    file.close()
     before = content(old)
     with pytest.raises(LedgerError, match=f"schema version {len(sql_schema.STEPS) + 1}"):
         Ledger(old).open()

@@ -18,6 +18,8 @@ from kube.http import client
 from runtime import certificates, clock
 from tests import builders, scripted_http
 
+Pod = tuple[pytest_httpserver.HTTPServer, client.Client, Path]
+
 
 def refused(*arguments: Any, **options: Any) -> str:
     with pytest.raises(errors.ConfigError) as caught:
@@ -82,7 +84,7 @@ def test_a_pod_without_a_mounted_token_is_told(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def in_pod(tmp_path: Path) -> Iterator[tuple[pytest_httpserver.HTTPServer, client.Client, Path]]:
+def in_pod(tmp_path: Path) -> Iterator[Pod]:
     """An apiserver, a client as a pod has it, and the token that the kubelet mounts there."""
     authority = certificates.Authority.create(now_seconds=clock.WallClock().now())
     serving = authority.serving(["127.0.0.1"], now_seconds=clock.WallClock().now())
@@ -99,9 +101,7 @@ def in_pod(tmp_path: Path) -> Iterator[tuple[pytest_httpserver.HTTPServer, clien
             yield server, door, tmp_path / "token"
 
 
-def test_a_pods_token_is_used_as_it_stands_at_every_request(
-    in_pod: tuple[pytest_httpserver.HTTPServer, client.Client, Path],
-) -> None:
+def test_a_pods_token_is_used_as_it_stands_at_every_request(in_pod: Pod) -> None:
     server, door, token = in_pod
     for text in ("first", "second\n"):
         token.write_text(text, encoding="utf-8")
@@ -109,9 +109,7 @@ def test_a_pods_token_is_used_as_it_stands_at_every_request(
     assert [request.headers["Authorization"] for request, _ in server.log] == ["Bearer first", "Bearer second"]
 
 
-def test_a_pods_token_that_cannot_be_used_is_an_error_of_the_door(
-    in_pod: tuple[pytest_httpserver.HTTPServer, client.Client, Path],
-) -> None:
+def test_a_pods_token_that_cannot_be_used_is_an_error_of_the_door(in_pod: Pod) -> None:
     server, door, token = in_pod
     token.write_text("\n", encoding="utf-8")
     with pytest.raises(errors.ConfigError, match=r"token is empty: expected the token of the pod's service account"):

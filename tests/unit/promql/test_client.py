@@ -11,7 +11,6 @@ from pytest_httpserver import HTTPServer
 
 from promql import errors
 from promql.http import client, proxied_transport, response_limits
-from promql.http.client import Client
 from tests import clocks
 
 GOOD = '{"status":"success","data":{"resultType":"vector","result":[{"metric":{"instance":"a"},"value":[7,"0.5"]}]}}'
@@ -19,7 +18,7 @@ PATH = "/prefix/api/v1/query"
 
 
 @pytest.fixture
-def door(httpserver: HTTPServer) -> collections.abc.Iterator[Client]:
+def door(httpserver: HTTPServer) -> collections.abc.Iterator[client.Client]:
     made = client.connect(httpserver.url_for("/prefix/"), timeout_seconds=5.0)
     yield made
     made.close()
@@ -29,14 +28,14 @@ def requests_seen(httpserver: HTTPServer) -> list[werkzeug.Request]:
     return [request for request, _ in httpserver.log]
 
 
-def test_a_query_is_asked_for_its_moment_and_within_a_time(httpserver: HTTPServer, door: Client) -> None:
+def test_a_query_is_asked_for_its_moment_and_within_a_time(httpserver: HTTPServer, door: client.Client) -> None:
     httpserver.expect_request(PATH).respond_with_data(GOOD)
     assert door.query("up", at_seconds=12.5).samples[0].value == 0.5
     seen = requests_seen(httpserver)[0].args
     assert (seen["query"], seen["time"], seen["timeout"]) == ("up", "12.500", "5s")
 
 
-def test_a_query_too_long_for_an_address_is_sent_as_a_form(httpserver: HTTPServer, door: Client) -> None:
+def test_a_query_too_long_for_an_address_is_sent_as_a_form(httpserver: HTTPServer, door: client.Client) -> None:
     httpserver.expect_request(PATH).respond_with_data(GOOD)
     long = "up{" + ",".join(f'a{number}="x"' for number in range(300)) + "}"
     door.query("up")
@@ -48,7 +47,7 @@ def test_a_query_too_long_for_an_address_is_sent_as_a_form(httpserver: HTTPServe
 
 @pytest.mark.parametrize("beside", ['"isPartial":true', '"warnings":["one store is down"]'])
 def test_a_partial_answer_is_an_error_that_names_server_query_reason_and_next_step(
-    httpserver: HTTPServer, door: Client, beside: str
+    httpserver: HTTPServer, door: client.Client, beside: str
 ) -> None:
     httpserver.expect_request(PATH).respond_with_data(f"{GOOD[:-1]},{beside}}}")
     for ask in (door.query, door.measure):
@@ -59,7 +58,7 @@ def test_a_partial_answer_is_an_error_that_names_server_query_reason_and_next_st
     assert (door.traffic.queries, door.traffic.partial_answers) == (2, 2)
 
 
-def test_a_long_list_of_stores_does_not_fill_the_log(httpserver: HTTPServer, door: Client) -> None:
+def test_a_long_list_of_stores_does_not_fill_the_log(httpserver: HTTPServer, door: client.Client) -> None:
     httpserver.expect_request(PATH).respond_with_data(f'{GOOD[:-1]},"warnings":["{"store " * 5000}"]}}')
     with pytest.raises(errors.Partial) as caught:
         door.query("up")
@@ -76,7 +75,7 @@ def test_an_answer_that_was_fetched_elsewhere_is_partial_all_the_same() -> None:
 
 
 def test_the_library_decodes_no_second_copy_of_an_answer(
-    httpserver: HTTPServer, door: Client, monkeypatch: pytest.MonkeyPatch
+    httpserver: HTTPServer, door: client.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded: list[object] = []
     plain = requests.Response.json
@@ -91,7 +90,9 @@ def test_the_library_decodes_no_second_copy_of_an_answer(
     assert decoded == [{"status": "success", "data": {"result": []}}]
 
 
-def test_queries_and_bytes_are_counted_also_of_answers_that_are_refused(httpserver: HTTPServer, door: Client) -> None:
+def test_queries_and_bytes_are_counted_also_of_answers_that_are_refused(
+    httpserver: HTTPServer, door: client.Client
+) -> None:
     httpserver.expect_ordered_request(PATH).respond_with_data(GOOD)
     httpserver.expect_ordered_request(PATH).respond_with_data("sorry", status=503)
     door.query("up")
@@ -100,7 +101,7 @@ def test_queries_and_bytes_are_counted_also_of_answers_that_are_refused(httpserv
     assert (door.traffic.queries, door.traffic.received_bytes) == (2, len(GOOD) + len("sorry"))
 
 
-def test_a_range_is_asked_with_its_exact_ends(httpserver: HTTPServer, door: Client) -> None:
+def test_a_range_is_asked_with_its_exact_ends(httpserver: HTTPServer, door: client.Client) -> None:
     httpserver.expect_request(PATH + "_range").respond_with_data(
         '{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2"]]}]}}'
     )
@@ -129,7 +130,7 @@ def test_a_range_is_asked_with_its_exact_ends(httpserver: HTTPServer, door: Clie
 )
 def test_every_bad_answer_has_its_error_and_its_next_step(
     httpserver: HTTPServer,
-    door: Client,
+    door: client.Client,
     status: int,
     body: str,
     expected: type[errors.PromqlError],
@@ -267,7 +268,7 @@ STATS = '"stats":{"timings":{"execTotalTime":0.25},"samples":{"totalQueryableSam
     ],
 )
 def test_a_measured_query_tells_what_it_cost_where_the_server_does(
-    httpserver: HTTPServer, door: Client, stats: str, expected: tuple[object, object]
+    httpserver: HTTPServer, door: client.Client, stats: str, expected: tuple[object, object]
 ) -> None:
     httpserver.expect_request(PATH).respond_with_data(GOOD[:-2] + stats + "}}")
     measured = door.measure("up")
@@ -276,7 +277,7 @@ def test_a_measured_query_tells_what_it_cost_where_the_server_does(
     assert requests_seen(httpserver)[0].args["stats"] == "all"
 
 
-def through_somebody(status: int, body: str, entries: list[object]) -> Client:
+def through_somebody(status: int, body: str, entries: list[object]) -> client.Client:
     def fetch(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.ProxyResponse:
         entries.append((path, dict(query)["query"]))
         return proxied_transport.ProxyResponse(status, body.encode())

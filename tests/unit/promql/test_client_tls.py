@@ -5,13 +5,14 @@ import pathlib
 import ssl
 
 import pytest
-import pytest_httpserver
+from pytest_httpserver import HTTPServer
 
 from promql import errors
 from promql.http import client
 from runtime import certificates, clock
 
 NOW = clock.WallClock().now()  # OpenSSL judges by the real clock
+Server = tuple[HTTPServer, bool]  # and whether it asks clients for a certificate
 GOOD = '{"status":"success","data":{"resultType":"vector","result":[]}}'
 
 
@@ -40,15 +41,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 
 @pytest.fixture(params=[False, True], ids=["anybody may ask", "only known clients may ask"])
-def server(
-    request: pytest.FixtureRequest, files: Files
-) -> collections.abc.Iterator[tuple[pytest_httpserver.HTTPServer, bool]]:
+def server(request: pytest.FixtureRequest, files: Files) -> collections.abc.Iterator[Server]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.key)
     if request.param:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(files.ca)
-    with pytest_httpserver.HTTPServer(host="127.0.0.1", ssl_context=context) as made:
+    with HTTPServer(host="127.0.0.1", ssl_context=context) as made:
         made.expect_request("/api/v1/query").respond_with_data(GOOD)
         yield made, request.param
 
@@ -62,17 +61,13 @@ def ask(url: str, **settings: pathlib.Path) -> None:
         door.close()
 
 
-def test_a_known_client_with_the_right_ca_is_answered(
-    server: tuple[pytest_httpserver.HTTPServer, bool], files: Files
-) -> None:
+def test_a_known_client_with_the_right_ca_is_answered(server: Server, files: Files) -> None:
     made, _ = server
     ask(made.url_for(""), ca_file=files.ca, certificate_file=files.our_certificate, key_file=files.our_key)
     assert len(made.log) == 1
 
 
-def test_a_client_without_a_certificate_is_answered_only_where_anybody_may_ask(
-    server: tuple[pytest_httpserver.HTTPServer, bool], files: Files
-) -> None:
+def test_a_client_without_a_certificate_is_answered_only_where_anybody_may_ask(server: Server, files: Files) -> None:
     made, mutual = server
     if not mutual:
         ask(made.url_for(""), ca_file=files.ca)
@@ -83,9 +78,7 @@ def test_a_client_without_a_certificate_is_answered_only_where_anybody_may_ask(
     assert made.log == []
 
 
-def test_a_server_of_another_ca_is_sent_nothing(
-    server: tuple[pytest_httpserver.HTTPServer, bool], files: Files
-) -> None:
+def test_a_server_of_another_ca_is_sent_nothing(server: Server, files: Files) -> None:
     made, _ = server
     with pytest.raises(errors.Unreachable, match=r"TLS failed .* check the CA file"):
         ask(made.url_for(""), ca_file=files.stranger)
