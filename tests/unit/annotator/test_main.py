@@ -9,6 +9,7 @@ from annotator import __main__ as entry
 from tests import kubeconfigs
 
 POLICY = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+ONCE = ("--once", "--prometheus", "http://p")
 
 
 @pytest.fixture
@@ -21,33 +22,21 @@ def files(tmp_path: pathlib.Path) -> pathlib.Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param([], "give --prometheus URL", id="no Prometheus"),
-        pytest.param(["--source", "heapster"], "'prometheus', 'metrics-server'", id="a source that is none"),
-        pytest.param(["--prometheus", "prometheus:9090"], "expected http(s)://", id="an address without a scheme"),
-        pytest.param(
-            ["--prometheus", "http://p", "--prometheus-token-file", "nowhere"], "nowhere", id="a token file not there"
-        ),
-        pytest.param(
-            ["--prometheus", "http://p", "--prometheus-header", "nonsense"],
-            "'NAME: VALUE'",
-            id="a header without colon",
-        ),
-        pytest.param(["--prometheus", "http://p", "--prometheus-user", "me"], "password file", id="half a login"),
+        pytest.param(["--once"], "give --prometheus URL", id="no Prometheus"),
+        pytest.param(["--once", "--source", "heapster"], "'prometheus', 'metrics-server'", id="a source that is none"),
+        pytest.param(["--once", "--prometheus", "prometheus:9090"], "expected http(s)://", id="no scheme"),
+        pytest.param([*ONCE, "--prometheus-token-file", "nowhere"], "nowhere", id="a token file not there"),
+        pytest.param([*ONCE, "--prometheus-header", "nonsense"], "'NAME: VALUE'", id="a header without colon"),
+        pytest.param([*ONCE, "--prometheus-user", "me"], "password file", id="half a login"),
+        pytest.param([*ONCE[1:], "--dry-run"], "together with --once", id="a dry run without an end"),
+        pytest.param([*ONCE[1:], "-o", "json"], "together with --once", id="an output without an end"),
     ],
 )
 def test_settings_that_cannot_work_are_bad_input(files: pathlib.Path, arguments: list[str], message: str) -> None:
-    common = ["--once", "--policy", str(files / "policy.yaml"), "--kubeconfig", str(files / "kubeconfig")]
+    common = ["--policy", str(files / "policy.yaml"), "--kubeconfig", str(files / "kubeconfig")]
     run = CliRunner().invoke(entry.main, [*common, *arguments])
     assert run.exit_code == 2
     assert message in run.stderr
-
-
-@pytest.mark.parametrize("extra_arguments", [["--dry-run"], ["-o", "json"]])
-def test_what_belongs_to_one_sync_is_refused_without_once(files: pathlib.Path, extra_arguments: list[str]) -> None:
-    common = ["--policy", str(files / "policy.yaml"), "--kubeconfig", str(files / "kubeconfig")]
-    run = CliRunner().invoke(entry.main, [*common, "--prometheus", "http://p", *extra_arguments])
-    assert run.exit_code == 2
-    assert "together with --once" in run.stderr
 
 
 def test_every_option_stands_in_the_docs() -> None:

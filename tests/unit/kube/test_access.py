@@ -1,5 +1,6 @@
 """Questions about rights, the apiserver's clock and its proxy: what goes over the wire and what comes of the answer."""
 
+import contextlib
 import pathlib
 from collections.abc import Callable
 from urllib import parse
@@ -14,24 +15,23 @@ RIGHT = access.Access("create", "pods/eviction", "", "shop", "web-1")
 
 
 def review(
-    directory: pathlib.Path, script: scripted_http.Script, ask: Callable[[client.Client], object]
+    directory: pathlib.Path, answer: object, ask: Callable[[client.Client], object], **headers: str
 ) -> tuple[object, scripted_http.Exchange]:
-    """What `ask` gives on a server that answers by `script`, and the last request."""
-    with scripted_http.serving(script) as server:
-        door = config.connect(scripted_http.kubeconfig(directory, server.url))
-        try:
-            return ask(door), server.seen[-1]
-        finally:
-            door.close()
+    """What `ask` gives on a server that answers this, and the last request."""
+
+    def script(exchange: scripted_http.Exchange) -> None:
+        exchange.answer(answer, 201 if exchange.method == "POST" else 200, headers)
+
+    with (
+        scripted_http.serving(script) as server,
+        contextlib.closing(config.connect(scripted_http.kubeconfig(directory, server.url))) as door,
+    ):
+        return ask(door), server.seen[-1]
 
 
 @pytest.mark.parametrize("allowed", [True, False])
 def test_a_right_of_ones_own_is_asked_in_rbacs_words(tmp_path: pathlib.Path, allowed: bool) -> None:
-    found, request = review(
-        tmp_path,
-        lambda exchange: exchange.answer({"status": {"allowed": allowed}}, 201),
-        lambda door: access.may_i(door, RIGHT),
-    )
+    found, request = review(tmp_path, {"status": {"allowed": allowed}}, lambda door: access.may_i(door, RIGHT))
     assert found is allowed
     assert request.path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     given = {"verb": "create", "resource": "pods", "subresource": "eviction", "namespace": "shop", "name": "web-1"}
@@ -40,11 +40,9 @@ def test_a_right_of_ones_own_is_asked_in_rbacs_words(tmp_path: pathlib.Path, all
 
 
 def test_a_service_account_is_asked_about_with_its_groups(tmp_path: pathlib.Path) -> None:
-    found, request = review(
-        tmp_path,
-        lambda exchange: exchange.answer({"status": {"allowed": True}}, 201),
-        lambda door: access.may_account(door, RIGHT, namespace="ours", name="evenload-x"),
-    )
+    account = {"namespace": "ours", "name": "evenload-x"}
+    answer = {"status": {"allowed": True}}
+    found, request = review(tmp_path, answer, lambda door: access.may_account(door, RIGHT, **account))
     assert found is True
     assert request.body["spec"]["user"] == "system:serviceaccount:ours:evenload-x"
     assert "system:serviceaccounts:ours" in request.body["spec"]["groups"]
@@ -56,27 +54,21 @@ def test_a_right_reads_as_rbac_writes_it() -> None:
 
 
 def test_the_apiservers_clock_is_its_date_header(tmp_path: pathlib.Path) -> None:
-    found, request = review(tmp_path, lambda exchange: exchange.answer({}), lambda door: door.server_time_seconds())
+    found, request = review(tmp_path, {}, lambda door: door.server_time_seconds())
     assert isinstance(found, float)
     assert found % 1 == 0.0
     assert request.path == "/version"
 
 
 def test_an_answer_without_a_date_is_refused(tmp_path: pathlib.Path) -> None:
-    def undated(exchange: scripted_http.Exchange) -> None:
-        exchange.answer({}, headers={"Date": "today"})
-
     with pytest.raises(errors.Undecodable, match="no usable Date header"):
-        review(tmp_path, undated, lambda door: door.server_time_seconds())
+        review(tmp_path, {}, lambda door: door.server_time_seconds(), Date="today")
 
 
 def test_a_place_in_the_cluster_is_reached_through_the_proxy(tmp_path: pathlib.Path) -> None:
     place = client.Place(kinds.PODS, "ours", "extender-0", "8900", "https")
-    found, request = review(
-        tmp_path,
-        lambda exchange: exchange.answer("hello"),
-        lambda door: door.proxied(place, "/decisions", query=(("limit", "1"),)),
-    )
+    query = (("limit", "1"),)
+    found, request = review(tmp_path, "hello", lambda door: door.proxied(place, "/decisions", query=query))
     assert found == b"hello"
     assert parse.unquote(request.path) == "/api/v1/namespaces/ours/pods/https:extender-0:8900/proxy/decisions"
     assert request.query == {"limit": "1"}

@@ -1,11 +1,9 @@
 """No message about a kubeconfig, a proxy or a token that cannot be used shows what is secret in it."""
 
 import contextlib
-import json
 import logging
 import pathlib
 import traceback
-from typing import Any
 
 import pytest
 
@@ -18,22 +16,8 @@ NOBODY = kubeconfigs.NOBODY
 
 def kubeconfig(directory: pathlib.Path, *, server: str = NOBODY, proxy: str | None = None, **user: object) -> str:
     """A kubeconfig file, as JSON."""
-    there: dict[str, Any] = {"server": server} | ({} if proxy is None else {"proxy-url": proxy})
-    body = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "it",
-        "clusters": [{"name": "it", "cluster": there}],
-        "users": [{"name": "me", "user": user}],
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "me"}}],
-    }
-    return written(directory, json.dumps(body))
-
-
-def written(directory: pathlib.Path, text: str) -> str:
-    """A file with this text."""
     path = directory / "config"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(kubeconfigs.text(server, user=user, **({} if proxy is None else {"proxy-url": proxy})))
     return str(path)
 
 
@@ -79,7 +63,8 @@ USER = "users:\n- name: me\n  user:\n    token: "
 def test_a_file_that_is_no_yaml_is_refused_with_the_place_and_not_with_what_stands_there(
     tmp_path: pathlib.Path, value: str
 ) -> None:
-    path = written(tmp_path, f"{USER}{value}\n")
+    path = tmp_path / "config"
+    path.write_text(f"{USER}{value}\n", encoding="utf-8")
     with pytest.raises(errors.ConfigError, match=r"no YAML at line [45], column") as refused:
         config.connect(path)
     assert SECRET not in str(refused.value)

@@ -72,23 +72,13 @@ def test_a_bad_change_keeps_the_last_good_value_and_says_why(file: Path, content
     assert made.error == error
 
 
-def test_a_missing_file_keeps_the_last_good_value_and_its_return_heals(file: Path) -> None:
+@pytest.mark.parametrize(("content", "polls"), [(None, 1), ("two", 2)], ids=["a missing file", "a bad one"])
+def test_the_last_good_value_stays_and_its_return_heals(file: Path, content: str | None, polls: int) -> None:
     made = loaded(file)
-    file.unlink()
-    assert not made.poll()
+    file.unlink() if content is None else file.write_text(content)
+    assert not any(made.poll() for _ in range(polls))
     assert made.error is not None
     assert str(file) in made.error
-    file.write_text("1")
-    assert not made.poll()
-    assert made.error is None
-
-
-def test_putting_the_good_content_back_clears_the_error(file: Path) -> None:
-    made = loaded(file)
-    file.write_text("two")
-    made.poll()
-    made.poll()
-    assert made.error is not None
     file.write_text("1")
     assert not made.poll()
     assert made.error is None
