@@ -21,6 +21,7 @@ Mutator = Callable[[Body], object]
 T = TypeVar("T", bound=objects.IdentifiedObject)
 CREATED = "2026-11-21T03:00:00Z"
 SCHEDULED = "2026-11-21T03:00:01Z"
+MIRROR = {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}  # annotations of a static pod
 # What kube-apiserver 1.36 stores and serves for anyone who may write a status or a Lease.
 IMPOSSIBLE_TIMES = ("0000-01-01T00:00:00Z", "10000-01-01T00:00:00Z")
 
@@ -132,8 +133,7 @@ def pinned(node: str) -> Body:
 
 def mirror_body(name: str = "kube-proxy-n", *, node: str = "n") -> Body:
     """The image of a static pod, as a kubelet makes it."""
-    annotations = {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}
-    return pod_body(name, node=node, owner=("Node", node), annotations=annotations)
+    return pod_body(name, node=node, owner=("Node", node), annotations=MIRROR)
 
 
 def placeholder(body: Body) -> None:

@@ -39,6 +39,14 @@ def begun(*pods: Pod, since_seconds: float = NOW, now_seconds: float = NOW) -> t
     return made
 
 
+def led(*pods: Pod) -> tally.Results:
+    """Those of a leader that judged these pods when they were placed."""
+    made = begun()
+    for pod in pods:
+        made.add(placement(pod), levels(pod.scheduled_at_seconds or 0.0))
+    return made
+
+
 def counts(results: tally.Results) -> tuple[int, int]:
     """How many were judged and how many left out."""
     return results.tally.total_schedule_count, results.tally.schedule_results_left_out
@@ -62,8 +70,7 @@ def test_what_waited_too_long_for_levels_is_left_out_and_never_forgotten() -> No
 
 def test_who_loses_the_lease_and_leads_again_counts_once_what_it_judged_since_its_last_renewal() -> None:
     judged, missed = scheduled("judged", NOW + 1), scheduled("missed", NOW + 20)
-    made = begun()
-    made.add(placement(judged), levels(NOW))
+    made = led(judged)
     made.end()
     made.begin(lambda: (judged, missed), since_seconds=NOW, now_seconds=NOW + 25)
     made.settle(levels(NOW + 26), now_seconds=NOW + 26)
@@ -132,8 +139,7 @@ def look(at_seconds: float, pods: Iterable[Pod], millicores: float, size_bytes: 
 
 
 def followed(pod: Pod, looks: Iterable[lookback.Look], *, looks_per_hour: float = 2.0) -> lookback.LookbackTally:
-    made = begun()
-    made.add(placement(pod), levels(NOW))
+    made = led(pod)
     for one in looks:
         made.look_back(one, now_seconds=one.levels.at_seconds, looks_per_hour=looks_per_hour)
         assert made.stayed == (0, 0.0, 0), "the hour is not over"
@@ -169,18 +175,14 @@ def test_an_hour_that_was_hardly_seen_says_nothing() -> None:
 
 def test_only_so_many_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookback, "MOST", 1)
-    made = begun()
-    for name in ("a", "b", "c"):
-        made.add(placement(scheduled(name, NOW)), levels(NOW))
+    made = led(*(scheduled(name, NOW) for name in ("a", "b", "c")))
     assert made.stayed == (0, 0.0, 2)
     assert counts(made) == (3, 0)
 
 
 def test_hours_that_are_over_add_up() -> None:
     first, second = scheduled("a", NOW), scheduled("b", NOW + 600)
-    made = begun()
-    for pod in (first, second):
-        made.add(placement(pod), levels(pod.scheduled_at_seconds or 0.0))
+    made = led(first, second)
     made.look_back(look(NOW + 900, [first, second], 1.0, 1.0), now_seconds=NOW + 900, looks_per_hour=2.0)
     for after_seconds in (3600, 4200):
         made.look_back(None, now_seconds=NOW + after_seconds, looks_per_hour=2.0)
@@ -188,8 +190,7 @@ def test_hours_that_are_over_add_up() -> None:
 
 
 def test_who_led_before_does_not_follow_its_placements_any_more() -> None:
-    made = begun()
-    made.add(placement(scheduled("p", NOW)), levels(NOW))
+    made = led(scheduled("p", NOW))
     made.end()
     made.look_back(None, now_seconds=NOW + 3600, looks_per_hour=2.0)
     assert made.stayed == (0, 0.0, 0)
@@ -197,9 +198,7 @@ def test_who_led_before_does_not_follow_its_placements_any_more() -> None:
 
 def test_what_was_judged_longer_ago_than_a_leader_acts_is_not_remembered() -> None:
     old, new = scheduled("old", NOW), scheduled("new", NOW + tally.REMEMBERED_SECONDS + 1)
-    made = begun()
-    for pod in (old, new):
-        made.add(placement(pod), levels(pod.scheduled_at_seconds or 0.0))
+    made = led(old, new)
     made.end()
     made.begin(lambda: (old, new), since_seconds=NOW, now_seconds=NOW + 62)
     made.settle(levels(NOW + 20), now_seconds=NOW + 62)

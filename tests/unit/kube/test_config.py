@@ -137,10 +137,13 @@ def plugin(directory: Path, body: str) -> dict[str, Any]:
     }
 
 
-def authorization(path: Path, server: scripted_http.ScriptedServer) -> str | None:
-    with contextlib.closing(config.connect(path)) as door:
-        door.get(kinds.NODES, "node-1")
-    return server.seen[-1].headers["Authorization"]
+def authorization(directory: Path, user: dict[str, Any]) -> str | None:
+    """As whom a user of a kubeconfig asks."""
+    with scripted_http.serving(node) as server:
+        path = scripted_http.kubeconfig(directory, server.url, user=user)
+        with contextlib.closing(config.connect(path)) as door:
+            door.get(kinds.NODES, "node-1")
+        return server.seen[-1].headers["Authorization"]
 
 
 def node(exchange: scripted_http.Exchange) -> None:
@@ -152,9 +155,7 @@ def test_a_credential_plugin_gives_the_token(tmp_path: Path) -> None:
         'print(\'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", '
         '"status": {"token": "from-plugin"}}\')'
     )
-    with scripted_http.serving(node) as server:
-        path = scripted_http.kubeconfig(tmp_path, server.url, user=plugin(tmp_path, body))
-        assert authorization(path, server) == "Bearer from-plugin"
+    assert authorization(tmp_path, plugin(tmp_path, body)) == "Bearer from-plugin"
 
 
 def test_a_credential_plugin_that_fails_is_named_instead_of_going_on_anonymously(tmp_path: Path) -> None:
@@ -174,15 +175,12 @@ def test_a_credential_plugin_that_fails_is_named_instead_of_going_on_anonymously
     ids=["a token", "a name and a password", "nobody"],
 )
 def test_users_are_who_the_kubeconfig_says(tmp_path: Path, user: dict[str, str], sent: str | None) -> None:
-    with scripted_http.serving(node) as server:
-        assert authorization(scripted_http.kubeconfig(tmp_path, server.url, user=user), server) == sent
+    assert authorization(tmp_path, user) == sent
 
 
 def test_a_token_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-file")
-    with scripted_http.serving(node) as server:
-        path = scripted_http.kubeconfig(tmp_path, server.url, user={"tokenFile": str(tmp_path / "token")})
-        assert authorization(path, server) == "Bearer from-file"
+    assert authorization(tmp_path, {"tokenFile": str(tmp_path / "token")}) == "Bearer from-file"
 
 
 def test_the_default_files_are_merged_and_missing_ones_passed_over(tmp_path: Path) -> None:

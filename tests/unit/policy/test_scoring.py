@@ -1,6 +1,7 @@
 """The score: the formula by hand, what missing readings do, and what holds for any load."""
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -99,12 +100,6 @@ def test_a_node_without_a_usable_metric_gets_the_median_base_of_the_others() -> 
     assert breakdown.degraded.tolist() == [False, True, False, False]
 
 
-def test_a_node_whose_usable_metrics_all_weigh_nothing_has_no_base() -> None:
-    weighing = _weighing(weights={"cpu_avg_5m": 1})
-    breakdown = _scored([NAN, 0.0, 0.0, 0.0, 0.0, 0.0], [0.6] * 6, weighing=weighing)
-    assert breakdown.scores.tolist() == [4, 4]
-
-
 def test_a_node_that_lacks_a_metric_is_capped_at_the_best_whole_node_and_says_so() -> None:
     breakdown = _scored([NAN, NAN, NAN, 0.1, 0.1, 0.1], [0.3] * 6, [0.8] * 6, MISSING)
     assert breakdown.own_base[0] == pytest.approx(9.0)
@@ -142,9 +137,29 @@ def test_without_a_whole_node_nothing_is_capped() -> None:
     assert not breakdown.ranking.capped.any()
 
 
-def test_the_median_is_taken_before_penalties() -> None:
-    breakdown = _scored([0.2] * 6, [0.4] * 6, MISSING, penalty=[8.0, 5.0, 1.0])
-    assert breakdown.scores.tolist() == [1, 2, 7]
+STRETCH, WORST = {"spread": "stretch"}, {"combine": "worst"}
+
+
+@pytest.mark.parametrize(
+    ("loads", "keys", "penalty", "scores"),
+    [
+        pytest.param([0.2, 0.4, NAN], {}, [8.0, 5.0, 1.0], [1, 2, 7], id="the median is taken before penalties"),
+        pytest.param([(0.1, 0.8)], {"combine": "mean"}, None, [6], id="mean judges by both resources"),
+        pytest.param([(0.1, 0.8)], WORST, None, [2], id="worst judges by the worse resource"),
+        pytest.param([(0.1, NAN)], WORST, None, [9], id="worst judges by the resource it knows"),
+        pytest.param([0.7, 0.5, 0.3, NAN], STRETCH, None, [0, 5, 10, 5], id="stretch spreads over the whole range"),
+        pytest.param([0.7, 0.5, 0.3, NAN], STRETCH, [0, 0, 3, 0], [0, 5, 7, 5], id="and does so before penalties"),
+        pytest.param([0.3, 0.3 + 5e-11], STRETCH, None, [10, 10], id="equal ones, however binary fractions add up"),
+        pytest.param([(NAN, 0.0), 0.6], {"weights": {"cpu_avg_5m": 1}}, None, [4, 4], id="no weight, no base"),
+        pytest.param([], {}, None, [], id="no candidates get no scores"),
+    ],
+)
+def test_candidates_score_by_what_the_policy_says(
+    loads: list[Any], keys: dict[str, object], penalty: list[float] | None, scores: list[int]
+) -> None:
+    """A load is that of every metric, or of CPU and of memory."""
+    rows = [[*[load[0]] * 3, *[load[1]] * 3] if isinstance(load, tuple) else [load] * 6 for load in loads]
+    assert _scored(*rows, penalty=penalty, weighing=_weighing(**keys)).scores.tolist() == scores
 
 
 def test_all_score_the_same_when_no_candidate_has_a_base() -> None:
@@ -162,23 +177,6 @@ def test_a_penalty_that_every_candidate_has_is_taken_off_none() -> None:
     breakdown = _scored([0.5] * 6, [0.1] * 6, [0.1] * 6, penalty=[12.0, 12.0, 14.5])
     assert breakdown.scores.tolist() == [5, 9, 7]
     assert breakdown.ranking.penalty.tolist() == [0.0, 0.0, 2.5]
-
-
-def test_worst_judges_by_the_worse_resource() -> None:
-    row = [0.1, 0.1, 0.1, 0.8, 0.8, 0.8]
-    assert _scored(row, weighing=_weighing(combine="mean")).scores.tolist() == [6]
-    assert _scored(row, weighing=_weighing(combine="worst")).scores.tolist() == [2]
-
-
-def test_worst_judges_by_the_resource_it_knows() -> None:
-    assert _scored([0.1, 0.1, 0.1, NAN, NAN, NAN], weighing=_weighing(combine="worst")).scores.tolist() == [9]
-
-
-def test_stretch_spreads_the_bases_over_the_whole_range_before_penalties() -> None:
-    weighing = _weighing(spread="stretch")
-    rows = [[0.7] * 6, [0.5] * 6, [0.3] * 6, MISSING]
-    assert _scored(*rows, weighing=weighing).scores.tolist() == [0, 5, 10, 5]
-    assert _scored(*rows, weighing=weighing, penalty=[0, 0, 3, 0]).scores.tolist() == [0, 5, 7, 5]
 
 
 @pytest.mark.parametrize(
@@ -223,14 +221,6 @@ def test_packed_bases_rise_up_to_the_target_and_fall_above_it(low: float, high: 
     elif low > target + 1e-6:
         assert bases[0] >= bases[1] - 1e-9
         assert bases[0] <= 10 * target + 1e-9, "no better than an empty node"
-
-
-def test_stretch_gives_equal_candidates_ten_points_however_binary_fractions_add_up() -> None:
-    assert _scored([0.3] * 6, [0.3 + 5e-11] * 6, weighing=_weighing(spread="stretch")).scores.tolist() == [10, 10]
-
-
-def test_no_candidates_get_no_scores() -> None:
-    assert _scored().scores.tolist() == []
 
 
 def test_bases_prepared_ahead_and_ranked_give_the_same_scores() -> None:
