@@ -1,4 +1,5 @@
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 
@@ -6,37 +7,28 @@ from kube.api import quantities
 
 
 @pytest.mark.parametrize(
-    ("text", "millicores"),
+    ("read", "text", "amount"),
     [
-        ("250m", 250.0),
-        ("2", 2000.0),
-        ("0.1", 100.0),
-        ("1.001", 1001.0),
-        ("1e3", 1_000_000.0),
-        ("100n", 0.0001),
-        ("0", 0.0),
+        (quantities.cpu_millicores, "250m", 250.0),
+        (quantities.cpu_millicores, "2", 2000.0),
+        (quantities.cpu_millicores, "0.1", 100.0),
+        (quantities.cpu_millicores, "1.001", 1001.0),
+        (quantities.cpu_millicores, "1e3", 1_000_000.0),
+        (quantities.cpu_millicores, "100n", 0.0001),
+        (quantities.cpu_millicores, "0", 0.0),
+        (quantities.memory_bytes, "1Gi", 2.0**30),
+        (quantities.memory_bytes, "500M", 5e8),
+        (quantities.memory_bytes, "1k", 1000.0),
+        (quantities.memory_bytes, "128974848", 128974848.0),
+        (quantities.memory_bytes, "1E", 1e18),
+        (quantities.memory_bytes, "1Ei", 2.0**60),
+        (quantities.memory_bytes, ".5Ki", 512.0),
+        (quantities.memory_bytes, "1500m", 1.5),
+        (quantities.memory_bytes, "-1", -1.0),
     ],
 )
-def test_cpu_is_millicores(text: str, millicores: float) -> None:
-    assert quantities.cpu_millicores(text) == millicores
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("1Gi", 2.0**30),
-        ("500M", 5e8),
-        ("1k", 1000.0),
-        ("128974848", 128974848.0),
-        ("1E", 1e18),
-        ("1Ei", 2.0**60),
-        (".5Ki", 512.0),
-        ("1500m", 1.5),
-        ("-1", -1.0),
-    ],
-)
-def test_memory_is_bytes(text: str, count: float) -> None:
-    assert quantities.memory_bytes(text) == count
+def test_cpu_is_millicores_and_memory_is_bytes(read: Callable[[str], float], text: str, amount: float) -> None:
+    assert read(text) == amount
 
 
 @pytest.mark.parametrize(

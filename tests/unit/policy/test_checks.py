@@ -18,6 +18,10 @@ def _pool(name: str, **labels: str) -> dict[str, object]:
     return {"name": name, "nodeSelector": {"matchLabels": labels}}
 
 
+def _metric(**fields: str) -> dict[str, str]:
+    return {"name": "a", "resource": "cpu", "statistic": "avg", "window": "5m", **fields}
+
+
 def _band(above: float, until: float) -> dict[str, object]:
     return {"evictAbove": above, "evictUntil": until}
 
@@ -34,12 +38,12 @@ def _band(above: float, until: float) -> dict[str, object]:
             "hotSpots[0].window: must be at least 1s: a pod says in whole seconds when it was placed",
         ),
         (
-            {"metrics": [{"name": "a", "resource": "cpu", "statistic": "max", "window": "1m"}]},
+            {"metrics": [_metric(statistic="max", window="1m")]},
             "metrics[0].window: "
             "a looks back 1m at averages over 5m, which are evaluated every 1m15s: most of the time it would find none",
         ),
         (
-            {"metrics": [{"name": "cpu_avg_5m", "resource": "cpu", "statistic": "avg", "window": "6h"}]},
+            {"metrics": [_metric(name="cpu_avg_5m", window="6h")]},
             "metrics[0].window: cpu_max_1h looks back 1h at averages over 6h, which are evaluated every 1h30m",
         ),
         ({"score.weights.cpu_max": 1}, 'score.weights.cpu_max: did you mean "cpu_max_1h"'),
@@ -48,12 +52,9 @@ def _band(above: float, until: float) -> dict[str, object]:
         ({"score": {"goal": "pack", "target": 0}}, "score.target: must be over 0 and under 1, got 0"),
         ({"score.target": 1}, "score.target: must be over 0 and under 1, got 1"),
         ({"pools": [{**_SPOT, "score": {"target": 1}}]}, "pools[0].score.target: must be over 0 and under 1, got 1"),
+        ({"descheduler.thresholds.cpu": _band(0.8, 0.6)}, "descheduler.thresholds.cpu: no metric of this name"),
         (
-            {"descheduler.thresholds.cpu": {"evictAbove": 0.8, "evictUntil": 0.6}},
-            "descheduler.thresholds.cpu: no metric of this name",
-        ),
-        (
-            {"descheduler.thresholds.cpu_avg_5m": {"evictAbove": 0.6, "evictUntil": 0.6}},
+            {"descheduler.thresholds.cpu_avg_5m": _band(0.6, 0.6)},
             "descheduler.thresholds.cpu_avg_5m.evictUntil: must be lower than evictAbove (0.6)",
         ),
         (
@@ -74,30 +75,24 @@ def _band(above: float, until: float) -> dict[str, object]:
             {"hotSpots": [{"window": "1m", "pods": 2, "penalty": 1}, {"window": "60s", "pods": 5, "penalty": 1}]},
             "hotSpots[1].window: the window 1m is listed twice",
         ),
+        ({"metrics": [_metric(statistic="max", window="1h")] * 2}, "metrics[1].name: metric a is listed twice"),
+        ({"metrics": [_metric(window="1us")]}, "metrics[0].window: must be at least 1s"),
         (
-            {"metrics": [{"name": "a", "resource": "cpu", "statistic": "max", "window": "1h"}] * 2},
-            "metrics[1].name: metric a is listed twice",
-        ),
-        (
-            {"metrics": [{"name": "a", "resource": "cpu", "statistic": "avg", "window": "1us"}]},
-            "metrics[0].window: must be at least 1s",
-        ),
-        (
-            {"metrics": [{"name": "a", "resource": "cpu", "statistic": "maxx", "window": "1h"}]},
+            {"metrics": [_metric(statistic="maxx", window="1h")]},
             "metrics[0].statistic: "
             'known only with a query of your own; built in are avg, max and p1 to p999; did you mean "max"',
         ),
         (
-            {"metrics": [{"name": "a", "resource": "cpu", "statistic": "forecast", "window": "4h"}]},
+            {"metrics": [_metric(statistic="forecast", window="4h")]},
             "metrics[0].statistic: "
             "forecast is known only with a query of your own; built in are avg, max and p1 to p999",
         ),
         (
-            {"metrics": [{"name": "a", "resource": "memry", "statistic": "avg", "window": "5m"}]},
+            {"metrics": [_metric(resource="memry")]},
             'metrics[0].resource: memry needs a query: built in are cpu and memory; did you mean "memory"',
         ),
         (
-            {"metrics": [{"name": "a", "resource": "disk", "statistic": "avg", "window": "5m"}]},
+            {"metrics": [_metric(resource="disk")]},
             "metrics[0].resource: disk needs a query: built in are cpu and memory",
         ),
         (
@@ -114,7 +109,7 @@ def _band(above: float, until: float) -> dict[str, object]:
             "disk has no podQuery: which pod makes how much of the load would not be known",
         ),
         (
-            {"metrics": [{"name": "cpu_avg_5m", "resource": "memory", "statistic": "avg", "window": "1h"}]},
+            {"metrics": [_metric(name="cpu_avg_5m", resource="memory", window="1h")]},
             "metrics[0].resource: cpu_avg_5m is a metric of cpu",
         ),
         (
@@ -270,8 +265,8 @@ def test_a_time_zone_must_be_one_of_the_iana_database(zone: str) -> None:
         {"filter.thresholds.cpu_avg_5m": 0},
         {"filter.thresholds": {}},
         {"descheduler.thresholds": {}},
-        {"metrics": [{"name": "cpu_avg_5m", "resource": "cpu", "statistic": "avg", "window": "20s"}]},
-        {"metrics": [{"name": "a", "resource": "cpu", "statistic": "p999", "window": "1h"}], "score.weights.a": 1},
+        {"metrics": [_metric(name="cpu_avg_5m", window="20s")]},
+        {"metrics": [_metric(statistic="p999", window="1h")], "score.weights.a": 1},
         {"metrics": [{"name": "a", "resource": "cpu", "statistic": "peak", "window": "1h", "query": "my:rule"}]},
         {"descheduler.windows": [{"from": "22:00", "to": "06:00", "timeZone": "Europe/Berlin"}]},
         {"descheduler.windows": [{"from": "00:00", "to": "24:00"}]},
