@@ -4,7 +4,9 @@ import contextlib
 import pathlib
 from collections.abc import Iterator
 
-from tests import scripted_http
+import click.testing
+
+from tests import commands, scripted_http
 from tests.unit.descheduler.scenes import Scene
 from tests.unit.descheduler.worlds import World
 
@@ -23,6 +25,10 @@ class Descheduler:
         self.asked.append(f"{exchange.method} {exchange.path}")
         response = self.client.open(exchange.path, method=exchange.method, query_string=exchange.query)
         exchange.answer(response.text, response.status_code, {"Content-Type": "application/json"})
+
+    def run(self, *words: object, code: int | None = None) -> click.testing.Result:
+        """`evenload ...`, asking it."""
+        return commands.run(*words, "--descheduler", self.url, code=code)
 
 
 @contextlib.contextmanager

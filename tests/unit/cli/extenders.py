@@ -5,12 +5,13 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import click.testing
 import msgspec
 
 from extender.state import cluster_view
 from extender.verbs import decided_pod, decision_log, verbs
 from kube import objects
-from tests import builders, scripted_http
+from tests import builders, commands, scripted_http
 from tests.unit.extender import test_app, worlds
 
 
@@ -28,6 +29,10 @@ class Extender(test_app.World):
         options: dict[str, Any] = {} if exchange.body is None else {"json": exchange.body}
         response = self.client.open(exchange.path, method=exchange.method, query_string=exchange.query, **options)
         exchange.answer(response.text, response.status_code, {"Content-Type": "application/json"})
+
+    def run(self, *words: object, code: int | None = None) -> click.testing.Result:
+        """`evenload ...`, asking it."""
+        return commands.run(*words, "--extender", self.url, code=code)
 
     def decide(self, names: Sequence[str], pod: str = "web", *, condensed: bool = False, **fields: Any) -> None:
         """Filter and prioritize a pod that waits as kube-scheduler would; its memory keeps what it was made from."""

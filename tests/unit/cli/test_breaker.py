@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from descheduler.ledger.rows import Run
-from tests.unit.cli import commands, deschedulers
+from tests import commands
+from tests.unit.cli import deschedulers
 from tests.unit.descheduler.scenes import NOW, Scene
 
 
@@ -28,16 +29,14 @@ def descheduler(tmp_path: pathlib.Path) -> Iterator[deschedulers.Descheduler]:
 
 def listed(descheduler: deschedulers.Descheduler) -> dict[str, str]:
     """State by workload."""
-    result = commands.run("breaker", "list", "--descheduler", descheduler.url, "-o", "json")
-    assert result.exit_code == 0, result.stderr
-    return {one["workload"]: one["state"] for one in json.loads(result.stdout)["breakers"]}
+    answer = json.loads(descheduler.run("breaker", "list", "-o", "json", code=0).stdout)
+    return {one["workload"]: one["state"] for one in answer["breakers"]}
 
 
 def test_the_list_says_who_rests_and_until_when(descheduler: deschedulers.Descheduler) -> None:
     states = {"ReplicaSet/old": "open until reset", "ReplicaSet/web": "open", "ReplicaSet/db": "closed"}
     assert listed(descheduler) == states
-    result = commands.run("breaker", "list", "--descheduler", descheduler.url)
-    rows = [line.split() for line in result.stdout.splitlines()]
+    rows = [line.split() for line in descheduler.run("breaker", "list").stdout.splitlines()]
     assert rows[0] == ["NAMESPACE", "WORKLOAD", "FAILURES", "LAST", "STATE", "UNTIL"]
     assert rows[1][:4] == ["default", "ReplicaSet/old", "8", "2026-11-21T03:58:27Z"]
     assert rows[1][-1] == "<none>"
@@ -50,19 +49,18 @@ def test_after_the_back_off_one_trial_is_allowed(descheduler: deschedulers.Desch
 
 @pytest.mark.parametrize("name", ["web", "ReplicaSet/web", "default/ReplicaSet/web", "uid-web"])
 def test_a_workload_is_reset_by_any_of_its_names(descheduler: deschedulers.Descheduler, name: str) -> None:
-    result = commands.run("breaker", "reset", name, "--descheduler", descheduler.url)
-    assert result.exit_code == 0, result.stderr
+    descheduler.run("breaker", "reset", name, code=0)
     assert set(listed(descheduler)) == {"ReplicaSet/old", "ReplicaSet/db"}
 
 
 def test_everybody_is_reset_when_asked_for_only(descheduler: deschedulers.Descheduler) -> None:
-    assert commands.run("breaker", "reset", "--descheduler", descheduler.url).exit_code == 2
+    descheduler.run("breaker", "reset", code=2)
     assert len(listed(descheduler)) == 3
-    assert commands.run("breaker", "reset", "--all", "--descheduler", descheduler.url).exit_code == 0
+    descheduler.run("breaker", "reset", "--all", code=0)
     assert listed(descheduler) == {}
-    assert "no evictions have failed" in commands.run("breaker", "list", "--descheduler", descheduler.url).stderr
+    assert "no evictions have failed" in descheduler.run("breaker", "list").stderr
 
 
 def test_a_name_that_nobody_has_is_bad_input(descheduler: deschedulers.Descheduler) -> None:
-    commands.assert_refused(commands.run("breaker", "reset", "wb", "--descheduler", descheduler.url), 2, "'wb'")
+    commands.assert_refused(descheduler.run("breaker", "reset", "wb"), 2, "'wb'")
     assert len(listed(descheduler)) == 3

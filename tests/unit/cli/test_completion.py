@@ -12,7 +12,7 @@ from click import shell_completion
 import cli.__main__
 from cli import completion
 from kube import config, errors
-from tests.unit.cli import commands
+from tests import commands
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -80,8 +80,7 @@ def test_without_a_cluster_nothing_is_offered(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_asks_this_command(shell: str) -> None:
-    result = commands.run("completion", shell)
-    assert result.exit_code == 0
+    result = commands.run("completion", shell, code=0)
     assert completion.VARIABLE in result.stdout
     assert "evenload" in result.stdout
 

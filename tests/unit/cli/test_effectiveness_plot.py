@@ -8,8 +8,7 @@ import pytest
 
 from cli import effectiveness_figures as figures
 from cli import effectiveness_plot
-from tests import scripted_http
-from tests.unit.cli import commands
+from tests import commands, scripted_http
 from tests.unit.cli.test_effectiveness import Prometheus
 
 
@@ -44,8 +43,7 @@ def test_a_file_that_cannot_be_written_is_bad_input(tmp_path: pathlib.Path) -> N
     prometheus = Prometheus()
     with scripted_http.serving(prometheus.answer) as server:
         file = tmp_path / "none" / "out.png"
-        result = commands.run("effectiveness", "--prometheus", server.url, "--png", file)
-    assert result.exit_code == 2
+        result = commands.run("effectiveness", "--prometheus", server.url, "--png", file, code=2)
     assert "none/out.png" in result.stderr
 
 

@@ -11,8 +11,8 @@ import yaml
 
 from cli import eviction_rows, evictions, evictions_plot
 from descheduler.ledger.rows import Query, RecordedEvent
-from tests import clocks
-from tests.unit.cli import commands, deschedulers
+from tests import clocks, commands
+from tests.unit.cli import deschedulers
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.test_ledger import record
@@ -27,11 +27,6 @@ def descheduler(tmp_path: pathlib.Path) -> Iterator[deschedulers.Descheduler]:
         yield served
 
 
-def run(descheduler: deschedulers.Descheduler, *words: str) -> Any:
-    """`evenload evictions ...` against it."""
-    return commands.run("evictions", "--descheduler", descheduler.url, *words)
-
-
 def fill(descheduler: deschedulers.Descheduler, **columns: Any) -> None:
     """What became of the only eviction."""
     (row,) = descheduler.world.ledger.rows(Query())
@@ -44,8 +39,7 @@ def cells(result: Any, line: int = 1) -> list[str]:
 
 
 def test_a_row_says_who_why_and_what_is_not_known_yet(descheduler: deschedulers.Descheduler) -> None:
-    result = run(descheduler)
-    assert result.exit_code == 0
+    result = descheduler.run("evictions", code=0)
     assert " ".join(result.stdout.splitlines()[0].split()) == ("AGE POD NODE LOAD RESULT LANDED READY 5M 30M")
     assert cells(result) == ["default/web-0", "hot", "memory 90%>80%", "evicted", "-", "-", "-", "-"]
 
@@ -54,9 +48,9 @@ def test_a_row_says_where_it_landed_and_what_it_helped(descheduler: deschedulers
     fill(
         descheduler, landed_node="cool", ready_at_seconds=NOW + 21, load_5m_ratio=0.78, load_30m_ratio=0.61, returned=0
     )
-    assert cells(run(descheduler))[3:] == ["evicted", "cool", "21s", "78%", "61%"]
+    assert cells(descheduler.run("evictions"))[3:] == ["evicted", "cool", "21s", "78%", "61%"]
     fill(descheduler, landed_node="hot", returned=1)
-    assert cells(run(descheduler))[4] == "came back"
+    assert cells(descheduler.run("evictions"))[4] == "came back"
 
 
 def test_a_reading_under_its_line_is_relief_that_goes_on() -> None:
@@ -71,7 +65,7 @@ def test_a_reading_under_its_line_is_relief_that_goes_on() -> None:
 
 def test_wide_adds_the_run_its_policy_and_the_apiservers_answer(descheduler: deschedulers.Descheduler) -> None:
     (row,) = descheduler.world.ledger.rows(Query())
-    wide = cells(run(descheduler, "-o", "wide"))[8:]
+    wide = cells(descheduler.run("evictions", "-o", "wide"))[8:]
     assert wide == [
         "ReplicaSet/web", "500m 4096Mi", "60%", "78%", "cool", "Enforce", "201", "-", row.run, row.policy_hash, "-",
     ]  # fmt: skip
@@ -90,7 +84,7 @@ def test_wide_adds_the_run_its_policy_and_the_apiservers_answer(descheduler: des
 def test_rows_are_filtered_by_the_descheduler(
     descheduler: deschedulers.Descheduler, words: list[str], count: int
 ) -> None:
-    result = run(descheduler, *words, "--no-headers")
+    result = descheduler.run("evictions", *words, "--no-headers")
     assert (result.exit_code, len(result.stdout.splitlines())) == (0, count)
     assert ("no such eviction" in result.stderr) == (count == 0)
 
@@ -99,7 +93,7 @@ def test_rows_are_filtered_by_the_descheduler(
 def test_machine_formats_are_the_answer_and_nothing_else(
     descheduler: deschedulers.Descheduler, output_format: str, read: Any
 ) -> None:
-    (row,) = read(run(descheduler, "-o", output_format).stdout)["evictions"]
+    (row,) = read(descheduler.run("evictions", "-o", output_format).stdout)["evictions"]
     assert (row["pod"], row["value_ratio"], row["intended_at"]) == ("web-0", 0.9, "2026-11-21T04:00:00Z")
 
 
@@ -109,7 +103,7 @@ def test_json_lines_are_the_whole_ledger_page_by_page(
     monkeypatch.setattr(eviction_rows, "PAGE", 2)
     for number in range(4):
         record(descheduler.world.ledger, "evicted", at_seconds=NOW + number)
-    rows = [json.loads(line) for line in run(descheduler, "-o", "jsonl").stdout.splitlines()]
+    rows = [json.loads(line) for line in descheduler.run("evictions", "-o", "jsonl").stdout.splitlines()]
     assert [row["id"] for row in rows] == [5, 4, 3, 2, 1]
     assert descheduler.asked.count("GET /evictions") == 3
 
@@ -126,11 +120,10 @@ def test_watching_prints_each_row_again_when_something_becomes_known(capsys: pyt
 
 
 def test_events_are_what_was_told(descheduler: deschedulers.Descheduler) -> None:
-    result = run(descheduler, "--events", "--node", "hot", "--no-headers")
-    assert result.exit_code == 0
+    result = descheduler.run("evictions", "--events", "--node", "hot", "--no-headers", code=0)
     assert "NodeOverloaded" in result.stdout
     assert "Node/hot" in result.stdout
-    told = [json.loads(line) for line in run(descheduler, "--events", "-o", "jsonl").stdout.splitlines()]
+    told = [json.loads(line) for line in descheduler.run("evictions", "--events", "-o", "jsonl").stdout.splitlines()]
     assert [one["kind"] for one in told] == ["ReplicaSet", "Node", "Pod"]
 
 
@@ -143,11 +136,11 @@ def test_rows_of_pods_that_left_for_a_larger_one_are_ended_and_shown(descheduler
         ledger.fill(row_id, **under)
     ledger.tell(RecordedEvent(NOW, "NodeMakesRoom", 0, "Node", "", "hot", "", "room for default/big-0"))
     descheduler.world.service.run()
-    rows = {line[0]: line for line in (cells(run(descheduler, "-o", "wide"), line) for line in (1, 2, 3))}
+    rows = {line[0]: line for line in (cells(descheduler.run("evictions", "-o", "wide"), line) for line in (1, 2, 3))}
     assert rows["default/small-0"][1:4] == ["hot", "memory_avg_5m 45%->60%", "evicted"]
     assert rows["default/tiny-0"][1:4] == ["hot", "memory_avg_5m 45%->60%", "evicted_unconfirmed"]
     assert "room for default/big-0: memory_avg_5m 0.45" in rows["default/tiny-0"]
-    assert "NodeMakesRoom" in run(descheduler, "--events").stdout
+    assert "NodeMakesRoom" in descheduler.run("evictions", "--events").stdout
 
 
 @pytest.mark.parametrize(
@@ -164,7 +157,7 @@ def test_rows_of_pods_that_left_for_a_larger_one_are_ended_and_shown(descheduler
 def test_bad_input_is_said_and_nothing_printed(
     descheduler: deschedulers.Descheduler, words: list[str], message: str
 ) -> None:
-    commands.assert_refused(run(descheduler, *words), 2, message)
+    commands.assert_refused(descheduler.run("evictions", *words), 2, message)
 
 
 def test_a_timeline_is_drawn_in_the_format_of_its_name(
@@ -173,7 +166,7 @@ def test_a_timeline_is_drawn_in_the_format_of_its_name(
     fill(descheduler, landed_node="hot", landed_at_seconds=NOW + 3, load_5m_ratio=0.7, returned=1)
     record(descheduler.world.ledger, "refused", at_seconds=NOW + 90)
     for name in ("out.svg", "out.png"):
-        result = run(descheduler, "--timeline", str(tmp_path / name))
+        result = descheduler.run("evictions", "--timeline", str(tmp_path / name))
         assert (result.exit_code, result.stdout) == (0, "")
         assert "2 evictions from 1 nodes" in result.stderr
     assert (tmp_path / "out.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"

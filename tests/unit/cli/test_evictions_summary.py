@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from descheduler.planning.departed_load import LOOK_BACKS
-from tests.unit.cli import commands, deschedulers
+from tests import commands
+from tests.unit.cli import deschedulers
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.test_ledger import record
@@ -25,16 +26,15 @@ def descheduler(tmp_path: pathlib.Path) -> Iterator[deschedulers.Descheduler]:
         yield served
 
 
-def summary(descheduler: deschedulers.Descheduler, *words: str) -> Any:
+def summary(descheduler: deschedulers.Descheduler, *words: str, code: int | None = None) -> Any:
     """`evenload evictions --summary ...` against it."""
-    return commands.run("evictions", "--descheduler", descheduler.url, "--summary", *words)
+    return descheduler.run("evictions", "--summary", *words, code=code)
 
 
 def groups(descheduler: deschedulers.Descheduler, *words: str) -> dict[str, Any]:
     """The JSON, by what each group is of."""
-    result = summary(descheduler, "-o", "json", *words)
-    assert result.exit_code == 0, result.stderr
-    return {group["of"]: group for group in json.loads(result.stdout)["groups"]}
+    answer = json.loads(summary(descheduler, "-o", "json", *words, code=0).stdout)
+    return {group["of"]: group for group in answer["groups"]}
 
 
 def judge(
@@ -87,8 +87,7 @@ def test_what_was_never_judged_has_no_figures(descheduler: deschedulers.Deschedu
 def test_evictions_that_did_not_take_place_are_not_judged(descheduler: deschedulers.Descheduler) -> None:
     for result in ("refused", "observed", "dry_run"):
         record(descheduler.world.ledger, result)
-    result = summary(descheduler)
-    assert (result.exit_code, "no eviction that took place" in result.stderr) == (0, True)
+    assert "no eviction that took place" in summary(descheduler, code=0).stderr
 
 
 def cells(result: Any, line: int) -> list[str]:
@@ -137,5 +136,4 @@ def test_bad_input_names_what_goes_together(
 
 
 def test_groups_need_a_summary(descheduler: deschedulers.Descheduler) -> None:
-    result = commands.run("evictions", "--descheduler", descheduler.url, "--by", "node")
-    assert (result.exit_code, "--by needs --summary" in result.stderr) == (2, True)
+    assert "--by needs --summary" in descheduler.run("evictions", "--by", "node", code=2).stderr

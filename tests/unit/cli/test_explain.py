@@ -3,8 +3,9 @@
 import csv
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import click.testing
 import msgspec
 import pytest
 import yaml
@@ -13,20 +14,34 @@ from cli import explain_text
 from cli.common import api_types as answers
 from extender.verbs import documents
 from kube import objects
-from tests import builders
-from tests.unit.cli import commands, extenders
+from tests import builders, commands
+from tests.unit.cli import extenders
 from tests.unit.descheduler.test_protections import set_spec
 from tests.unit.extender import worlds
 
 HALF = dict.fromkeys(worlds.IDLE, 0.5)
+LOADS = {"hot": worlds.HOT, "cool": worlds.IDLE, "half": HALF}
 NAMES = ("cool", "half", "hot")
+WEB = ("explain", "pod", "web")
 
 
 @pytest.fixture
 def extender() -> Iterator[extenders.Extender]:
     """A hot node, a cool one, and one between."""
-    with extenders.serving({"hot": worlds.HOT, "cool": worlds.IDLE, "half": HALF}) as served:
+    with extenders.serving(LOADS) as served:
         yield served
+
+
+def explain(
+    extender: extenders.Extender,
+    directory: pathlib.Path,
+    *words: object,
+    pod: builders.Body | None = None,
+    nodes: Sequence[str] = NAMES,
+) -> click.testing.Result:
+    """`evenload explain pod web ...`, where an apiserver has this pod and these nodes."""
+    with extenders.apiserver(directory, pod or builders.pod_body("web"), nodes) as kubeconfig:
+        return extender.run(*WEB, "--kubeconfig", kubeconfig, *words)
 
 
 def row(stdout: str, node: str) -> str:
@@ -37,8 +52,7 @@ def row(stdout: str, node: str) -> str:
 def test_the_decision_is_told_with_verdict_terms_base_and_score(extender: extenders.Extender) -> None:
     worlds.bind(extender.view, "hot", "p", cpu="800m")
     extender.decide(NAMES)
-    result = commands.run("explain", "pod", "web", "--extender", extender.url)
-    assert result.exit_code == 0, result.stderr
+    result = extender.run(*WEB, code=0)
     lines = result.stdout.splitlines()
     assert lines[0] == "pod default/web: what was decided at 2026-11-21T04:00:00Z, policy 0123456789ab"
     assert lines[1:3] == [
@@ -58,14 +72,14 @@ def test_the_decision_is_told_with_verdict_terms_base_and_score(extender: extend
     rejected = "rejected: cpu_avg_5m 97.0% > 65% (90.0% read 0s ago, 7.0% expected)"
     assert row(result.stdout, "hot") == f"hot - - 0 {rejected}"
     assert extender.asked == ["GET /decisions"]
-    alone = commands.run("explain", "pod", "web", "--extender", extender.url, "--no-headers")
+    alone = extender.run(*WEB, "--no-headers")
     assert len(alone.stdout.splitlines()) == 3, "a line a node, for scripts"
 
 
 def test_the_numbers_are_those_of_the_moment_not_of_now(extender: extenders.Extender) -> None:
     extender.decide(NAMES)
     extender.view.nodes.node_changed(None, worlds.node("hot", worlds.IDLE))
-    result = commands.run("explain", "pod", "web", "--extender", extender.url)
+    result = extender.run(*WEB)
     assert "rejected: cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
     assert "--now says what has changed since" in result.stderr
 
@@ -73,10 +87,7 @@ def test_the_numbers_are_those_of_the_moment_not_of_now(extender: extenders.Exte
 def test_now_asks_kubernetes_for_the_pod_and_all_nodes(extender: extenders.Extender, tmp_path: pathlib.Path) -> None:
     extender.decide(NAMES)
     extender.view.nodes.node_changed(None, worlds.node("hot", worlds.IDLE))
-    pod = builders.pod_body("web", node="cool")
-    with extenders.apiserver(tmp_path, pod, NAMES) as kubeconfig:
-        words = ["explain", "pod", "web", "--now", "--extender", extender.url, "--kubeconfig", kubeconfig]
-        result = commands.run(*words)
+    result = explain(extender, tmp_path, "--now", pod=builders.pod_body("web", node="cool"))
     assert result.exit_code == 0, result.stderr
     assert "what would be decided at 2026-11-21T04:00:00Z, policy 0123456789ab; it is on cool" in result.stdout
     assert row(result.stdout, "hot").startswith("hot 10 8.78->10.00")
@@ -86,9 +97,7 @@ def test_now_asks_kubernetes_for_the_pod_and_all_nodes(extender: extenders.Exten
 def test_without_a_decision_it_says_so_and_tells_what_would_be(
     extender: extenders.Extender, tmp_path: pathlib.Path
 ) -> None:
-    with extenders.apiserver(tmp_path, builders.pod_body("web"), ("hot", "gone")) as kubeconfig:
-        words = ["explain", "pod", "web", "--extender", extender.url, "--kubeconfig", kubeconfig]
-        result = commands.run(*words)
+    result = explain(extender, tmp_path, nodes=("hot", "gone"))
     assert "no decision about default/web" in result.stderr
     assert "rejected: cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
     assert row(result.stdout, "gone").endswith("passes unjudged: unknown node")
@@ -98,7 +107,7 @@ def test_without_a_decision_it_says_so_and_tells_what_would_be(
 
 def test_when_one_node_passes_there_are_no_scores(extender: extenders.Extender) -> None:
     extender.decide(("hot", "cool"))
-    result = commands.run("explain", "pod", "web", "--extender", extender.url)
+    result = extender.run(*WEB)
     assert row(result.stdout, "cool").startswith("cool - - 0 ")
     assert "cool expected to win" in result.stdout
 
@@ -107,8 +116,7 @@ def test_a_condensed_decision_shows_what_is_left_and_is_partial() -> None:
     loads = {f"n{at:02}": dict.fromkeys(worlds.IDLE, at / 40) for at in range(20)}
     with extenders.serving(loads) as served:
         served.decide(tuple(loads), condensed=True)
-        result = commands.run("explain", "pod", "web", "--extender", served.url, "-o", "name")
-    assert result.exit_code == 4
+        result = served.run(*WEB, "-o", "name", code=4)
     assert result.stdout.splitlines() == [f"node/n{at:02}" for at in range(5)]
     assert "20 nodes are no longer remembered" in result.stderr
 
@@ -119,7 +127,7 @@ def test_a_base_that_is_capped_says_so(condensed: bool) -> None:
     view = worlds.view_of({"lacking": lacking, "whole": worlds.IDLE}, worlds.policy(score={"spread": "none"}))
     with extenders.serving({}, view) as served:
         served.decide(("lacking", "whole"), condensed=condensed)
-        result = commands.run("explain", "pod", "web", "--extender", served.url)
+        result = served.run(*WEB)
     assert "9.75->8.78 (capped)" in row(result.stdout, "lacking")
     assert "(capped)" not in row(result.stdout, "whole")
 
@@ -128,24 +136,23 @@ def test_where_nodes_are_packed_the_load_and_the_target_lead_from_the_terms_to_t
     view = worlds.view_of({"half": HALF, "idle": worlds.IDLE}, worlds.policy(score={"goal": "pack", "target": 0.6}))
     with extenders.serving({}, view) as served:
         served.decide(("half", "idle"))
-        lines = commands.run("explain", "pod", "web", "--extender", served.url).stdout.splitlines()
+        lines = served.run(*WEB).stdout.splitlines()
     assert any(line.startswith("terms: the lower of ") and "= base before packing; base" in line for line in lines)
     assert "packing to 60%: load 52% -> 9.48" in [line.strip() for line in lines]
 
 
 def test_wide_has_a_line_for_each_node_and_metric(extender: extenders.Extender) -> None:
     extender.decide(NAMES)
-    words = ["explain", "pod", "web", "--extender", extender.url, "-o", "wide", "--no-headers"]
-    lines = [" ".join(line.split()) for line in commands.run(*words).stdout.splitlines()]
+    wide = extender.run(*WEB, "-o", "wide", "--no-headers").stdout
+    lines = [" ".join(line.split()) for line in wide.splitlines()]
     assert len(lines) == 18
     assert [line for line in lines if line.endswith(" over")] == ["hot cpu_avg_5m 90% +0.0% +2.2% 65% 0.47 0s over"]
 
 
 def test_json_and_yaml_are_data_alone_and_carry_the_share(extender: extenders.Extender) -> None:
     extender.decide(NAMES)
-    words = ["explain", "pod", "web", "--extender", extender.url, "--weight", "1"]
-    as_json = json.loads(commands.run(*words, "-o", "json").stdout)
-    assert as_json == yaml.safe_load(commands.run(*words, "-o", "yaml").stdout)
+    as_json = json.loads(extender.run(*WEB, "--weight", "1", "-o", "json").stdout)
+    assert as_json == yaml.safe_load(extender.run(*WEB, "--weight", "1", "-o", "yaml").stdout)
     assert (as_json["weight"], as_json["source"]) == (1, "decision")
     assert as_json["share"].startswith("so the extender has 100 of 1500 points")
     rules = as_json["nodes"][-1]["rules"]
@@ -173,10 +180,9 @@ def test_the_class_of_the_pod_is_named_beside_its_limits(tmp_path: pathlib.Path,
     body = builders.pod_body("web", mutate=night)
     with extenders.serving({}, view) as served, extenders.apiserver(tmp_path, body, NAMES) as file:
         served.decide(NAMES, mutate=night)
-        words = ["explain", "pod", "web", "--extender", served.url, "--kubeconfig", str(file), *["--now"] * now]
-        result = commands.run(*words)
-        wide = commands.run(*words, "-o", "wide").stdout
-        story = json.loads(commands.run(*words, "-o", "json").stdout)
+        words = [*WEB, "--kubeconfig", file, *["--now"] * now]
+        result, wide = served.run(*words), served.run(*words, "-o", "wide").stdout
+        story = json.loads(served.run(*words, "-o", "json").stdout)
     assert "of class jobs, the first that matches it\n" in result.stdout
     over = "rejected: memory_avg_5m 10.0% > 5% of class jobs (10.0% read 0s ago)"
     assert over in row(result.stdout, "hot")
@@ -189,14 +195,11 @@ def test_the_class_of_the_pod_is_named_beside_its_limits(tmp_path: pathlib.Path,
 
 @pytest.mark.parametrize("now", [False, True])
 def test_shadow_mode_is_said_beside_what_would_have_been_decided(tmp_path: pathlib.Path, now: bool) -> None:
-    view = worlds.view_of(
-        {"hot": worlds.HOT, "cool": worlds.IDLE, "half": HALF}, worlds.policy(extender={"mode": "Shadow"})
-    )
+    view = worlds.view_of(LOADS, worlds.policy(extender={"mode": "Shadow"}))
     with extenders.serving({}, view) as served, extenders.apiserver(tmp_path, builders.pod_body("web"), NAMES) as file:
         served.decide(NAMES)
-        words = ["explain", "pod", "web", "--extender", served.url, "--kubeconfig", str(file), *["--now"] * now]
-        result = commands.run(*words)
-        story = json.loads(commands.run(*words, "-o", "json").stdout)
+        words = [*WEB, "--kubeconfig", file, *["--now"] * now]
+        result, story = served.run(*words), json.loads(served.run(*words, "-o", "json").stdout)
     assert "shadow mode: kube-scheduler is told that every node passes and scores the same\n" in result.stdout
     assert ("prioritize: 2 of 2 nodes\n" in result.stdout) is not now
     assert "rejected: cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
@@ -208,27 +211,21 @@ def test_an_exempt_pod_is_not_filtered_and_the_reason_is_there(
     extender: extenders.Extender, tmp_path: pathlib.Path
 ) -> None:
     pod = builders.pod_body("web", mutate=lambda body: body["spec"].update(priority=2_000_001_000))
-    with extenders.apiserver(tmp_path, pod, NAMES) as kubeconfig:
-        words = ["explain", "pod", "web", "--extender", extender.url, "--kubeconfig", kubeconfig]
-        result = commands.run(*words)
+    result = explain(extender, tmp_path, pod=pod)
     assert "not filtered: priority at least" in result.stdout
     assert "expected of the pod: cpu 175m (request ratio), memory 179Mi (request ratio)" in result.stdout
     assert "passes in spite of cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
 
 
 def test_an_unknown_pod_is_bad_input(extender: extenders.Extender, tmp_path: pathlib.Path) -> None:
-    with extenders.apiserver(tmp_path, builders.pod_body("other"), NAMES) as kubeconfig:
-        words = ["explain", "pod", "web", "--extender", extender.url, "--kubeconfig", kubeconfig]
-        result = commands.run(*words)
-    commands.assert_refused(result, 2, "pods/web")
+    commands.assert_refused(explain(extender, tmp_path, pod=builders.pod_body("other")), 2, "pods/web")
 
 
 def test_an_apiserver_or_extender_that_is_away_is_code_3(extender: extenders.Extender, tmp_path: pathlib.Path) -> None:
     with extenders.apiserver(tmp_path, builders.pod_body("web"), NAMES) as kubeconfig:
         pass
-    now = ["explain", "pod", "web", "--now", "--kubeconfig", str(kubeconfig), "--extender", extender.url]
-    assert commands.run(*now).exit_code == 3
-    away = commands.run("explain", "pod", "web", "--extender", "http://127.0.0.1:1")
+    extender.run(*WEB, "--now", "--kubeconfig", kubeconfig, code=3)
+    away = commands.run(*WEB, "--extender", "http://127.0.0.1:1")
     commands.assert_refused(away, 3, "http://127.0.0.1:1/decisions")
 
 
@@ -236,7 +233,7 @@ def test_scores_older_than_the_last_filter_answer_are_not_its_scores(extender: e
     extender.decide(("cool", "half"))
     extender.clock.advance(10)
     extender.decide(("hot", "cool"))
-    result = commands.run("explain", "pod", "web", "--extender", extender.url)
+    result = extender.run(*WEB)
     assert row(result.stdout, "cool").startswith("cool - - 0")
     assert "2026-11-21T04:00:10Z filter: 1 of 2 nodes" in result.stdout
 
@@ -248,8 +245,7 @@ def test_what_is_sent_of_a_pod_is_what_was_read_of_it() -> None:
 
 def test_csv_has_a_line_for_each_node_and_metric(extender: extenders.Extender) -> None:
     extender.decide(NAMES)
-    result = commands.run("explain", "pod", "web", "--extender", extender.url, "-o", "csv")
-    found = list(csv.DictReader(result.stdout.splitlines()))
+    found = list(csv.DictReader(extender.run(*WEB, "-o", "csv").stdout.splitlines()))
     assert len(found) == 3 * len(worlds.IDLE)
     assert {one["node"] for one in found} == set(NAMES)
     assert (found[0]["metric"], found[0]["term"]) == ("cpu_avg_5m", "5.27")

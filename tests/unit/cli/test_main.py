@@ -6,12 +6,11 @@ import sys
 import pytest
 
 import cli.__main__
-from tests.unit.cli import commands
+from tests import commands
 
 
 def test_help_names_every_subcommand_with_its_summary() -> None:
-    result = commands.run("--help")
-    assert result.exit_code == 0
+    result = commands.run("--help", code=0)
     for name, subcommand in cli.__main__.SUBCOMMANDS.items():
         assert f"{name}  " in result.output
         assert subcommand.summary in result.output
@@ -29,19 +28,16 @@ def test_help_imports_no_service_and_no_kubernetes() -> None:
 
 @pytest.mark.parametrize("name", ["annotator", "descheduler", "extender"])
 def test_a_services_subcommand_is_the_service_itself(name: str) -> None:
-    result = commands.run(name, "--help")
-    assert result.exit_code == 0
+    result = commands.run(name, "--help", code=0)
     assert "--policy" in result.output
 
 
 @pytest.mark.parametrize("name", sorted(cli.__main__.SUBCOMMANDS))
 def test_every_subcommand_explains_itself_with_exit_code_0(name: str) -> None:
-    result = commands.run(name, "--help")
-    assert result.exit_code == 0
+    result = commands.run(name, "--help", code=0)
     assert result.output.startswith("Usage: ")
 
 
 def test_an_unknown_subcommand_is_bad_input() -> None:
-    result = commands.run("anotator")
-    assert result.exit_code == 2
+    result = commands.run("anotator", code=2)
     assert "No such command 'anotator'. Did you mean 'annotator'?" in result.output

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from cli.common import api_types as answers
-from tests import builders, scripted_http
-from tests.unit.cli import commands, extenders
+from tests import builders, commands, scripted_http
+from tests.unit.cli import extenders
 from tests.unit.extender import worlds
 
 WARM = {**worlds.IDLE, "cpu_avg_5m": 0.3, "memory_avg_5m": 0.5}
@@ -32,8 +32,7 @@ def test_the_cluster_comes_first_and_then_each_node_with_its_load_score_filter_a
     extender: extenders.Extender,
 ) -> None:
     extender.clock.advance(22)
-    result = commands.run("nodes", "--extender", extender.url)
-    assert result.exit_code == 0
+    result = extender.run("nodes", code=0)
     header, cluster, cool, hot, warm = (" ".join(line.split()) for line in result.stdout.splitlines())
     assert header == "NODE CPU 5M/1H/1D MEM 5M/1H/1D HOT SCORE AGE FILTER"
     assert cluster == "* 43/10/10% 23/10/10% - - 22s 1 of 3"
@@ -54,8 +53,7 @@ ORDERS = {
 
 @pytest.mark.parametrize("key", ORDERS)
 def test_the_worst_stand_first_in_the_order_asked_for(extender: extenders.Extender, key: str) -> None:
-    result = commands.run("nodes", "--extender", extender.url, "--sort-by", key, "--no-headers")
-    assert rows(result.stdout) == ["*", *ORDERS[key]]
+    assert rows(extender.run("nodes", "--sort-by", key, "--no-headers").stdout) == ["*", *ORDERS[key]]
 
 
 def test_a_column_names_the_pools_where_the_policy_has_some() -> None:
@@ -67,8 +65,8 @@ def test_a_column_names_the_pools_where_the_policy_has_some() -> None:
     view = worlds.view_of({"b-plain": worlds.HOT}, worlds.policy(pools=[pool]))
     view.nodes.node_changed(None, worlds.node("a-spot", worlds.HOT, labels={"kind": "a"}))
     with extenders.serving({}, view) as served:
-        shown = commands.run("nodes", "--extender", served.url)
-        as_csv = commands.run("nodes", "--extender", served.url, "-o", "csv")
+        shown = served.run("nodes")
+        as_csv = served.run("nodes", "-o", "csv")
     assert [line.split()[-2:] for line in shown.stdout.splitlines()] == [
         ["FILTER", "POOL"],
         ["2", "-"],
@@ -83,9 +81,9 @@ def test_a_column_names_what_else_keeps_pods_away_where_something_does() -> None
     ill, well = worlds.node("b-ill", worlds.IDLE, mutate=worlds.under_pressure), worlds.node("b-ill", worlds.IDLE)
     view.nodes.node_changed(None, ill)
     with extenders.serving({}, view) as served:
-        shown = commands.run("nodes", "--extender", served.url)
+        shown = served.run("nodes")
         view.nodes.node_changed(ill, well)
-        later = commands.run("nodes", "--extender", served.url)
+        later = served.run("nodes")
     last = [line.split()[-1] for line in shown.stdout.splitlines()]
     assert last == ["STATUS", "not", "Ready", "NotReady,MemoryPressure,SchedulingDisabled"]
     assert "1 of 2 not" in shown.stdout
@@ -93,36 +91,31 @@ def test_a_column_names_what_else_keeps_pods_away_where_something_does() -> None
 
 
 def test_json_is_the_answer_and_nothing_else_in_the_order_asked_for(extender: extenders.Extender) -> None:
-    result = commands.run("nodes", "--extender", extender.url, "-o", "json", "--sort-by", "score")
-    answer = json.loads(result.stdout)
+    answer = json.loads(extender.run("nodes", "-o", "json", "--sort-by", "score").stdout)
     assert [row["name"] for row in answer["nodes"]] == ORDERS["score"]
     assert {"policy", "heartbeat", "at"} <= set(answer)
 
 
 def test_names_are_one_a_line_for_scripts(extender: extenders.Extender) -> None:
-    result = commands.run("nodes", "--extender", extender.url, "-o", "name")
-    assert result.stdout == "node/a-cool\nnode/b-hot\nnode/c-warm\n"
+    assert extender.run("nodes", "-o", "name").stdout == "node/a-cool\nnode/b-hot\nnode/c-warm\n"
 
 
 def test_nodes_with_some_labels_are_those_that_the_cluster_names(
     extender: extenders.Extender, tmp_path: pathlib.Path
 ) -> None:
     with extenders.apiserver(tmp_path, builders.pod_body("web"), ["b-hot", "unknown"]) as kubeconfig:
-        words = ["nodes", "--extender", extender.url, "--kubeconfig", str(kubeconfig), "-l", "pool=batch", "-o", "name"]
-        result = commands.run(*words)
+        result = extender.run("nodes", "--kubeconfig", kubeconfig, "-l", "pool=batch", "-o", "name")
     assert result.stdout == "node/b-hot\n"
 
 
 def test_csv_has_every_column_and_names_in_full(extender: extenders.Extender) -> None:
-    result = commands.run("nodes", "--extender", extender.url, "-o", "csv")
-    found = list(csv.DictReader(result.stdout.splitlines()))
+    found = list(csv.DictReader(extender.run("nodes", "-o", "csv").stdout.splitlines()))
     assert [row["node"] for row in found] == ["*", "a-cool", "b-hot", "c-warm"]
     assert (found[2]["filter"], found[2]["reading"]) == ("cpu_avg_5m>65%", "usable")
 
 
 def test_wide_adds_placements_base_and_the_state_of_the_reading(extender: extenders.Extender) -> None:
-    result = commands.run("nodes", "--extender", extender.url, "-o", "wide")
-    lines = result.stdout.splitlines()
+    lines = extender.run("nodes", "-o", "wide").stdout.splitlines()
     assert lines[0].split()[-5:] == ["FILTER", "PODS", "1M/5M/30M", "BASE", "READING"]
     assert lines[-1].split()[-3] == "5/5/5"
     assert lines[-1].split()[-1] == "usable"
@@ -132,7 +125,7 @@ def test_a_base_that_is_capped_or_the_median_says_so() -> None:
     lacking = {name: 0.02 for name in worlds.IDLE if name.startswith("memory")}
     loads = {"a-lacking": lacking, "b-none": None, "c-whole": worlds.IDLE}
     with extenders.serving({}, worlds.view_of(loads, worlds.policy(score={"spread": "none"}))) as served:
-        lines = commands.run("nodes", "--extender", served.url, "-o", "wide").stdout.splitlines()[2:]
+        lines = served.run("nodes", "-o", "wide").stdout.splitlines()[2:]
     assert [" ".join(line.split()).split(" 0/0/0 ")[1] for line in lines] == [
         "9.80->9.00 (capped) usable", "9.00 (median) no annotation", "9.00 usable",
     ]  # fmt: skip
@@ -140,8 +133,7 @@ def test_a_base_that_is_capped_or_the_median_says_so() -> None:
 
 def test_nodes_without_a_usable_reading_show_none_come_last_and_make_the_answer_partial() -> None:
     with extenders.serving({"a-none": None, "b-cool": worlds.IDLE, "c-old": worlds.load_text(WARM, -1e6)}) as served:
-        result = commands.run("nodes", "--extender", served.url, "--sort-by", "cpu_avg_5m", "--no-headers")
-    assert result.exit_code == 4
+        result = served.run("nodes", "--sort-by", "cpu_avg_5m", "--no-headers", code=4)
     assert rows(result.stdout) == ["*", "b-cool", "a-none", "c-old"]
     assert result.stdout.splitlines()[2].split()[:3] == ["a-none", "-/-/-", "-/-/-"]
     assert "no usable reading of 2 of 3 nodes: a-none (no annotation), c-old (stale)" in result.stderr
@@ -149,8 +141,7 @@ def test_nodes_without_a_usable_reading_show_none_come_last_and_make_the_answer_
 
 def test_an_extender_that_knows_no_nodes_is_partial_and_says_what_to_look_at() -> None:
     with extenders.serving({}) as served:
-        result = commands.run("nodes", "--extender", served.url)
-    assert result.exit_code == 4
+        result = served.run("nodes", code=4)
     assert "knows no nodes" in result.stderr
 
 
@@ -166,7 +157,7 @@ def test_an_extender_that_is_asked_too_often_is_code_3_and_says_when_to_ask_agai
     refusal = {"code": 429, "message": "such requests have had their share of time; ask again in 7 s"}
     with scripted_http.serving(lambda exchange: exchange.answer(refusal, 429)) as server:
         result = commands.run("nodes", "--extender", server.url)
-    assert (result.exit_code, result.stdout) == (3, "")
+    commands.assert_refused(result, 3)
     assert result.stderr.rstrip().endswith(
         "/nodes answers 429: such requests have had their share of time; ask again in 7 s"
     )
@@ -207,14 +198,11 @@ def test_the_url_may_come_from_the_environment(extender: extenders.Extender, mon
 
 def test_a_proxy_is_never_asked_for_this_machine(extender: extenders.Extender, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    assert commands.run("nodes", "--extender", extender.url).exit_code == 0
+    assert extender.run("nodes").exit_code == 0
 
 
 def test_names_are_sorted_by_their_numbers() -> None:
     names = ["node-10", "node-9", "node-2-b", "node-2-a", "9-x", "a", "٣"]
     assert sorted(names, key=answers.natural) == ["9-x", "a", "node-2-a", "node-2-b", "node-9", "node-10", "٣"]
     with extenders.serving(dict.fromkeys(("node-10", "node-2"), worlds.IDLE)) as served:
-        assert commands.run("nodes", "--extender", served.url, "-o", "name").stdout.split() == [
-            "node/node-2",
-            "node/node-10",
-        ]
+        assert served.run("nodes", "-o", "name").stdout.split() == ["node/node-2", "node/node-10"]

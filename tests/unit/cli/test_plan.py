@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import builders, scripted_http
-from tests.unit.cli import commands, deschedulers
+from tests import builders, commands, scripted_http
+from tests.unit.cli import deschedulers
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
 from tests.unit.docs.worlds import crowded
@@ -27,8 +27,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_every_pod_has_its_line_below_what_is_left(descheduler: deschedulers.Descheduler) -> None:
-    result = commands.run("plan", "--descheduler", descheduler.url)
-    assert result.exit_code == 0, result.stderr
+    result = descheduler.run("plan", code=0)
     assert lines(result.stdout) == [
         f"plan at 2026-11-21T04:00:00Z, mode Enforce, policy {descheduler.world.policy.content_hash}",
         "1 to evict: 1 protected, 1 PDB",
@@ -48,7 +47,7 @@ def test_pools_have_a_line_for_their_modes_and_their_names_at_their_nodes(tmp_pa
     scene = Scene().node("hot", memory=0.9, labels={"kind": "a"}).node("cool").workload("web", on=["hot", "cool"])
     pool = {"name": "spot", "nodeSelector": {"matchLabels": {"kind": "a"}}, "descheduler": {"mode": "Enforce"}}
     with deschedulers.serving(scene, tmp_path, pools=[pool]) as served:
-        shown = lines(commands.run("plan", "--descheduler", served.url).stdout)
+        shown = lines(served.run("plan").stdout)
     assert "mode Enforce" in shown[0]
     assert shown[1] == "modes: pool spot Enforce, other nodes Observe"
     assert any(line.startswith("node hot of pool spot, Enforce: memory_avg_5m 90% > 80%") for line in shown)
@@ -62,7 +61,7 @@ def test_lines_that_follow_the_mean_are_printed_with_it(tmp_path: pathlib.Path) 
     for name in ("cool-1", "cool-2", "cool-3"):
         scene.node(name, memory=0.2, labels={"kind": "a"})
     with deschedulers.serving(scene, tmp_path, pools=[pool], thresholds=thresholds, overloadedFor="0s") as served:
-        shown = lines(commands.run("plan", "--descheduler", served.url).stdout)
+        shown = lines(served.run("plan").stdout)
     assert shown[2] == (
         "pool spot: memory_avg_5m has a mean of 32% over 4 nodes: overloaded above 57%, relieved until 42%"
     )
@@ -75,34 +74,29 @@ def test_an_eviction_that_cannot_be_says_0_evicted_and_why(tmp_path: pathlib.Pat
     scene = crowded().workload("big", on=["hot", "cool"], gib=25)
     scene.budget("web", allowed=0)
     with deschedulers.serving(scene, tmp_path) as served:
-        result = commands.run("plan", "--descheduler", served.url)
-    assert lines(result.stdout)[1] == "0 evicted: 1 protected, 2 PDB, 1 without a destination"
-    assert "budgets: default/db 0 of 0, default/web 0 of 0" in lines(result.stdout)
+        shown = lines(served.run("plan").stdout)
+    assert shown[1] == "0 evicted: 1 protected, 2 PDB, 1 without a destination"
+    assert "budgets: default/db 0 of 0, default/web 0 of 0" in shown
 
 
 def test_wide_names_the_key_of_the_policy(descheduler: deschedulers.Descheduler) -> None:
-    result = commands.run("plan", "--descheduler", descheduler.url, "-o", "wide", "--no-headers")
-    assert lines(result.stdout)[0] == (
+    assert lines(descheduler.run("plan", "-o", "wide", "--no-headers").stdout)[0] == (
         "hot default/bare - 500m 4096Mi bare descheduler.protect.bare no controller would replace it"
     )
 
 
 def test_rows_can_be_narrowed(descheduler: deschedulers.Descheduler) -> None:
-    chosen = commands.run("plan", "--descheduler", descheduler.url, "--verdict", "chosen", "--no-headers")
+    chosen = descheduler.run("plan", "--verdict", "chosen", "--no-headers")
     assert [line.split()[1] for line in chosen.stdout.splitlines()] == ["default/web-0"]
-    nobody = commands.run("plan", "--descheduler", descheduler.url, "--node", "cool", "--no-headers")
-    assert nobody.stdout.strip() == ""
-    elsewhere = commands.run("plan", "--descheduler", descheduler.url, "-n", "shop", "--no-headers")
-    assert elsewhere.stdout.strip() == ""
-    here = commands.run("plan", "--descheduler", descheduler.url, "-n", "default", "-o", "csv")
-    rows = list(csv.DictReader(here.stdout.splitlines()))
+    for elsewhere in (("--node", "cool"), ("-n", "shop")):
+        assert descheduler.run("plan", *elsewhere, "--no-headers").stdout.strip() == ""
+    rows = list(csv.DictReader(descheduler.run("plan", "-n", "default", "-o", "csv").stdout.splitlines()))
     assert [row["pod"] for row in rows] == ["default/bare", "default/db-0", "default/web-0"]
     assert rows[0]["rule"] == "descheduler.protect.bare"
 
 
 def test_json_is_the_answer_narrowed(descheduler: deschedulers.Descheduler) -> None:
-    result = commands.run("plan", "--descheduler", descheduler.url, "-o", "json", "--verdict", "bare")
-    answer = json.loads(result.stdout)
+    answer = json.loads(descheduler.run("plan", "-o", "json", "--verdict", "bare").stdout)
     assert answer["evictions"][0]["pod"] == "web-0"
     assert [one["pod"] for node in answer["nodes"] for one in node["candidates"]] == ["bare"]
     assert answer["headroom"]["destinations"] == [
@@ -111,39 +105,30 @@ def test_json_is_the_answer_narrowed(descheduler: deschedulers.Descheduler) -> N
 
 
 def test_a_verdict_that_is_none_is_refused_with_those_that_are(descheduler: deschedulers.Descheduler) -> None:
-    result = commands.run("plan", "--descheduler", descheduler.url, "--verdict", "foo")
+    result = descheduler.run("plan", "--verdict", "foo")
     commands.assert_refused(result, 2, "'foo' is not one of 'chosen', 'stale_view', 'undecodable'")
 
 
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
-        (
-            "hit",
-            2,
-            "error: --node hit: it is not overloaded and takes no pods, or there is no such node; did you mean hot",
-        ),
+        ("hit", 2, "--node hit: it is not overloaded and takes no pods, or there is no such node; did you mean hot"),
         ("nope", 2, "or there is no such node; evenload nodes names all nodes"),
         ("cool", 0, "node cool is not overloaded: nothing would be evicted there"),
     ],
 )
 def test_a_node_without_an_overload(name: str, code: int, words: str, descheduler: deschedulers.Descheduler) -> None:
-    result = commands.run("plan", "--descheduler", descheduler.url, "--node", name)
-    assert result.exit_code == code
-    assert words in result.stderr
+    assert words in descheduler.run("plan", "--node", name, code=code).stderr
 
 
 def test_data_that_is_not_whole_ends_with_4(descheduler: deschedulers.Descheduler) -> None:
     descheduler.world.prometheus.warnings = ("a store is away",)
-    result = commands.run("plan", "--descheduler", descheduler.url)
-    assert result.exit_code == 4
-    assert "a store is away" in result.stdout
+    assert "a store is away" in descheduler.run("plan", code=4).stdout
 
 
 def test_a_calm_cluster_says_so(tmp_path: pathlib.Path) -> None:
     with deschedulers.serving(Scene().node("a").node("b"), tmp_path) as served:
-        result = commands.run("plan", "--descheduler", served.url)
-    assert result.exit_code == 0
+        result = served.run("plan", code=0)
     assert lines(result.stdout)[1] == "0 evicted"
     assert "no node is overloaded" in result.stderr
 
@@ -152,8 +137,7 @@ def test_a_node_that_is_left_alone_says_why(tmp_path: pathlib.Path) -> None:
     scene = scenes.hot_and_cool()
     scene.nodes["hot"] = builders.node("hot", mutate=lambda body: body["spec"].update(unschedulable=True))
     with deschedulers.serving(scene, tmp_path) as served:
-        result = commands.run("plan", "--descheduler", served.url)
-    assert "left alone: it is cordoned" in result.stdout
+        assert "left alone: it is cordoned" in served.run("plan").stdout
 
 
 def test_nobody_there_is_3_with_the_next_step() -> None:
@@ -174,8 +158,7 @@ def test_what_a_tenant_wrote_does_not_command_the_terminal(tmp_path: pathlib.Pat
     clipboard = "\x1b]52;c;eA==\x07\x9b2J\u202e\nnode fake"
     scene = crowded().pod("held", "hot", labels={"app": "held", "evenload.io/protected": clipboard})
     with deschedulers.serving(scene, tmp_path) as served:
-        result = commands.run("plan", "--descheduler", served.url, "-o", output_format)
-    assert result.exit_code == 0, result.stderr
+        result = served.run("plan", "-o", output_format, code=0)
     assert "]52;c;eA==" in result.stdout
     assert not set("\x1b\x07\x9b\u202e") & set(result.stdout)
     assert not any(line.startswith("node fake") for line in result.stdout.splitlines())

@@ -6,7 +6,7 @@ import click.testing
 import pytest
 
 from policy.loading import loader
-from tests.unit.cli import commands
+from tests import commands
 
 CRANE = """
 apiVersion: scheduler.policy.crane.io/v1alpha1
@@ -46,9 +46,9 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 }
 
 
-def run(stdin: str | bytes) -> click.testing.Result:
+def run(stdin: str | bytes, code: int | None = None) -> click.testing.Result:
     """`evenload policy import -`."""
-    return commands.run("policy", "import", "-", stdin=stdin)
+    return commands.run("policy", "import", "-", stdin=stdin, code=code)
 
 
 def test_stdout_is_a_policy_that_loads() -> None:
@@ -82,8 +82,7 @@ profiles:
 
 
 def test_a_descheduler_policy_is_known_by_its_kind() -> None:
-    result = run(LOW_NODE_UTILIZATION)
-    assert result.exit_code == 0
+    result = run(LOW_NODE_UTILIZATION, code=0)
     assert "# Made of descheduler's LowNodeUtilization (stdin)." in result.stdout
     assert "memory_avg_5m: {evictAbove: 0.8, evictUntil: 0.7}" in result.stdout
     assert "compares requests" in result.stderr

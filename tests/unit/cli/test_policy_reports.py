@@ -3,26 +3,23 @@
 import json
 import pathlib
 
-import click.testing
-
 from cli import policy_reports
 from policy.schema import problems
-from tests.unit.cli import commands
+from tests import commands
 
-BROKEN = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\nfilter:\n  thresholds: {cpu_avg_5m: 65}\n"
+HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+BROKEN = HEAD + "filter:\n  thresholds: {cpu_avg_5m: 65}\n"
 
 
-def run(path: pathlib.Path, form: str) -> click.testing.Result:
-    """The command on a file."""
-    return commands.run("policy", "validate", path, "-o", form)
+def reported(path: pathlib.Path, text: str, form: str, code: int) -> str:
+    """What the command prints of a file that has this text."""
+    path.write_text(text)
+    return commands.output("policy", "validate", path, "-o", form, codes=(code,))
 
 
 def test_an_annotation_names_file_line_and_column(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "policy.yaml"
-    path.write_text(BROKEN)
-    result = run(path, "github")
-    assert result.exit_code == 2
-    (line,) = result.stdout.splitlines()
+    (line,) = reported(path, BROKEN, "github", 2).splitlines()
     assert line.startswith(f"::error file={path},line=4,col=28,title=filter.thresholds.cpu_avg_5m::")
     assert "65" in line
 
@@ -35,10 +32,7 @@ def test_a_text_cannot_begin_a_command_of_its_own() -> None:
 
 def test_a_sarif_log_has_a_result_for_each_problem_at_its_place(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "policy.yaml"
-    path.write_text(BROKEN)
-    result = run(path, "sarif")
-    assert result.exit_code == 2
-    log = json.loads(result.stdout)
+    log = json.loads(reported(path, BROKEN, "sarif", 2))
     assert log["version"] == "2.1.0"
     (one,) = log["runs"][0]["results"]
     rules = [rule["id"] for rule in log["runs"][0]["tool"]["driver"]["rules"]]
@@ -49,8 +43,5 @@ def test_a_sarif_log_has_a_result_for_each_problem_at_its_place(tmp_path: pathli
 
 def test_a_sound_file_has_no_results_and_code_0(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "policy.yaml"
-    path.write_text("apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n")
-    result = run(path, "sarif")
-    assert result.exit_code == 0
-    assert json.loads(result.stdout)["runs"][0]["results"] == []
-    assert run(path, "github").stdout.strip() == ""
+    assert json.loads(reported(path, HEAD, "sarif", 0))["runs"][0]["results"] == []
+    assert reported(path, HEAD, "github", 0).strip() == ""

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from policy.loading import loader
-from tests import builders, scripted_http
-from tests.unit.cli import commands
+from tests import builders, commands, scripted_http
 
 POLICY = """apiVersion: evenload.io/v1alpha1
 kind: LoadPolicy

@@ -8,7 +8,7 @@ import yaml
 from cli import policy_presets
 from policy import metrics
 from policy.loading import loader
-from tests.unit.cli import commands
+from tests import commands
 
 MONITORING = pathlib.Path(__file__).parents[3] / "deploy" / "monitoring"
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"

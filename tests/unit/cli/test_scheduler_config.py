@@ -7,16 +7,16 @@ import click.testing
 import pytest
 import yaml
 
-from tests.unit.cli import commands
+from tests import commands
 
 ROOT = pathlib.Path(__file__).parents[3]
-POLICY = str(ROOT / "deploy" / "policies" / "default.yaml")
+POLICY = ROOT / "deploy" / "policies" / "default.yaml"
 STANZA = ROOT / "deploy" / "scheduler" / "extender-stanza.yaml"
 PLAIN = "http://evenload-extender.evenload-system.svc:8900"
 SECURE = "https://evenload-extender.evenload-system.svc:8900"
 
 
-def run(*arguments: str, url: str = PLAIN, policy: str = POLICY) -> click.testing.Result:
+def run(*arguments: object, url: str = PLAIN, policy: object = POLICY) -> click.testing.Result:
     """`evenload scheduler-config --policy ... --url ...`."""
     return commands.run("scheduler-config", "--policy", policy, "--url", url, *arguments)
 
@@ -91,14 +91,14 @@ def test_all_that_is_wrong_with_tls_is_said_at_once() -> None:
 
 def test_a_policy_that_is_refused_or_missing_is_bad_input(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "policy.yaml"
-    assert run(policy=str(file)).exit_code == 2
+    assert run(policy=file).exit_code == 2
     file.write_text("kind: LoadPolicy\n")
-    commands.assert_refused(run(policy=str(file)), 2, "apiVersion: is required")
+    commands.assert_refused(run(policy=file), 2, "apiVersion: is required")
 
 
 @pytest.mark.parametrize(("weight", "points", "share"), [(1, 100, "6.67"), (2, 200, "12.5"), (7, 700, "33.3")])
 def test_the_arithmetic_of_the_weight_is_on_stderr(weight: int, points: int, share: str) -> None:
-    result = run("--weight", str(weight))
+    result = run("--weight", weight)
     assert extender(result)["weight"] == weight
     assert f"the extender's full score is 10 x {weight} x 10 = {points} points" in result.stderr
     assert f"so the extender has {points} of {1400 + points} points ({share} %)" in result.stderr
@@ -109,5 +109,5 @@ def test_settings_of_the_policy_that_work_against_the_stanza_are_named(tmp_path:
     file = tmp_path / "policy.yaml"
     head = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
     file.write_text(head + "filter: {onMissing: reject}\n")
-    assert "filter.onMissing: reject" in run(policy=str(file)).stderr
+    assert "filter.onMissing: reject" in run(policy=file).stderr
     assert "onMissing" not in run().stderr

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from cli.common import services
-from tests.unit.cli import clustered, commands, deschedulers, extenders
+from tests import commands
+from tests.unit.cli import clustered, deschedulers, extenders
 from tests.unit.descheduler.scenes import Scene
 from tests.unit.extender import worlds
 
@@ -26,8 +27,7 @@ def test_without_a_url_the_cluster_of_the_kubeconfig_is_asked_and_named(
     pair: dict[str, extenders.Extender], tmp_path: pathlib.Path
 ) -> None:
     with clustered.serving(tmp_path, pair) as (_, kubeconfig):
-        result = commands.run("nodes", "--kubeconfig", kubeconfig, "-o", "json")
-    assert result.exit_code == 0, result.stderr
+        result = commands.run("nodes", "--kubeconfig", kubeconfig, "-o", "json", code=0)
     assert [node["name"] for node in json.loads(result.stdout)["nodes"]] == ["cool", "hot"]
     assert "extender of http://127.0.0.1:" in result.stderr
     assert "(context main): extender-0, extender-1" in result.stderr
@@ -38,8 +38,7 @@ def test_a_replica_that_is_down_is_named_and_the_next_one_asked(
 ) -> None:
     with clustered.serving(tmp_path, pair) as (apiserver, kubeconfig):
         apiserver.down = {"extender-0"}
-        result = commands.run("nodes", "--kubeconfig", kubeconfig)
-        assert result.exit_code == 0, result.stderr
+        result = commands.run("nodes", "--kubeconfig", kubeconfig, code=0)
         assert "warning: extender-0/livez answers 503: error trying to reach service" in result.stderr
         apiserver.down = {"extender-0", "extender-1"}
         result = commands.run("nodes", "--kubeconfig", kubeconfig)
@@ -55,8 +54,7 @@ def test_a_missing_right_is_named(pair: dict[str, extenders.Extender], tmp_path:
 
 def test_a_cluster_without_evenload_says_where_it_looked(tmp_path: pathlib.Path) -> None:
     with clustered.serving(tmp_path, {}) as (_, kubeconfig):
-        result = commands.run("plan", "--kubeconfig", kubeconfig)
-    assert result.exit_code == 3
+        result = commands.run("plan", "--kubeconfig", kubeconfig, code=3)
     assert "no pod behind Service evenload-system/evenload-descheduler of http://127.0.0.1:" in result.stderr
     assert "or give --descheduler URL" in result.stderr
 
@@ -74,12 +72,9 @@ def test_without_kubeconfig_and_url_this_machine_is_asked(
 def test_explain_reads_the_memory_of_every_replica(pair: dict[str, extenders.Extender], tmp_path: pathlib.Path) -> None:
     pair["extender-1"].decide(NODES)
     with clustered.serving(tmp_path, pair, NODES) as (_, kubeconfig):
-        decided = commands.run("explain", "pod", "web", "--kubeconfig", kubeconfig, "-o", "json")
-        now = commands.run("explain", "pod", "web", "--kubeconfig", kubeconfig, "--now", "-o", "json")
-    assert decided.exit_code == 0, decided.stderr
-    assert json.loads(decided.stdout)["source"] == "decision"
-    assert now.exit_code == 0, now.stderr
-    assert json.loads(now.stdout)["source"] == "now"
+        for words, source in (((), "decision"), (("--now",), "now")):
+            answer = commands.document("explain", "pod", "web", "--kubeconfig", kubeconfig, *words, codes=(0,))
+            assert answer["source"] == source
     assert pair["extender-0"].asked == ["GET /decisions", "POST /explain"]
 
 
@@ -98,8 +93,7 @@ def test_the_memory_of_one_replica_is_enough(pair: dict[str, extenders.Extender]
     pair["extender-1"].decide(NODES)
     with clustered.serving(tmp_path, pair, NODES) as (apiserver, kubeconfig):
         apiserver.down = {"extender-0"}
-        result = commands.run("explain", "pod", "web", "--kubeconfig", kubeconfig)
-    assert result.exit_code == 0, result.stderr
+        result = commands.run("explain", "pod", "web", "--kubeconfig", kubeconfig, code=0)
     assert "warning: extender-0/decisions answers 503" in result.stderr
 
 
@@ -109,8 +103,6 @@ def test_a_breaker_in_a_cluster_is_reset_by_the_command_that_is_shown(tmp_path: 
         deschedulers.serving(scene, tmp_path, mode="Enforce") as served,
         clustered.serving(tmp_path, {"descheduler-0": served}) as (_, kubeconfig),
     ):
-        listed = commands.run("breaker", "list", "--kubeconfig", kubeconfig)
-        result = commands.run("breaker", "reset", "--all", "--kubeconfig", kubeconfig)
-    assert listed.exit_code == 0, listed.stderr
-    assert result.exit_code == 1
+        commands.run("breaker", "list", "--kubeconfig", kubeconfig, code=0)
+        result = commands.run("breaker", "reset", "--all", "--kubeconfig", kubeconfig, code=1)
     assert ("kubectl -n evenload-system exec descheduler-0 -- evenload breaker reset --all\n") in result.stderr

@@ -12,8 +12,7 @@ import pytest
 from cli.doctor import checks
 from policy.contract import load_annotation
 from runtime import clock
-from tests import builders, scripted_http
-from tests.unit.cli import commands
+from tests import builders, commands, scripted_http
 from tests.unit.cli.doctor import clusters
 
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"

@@ -9,8 +9,7 @@ import click.testing
 import pytest
 import yaml
 
-from tests import builders, kubeconfigs, scripted_http
-from tests.unit.cli import commands
+from tests import builders, commands, kubeconfigs, scripted_http
 
 EVENLOAD = "evenload-system"
 PODS = f"/api/v1/namespaces/{EVENLOAD}/pods"
@@ -40,11 +39,11 @@ class Apiserver:
         self._deployment = {"metadata": {"name": "placeholder"}, "spec": {"template": {"spec": template or {}}}}
         self.asked: list[scripted_http.Exchange] = []
 
-    def run(self, *arguments: str) -> click.testing.Result:
+    def run(self, *arguments: str, code: int | None = None) -> click.testing.Result:
         """`evenload placeholder ...`, asking it."""
         with scripted_http.serving(self._answer) as server:
             kubeconfig = scripted_http.kubeconfig(self._directory, server.url)
-            return run(*arguments, "--kubeconfig", str(kubeconfig))
+            return run(*arguments, "--kubeconfig", kubeconfig, code=code)
 
     def _answer(self, exchange: scripted_http.Exchange) -> None:
         self.asked.append(exchange)
@@ -96,8 +95,7 @@ def test_a_size_that_is_not_said_for_every_moment_is_refused(options: list[str],
 def test_size_patches_the_scale_and_asks_nothing(tmp_path: pathlib.Path) -> None:
     apiserver = Apiserver(tmp_path, {})
     options = ("--deployment", "placeholder", "--replicas", "10", "--during", "00:00-24:00=20%")
-    result = apiserver.run("size", *options)
-    assert result.exit_code == 0, result.stderr
+    result = apiserver.run("size", *options, code=0)
     assert result.stdout == f"{EVENLOAD}/placeholder: the number is 2 (00:00-24:00=20% UTC; 10 ordinarily)\n"
     (patch,) = apiserver.asked
     assert (patch.method, patch.path, patch.body) == ("PATCH", SCALE, {"spec": {"replicas": 2}})
@@ -156,8 +154,7 @@ def test_size_without_its_right_is_code_2(tmp_path: pathlib.Path) -> None:
 def test_the_table_has_the_whole_and_every_node(tmp_path: pathlib.Path) -> None:
     pods = [held("a", "node-2"), held("b", "node-1"), held("c", "node-1"), held("d", "")]
     apiserver = Apiserver(tmp_path, {PODS: pods, EVENTS: []})
-    result = apiserver.run("status")
-    assert result.exit_code == 1
+    result = apiserver.run("status", code=1)
     assert [line.split() for line in result.stdout.splitlines()] == [
         ["NODE", "HELD", "WAITING", "PREEMPTED/1H", "CPU", "MEMORY"],
         ["*", "3", "1", "0", "750m", "768Mi"],
@@ -169,8 +166,8 @@ def test_the_table_has_the_whole_and_every_node(tmp_path: pathlib.Path) -> None:
 
 
 def test_wide_has_a_row_for_each_set_and_node(tmp_path: pathlib.Path) -> None:
-    result = Apiserver(tmp_path, {PODS: [held("a", "node-2")], EVENTS: []}).run("status", "-o", "wide")
-    assert result.exit_code == 0
+    apiserver = Apiserver(tmp_path, {PODS: [held("a", "node-2")], EVENTS: []})
+    result = apiserver.run("status", "-o", "wide", code=0)
     assert [line.split() for line in result.stdout.splitlines()[1:]] == [
         ["evenload-system/room", "-", "0", "*", "1", "0", "0", "250m", "256Mi", "-"],
         ["evenload-system/room", "-", "0", "node-2", "1", "-", "0", "250m", "256Mi", "-"],
@@ -179,8 +176,7 @@ def test_wide_has_a_row_for_each_set_and_node(tmp_path: pathlib.Path) -> None:
 
 def test_without_the_right_to_read_events_the_rest_is_printed_and_it_is_code_4(tmp_path: pathlib.Path) -> None:
     apiserver = Apiserver(tmp_path, {PODS: [held("a", "node-2")]})
-    result = apiserver.run("status", "-o", "json")
-    assert result.exit_code == 4
+    result = apiserver.run("status", "-o", "json", code=4)
     document = json.loads(result.stdout)
     assert (document["held"], document["preempted_last_hour"]) == (1, None)
     assert "not known: may not, said RBAC; deploy/rbac/placeholder.yaml" in result.stderr

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cli.placeholder import kustomizing, render
-from tests.unit.cli import commands
+from tests import commands
 
 Document = dict[str, Any]
 SHIPPED = render.folder() / "placeholder"
@@ -18,8 +18,7 @@ run = functools.partial(commands.run, "placeholder", "render")
 
 def objects(*arguments: str) -> dict[str, Document]:
     """What is printed, by kind; of two PriorityClasses the first."""
-    result = run(*arguments)
-    assert result.exit_code == 0, result.stderr
+    result = run(*arguments, code=0)
     return {one["kind"]: one for one in reversed(list(yaml.safe_load_all(result.stdout)))}
 
 
@@ -135,8 +134,8 @@ def test_a_class_that_exists_is_named_and_not_made(preset: str) -> None:
 
 
 def test_the_cutoff_of_another_autoscaler_moves_the_border_of_the_presets() -> None:
-    assert run("--priority", "-50", "--expendable-below", "-100").exit_code == 0
-    assert run("--preset", "soak", "--priority", "-50", "--expendable-below", "-100").exit_code == 2
+    run("--priority", "-50", "--expendable-below", "-100", code=0)
+    run("--preset", "soak", "--priority", "-50", "--expendable-below", "-100", code=2)
 
 
 def test_another_namespace_is_not_made_and_all_of_the_set_is_in_it() -> None:
@@ -269,7 +268,7 @@ REFUSED = {
 def test_it_refuses(name: str) -> None:
     arguments, message = REFUSED[name]
     result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
+    commands.assert_refused(result, 2)
     assert message in " ".join(result.stderr.split())
 
 
