@@ -148,6 +148,20 @@ def serving(
             thread.join()
 
 
+def having(objects: Mapping[str, object]) -> Script:
+    """Answers as an apiserver that has these objects by their paths, and no others; a list is one of its resource."""
+
+    def answer(exchange: Exchange) -> None:
+        body = objects.get(exchange.path)
+        if body is None:
+            exchange.status(404, "NotFound", f"{exchange.path} not found")
+        else:
+            listed = {"metadata": {"resourceVersion": "1"}, "items": body}
+            exchange.answer(listed if isinstance(body, list) else body)
+
+    return answer
+
+
 def kubeconfig(directory: Path, url: str, *, user: Mapping[str, object] | None = None) -> Path:
     """A kubeconfig for a server, with a token unless the user says otherwise."""
     path = directory / "kubeconfig"

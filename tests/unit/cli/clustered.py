@@ -23,7 +23,10 @@ class Apiserver:
     """Replicas by the names of their pods; those in `down` do not answer, what is in `forbidden` is refused."""
 
     def __init__(self, replicas: Mapping[str, Application], pod: Mapping[str, object], nodes: Sequence[str]) -> None:
-        self.replicas, self.pod, self.nodes = replicas, dict(pod), nodes
+        self.replicas = replicas
+        listed = [builders.node_body(node) for node in nodes]
+        objects = {SLICES: self._slices(), "/api/v1/namespaces/default/pods/web": pod, "/api/v1/nodes": listed}
+        self._objects = scripted_http.having(objects)
         self.down: set[str] = set()
         self.forbidden: set[str] = set()
 
@@ -32,19 +35,10 @@ class Apiserver:
         path = parse.unquote(exchange.path)
         if path in self.forbidden:
             exchange.status(403, "Forbidden", f'pods "x" is forbidden: you may not {exchange.method} {path}')
-        elif path == SLICES:
-            exchange.answer(
-                {"kind": "EndpointSliceList", "metadata": {"resourceVersion": "1"}, "items": self._slices()}
-            )
         elif path.startswith(PODS):
             self._proxied(exchange, *path.removeprefix(PODS).split(":8900/proxy", 1))
-        elif path == "/api/v1/namespaces/default/pods/web":
-            exchange.answer(self.pod)
-        elif path == "/api/v1/nodes":
-            items = [builders.node_body(node) for node in self.nodes]
-            exchange.answer({"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": items})
         else:
-            exchange.status(404, "NotFound", f"{path} not found")
+            self._objects(exchange)
 
     def _slices(self) -> list[dict[str, Any]]:
         endpoints = [{"addresses": ["10.1.0.1"], "targetRef": {"kind": "Pod", "name": name}} for name in self.replicas]

@@ -70,16 +70,7 @@ def serving(loads: Mapping[str, Any], view: cluster_view.ClusterView | None = No
 @contextlib.contextmanager
 def apiserver(directory: pathlib.Path, pod: Mapping[str, object], nodes: Sequence[str]) -> Iterator[pathlib.Path]:
     """The kubeconfig of an apiserver that has one pod and these nodes."""
-
-    def answer(exchange: scripted_http.Exchange) -> None:
-        name = builders.decoded(pod, objects.Pod).name
-        if exchange.path == f"/api/v1/namespaces/default/pods/{name}":
-            exchange.answer(dict(pod))
-        elif exchange.path == "/api/v1/nodes":
-            items = [builders.node_body(node) for node in nodes]
-            exchange.answer({"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": items})
-        else:
-            exchange.status(404, "NotFound", f"{exchange.path} not found")
-
-    with scripted_http.serving(answer) as server:
+    path = f"/api/v1/namespaces/default/pods/{builders.decoded(pod, objects.Pod).name}"
+    script = scripted_http.having({path: pod, "/api/v1/nodes": [builders.node_body(node) for node in nodes]})
+    with scripted_http.serving(script) as server:
         yield scripted_http.kubeconfig(directory, server.url)

@@ -136,9 +136,10 @@ def test_data_for_a_part_of_the_span_are_partial(prometheus: Prometheus) -> None
     assert "data reach back 2.00 of 7.00 days only" in run(prometheus, "--since", "7d", code=4).stderr
 
 
-def test_an_answer_that_may_not_be_whole_is_partial(prometheus: Prometheus) -> None:
+@pytest.mark.parametrize("words", [[], ["--shadow"]], ids=["placements", "shadow mode"])
+def test_an_answer_that_may_not_be_whole_is_partial(prometheus: Prometheus, words: list[str]) -> None:
     prometheus.warnings = ["store 3 is down"]
-    assert run(prometheus, code=4).stderr.count("store 3 is down") == 1
+    assert run(prometheus, *words, code=4).stderr.count("store 3 is down") == 1
 
 
 def test_without_an_address_it_is_found_through_the_apiserver(tmp_path: pathlib.Path, prometheus: Prometheus) -> None:
@@ -236,11 +237,6 @@ def test_a_mode_that_began_within_the_span_is_partial(prometheus: Prometheus) ->
     prometheus.shadow_seconds = NOW_SECONDS - 2 * DAY_SECONDS
     result = run(prometheus, "--shadow", "--since", "7d")
     assert (result.exit_code, result.stderr) == (4, "shadow mode began 2.00 days ago, within a span of 7.00\n")
-
-
-def test_a_partial_answer_about_shadow_mode_is_partial(prometheus: Prometheus) -> None:
-    prometheus.warnings = ["store 3 is down"]
-    assert run(prometheus, "--shadow", code=4).stderr.count("store 3 is down") == 1
 
 
 def test_shadow_mode_has_no_picture(prometheus: Prometheus) -> None:

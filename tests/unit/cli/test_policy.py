@@ -43,10 +43,6 @@ def test_init_starts_from_the_defaults_and_takes_another_place_of_the_schema() -
     assert loader.load(result.stdout, "stdout").as_file() == load_policy.defaults().as_file()
 
 
-def test_an_unknown_preset_is_bad_input() -> None:
-    commands.assert_refused(run("init", "--preset", "memory"), 2, "memory-bound")
-
-
 def test_validate_says_that_a_file_is_valid_and_its_hash(file: pathlib.Path) -> None:
     file.write_text(HEAD)
     result = run("validate", file)
@@ -122,13 +118,21 @@ def test_a_dash_reads_stdin() -> None:
     assert "stdin:4:11: sync.period" in run("validate", "-", stdin=WRONG).stderr
 
 
-@pytest.mark.parametrize("command", ["validate", "show", "import"])
-def test_a_file_that_is_not_there_is_bad_input(command: str, file: pathlib.Path) -> None:
-    commands.assert_refused(run(command, file), 2, str(file))
-
-
-def test_a_directory_is_bad_input(tmp_path: pathlib.Path) -> None:
-    commands.assert_refused(run("validate", tmp_path), 2, "is a directory")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param("init --preset memory", "memory-bound", id="an unknown preset"),
+        *(
+            pytest.param(f"{command} FILE", "FILE", id=f"no file to {command}")
+            for command in ("validate", "show", "import")
+        ),
+        pytest.param("validate .", "is a directory", id="a directory"),
+        pytest.param("diff - -", "only one of the two can be stdin", id="stdin and itself"),
+    ],
+)
+def test_it_is_bad_input(words: str, message: str, file: pathlib.Path) -> None:
+    arguments = words.replace("FILE", str(file)).split()
+    commands.assert_refused(run(*arguments, stdin=HEAD), 2, message.replace("FILE", str(file)))
 
 
 HOSTILE: dict[str, tuple[bytes, str]] = {
@@ -248,10 +252,6 @@ def test_diff_as_json_lists_the_differences(file: pathlib.Path) -> None:
 def test_diff_of_a_refused_file_is_bad_input(file: pathlib.Path) -> None:
     file.write_text(WRONG)
     commands.assert_refused(run("diff", PRESETS / "default.yaml", file), 2, f"error: 2 problems in {file}")
-
-
-def test_diff_of_stdin_with_itself_is_bad_input() -> None:
-    commands.assert_refused(run("diff", "-", "-", stdin=HEAD), 2, "only one of the two can be stdin")
 
 
 WAITING_COMMANDS = {

@@ -34,27 +34,17 @@ def file(tmp_path: pathlib.Path) -> str:
     return str(path)
 
 
-def prioritized(body: builders.Body) -> None:
-    """Gives a pod the priority of a PriorityClass."""
-    body["spec"].update(priority=9500, priorityClassName="high")
-
-
 @contextlib.contextmanager
 def cluster(directory: pathlib.Path) -> Iterator[str]:
     """The kubeconfig of an apiserver with one spot node, which has a threshold of its own, and two pods."""
     own = {"evenload.io/thresholds": '{"memory_avg_5m": "80%", "disk": 0.5}'}
-
-    def answer(exchange: scripted_http.Exchange) -> None:
-        if exchange.path == "/api/v1/nodes/spot-1":
-            exchange.answer(builders.node_body("spot-1", labels={"lifecycle": "spot"}, annotations=own))
-        elif exchange.path == "/api/v1/namespaces/shop/pods/web-1":
-            exchange.answer(builders.pod_body("web-1", namespace="shop", mutate=prioritized))
-        elif exchange.path == "/api/v1/namespaces/jobs/pods/night-1":
-            exchange.answer(builders.pod_body("night-1", namespace="jobs"))
-        else:
-            exchange.status(404, "NotFound", 'nodes "spot-2" not found')
-
-    with scripted_http.serving(answer) as server:
+    priority = {"priority": 9500, "priorityClassName": "high"}
+    objects = {
+        "/api/v1/nodes/spot-1": builders.node_body("spot-1", labels={"lifecycle": "spot"}, annotations=own),
+        "/api/v1/namespaces/shop/pods/web-1": builders.pod_body("web-1", namespace="shop", spec=priority),
+        "/api/v1/namespaces/jobs/pods/night-1": builders.pod_body("night-1", namespace="jobs"),
+    }
+    with scripted_http.serving(scripted_http.having(objects)) as server:
         yield str(scripted_http.kubeconfig(directory, server.url))
 
 
@@ -154,18 +144,13 @@ def test_with_a_pod_and_a_node_the_nearest_value_is_shown(file: str, tmp_path: p
     assert {f"{CPU}95 %", f"{MEMORY}90 %"} <= set(labelled.splitlines())
 
 
-def test_a_pod_that_the_cluster_does_not_have_ends_the_command(file: str, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(("option", "name"), [("--pod", "shop/gone"), ("--node", "spot-2")])
+def test_what_the_cluster_does_not_have_ends_the_command(
+    file: str, tmp_path: pathlib.Path, option: str, name: str
+) -> None:
     with cluster(tmp_path) as kubeconfig:
-        result = commands.run("policy", "show", file, "--pod", "shop/gone", "--kubeconfig", kubeconfig)
-    commands.assert_refused(result, 3, "not found")
-
-
-def test_a_node_that_the_cluster_does_not_have_ends_the_command(file: str, tmp_path: pathlib.Path) -> None:
-    with cluster(tmp_path) as kubeconfig:
-        result = commands.run("policy", "show", file, "--node", "spot-2", "--kubeconfig", kubeconfig)
-    assert result.exit_code != 0
-    assert result.stdout == ""
-    assert "spot-2" in result.stderr
+        result = commands.run("policy", "show", file, option, name, "--kubeconfig", kubeconfig)
+    commands.assert_refused(result, 3, "not found", name.rpartition("/")[2])
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,6 @@ RBAC = pathlib.Path(__file__).parents[4] / "deploy" / "rbac" / "placeholder.yaml
 run = functools.partial(commands.run, "placeholder")
 
 
-@pytest.fixture
-def nowhere(tmp_path: pathlib.Path) -> str:
-    """A kubeconfig of a server that is not there."""
-    path = tmp_path / "nowhere"
-    path.write_text(kubeconfigs.text())
-    return str(path)
-
-
 class Apiserver:
     """Lists what it was given by path, refuses what it was not, and takes every patch."""
 
@@ -63,44 +55,46 @@ def held(name: str, node: str) -> Any:
     return builders.pod_body(name, namespace=EVENLOAD, node=node, labels=labels, owner=("ReplicaSet", "room"))
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["status"], ["status", "-A"], ["size", "--deployment", "placeholder", "--replicas", "1"]],
-    ids=lambda words: " ".join(words[:2]),
-)
-def test_a_server_that_cannot_be_reached_is_code_3(command: list[str], nowhere: str) -> None:
-    commands.assert_refused(run(*command, "--kubeconfig", nowhere), 3, "error: ")
+SIZE = ["size", "--deployment", "placeholder"]
+OTHER = ["--context", "other"]
 
 
 @pytest.mark.parametrize(
-    "command", [["status"], ["size", "--deployment", "a", "--replicas", "1"]], ids=["status", "size"]
-)
-def test_a_context_that_the_kubeconfig_does_not_have_is_code_2(command: list[str], nowhere: str) -> None:
-    commands.assert_refused(run(*command, "--kubeconfig", nowhere, "--context", "other"), 2, "other")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
+    ("words", "code", "message"),
     [
-        ([], "the number is missing: give --replicas N"),
-        (["--during", "20:00-07:00=2"], "the number is missing: give --replicas N"),
-        (["--nodes-per-replica", "4"], "need --max-replicas N"),
-        (["--replicas", "3", "--time-zone", "UTC"], "--time-zone UTC has no effect without a schedule"),
+        pytest.param(["status"], 3, "error: ", id="no server for status"),
+        pytest.param(["status", "-A"], 3, "error: ", id="no server for status -A"),
+        pytest.param([*SIZE, "--replicas", "1"], 3, "error: ", id="no server for size"),
+        pytest.param(["status", *OTHER], 2, "other", id="no such context for status"),
+        pytest.param([*SIZE, "--replicas", "1", *OTHER], 2, "other", id="no such context for size"),
+        pytest.param(SIZE, 2, "the number is missing: give --replicas N", id="no size"),
+        pytest.param(
+            [*SIZE, "--during", "20:00-07:00=2"], 2, "the number is missing: give --replicas N", id="no size by day"
+        ),
+        pytest.param([*SIZE, "--nodes-per-replica", "4"], 2, "need --max-replicas N", id="no end of a proportion"),
+        pytest.param(
+            [*SIZE, "--replicas", "3", "--time-zone", "UTC"],
+            2,
+            "--time-zone UTC has no effect without a schedule",
+            id="a time zone without a schedule",
+        ),
     ],
 )
-def test_a_size_that_is_not_said_for_every_moment_is_refused(options: list[str], message: str, nowhere: str) -> None:
-    commands.assert_refused(run("size", "--deployment", "placeholder", *options, "--kubeconfig", nowhere), 2, message)
+def test_it_refuses(words: list[str], code: int, message: str, tmp_path: pathlib.Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    nowhere.write_text(kubeconfigs.text())
+    commands.assert_refused(run(*words, "--kubeconfig", nowhere), code, message)
 
 
 def test_size_patches_the_scale_and_asks_nothing(tmp_path: pathlib.Path) -> None:
     apiserver = Apiserver(tmp_path, {})
-    options = ("--deployment", "placeholder", "--replicas", "10", "--during", "00:00-24:00=20%")
-    result = apiserver.run("size", *options, code=0)
+    words = (*SIZE, "--replicas", "10", "--during", "00:00-24:00=20%")
+    result = apiserver.run(*words, code=0)
     assert result.stdout == f"{EVENLOAD}/placeholder: the number is 2 (00:00-24:00=20% UTC; 10 ordinarily)\n"
     (patch,) = apiserver.asked
     assert (patch.method, patch.path, patch.body) == ("PATCH", SCALE, {"spec": {"replicas": 2}})
     assert "dryRun" not in patch.query
-    assert "would be 2" in apiserver.run("size", *options, "--dry-run").stdout
+    assert "would be 2" in apiserver.run(*words, "--dry-run").stdout
     assert apiserver.asked[-1].query["dryRun"] == "All"
 
 
@@ -110,7 +104,7 @@ def test_size_in_proportion_counts_the_chosen_nodes_that_take_pods(tmp_path: pat
     nodes = [builders.node_body("a", cpu="7500m"), cordoned, unready]
     apiserver = Apiserver(tmp_path, {"/api/v1/nodes": nodes})
     options = ["--node-selector", "pool=a", "--cores-per-replica", "2", "--max-replicas", "9"]
-    result = apiserver.run("size", "--deployment", "placeholder", *options)
+    result = apiserver.run(*SIZE, *options)
     assert "the number is 4 (1 nodes, 7.5 cores)" in result.stdout
     assert apiserver.asked[1].query["labelSelector"] == "pool=a"
 
@@ -140,13 +134,13 @@ def test_size_counts_the_nodes_that_can_take_a_placeholder(
     template: builders.Body, number: int, tmp_path: pathlib.Path
 ) -> None:
     apiserver = Apiserver(tmp_path, {"/api/v1/nodes": NODES}, template=template)
-    result = apiserver.run("size", "--deployment", "placeholder", "--nodes-per-replica", "1", "--max-replicas", "9")
+    result = apiserver.run(*SIZE, "--nodes-per-replica", "1", "--max-replicas", "9")
     assert f"the number is {number} ({number} nodes, {4 * number} cores)" in result.stdout
 
 
 def test_size_without_its_right_is_code_2(tmp_path: pathlib.Path) -> None:
     apiserver = Apiserver(tmp_path, {})
-    result = apiserver.run("size", "--deployment", "placeholder", "--nodes-per-replica", "2", "--max-replicas", "9")
+    result = apiserver.run(*SIZE, "--nodes-per-replica", "2", "--max-replicas", "9")
     commands.assert_refused(result, 2, "said RBAC")
     assert [one.method for one in apiserver.asked] == ["GET", "GET"]  # no number, no patch
 
