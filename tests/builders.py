@@ -131,6 +131,18 @@ def pinned(node: str) -> Body:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
+def node_metrics_body(
+    name: str, at_seconds: float, *, cpu: str = "1", memory: str = "1Gi", window: str = "15s"
+) -> Body:
+    """A node of metrics.k8s.io, as metrics-server serves it."""
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "timestamp": clock_text(at_seconds),
+        "window": window,
+        "usage": {"cpu": cpu, "memory": memory},
+    }
+
+
 def mirror_body(name: str = "kube-proxy-n", *, node: str = "n") -> Body:
     """The image of a static pod, as a kubelet makes it."""
     return pod_body(name, node=node, owner=("Node", node), annotations=MIRROR)

@@ -61,8 +61,7 @@ def test_placements_are_counted_per_window_and_age_out() -> None:
 
 
 def test_without_hot_spots_nothing_is_counted_not_even_a_placement_of_a_clock_ahead() -> None:
-    counted = hot_counts.hot_counts(placements([COUNTS]), (), now_seconds=AT - 1)
-    assert counted.of("node-1") == {}
+    assert hot_counts.hot_counts(placements([COUNTS]), (), now_seconds=AT - 1).of("node-1") == {}
 
 
 def test_pods_wait_until_they_have_a_node_or_end() -> None:

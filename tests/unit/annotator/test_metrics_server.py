@@ -1,5 +1,6 @@
 """metrics-server as the source: what of its list is used, what is refused, and a sync over it from end to end."""
 
+import functools
 import json
 from typing import Any
 
@@ -20,14 +21,8 @@ from tests.unit.annotator.test_node_sync import POLICY
 NAMES = metrics.names(POLICY.metrics_in_force)
 
 
-def item(name: str, at_seconds: float, *, cpu: str = "3200m", memory: str = "16Gi", window: str = "15.02s") -> Any:
-    """An item as metrics-server writes it: 40 % and 50 % of a node of 8 cores and 32 GiB."""
-    return {
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-        "timestamp": clocks_of_services.to_rfc3339(at_seconds),
-        "window": window,
-        "usage": {"cpu": cpu, "memory": memory},
-    }
+# 40 % and 50 % of a node of 8 cores and 32 GiB
+item = functools.partial(builders.node_metrics_body, cpu="3200m", memory="16Gi", window="15.02s")
 
 
 class FakeMetricsServer(fake_kube_writes.FakeKubeWrites):

@@ -98,6 +98,11 @@ class Bench:
     def heartbeat(self) -> heartbeat.Heartbeat:
         return heartbeat.decode(self.kube.config_maps["ours/evenload-heartbeat"])
 
+    def metric_nodes(self, metric: str) -> list[float | None]:
+        """On how many nodes a metric is fresh, stale and missing."""
+        name = "evenload_annotator_metric_nodes"
+        return [self.metric(name, metric=metric, state=state) for state in ("fresh", "stale", "missing")]
+
     def metric(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
 
@@ -117,8 +122,7 @@ def synced(bench: Bench) -> Bench:
 
 
 def test_a_sync_writes_every_node_once_and_vouches_for_the_texts(bench: Bench) -> None:
-    outcome = bench.sync()
-    assert outcome.whole
+    assert bench.sync().whole
     assert len(bench.prometheus.asked) == 6 + 2, "one per metric, two for owners"
     assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
     assert bench.heartbeat() == (heartbeat.Heartbeat(bench.clock.now(), "hash", 2, heartbeat.digest(bench.texts)))
@@ -310,8 +314,7 @@ def test_hot_counts_are_written_with_the_reading(bench: Bench) -> None:
 def test_short_jobs_at_constant_load_cause_no_patch_and_their_counts_go_along_with_the_next(synced: Bench) -> None:
     first = len(synced.kube.patches)
     for number in range(80):  # each starts before one sync and has finished before the next
-        job = placed_now(synced, f"job-{number}")
-        synced.sync(job)
+        synced.sync(placed_now(synced, f"job-{number}"))
         synced.sync(after_seconds=10)
         assert synced.heartbeat().digest == heartbeat.digest(synced.texts)
     assert len(synced.kube.patches) - first == 0
@@ -369,9 +372,7 @@ def test_a_restart_while_prometheus_is_down_tells_what_the_nodes_carry(synced: B
     assert "memory_max_1d missing for 1 of 2 nodes; memory_max_1d stale for 1 of 2 nodes" in (
         successor.annotator.freshness_line(POLICY)
     )
-    name = "evenload_annotator_metric_nodes"
-    states = [successor.metric(name, metric="cpu_max_1d", state=state) for state in ("fresh", "stale", "missing")]
-    assert states == [0, 1, 1]
+    assert successor.metric_nodes("cpu_max_1d") == [0, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -457,9 +458,7 @@ def test_freshness_goes_on_counting_while_nothing_can_be_read(bench: Bench) -> N
     bench.fail(errors.Unreachable("away"))
     bench.sync(after_seconds=300)
     assert bench.annotator.freshness_line(POLICY).startswith("cpu_avg_5m stale for 2 of 2 nodes; ")
-    states = ("fresh", "stale", "missing")
-    name = "evenload_annotator_metric_nodes"
-    assert [bench.metric(name, metric="cpu_max_1d", state=state) for state in states] == [0, 2, 0]
+    assert bench.metric_nodes("cpu_max_1d") == [0, 2, 0]
 
 
 SCRAPES, KNOWN = node_queries.scrapes("cpu", 300.0), node_queries.known_share(86400.0)

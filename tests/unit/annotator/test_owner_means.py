@@ -28,8 +28,7 @@ def means(
     sizes = {f"default/{name}": amount for name, amount in (memory or {}).items()}
     known = pod_index.PodIndex()
     known.follow({pod.key: pod for pod in pods})
-    usage = owner_means.PodUsage(cores, sizes, 300.0)
-    return owner_means.means(known, usage, now_seconds=now)
+    return owner_means.means(known, owner_means.PodUsage(cores, sizes, 300.0), now_seconds=now)
 
 
 def pod(name: str, **fields: Any) -> Pod:
@@ -70,8 +69,7 @@ def test_a_mean_counts_once_several_replicas_or_an_hour_are_behind_it(
 
 
 def test_an_old_replica_that_is_not_measured_vouches_for_nobody() -> None:
-    young = clock.to_rfc3339(NOW - 400)
-    condition = {"type": "Ready", "status": "True", "lastTransitionTime": young}
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": clock.to_rfc3339(NOW - 400)}
     second = pod("b", mutate=lambda body: body["status"].update(conditions=[condition]))
     assert means([pod("a"), second], {"b": 2.0}) == {}
     assert means([pod("a"), second], {"a": 2.0, "b": 2.0})["default/ReplicaSet/web"].replicas == 2

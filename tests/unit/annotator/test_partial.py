@@ -75,8 +75,7 @@ def test_last_good_values_age_while_answers_are_partial_and_then_go(bench: Bench
     bench.sync()
     bench.beside = ',"isPartial":true'
     bench.sync()
-    oldest = bench.metric("evenload_node_metric_age_seconds", metric="cpu_avg_5m")
-    assert oldest == 60.0
+    assert bench.metric("evenload_node_metric_age_seconds", metric="cpu_avg_5m") == 60.0
     assert bench.registry.get_sample_value("evenload_prometheus_query_failures_total", {"metric": "cpu_avg_5m"}) == 1
     bench.clock.advance(POLICY.sync.stale_after_seconds)
     assert bench.sync().read_nothing

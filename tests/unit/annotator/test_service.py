@@ -95,10 +95,8 @@ def test_levels_older_than_stale_after_judge_nothing(bench: Bench) -> None:
     bench.clock.advance(300)
     bench.service.on_pod(builders.lean_pod("web-1"), bound())
     bench.service.results.settle(None, now_seconds=bench.clock.now())
-    assert (
-        bench.service.results.tally.schedule_results_left_out,
-        bench.service.results.tally.total_schedule_count,
-    ) == (1, 0)
+    tally = bench.service.results.tally
+    assert (tally.schedule_results_left_out, tally.total_schedule_count) == (1, 0)
 
 
 @pytest.mark.parametrize(("again", "judged"), [(True, 1), (False, 0)])

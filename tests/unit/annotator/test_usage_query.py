@@ -104,8 +104,7 @@ def test_a_large_config_map_is_written_less_often(bench: Bench) -> None:
     ]
     labels = [{"namespace": "default", "pod": pod.name} for pod in bench.pods]
     for at in range(4):
-        samples = (door.Sample(one, 0.1 * 2**at, 0.0) for one in labels)
-        bench.prometheus.answer_samples(CPU, *samples)
+        bench.prometheus.answer_samples(CPU, *(door.Sample(one, 0.1 * 2**at, 0.0) for one in labels))
         bench.sync()
     assert bench.writes() == 2  # 470 KiB may be written every 2 minutes
 

@@ -74,8 +74,7 @@ def test_the_extender_and_openssl_take_what_it_made(pki: pathlib.Path) -> None:
 def test_the_names_are_those_that_the_mtls_component_allows_and_mounts(pki: pathlib.Path) -> None:
     (component,) = yaml.safe_load_all(MTLS.read_text())
     added = [op["value"] for patch in component["patches"] for op in yaml.safe_load(patch["patch"])]
-    result = run(pki, "-o", "yaml")
-    (secret,) = secrets(result).values()
+    (secret,) = secrets(run(pki, "-o", "yaml")).values()
     volume = next(value for value in added if isinstance(value, dict) and "secret" in value)
     assert volume["secret"]["secretName"] == secret["metadata"]["name"] == certs.SECRET
     mounted = {
@@ -131,8 +130,7 @@ def test_a_ca_is_replaced_only_when_that_is_said(pki: pathlib.Path) -> None:
 
 def test_a_ca_that_runs_out_soon_is_a_finding(pki: pathlib.Path) -> None:
     run(pki)
-    now_seconds = clock.WallClock().now()
-    young = certificates.Authority.create("evenload-ca", now_seconds=now_seconds, days=60)
+    young = certificates.Authority.create("evenload-ca", now_seconds=clock.WallClock().now(), days=60)
     (pki / "ca.crt").write_text(young.pair.certificate)
     (pki / "ca.key").write_text(young.pair.key)
     for folder in ("extender", "scheduler"):
@@ -161,8 +159,7 @@ REFUSED = {
 def test_it_refuses(name: str, tmp_path: pathlib.Path) -> None:
     arguments, message = REFUSED[name]
     given = arguments if name == "no directory" else ["-d", str(tmp_path / "pki"), *arguments]
-    result = commands.run("certs", *given, code=2)
-    assert message in " ".join(result.stderr.split())
+    assert message in " ".join(commands.run("certs", *given, code=2).stderr.split())
     assert not (tmp_path / "pki").exists()
 
 

@@ -6,8 +6,7 @@ from cli import effectiveness_figures as figures
 
 
 def test_the_figures_are_means_over_the_results_of_the_span() -> None:
-    sums = {"total": 8.0, "effective": 6.5, "cpu": 3.2, "memory": 2.0, "left_out": 2.0}
-    found = figures.of(sums)
+    found = figures.of({"total": 8.0, "effective": 6.5, "cpu": 3.2, "memory": 2.0, "left_out": 2.0})
     assert found.cpu_utilization_total_avg == pytest.approx(0.4)
     assert found.memory_utilization_total_avg == pytest.approx(0.25)
     assert found.effective_schedule_ratio == pytest.approx(6.5 / 8)

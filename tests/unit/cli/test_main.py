@@ -28,14 +28,12 @@ def test_help_imports_no_service_and_no_kubernetes() -> None:
 
 @pytest.mark.parametrize("name", ["annotator", "descheduler", "extender"])
 def test_a_services_subcommand_is_the_service_itself(name: str) -> None:
-    result = commands.run(name, "--help", code=0)
-    assert "--policy" in result.output
+    assert "--policy" in commands.run(name, "--help", code=0).output
 
 
 @pytest.mark.parametrize("name", sorted(cli.__main__.SUBCOMMANDS))
 def test_every_subcommand_explains_itself_with_exit_code_0(name: str) -> None:
-    result = commands.run(name, "--help", code=0)
-    assert result.output.startswith("Usage: ")
+    assert commands.run(name, "--help", code=0).output.startswith("Usage: ")
 
 
 def test_an_unknown_subcommand_is_bad_input() -> None:

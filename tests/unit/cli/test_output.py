@@ -35,8 +35,7 @@ def test_without_headers_only_the_rows_are_left() -> None:
 
 def test_equal_values_are_written_out_twice_because_our_loader_refuses_aliases() -> None:
     shared = {"evictAbove": 0.8}
-    text = output.as_yaml({"a": shared, "b": shared})
-    assert text == "a: {evictAbove: 0.8}\nb: {evictAbove: 0.8}"
+    assert output.as_yaml({"a": shared, "b": shared}) == "a: {evictAbove: 0.8}\nb: {evictAbove: 0.8}"
 
 
 def test_texts_that_yaml_versions_read_differently_are_quoted() -> None:

@@ -56,16 +56,10 @@ def test_prometheus_and_extenders_are_found_and_asked_through_the_apiserver(clus
     assert result.stderr.endswith("20 checks: 19 ok, 1 unknown\n")
 
 
-def metrics_of(name: str) -> dict[str, Any]:
-    """An item of metrics.k8s.io, of this moment."""
-    at = clock.to_rfc3339(clock.WallClock().now())
-    return {"metadata": {"name": name}, "timestamp": at, "window": "15s", "usage": {"cpu": "1", "memory": "1Gi"}}
-
-
 def test_without_prometheus_metrics_server_is_asked_instead(cluster: Cluster) -> None:
     cluster.lists["/api/v1/services"] = []
     path = "/apis/metrics.k8s.io/v1beta1/nodes"
-    cluster.lists[path] = [metrics_of(name) for name in clusters.NAMES]
+    cluster.lists[path] = [builders.node_metrics_body(name, clock.WallClock().now()) for name in clusters.NAMES]
     message = cluster.findings("--source", "metrics-server")
     assert message["metrics-server"]["seen"].startswith("metrics.k8s.io/v1beta1 lists 2 nodes, ")
     assert message["nodes matched"]["seen"] == "2 of 2 nodes matched (by name)"
@@ -122,8 +116,7 @@ def test_the_table_wraps_and_carries_no_colour_into_a_pipe(
 
 
 def test_the_guard_is_tried_by_dry_runs_as_the_accounts_that_it_holds(cluster: Cluster) -> None:
-    pod = builders.pod_body("descheduler-0", namespace="evenload-system")
-    cluster.lists["/api/v1/pods"] = [pod]
+    cluster.lists["/api/v1/pods"] = [builders.pod_body("descheduler-0", namespace="evenload-system")]
     message = cluster.findings()["guard"]
     account = "system:serviceaccount:evenload-system:evenload-{}".format
     assert cluster.impersonated == [account("descheduler"), account("annotator"), account("descheduler")]

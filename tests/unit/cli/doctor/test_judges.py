@@ -667,8 +667,7 @@ def test_metrics_say_where_each_comes_from() -> None:
 
 def test_where_the_second_scheduler_runs_its_pods_say_whether_the_extender_is_asked() -> None:
     second = worlds.scheduled_pod(NOW - 3600, labels=services.SECOND_SCHEDULER_LABELS)
-    of_the_other = worlds.scheduled_pod(NOW - 10)
-    assert judged("extender asked", pods=(second, of_the_other)).verdict == "ok"
+    assert judged("extender asked", pods=(second, worlds.scheduled_pod(NOW - 10))).verdict == "ok"
     unasked = worlds.scheduled_pod(NOW - 10, scheduler=services.SECOND_SCHEDULER)
     assert judged("extender asked", pods=(second, unasked)).verdict == "fail"
 
@@ -697,8 +696,7 @@ def test_while_replicas_are_not_read_doctor_does_not_know_whether_another_is_ask
     assert "it was never asked: but 1 more replicas were not read" in few.observation
     all_read = judged("extender asked", replicas=(unasked,) * 2, pods=(*extender_pods("x", "y"), bound))
     assert all_read.verdict == "fail"
-    silent = judged("extender asked", replicas=(unasked, DARK), pods=(bound,))
-    assert silent.verdict == "unknown"
+    assert judged("extender asked", replicas=(unasked, DARK), pods=(bound,)).verdict == "unknown"
     waiting = extender_pods("y", mutate=lambda body: body["status"].update(conditions=[]))
     alone = judged("extender asked", replicas=(unasked,), pods=(*extender_pods("x"), *waiting, bound))
     assert alone.verdict == "fail"  # a replica that is not Ready is not behind the Service

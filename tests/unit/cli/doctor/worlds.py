@@ -34,13 +34,9 @@ NODES = nodes()
 
 def item(name: str, *, age_seconds: float = 10.0, window: str = "15s") -> objects.NodeMetrics:
     """An item of metrics.k8s.io."""
-    body = {
-        "metadata": {"name": name},
-        "timestamp": clock.to_rfc3339(NOW_SECONDS - age_seconds),
-        "window": window,
-        "usage": {"cpu": "1", "memory": "1Gi"},
-    }
-    return builders.decoded(body, objects.NodeMetrics)
+    return builders.decoded(
+        builders.node_metrics_body(name, NOW_SECONDS - age_seconds, window=window), objects.NodeMetrics
+    )
 
 
 def well(**changes: Any) -> facts.Facts:

@@ -104,8 +104,7 @@ def test_size_in_proportion_counts_the_chosen_nodes_that_take_pods(tmp_path: pat
     nodes = [builders.node_body("a", cpu="7500m"), cordoned, unready]
     apiserver = Apiserver(tmp_path, {"/api/v1/nodes": nodes})
     options = ["--node-selector", "pool=a", "--cores-per-replica", "2", "--max-replicas", "9"]
-    result = apiserver.run(*SIZE, *options)
-    assert "the number is 4 (1 nodes, 7.5 cores)" in result.stdout
+    assert "the number is 4 (1 nodes, 7.5 cores)" in apiserver.run(*SIZE, *options).stdout
     assert apiserver.asked[1].query["labelSelector"] == "pool=a"
 
 

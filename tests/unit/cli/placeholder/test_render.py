@@ -47,9 +47,10 @@ def test_without_options_it_is_what_we_ship() -> None:
     assert list(yaml.safe_load_all(run().stdout)) == shipped[:-1]
 
 
+BERLIN = ("--time-zone", "Europe/Berlin")
 DURING = ("--during", "20:00-07:00=2", "--during", "Fri 20:00-Mon 07:00=0")
 OVERLAYS = {
-    "nights": ("--replicas", "10", "--time-zone", "Europe/Berlin", *DURING),
+    "nights": ("--replicas", "10", *BERLIN, *DURING),
     "proportional": ("--nodes-per-replica", "4", "--max-replicas", "50"),
     "soak": ("--preset", "soak"),
 }
@@ -152,16 +153,7 @@ def test_another_namespace_is_not_made_and_all_of_the_set_is_in_it() -> None:
 
 
 def test_a_schedule_brings_the_job_that_keeps_it_and_takes_the_number_off_the_deployment() -> None:
-    options = (
-        "--replicas",
-        "20",
-        "--during",
-        "20:00-07:00=2",
-        "--time-zone",
-        "Europe/Berlin",
-        "--evenload-image",
-        "e:2",
-    )
+    options = ("--replicas", "20", "--during", "20:00-07:00=2", *BERLIN, "--evenload-image", "e:2")
     container = job(*options)
     assert container["image"] == "e:2"
     assert container["args"] == [
