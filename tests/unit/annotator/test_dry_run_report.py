@@ -6,29 +6,22 @@ import threading
 import prometheus_client
 import pytest
 
-from annotator import dry_run_report, metrics, node_sync, sync_outcome
+from annotator import dry_run_report, metrics, sync_outcome
 from annotator.publish import node_writer
 from kube import errors
-from policy.schema import load_policy
-from promql.queries import identity, node_queries
-from tests import builders, clocks, fake_kube_writes, fake_prometheus
-
-POLICY = load_policy.defaults()
+from tests.unit.annotator import test_node_sync
 
 
 def synced(*, dry_run: bool, refused: str = "") -> tuple[sync_outcome.Outcome, node_writer.Writer]:
     """One sync over two nodes; the apiserver refuses writes to `refused`."""
-    clock, kube, prometheus = clocks.ManualClock(), fake_kube_writes.FakeKubeWrites(), fake_prometheus.FakePrometheus()
-    for metric in POLICY.metrics_in_force:
-        prometheus.answer(node_queries.of_metric(metric), {"node-1": 0.2, "node-2": 0.6})
+    bench = test_node_sync.Bench()
+    bench.load(node_1=0.2, node_2=0.6)
     if refused:
-        kube.fail(refused, errors.Forbidden("PATCH", status=403, reason="Forbidden", message="no rights"))
-    telemetry = metrics.Telemetry(prometheus_client.CollectorRegistry(), clock.now)
-    writer = node_writer.Writer(kube, telemetry, clock=clock, stop=threading.Event(), dry_run=dry_run)
-    settings = node_sync.Settings("ours", identity.SeriesLabels())
-    annotator = node_sync.Annotator(prometheus, kube, writer, settings, clock=clock, telemetry=telemetry)
-    nodes = [builders.node("node-1"), builders.node("node-2", address="10.0.0.2")]
-    return annotator.sync(node_sync.World(nodes, {}), node_sync.Rulebook(POLICY, "hash")), writer
+        bench.kube.fail(refused, errors.Forbidden("PATCH", status=403, reason="Forbidden", message="no rights"))
+    telemetry = metrics.Telemetry(prometheus_client.CollectorRegistry(), bench.clock.now)
+    writer = node_writer.Writer(bench.kube, telemetry, clock=bench.clock, stop=threading.Event(), dry_run=dry_run)
+    bench.begin(bench.prometheus, writer=writer)
+    return bench.sync(), writer
 
 
 def test_every_write_of_a_dry_run_is_a_line_that_says_so() -> None:

@@ -10,14 +10,10 @@ from annotator.collect.last_good_values import GoodValue, LastGoodValues, NodeSe
 from annotator.placements.hot_counts import Hot
 from annotator.publish import node_annotations, write_plan
 from kube.objects import Node
-from policy import metrics
 from policy.contract import load_annotation
-from policy.schema import load_policy
 from tests import builders
+from tests.unit.annotator.test_write_plan import METRICS, NOW, POLICY, publication
 
-NOW = 1_795_233_600.0  # 2026-11-21T04:00:00Z
-POLICY = load_policy.defaults()
-METRICS = metrics.names(POLICY.metrics_in_force)
 NAMES = ("a", "b", "c")
 
 
@@ -88,8 +84,5 @@ def test_what_is_kept_from_sync_to_sync_is_what_the_texts_say(
             book = LastGoodValues.of(dict.fromkeys(fleet.names, held(values)), METRICS)
             rules = write_plan.Rules.of(POLICY, fleet.nodes, crane=False)
             hot = Hot({"a": [NOW - 2.0, NOW - 1.0]}, POLICY.hot_spots, NOW)
-            publication = write_plan.Publication(
-                book, fleet, hot, rules, "", NOW, extent=lambda _: None, lagging=np.zeros(len(fleet.names), np.bool_)
-            )
-            for node, uid, row, _ in write_plan.weigh(publication, carried).patches:
+            for node, uid, row, _ in write_plan.weigh(publication(fleet, book, rules, hot), carried).patches:
                 kept.wrote(node, uid, row, carried.texts.get(node), now_seconds=NOW)

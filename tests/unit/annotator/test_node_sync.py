@@ -12,6 +12,7 @@ from annotator.collect import collector
 from annotator.collect.sources import Source
 from annotator.sync_outcome import Outcome
 from kube import errors as kube_errors
+from kube.door import KubeWriter
 from kube.objects import Node
 from kube.pods.compact import Pod
 from policy.contract import heartbeat, load_annotation, timestamps
@@ -48,12 +49,13 @@ class Bench:
         prometheus: door.PrometheusDoor | None,
         labels: identity.SeriesLabels = LABELS,
         source: Source | None = None,
+        writer: KubeWriter | None = None,
     ) -> None:
-        """A new process that asks this Prometheus or metrics-server."""
+        """A new process that asks this Prometheus or metrics-server, and writes through the recorder or `writer`."""
         self.registry = prometheus_client.CollectorRegistry()
         telemetry, settings = metrics.Telemetry(self.registry, self.clock.now), node_sync.Settings("ours", labels)
         self.annotator = node_sync.Annotator(
-            prometheus, self.kube, self.kube, settings, clock=self.clock, telemetry=telemetry, source=source
+            prometheus, self.kube, writer or self.kube, settings, clock=self.clock, telemetry=telemetry, source=source
         )
 
     def load(self, **ratios: float) -> None:

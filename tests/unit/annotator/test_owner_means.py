@@ -63,8 +63,7 @@ def test_a_replica_counts_once_it_was_ready_for_the_whole_window() -> None:
 def test_a_mean_counts_once_several_replicas_or_an_hour_are_behind_it(
     measured: int, age_seconds: float, counts: bool
 ) -> None:
-    amounts = dict.fromkeys(NAMES[:measured], 2.0)
-    found = means([pod(name) for name in NAMES], amounts, now=READY + age_seconds)
+    found = means([pod(name) for name in NAMES], dict.fromkeys(NAMES[:measured], 2.0), now=READY + age_seconds)
     assert (found.keys() == {"default/ReplicaSet/web"}) == counts
 
 

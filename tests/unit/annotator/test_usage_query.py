@@ -56,8 +56,7 @@ class Bench:
         return owner_usage.decode(self.kube.config_maps[NAME])
 
     def writes(self, result: str = "written") -> float:
-        found = self.registry.get_sample_value("evenload_annotator_usage_writes_total", {"result": result})
-        return found or 0.0
+        return self.registry.get_sample_value("evenload_annotator_usage_writes_total", {"result": result}) or 0.0
 
 
 @pytest.fixture

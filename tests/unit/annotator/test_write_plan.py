@@ -23,6 +23,14 @@ METRICS = metrics.names(POLICY.metrics_in_force)
 NO_HOT = Hot({}, POLICY.hot_spots[:1], NOW)
 
 
+def publication(
+    fleet: NodeSet, book: LastGoodValues, rules: write_plan.Rules, hot: Hot = NO_HOT, *, lagging: bool = False
+) -> write_plan.Publication:
+    """Returns a publication of nodes, all of which lag or none."""
+    rows = np.full(len(fleet.names), lagging)
+    return write_plan.Publication(book, fleet, hot, rules, "", NOW, extent=lambda _: None, lagging=rows)
+
+
 def planned(
     node: Node,
     held: Mapping[str, GoodValue],
@@ -34,11 +42,8 @@ def planned(
 ) -> write_plan.WriteSet:
     fleet, book = NodeSet.of([node]), LastGoodValues.of({node.name: held}, METRICS)
     rules = write_plan.Rules.of(policy, fleet.nodes, crane=crane)
-    publication = write_plan.Publication(
-        book, fleet, NO_HOT, rules, "", NOW, extent=lambda _: None, lagging=np.array([lagging])
-    )
     carried = node_annotations.NodeAnnotationCache().carried(fleet, METRICS, now_seconds=NOW)
-    return write_plan.weigh(publication, carried, again=again)
+    return write_plan.weigh(publication(fleet, book, rules, lagging=lagging), carried, again=again)
 
 
 def plan(node: Node, values: Mapping[str, float], *, crane: bool = False) -> tuple[write_plan.Patch, ...]:

@@ -78,8 +78,7 @@ def test_a_renewed_one_has_a_new_key_of_the_same_ca(issued: ExistingCertificates
 def test_a_new_host_renews_the_server_alone_and_none_is_lost(issued: ExistingCertificates) -> None:
     other = dataclasses.replace(WANTED, leaves=(SERVER._replace(hosts=("evenload-extender", "new")), CLIENT))
     assert words(issued, other) == {CA_PATH: "kept", SERVER_PATH: "renewed", CLIENT_PATH: "kept"}
-    hosts = certificates.read(done(issued, other).texts[SERVER_PATH]).hosts
-    assert hosts == ("evenload-extender", "new", "10.0.0.1")
+    assert certificates.read(done(issued, other).texts[SERVER_PATH]).hosts == ("evenload-extender", "new", "10.0.0.1")
 
 
 def test_another_common_name_renews(issued: ExistingCertificates) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from cli import effectiveness_figures as figures
 from tests import commands, scripted_http
+from tests.unit.cli import test_effectiveness_plot
 from tests.unit.cli.doctor import clusters
 
 NOW_SECONDS = 1_795_233_600.0
@@ -150,8 +151,7 @@ def test_without_an_address_it_is_found_through_the_apiserver(tmp_path: pathlib.
             prometheus.answer(exchange)
 
     with scripted_http.serving(answer) as server:
-        kubeconfig = scripted_http.kubeconfig(tmp_path, server.url)
-        result = commands.run("effectiveness", "--kubeconfig", kubeconfig, code=0)
+        result = commands.run("effectiveness", "--kubeconfig", scripted_http.kubeconfig(tmp_path, server.url), code=0)
     assert "http://prometheus.monitoring.svc:9090, found by label app.kubernetes.io/name=prometheus" in result.stderr
     assert all("/services/prometheus%3A9090/proxy/api/v1/" in exchange.path for exchange in prometheus.asked)
 
@@ -162,12 +162,25 @@ def test_a_span_without_a_sense_is_bad_input(prometheus: Prometheus, span: str) 
 
 
 def test_spans_add_up(prometheus: Prometheus) -> None:
-    document = json.loads(run(prometheus, "--since", "1d12h", "-o", "json").stdout)
-    assert document["from"] == "2026-11-19T16:00:00Z"
+    assert json.loads(run(prometheus, "--since", "1d12h", "-o", "json").stdout)["from"] == "2026-11-19T16:00:00Z"
 
 
 def test_a_prometheus_that_is_gone_is_unreachable() -> None:
     commands.assert_refused(commands.run("effectiveness", "--prometheus", "http://127.0.0.1:1"), 3, "cannot be reached")
+
+
+def test_the_command_draws_the_steps_of_the_span(prometheus: Prometheus, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "out.png"
+    result = run(prometheus, "--since", "4d", "-o", "json", "--png", file, code=0)
+    assert json.loads(result.stdout)["leftOut"] == 10
+    assert f"{file}: 1 steps" in result.stderr
+    ranges = [exchange.query for exchange in prometheus.asked if exchange.path.endswith("query_range")]
+    assert [query["step"] for query in ranges] == ["3600"]
+    assert test_effectiveness_plot.size(file) == (1200, 960)
+
+
+def test_a_file_that_cannot_be_written_is_bad_input(prometheus: Prometheus, tmp_path: pathlib.Path) -> None:
+    assert "none/out.png" in run(prometheus, "--png", tmp_path / "none" / "out.png", code=2).stderr
 
 
 def test_a_picture_without_matplotlib_says_how_to_install_it(

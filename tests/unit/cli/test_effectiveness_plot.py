@@ -1,6 +1,5 @@
 """The picture of `evenload effectiveness --png`, drawn by the real matplotlib: a PNG of the size and steps promised."""
 
-import json
 import pathlib
 import struct
 
@@ -8,8 +7,6 @@ import pytest
 
 from cli import effectiveness_figures as figures
 from cli import effectiveness_plot
-from tests import commands, scripted_http
-from tests.unit.cli.test_effectiveness import Prometheus
 
 
 def size(file: pathlib.Path) -> tuple[int, int]:
@@ -25,26 +22,6 @@ def test_the_picture_has_its_size_gaps_included(tmp_path: pathlib.Path) -> None:
     moments = [figures.Moment(3600.0 * at, figures.of(one)) for at, one in enumerate(sums)]
     effectiveness_plot.write(moments, tmp_path / "out.png", "title")
     assert size(tmp_path / "out.png") == (1200, 960)
-
-
-def test_the_command_draws_the_steps_of_the_span(tmp_path: pathlib.Path) -> None:
-    prometheus = Prometheus()
-    with scripted_http.serving(prometheus.answer) as server:
-        words = ["effectiveness", "--prometheus", server.url, "--since", "4d", "-o", "json"]
-        result = commands.run(*words, "--png", tmp_path / "out.png")
-    assert (result.exit_code, json.loads(result.stdout)["leftOut"]) == (0, 10)
-    assert f"{tmp_path / 'out.png'}: 1 steps" in result.stderr
-    ranges = [exchange.query for exchange in prometheus.asked if exchange.path.endswith("query_range")]
-    assert [query["step"] for query in ranges] == ["3600"]
-    assert size(tmp_path / "out.png") == (1200, 960)
-
-
-def test_a_file_that_cannot_be_written_is_bad_input(tmp_path: pathlib.Path) -> None:
-    prometheus = Prometheus()
-    with scripted_http.serving(prometheus.answer) as server:
-        file = tmp_path / "none" / "out.png"
-        result = commands.run("effectiveness", "--prometheus", server.url, "--png", file, code=2)
-    assert "none/out.png" in result.stderr
 
 
 @pytest.mark.parametrize("moments", [[], [figures.Moment(0.0, figures.of({}))]], ids=["no steps", "one empty step"])

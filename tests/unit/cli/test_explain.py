@@ -72,8 +72,7 @@ def test_the_decision_is_told_with_verdict_terms_base_and_score(extender: extend
     rejected = "rejected: cpu_avg_5m 97.0% > 65% (90.0% read 0s ago, 7.0% expected)"
     assert row(result.stdout, "hot") == f"hot - - 0 {rejected}"
     assert extender.asked == ["GET /decisions"]
-    alone = extender.run(*WEB, "--no-headers")
-    assert len(alone.stdout.splitlines()) == 3, "a line a node, for scripts"
+    assert len(extender.run(*WEB, "--no-headers").stdout.splitlines()) == 3, "a line a node, for scripts"
 
 
 def test_the_numbers_are_those_of_the_moment_not_of_now(extender: extenders.Extender) -> None:
@@ -225,8 +224,7 @@ def test_an_apiserver_or_extender_that_is_away_is_code_3(extender: extenders.Ext
     with extenders.apiserver(tmp_path, builders.pod_body("web"), NAMES) as kubeconfig:
         pass
     extender.run(*WEB, "--now", "--kubeconfig", kubeconfig, code=3)
-    away = commands.run(*WEB, "--extender", "http://127.0.0.1:1")
-    commands.assert_refused(away, 3, "http://127.0.0.1:1/decisions")
+    commands.assert_refused(commands.run(*WEB, "--extender", "http://127.0.0.1:1"), 3, "http://127.0.0.1:1/decisions")
 
 
 def test_scores_older_than_the_last_filter_answer_are_not_its_scores(extender: extenders.Extender) -> None:

@@ -37,5 +37,4 @@ def test_every_subcommand_explains_itself_with_exit_code_0(name: str) -> None:
 
 
 def test_an_unknown_subcommand_is_bad_input() -> None:
-    result = commands.run("anotator", code=2)
-    assert "No such command 'anotator'. Did you mean 'annotator'?" in result.output
+    assert "No such command 'anotator'. Did you mean 'annotator'?" in commands.run("anotator", code=2).output

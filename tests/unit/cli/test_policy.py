@@ -32,8 +32,7 @@ def test_init_prints_a_commented_preset_with_the_schema_line_that_validates(pres
     assert first == f"# yaml-language-server: $schema={json_schema.ID}"
     assert any(line.startswith("# ") for line in rest)
     assert not any("yaml-language-server" in line for line in rest)
-    shipped = (PRESETS / f"{preset}.yaml").read_text()
-    assert loader.load(result.stdout, "stdout") == loader.load(shipped, preset)
+    assert loader.load(result.stdout, "stdout") == loader.load((PRESETS / f"{preset}.yaml").read_text(), preset)
     assert result.exit_code == 0
 
 

@@ -92,8 +92,7 @@ def test_a_descheduler_policy_is_known_by_its_kind() -> None:
 def test_the_origin_is_named_in_the_file(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "crane.yaml"
     file.write_text(CRANE)
-    result = commands.run("policy", "import", file)
-    assert f"# Made of crane's DynamicSchedulerPolicy ({file})." in result.stdout
+    assert f"# Made of crane's DynamicSchedulerPolicy ({file})." in commands.run("policy", "import", file).stdout
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -107,7 +107,6 @@ def test_the_arithmetic_of_the_weight_is_on_stderr(weight: int, points: int, sha
 
 def test_settings_of_the_policy_that_work_against_the_stanza_are_named(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "policy.yaml"
-    head = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
-    file.write_text(head + "filter: {onMissing: reject}\n")
+    file.write_text("apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\nfilter: {onMissing: reject}\n")
     assert "filter.onMissing: reject" in run(policy=file).stderr
     assert "onMissing" not in run().stderr

@@ -1,10 +1,9 @@
 """No message of the command line shows a password that somebody put into a URL."""
 
 import pytest
-from click.testing import CliRunner
 
-from cli import __main__ as entry
 from cli.common import http_client
+from tests import commands
 
 SECRET = "s3cr3t"
 URLS = [f"http://me:{SECRET}@127.0.0.1:1", f"me:{SECRET}@127.0.0.1:1", f"http://me:{SECRET}", f"https://me:{SECRET}/x"]
@@ -20,8 +19,7 @@ COMMANDS = [
 @pytest.mark.parametrize("url", URLS)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_a_url_with_a_user_is_refused_unseen(command: tuple[str, ...], url: str) -> None:
-    ended = CliRunner().invoke(entry.main, [*command, url])
-    assert ended.exit_code == 2, ended.output
+    ended = commands.run(*command, url, code=2)
     assert "is not a base URL" in ended.output
     assert SECRET not in ended.output
 

@@ -139,8 +139,7 @@ def test_size_counts_the_nodes_that_can_take_a_placeholder(
 
 def test_size_without_its_right_is_code_2(tmp_path: pathlib.Path) -> None:
     apiserver = Apiserver(tmp_path, {})
-    result = apiserver.run(*SIZE, "--nodes-per-replica", "2", "--max-replicas", "9")
-    commands.assert_refused(result, 2, "said RBAC")
+    commands.assert_refused(apiserver.run(*SIZE, "--nodes-per-replica", "2", "--max-replicas", "9"), 2, "said RBAC")
     assert [one.method for one in apiserver.asked] == ["GET", "GET"]  # no number, no patch
 
 
@@ -159,8 +158,7 @@ def test_the_table_has_the_whole_and_every_node(tmp_path: pathlib.Path) -> None:
 
 
 def test_wide_has_a_row_for_each_set_and_node(tmp_path: pathlib.Path) -> None:
-    apiserver = Apiserver(tmp_path, {PODS: [held("a", "node-2")], EVENTS: []})
-    result = apiserver.run("status", "-o", "wide", code=0)
+    result = Apiserver(tmp_path, {PODS: [held("a", "node-2")], EVENTS: []}).run("status", "-o", "wide", code=0)
     assert [line.split() for line in result.stdout.splitlines()[1:]] == [
         ["evenload-system/room", "-", "0", "*", "1", "0", "0", "250m", "256Mi", "-"],
         ["evenload-system/room", "-", "0", "node-2", "1", "-", "0", "250m", "256Mi", "-"],

@@ -43,8 +43,7 @@ def test_of_several_spans_that_hold_the_last_one_counts() -> None:
 
 def test_without_a_time_zone_it_is_utc_and_the_reason_says_so() -> None:
     given = sizing.Sizing(replicas=10, during=(spans.parse("20:00-07:00=20%"),))
-    found = sizing.planned(given, NO_NODES, at("2026-11-19T20:00:00Z"))
-    assert found == (2, "20:00-07:00=20% UTC; 10 ordinarily")
+    assert sizing.planned(given, NO_NODES, at("2026-11-19T20:00:00Z")) == (2, "20:00-07:00=20% UTC; 10 ordinarily")
 
 
 @hypothesis.given(
