@@ -126,12 +126,10 @@ class Scene:
         }
         return overload.confirmed(Memory(relieving=dict.fromkeys(over, NOW)), usages, policies, now_seconds=NOW)
 
-    def plan(self, obeyed: LoadPolicy | None = None, history: History | None = None) -> EvictionPlan:
-        """The plan for the scene."""
-        obeyed = obeyed or policy()
-        return planner.plan(
-            self.snapshot(), self.overloads(obeyed), NodePolicies(obeyed, self.nodes.values()), history or History()
-        )
+    def plan(self, obeyed: LoadPolicy | None = None, history: History | None = None, **snapshot: Any) -> EvictionPlan:
+        """The plan for the scene, of whose snapshot these fields are others."""
+        obeyed, taken = obeyed or policy(), dataclasses.replace(self.snapshot(), **snapshot)
+        return planner.plan(taken, self.overloads(obeyed), NodePolicies(obeyed, taken.nodes), history or History())
 
     def _ratio(self, node: str, metric: str) -> float:
         return self.readings[node].get(metric, 0.0)

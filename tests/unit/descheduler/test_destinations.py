@@ -1,13 +1,10 @@
 """Where a pod could go: every rule that keeps a node from being a destination, each by one difference."""
 
-import dataclasses
 from typing import Any
 
 import pytest
 
-from descheduler.planning import planner
 from descheduler.snapshot.eviction_history import History, PodUse
-from descheduler.snapshot.node_policies import NodePolicies
 from kube import objects
 from kube_scheduler import volumes
 from policy.schema import load_policy
@@ -465,15 +462,13 @@ def test_a_pod_that_landed_counts_until_the_windows_of_its_node_show_it_however_
     """The annotation of the destination is 180 s old, so of a pod that came 290 s ago it shows 110 s."""
 
     scene = Scene().node("hot", memory=0.9).node("cool", memory=0.45).workload("web", on=["hot", "hot"])
-    taken = scene.workload("new", on=["cool"], memory="64Mi", mutate=scenes.bound_ago(age_seconds)).snapshot()
-    readings = {**taken.node_usage, "cool": taken.node_usage["cool"]._replace(at_seconds=NOW - 180)}
-    late = dataclasses.replace(taken, node_usage=readings, windows_end_at_readings=at_readings)
-    obeyed = scenes.policy()
-    landed = History(landed={"uid-new-0": PodUse(0.0, 4 * scenes.GIB)})
-    assert (
-        scenes.causes(planner.plan(late, scene.overloads(obeyed), NodePolicies(obeyed, late.nodes), landed))["web-0"]
-        == expected
+    usage = (
+        scene.workload("new", on=["cool"], memory="64Mi", mutate=scenes.bound_ago(age_seconds)).snapshot().node_usage
     )
+    late = {**usage, "cool": usage["cool"]._replace(at_seconds=NOW - 180)}
+    landed = History(landed={"uid-new-0": PodUse(0.0, 4 * scenes.GIB)})
+    plan = scene.plan(history=landed, node_usage=late, windows_end_at_readings=at_readings)
+    assert scenes.causes(plan)["web-0"] == expected
 
 
 def filled_ratio(*, by_ledger: bool) -> float:

@@ -1,18 +1,16 @@
 """Flow rules: which one decides, and how much each lets through, counted together with the past."""
 
-import dataclasses
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from descheduler.planning import flow_rules, planner
+from descheduler.planning import flow_rules
 from descheduler.planning.plans import EvictionPlan
 from descheduler.planning.verdicts import Cause
 from descheduler.snapshot import workloads
 from descheduler.snapshot.eviction_history import FlowHistory, History
-from descheduler.snapshot.node_policies import NodePolicies
 from kube import objects
 from policy.schema.descheduler_section import FlowRule
 from tests import builders
@@ -169,11 +167,9 @@ def test_a_pod_is_matched_and_counted_by_the_kind_of_the_workload_above_its_owne
     sets = [builders.replica_set(name, replicas=2, labels={"app": name}, mutate=owned) for name in names]
     every = [builders.decoded(deployed(name), objects.Deployment) for name in names]
     known = workloads.Index({"ReplicaSet": sets, "Deployment": every})
-    taken = dataclasses.replace(scene.snapshot(), workloads=known)
 
     def planned(rule: dict[str, object]) -> EvictionPlan:
-        obeyed = scenes.policy(limits=UNBRAKED, flow=[rule])
-        return planner.plan(taken, scene.overloads(obeyed), NodePolicies(obeyed, taken.nodes), History())
+        return scene.plan(scenes.policy(limits=UNBRAKED, flow=[rule]), workloads=known)
 
     plan = planned(rule)
     assert sorted(map(str, plan.causes)) == ["chosen", "flow_rate"]

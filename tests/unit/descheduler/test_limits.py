@@ -1,15 +1,13 @@
 """Caps, cool-downs, one in flight, the breaker, and budgets."""
 
-import dataclasses
 import math
 from typing import Any
 
 import pytest
 
-from descheduler.planning import limits, planner
+from descheduler.planning import limits
 from descheduler.snapshot import workloads
 from descheduler.snapshot.eviction_history import Failures, History, PendingReplacement
-from descheduler.snapshot.node_policies import NodePolicies
 from kube import objects
 from tests import builders
 from tests.unit.descheduler import scenes
@@ -152,9 +150,7 @@ def test_a_stateful_set_that_starts_in_order_loses_no_pod_while_one_is_not_ready
         "status": {"readyReplicas": ready, "availableReplicas": ready},
     }
     known = workloads.Index({"StatefulSet": [builders.decoded(body, objects.StatefulSet)]})
-    taken, obeyed = dataclasses.replace(scene.snapshot(), workloads=known), scenes.policy()
-    plan = planner.plan(taken, scene.overloads(obeyed), NodePolicies(obeyed, taken.nodes), History())
-    assert scenes.causes(plan) == {"db-0": expected}
+    assert scenes.causes(scene.plan(workloads=known)) == {"db-0": expected}
 
 
 SIZES = {1: 1, 3: 1, 4: 2, 10: 2, 11: 2, 20: 2, 21: 3, 100: 10}

@@ -262,11 +262,8 @@ def test_a_pod_that_has_just_left_fades_until_the_end_of_its_nodes_windows(
     at_readings: bool, shown_ratio: float
 ) -> None:
     gone = EvictedPod("hot", "uid-gone", NOW - 160, PodUse(0.0, 8 * GIB))
-    scene, obeyed = scenes.hot_and_cool(), scenes.policy(coolNodes=2)
-    taken = dataclasses.replace(scene.snapshot(), windows_end_at_readings=at_readings)
-    (node,) = planner.plan(
-        taken, scene.overloads(obeyed), NodePolicies(obeyed, taken.nodes), History(departed=(gone,))
-    ).nodes
+    obeyed, past = scenes.policy(coolNodes=2), History(departed=(gone,))
+    (node,) = scenes.hot_and_cool().plan(obeyed, past, windows_end_at_readings=at_readings).nodes
     assert node.projected == {"memory_avg_5m": pytest.approx(0.9 - shown_ratio * 8 / 32)}
 
 
@@ -298,12 +295,11 @@ def test_a_maximum_shows_a_pod_that_has_gone_until_its_window_has_passed(
 def test_a_pod_without_fresh_usage_is_skipped_alone(
     age_seconds: float | None, absences: dict[str, str], detail: str
 ) -> None:
-    scene, obeyed = scenes.hot_and_cool(), scenes.policy()
+    scene = scenes.hot_and_cool()
     used = scene.used.pop("default/web-0")
     if age_seconds is not None:
         scene.used["default/web-0"] = dataclasses.replace(used, at_seconds=NOW - age_seconds)
-    taken = dataclasses.replace(scene.snapshot(), absences=absences)
-    plan = planner.plan(taken, scene.overloads(obeyed), NodePolicies(obeyed, taken.nodes), History())
+    plan = scene.plan(absences=absences)
     assert scenes.evicted(plan) == ["web-1" if detail else "web-0"]
     verdict = Verdict(Cause.USAGE_UNKNOWN, detail) if detail else Verdict(Cause.CHOSEN, "expected on cool")
     assert scenes.judged(plan)["web-0"].verdict == verdict

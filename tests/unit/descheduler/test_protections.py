@@ -1,16 +1,12 @@
 """Every protection of the policy, each by a pod that differs from an evictable one in one thing."""
 
-import dataclasses
 from typing import Any
 
 import pytest
 
-from descheduler.planning import planner
 from descheduler.planning.plans import EvictionPlan
 from descheduler.planning.verdicts import Cause
 from descheduler.snapshot import workloads
-from descheduler.snapshot.eviction_history import History
-from descheduler.snapshot.node_policies import NodePolicies
 from kube import objects
 from kube.api import salvage
 from runtime import clock
@@ -471,8 +467,6 @@ def test_a_job_that_may_not_fail_once_keeps_its_pods(
         "spec": {"parallelism": 3, **spec},
         "status": {"active": 3, "ready": 3},
     }
-    known = workloads.Index({"Job": [builders.decoded(body, objects.Job)]})
-    taken, obeyed = dataclasses.replace(scene.snapshot(), workloads=known), scenes.policy(protect=protect)
-    plan = planner.plan(taken, scene.overloads(obeyed), NodePolicies(obeyed, taken.nodes), History())
+    plan = scene.controller("Job", builders.decoded(body, objects.Job)).plan(scenes.policy(protect=protect))
     assert len(scenes.causes(plan)) == 1
     assert sentence(plan, "sums-0") == expected
