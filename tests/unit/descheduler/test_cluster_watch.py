@@ -117,8 +117,7 @@ def test_a_watch_that_is_silent_for_too_long_lets_nothing_leave(here: World) -> 
     old = view._replace(silent_seconds={"pods": 1.0, "nodes": watch_status.STALE_SECONDS + 1})
     here.service.parts.reader.view = lambda: old
     here.service.cycle()
-    report = here.service.last
-    assert report is not None
+    report = here.last
     assert report.plan.evictions == ()
     assert report.plan.blocked == "the watch of nodes has heard nothing for 91 s, over 90 s"
     assert here.service.trouble == report.plan.blocked
@@ -126,8 +125,7 @@ def test_a_watch_that_is_silent_for_too_long_lets_nothing_leave(here: World) -> 
     assert here.metric("evenload_descheduler_failures_total", door="apiserver") == 1
     here.service.parts.reader.view = here.listed
     here.service.cycle()
-    assert here.service.last is not None
-    assert len(here.service.last.plan.evictions) == 1
+    assert len(here.last.plan.evictions) == 1
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ import pytest
 from descheduler.ledger.rows import Query
 from kube import errors, kinds
 from kube.door import WriteRequest
-from kube.objects import Pod
+from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
 from tests.unit.descheduler.worlds import World
 
 PLANNED = "web-0"
+TAINT = {"key": "maintenance", "effect": "NoSchedule"}
 
 
 def two_to_evict(tmp_path: pathlib.Path) -> World:
@@ -36,54 +37,22 @@ def while_the_hint_is_written(here: World, happen: Callable[[], object]) -> None
     here.door.write = written  # type: ignore[method-assign]
 
 
-def change(here: World, **fields: Any) -> None:
-    """Gives the pod that is about to leave other metadata."""
-
-    def changed(pod: Pod) -> Pod:
-        return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **fields))
-
-    pods = here.door.objects[kinds.PODS.plural]
-    here.door.objects[kinds.PODS.plural] = tuple(changed(pod) if pod.name == PLANNED else pod for pod in pods)
+def replace(here: World, kind: kinds.Kind[Any], name: str, *others: object) -> None:
+    """Has the apiserver tell of these in place of an object; the watch has not heard of it yet."""
+    listed = here.door.objects[kind.plural]
+    here.door.objects[kind.plural] = (*(one for one in listed if one.name != name), *others)
 
 
-def finish(here: World) -> None:
-    """Lets that pod end."""
-    pods = here.door.objects[kinds.PODS.plural]
-    here.door.objects[kinds.PODS.plural] = tuple(
-        msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, phase="Succeeded"))
-        if pod.name == PLANNED
-        else pod
-        for pod in pods
-    )
+def change(here: World, part: str = "metadata", **fields: Any) -> None:
+    """Gives the pod that is about to leave other metadata, or another status."""
+    (pod,) = (one for one in here.door.objects[kinds.PODS.plural] if one.name == PLANNED)
+    changed = msgspec.structs.replace(getattr(pod, part), **fields)
+    replace(here, kinds.PODS, PLANNED, msgspec.structs.replace(pod, **{part: changed}))
 
 
-def remove(here: World) -> None:
-    """Takes that pod away."""
-    pods = here.door.objects[kinds.PODS.plural]
-    here.door.objects[kinds.PODS.plural] = tuple(pod for pod in pods if pod.name != PLANNED)
-
-
-def cordon(here: World) -> None:
-    """Closes the destination to new pods."""
-    replace_destination(here, Scene().node("cool", mutate=lambda body: body["spec"].update(unschedulable=True)))
-
-
-def taint(here: World) -> None:
-    """Gives the destination a taint that the pod does not tolerate."""
-    key = {"key": "maintenance", "effect": "NoSchedule"}
-    replace_destination(here, Scene().node("cool", mutate=lambda body: body["spec"].update(taints=[key])))
-
-
-def replace_destination(here: World, scene: Scene) -> None:
-    """Has the apiserver tell of the destination as it is in this scene; the watch has not heard of it yet."""
-    nodes = here.door.objects[kinds.NODES.plural]
-    here.door.objects[kinds.NODES.plural] = tuple(scene.nodes.get(node.name, node) for node in nodes)
-
-
-def drop_destination(here: World) -> None:
-    """Takes the destination away."""
-    nodes = here.door.objects[kinds.NODES.plural]
-    here.door.objects[kinds.NODES.plural] = tuple(node for node in nodes if node.name != "cool")
+def close(here: World, **spec: object) -> None:
+    """Closes the destination to new pods, or to those without a toleration."""
+    replace(here, kinds.NODES, "cool", builders.node("cool", spec=spec))
 
 
 def heat(here: World) -> None:
@@ -91,43 +60,58 @@ def heat(here: World) -> None:
     here.prometheus.show(Scene().node("hot", memory=0.9).node("cool", memory=0.5))
 
 
-MEANWHILE: dict[str, tuple[Callable[[World], None], str, str]] = {
-    "it is labelled as protected": (
-        lambda here: change(here, labels={"app": "web", "evenload.io/protected": "true"}),
-        "not_done",
-        'opted_out: evenload.io/protected: "true"',
-    ),
-    "it opts out": (
-        lambda here: change(here, annotations={"evenload.io/evictable": "false"}),
-        "not_done",
-        'opted_out: evenload.io/evictable: "false"',
-    ),
-    "it ends": (finish, "not_done", "finished: Succeeded"),
-    "it is orphaned": (
-        lambda here: change(here, owner_references=()),
-        "not_done",
-        "unknown_owner: it has another owner than in the plan",
-    ),
-    "it is gone": (remove, "gone", ""),
-    "another has its name": (
-        lambda here: change(here, uid="uid-new"),
-        "replaced",
-        "another pod has its name now: uid uid-new",
-    ),
-    "its destination becomes hotter": (
-        heat,
-        "not_done",
-        "no_destination: cool has become hotter: memory_avg_5m 0.62 > 0.60 with it",
-    ),
-    "its destination is cordoned": (cordon, "not_done", "no_destination: cool takes no pods any more"),
-    "its destination is tainted": (taint, "not_done", "no_destination: cool does not take it any more: taint"),
-    "its destination goes": (drop_destination, "not_done", "no_destination: cool has gone"),
-}
+def case(name: str, happen: Callable[[World], None], message: str, result: str = "not_done") -> Any:
+    """What happens meanwhile, and what the ledger says of the eviction."""
+    return pytest.param(happen, message, result, id=name)
 
 
-@pytest.mark.parametrize("event", MEANWHILE)
-def test_a_pod_that_changes_between_plan_and_call_stays_and_the_ledger_says_why(world: World, event: str) -> None:
-    happen, result, message = MEANWHILE[event]
+@pytest.mark.parametrize(
+    ("happen", "message", "result"),
+    [
+        case(
+            "it is labelled as protected",
+            lambda here: change(here, labels={"app": "web", "evenload.io/protected": "true"}),
+            'opted_out: evenload.io/protected: "true"',
+        ),
+        case(
+            "it opts out",
+            lambda here: change(here, annotations={"evenload.io/evictable": "false"}),
+            'opted_out: evenload.io/evictable: "false"',
+        ),
+        case("it ends", lambda here: change(here, "status", phase="Succeeded"), "finished: Succeeded"),
+        case(
+            "it is orphaned",
+            lambda here: change(here, owner_references=()),
+            "unknown_owner: it has another owner than in the plan",
+        ),
+        case("it is gone", lambda here: replace(here, kinds.PODS, PLANNED), "", "gone"),
+        case(
+            "another has its name",
+            lambda here: change(here, uid="uid-new"),
+            "another pod has its name now: uid uid-new",
+            "replaced",
+        ),
+        case(
+            "its destination becomes hotter",
+            heat,
+            "no_destination: cool has become hotter: memory_avg_5m 0.62 > 0.60 with it",
+        ),
+        case(
+            "its destination is cordoned",
+            lambda here: close(here, unschedulable=True),
+            "no_destination: cool takes no pods any more",
+        ),
+        case(
+            "its destination is tainted",
+            lambda here: close(here, taints=[TAINT]),
+            "no_destination: cool does not take it any more: taint",
+        ),
+        case("its destination goes", lambda here: replace(here, kinds.NODES, "cool"), "no_destination: cool has gone"),
+    ],
+)
+def test_a_pod_that_changes_between_plan_and_call_stays_and_the_ledger_says_why(
+    world: World, happen: Callable[[World], None], message: str, result: str
+) -> None:
     while_the_hint_is_written(world, lambda: happen(world))
     report = world.report()
     assert scenes.evicted(report.plan) == [PLANNED]
@@ -172,32 +156,28 @@ def test_the_version_that_was_looked_at_goes_with_the_call(world: World) -> None
     assert world.door.versions == ["77"]
 
 
-def test_a_lease_lost_while_the_hint_is_written_ends_the_run(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(
+    ("happen", "message"),
+    [
+        pytest.param(
+            lambda here: setattr(here, "holds_lease", False), "the run was ended before the call", id="a lost Lease"
+        ),
+        pytest.param(
+            lambda here: setattr(here.prometheus, "down", True),
+            "the destination's reading could not be read again: Prometheus at http://p: connection refused",
+            id="a Prometheus that fails",
+        ),
+    ],
+)
+def test_what_goes_wrong_while_the_hint_is_written_ends_the_run(
+    tmp_path: pathlib.Path, happen: Callable[[World], None], message: str
+) -> None:
     here = two_to_evict(tmp_path)
-
-    def lose() -> None:
-        here.holds_lease = False
-
-    while_the_hint_is_written(here, lose)
-    here.service.run()
-    assert here.door.evictions == []
-    assert [(row.result, row.message) for row in here.ledger.rows(Query())] == [
-        ("not_done", "the run was ended before the call")
-    ]
-
-
-def test_a_prometheus_that_fails_before_the_call_ends_the_run(tmp_path: pathlib.Path) -> None:
-    here = two_to_evict(tmp_path)
-
-    def fail() -> None:
-        here.prometheus.down = True
-
-    while_the_hint_is_written(here, fail)
+    while_the_hint_is_written(here, lambda: happen(here))
     here.service.run()
     assert here.door.evictions == []
     (row,) = here.ledger.rows(Query())
-    assert row.result == "not_done"
-    assert "the destination's reading could not be read again" in row.message
+    assert (row.result, row.message) == ("not_done", message)
 
 
 def test_a_pod_that_cannot_be_read_again_stays_and_the_others_go(tmp_path: pathlib.Path) -> None:

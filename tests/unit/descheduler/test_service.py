@@ -263,8 +263,7 @@ def test_evictions_without_a_replacement_brake_and_are_told(tmp_path: pathlib.Pa
         here.clock.advance(10)
         here.prometheus.age_seconds -= 10
     assert len(here.door.evictions) == 2
-    assert here.service.last is not None
-    assert "blocked: 2 evictions wait for a Ready replacement" in here.service.last.summary
+    assert "blocked: 2 evictions wait for a Ready replacement" in here.last.summary
     assert here.metric("evenload_evictions_unreplaced") == 2
     assert here.metric("evenload_eviction_candidates", verdict="unreplaced") == 2
     (told,) = [body for body in here.door.created if body["reason"] == "ReplacementsNotReady"]
@@ -619,6 +618,5 @@ def test_what_pods_use_is_asked_for_only_where_a_node_is_overloaded(tmp_path: pa
 
 def test_a_run_of_the_loop_says_nothing_of_headroom_and_a_preview_does(world: World) -> None:
     world.service.cycle()
-    assert world.service.last is not None
-    assert world.service.last.plan.headroom.destinations == ()
+    assert world.last.plan.headroom.destinations == ()
     assert [name for name, _ in world.previews.plan().plan.headroom.destinations] == ["cool"]

@@ -175,6 +175,12 @@ class World:
         assert report is not None
         return report
 
+    @property
+    def last(self) -> Report:
+        """The report of the last run, which took place."""
+        assert self.service.last is not None
+        return self.service.last
+
     def reload(self, descheduler: str = "") -> None:
         """Put another `descheduler` section into the policy file, if one is passed, and poll until it counts."""
         if descheduler:
