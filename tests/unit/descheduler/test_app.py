@@ -4,6 +4,7 @@ import pathlib
 import random
 
 import pytest
+from flask.testing import FlaskClient
 
 from descheduler.snapshot.cluster_watch import ClusterWatch
 from kube.http import client_metrics as kube_telemetry
@@ -15,9 +16,15 @@ from tests.unit.descheduler import doors
 from tests.unit.descheduler.worlds import World
 
 
-def test_evictions_are_the_ledgers_rows(world: World) -> None:
+@pytest.fixture
+def client(world: World) -> FlaskClient:
+    """A client of the pages of `world`."""
+    return world.pages().test_client()
+
+
+def test_evictions_are_the_ledgers_rows(world: World, client: FlaskClient) -> None:
     world.service.run()
-    (row,) = world.pages().test_client().get("/evictions").get_json()["evictions"]
+    (row,) = client.get("/evictions").get_json()["evictions"]
     assert (row["pod"], row["node"], row["result"]) == ("web-0", "hot", "evicted")
     assert (row["value_ratio"], row["threshold_ratio"], row["target_ratio"]) == (0.9, 0.8, 0.6)
     assert row["intended_at"] == "2026-11-21T04:00:00Z"
@@ -33,23 +40,21 @@ def test_evictions_are_the_ledgers_rows(world: World) -> None:
         pytest.param("outcome=refused", 0, id="another outcome"),
     ],
 )
-def test_evictions_are_filtered(world: World, query: str, count: int) -> None:
+def test_evictions_are_filtered(world: World, client: FlaskClient, query: str, count: int) -> None:
     world.service.run()
     world.clock.advance(60)
-    answer = world.pages().test_client().get(f"/evictions?{query}")
+    answer = client.get(f"/evictions?{query}")
     assert len(answer.get_json()["evictions"]) == count
 
 
-def test_evictions_come_page_by_page(world: World) -> None:
+def test_evictions_come_page_by_page(world: World, client: FlaskClient) -> None:
     world.service.run()
-    client = world.pages().test_client()
     (row,) = client.get("/evictions?limit=1").get_json()["evictions"]
     assert client.get(f"/evictions?limit=1&before={row['id']}").get_json() == {"evictions": []}
 
 
-def test_events_are_what_was_told(world: World) -> None:
+def test_events_are_what_was_told(world: World, client: FlaskClient) -> None:
     world.service.run()
-    client = world.pages().test_client()
     told = client.get("/events").get_json()["events"]
     assert [(one["kind"], one["name"], one["type"]) for one in told] == [
         ("ReplicaSet", "web", "Normal"),
@@ -72,14 +77,14 @@ def test_events_are_what_was_told(world: World) -> None:
         pytest.param("/evictions?nod=x", "nod", id="no filter of that name"),
     ],
 )
-def test_a_wrong_filter_is_refused_with_what_is_expected(world: World, path: str, words: str) -> None:
-    answer = world.pages().test_client().get(path)
+def test_a_wrong_filter_is_refused_with_what_is_expected(client: FlaskClient, path: str, words: str) -> None:
+    answer = client.get(path)
     assert answer.status_code == 400
     assert words in answer.get_json()["message"]
 
 
-def test_the_plan_says_what_and_why_not(world: World) -> None:
-    body = world.pages().test_client().get("/plan").get_json()
+def test_the_plan_says_what_and_why_not(world: World, client: FlaskClient) -> None:
+    body = client.get("/plan").get_json()
     assert body["summary"] == "1 to evict: 1 over a cap"
     assert body["evictions"][0]["pod"] == "web-0"
     (node,) = body["nodes"]
@@ -88,15 +93,14 @@ def test_the_plan_says_what_and_why_not(world: World) -> None:
     assert world.door.evictions == []
 
 
-def test_the_plan_is_unavailable_without_prometheus(world: World) -> None:
+def test_the_plan_is_unavailable_without_prometheus(world: World, client: FlaskClient) -> None:
     world.prometheus.down = True
-    answer = world.pages().test_client().get("/plan")
+    answer = client.get("/plan")
     assert answer.status_code == 503
     assert "connection refused" in answer.get_json()["message"]
 
 
-def test_the_breaker_is_reset_by_post_only(world: World) -> None:
-    client = world.pages().test_client()
+def test_the_breaker_is_reset_by_post_only(client: FlaskClient) -> None:
     assert client.get("/breaker/reset").status_code == 405
     assert client.post("/breaker/reset?workload=uid-web").get_json() == {"reset": "uid-web"}
 
@@ -113,20 +117,18 @@ def test_the_breaker_is_reset_by_post_only(world: World) -> None:
     ],
 )
 def test_breakers_are_reset_from_this_machine_only(
-    world: World, peer: str, headers: dict[str, str], status: int
+    world: World, client: FlaskClient, peer: str, headers: dict[str, str], status: int
 ) -> None:
     world.door.answers = [doors.BLOCKED]
     world.service.run()
     world.clock.advance(1)
-    asking = world.pages().test_client()
-    answer = asking.post("/breaker/reset", environ_base={"REMOTE_ADDR": peer}, headers=headers)
+    answer = client.post("/breaker/reset", environ_base={"REMOTE_ADDR": peer}, headers=headers)
     assert answer.status_code == status
-    assert len(asking.get("/breaker").get_json()["breakers"]) == (0 if status == 200 else 1)
+    assert len(client.get("/breaker").get_json()["breakers"]) == (0 if status == 200 else 1)
     assert status == 200 or "port-forward" in answer.get_json()["message"]
 
 
-def test_a_run_that_was_given_up_shows_in_configz_until_the_next_good_one(world: World) -> None:
-    client = world.pages().test_client()
+def test_a_run_that_was_given_up_shows_in_configz_until_the_next_good_one(world: World, client: FlaskClient) -> None:
     world.prometheus.down = True
     world.service.cycle()
     assert "connection refused" in client.get("/configz").get_json()["trouble"]
@@ -136,11 +138,12 @@ def test_a_run_that_was_given_up_shows_in_configz_until_the_next_good_one(world:
     assert client.get("/configz").get_json()["trouble"] is None
 
 
-def test_a_refused_policy_file_shows_everywhere_without_making_it_unready(world: World, tmp_path: pathlib.Path) -> None:
+def test_a_refused_policy_file_shows_everywhere_without_making_it_unready(
+    world: World, client: FlaskClient, tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "policy.yaml").write_text("kind: Nonsense\n", encoding="utf-8")
     world.reload()
     in_force = world.policy.content_hash
-    client = world.pages().test_client()
     answer = client.get("/readyz?verbose")
     assert answer.status_code == 200
     assert f"[+]policy ok: {in_force} since 2026-11-21T04:00:00Z; the file as it is now is refused: " in answer.text
@@ -154,28 +157,27 @@ def test_a_refused_policy_file_shows_everywhere_without_making_it_unready(world:
     assert (event["reason"], event["regarding"]["name"]) == ("PolicyRefused", "ours")
 
 
-def test_readiness_tells_how_the_circuit_to_prometheus_stands(world: World) -> None:
-    assert "[+]circuit to Prometheus ok: as told" in world.pages().test_client().get("/readyz?verbose").text
+def test_readiness_tells_how_the_circuit_to_prometheus_stands(client: FlaskClient) -> None:
+    assert "[+]circuit to Prometheus ok: as told" in client.get("/readyz?verbose").text
 
 
-def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World) -> None:
+def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World, client: FlaskClient) -> None:
     guarded = circuit_breaker.CircuitBreaker(world.prometheus, clock=world.clock, rng=random.Random(1))
     world.registry.register(query_metrics.DoorCollector(guarded, promql_client.Traffic()))
     watches = ClusterWatch(world.door, clock=world.clock, rng=random.Random(1)).watches
     world.registry.register(kube_telemetry.DoorCollector(undecodable.UndecodableObjects(world.clock), watches))
-    text = world.pages().test_client().get("/metrics").text
+    text = client.get("/metrics").text
     assert metric_docs.exposed(text, "descheduler") == metric_docs.named("descheduler.md")
 
 
-def test_configz_shows_policy_and_last_run(world: World) -> None:
+def test_configz_shows_policy_and_last_run(world: World, client: FlaskClient) -> None:
     world.service.run()
-    body = world.pages().test_client().get("/configz").get_json()
+    body = client.get("/configz").get_json()
     assert body["policy"]["descheduler"]["mode"] == "Enforce"
     assert body["lastRun"]["summary"] == "1 evicted: 1 over a cap"
 
 
 @pytest.mark.parametrize("path", ["/plan", "/evictions", "/events", "/breaker", "/configz"])
-def test_a_web_page_with_a_name_of_its_own_reads_nothing(world: World, path: str) -> None:
-    client = world.pages().test_client()
+def test_a_web_page_with_a_name_of_its_own_reads_nothing(client: FlaskClient, path: str) -> None:
     assert client.get(path, headers={"Host": "evil.example:8902"}).status_code == 403
     assert client.get(path, headers={"Host": "evenload-descheduler.evenload-system.svc:8902"}).status_code == 200

@@ -12,10 +12,11 @@ from descheduler.snapshot import snapshot
 from descheduler.snapshot.cluster_watch import ClusterWatch
 from kube import errors, kinds
 from kube.cache import watch_status
+from kube.door import KubeDoor
 from promql.errors import PromqlError
 from simulator.apiserver import ApiServer
 from tests import builders, clocks
-from tests.unit.descheduler import doors, scenes
+from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.worlds import World
 
@@ -36,7 +37,7 @@ LISTED = {
 }
 
 
-def watch_of(door: doors.FakeDoor) -> ClusterWatch:
+def watch_of(door: KubeDoor) -> ClusterWatch:
     """A watch that nothing has filled."""
     return ClusterWatch(door, clock=clocks.ManualClock(NOW), rng=random.Random(1))
 
@@ -86,11 +87,9 @@ def test_a_service_waits_a_moment_for_the_first_lists(here: World, monkeypatch: 
 
 
 def test_what_happens_after_the_list_is_in_the_next_view() -> None:
-    clock = clocks.ManualClock(NOW)
-    api = ApiServer(clock, random.Random(1))
-    door = api.door(waits=False)
+    door = ApiServer(clocks.ManualClock(NOW), random.Random(1))
     door.create(kinds.NODES, builders.node_body("a"))
-    watch = ClusterWatch(door, clock=clock, rng=random.Random(1))
+    watch = watch_of(door)
     watch.catch_up()
     before = watch.view()
     door.create(kinds.NODES, builders.node_body("b"))
@@ -101,10 +100,9 @@ def test_what_happens_after_the_list_is_in_the_next_view() -> None:
 
 def test_a_pod_that_changes_after_the_list_is_changed_in_the_next_view() -> None:
     """Pods are kept in a form of their own, by which the reflector must still know which version is newer."""
-    clock = clocks.ManualClock(NOW)
-    door = ApiServer(clock, random.Random(1)).door(waits=False)
+    door = ApiServer(clocks.ManualClock(NOW), random.Random(1))
     door.create(kinds.PODS, builders.pod_body("web"), namespace="default")
-    watch = ClusterWatch(door, clock=clock, rng=random.Random(1))
+    watch = watch_of(door)
     watch.catch_up()
     door.merge_patch(kinds.PODS, "web", {"metadata": {"labels": {"tier": "front"}}}, namespace="default")
     watch.catch_up()
@@ -151,9 +149,7 @@ def test_the_lists_begin_before_most_libraries_are_loaded() -> None:
 
 
 def test_a_watching_service_ends_its_threads_with_the_stop(here: World) -> None:
-    clock = clocks.ManualClock(NOW)
-    door = ApiServer(clock, random.Random(1)).door(waits=True)
-    watch, stop = ClusterWatch(door, clock=clock, rng=random.Random(1)), threading.Event()
+    watch, stop = watch_of(ApiServer(clocks.ManualClock(NOW), random.Random(1)).door(waits=True)), threading.Event()
     before = threading.active_count()
     watch.start(stop)
     assert threading.active_count() > before
@@ -172,9 +168,7 @@ def test_a_query_that_fails_fails_the_run_whatever_the_watches_say(here: World) 
 
 def test_a_watch_that_dies_is_begun_again_and_says_why_nothing_comes(here: World) -> None:
     clock, stop = clocks.BreakingClock(), threading.Event()
-    watch = ClusterWatch(
-        here.door, clock=clock, rng=random.Random(1)
-    )  # a door whose watches raise what is no KubeError
+    watch = ClusterWatch(here.door, clock=clock, rng=random.Random(1))  # its watches raise what is no KubeError
     watch.start(stop)
     try:
         assert clock.threads_again(len(LISTED)) == {f"read-{plural}" for plural in LISTED}

@@ -1,5 +1,7 @@
 """The pod of a snapshot says to every rule what the whole one says, and equal parts are one object."""
 
+from typing import Any
+
 import hypothesis
 import msgspec
 import pytest
@@ -16,6 +18,11 @@ def restarted(body: builders.Body) -> None:
     """A mutator: a pod of a Job whose containers were started again in place."""
     body["spec"]["restartPolicy"] = "OnFailure"
     body["status"].update(containerStatuses=[{"restartCount": 2}], initContainerStatuses=[{"restartCount": 1}])
+
+
+def interned(name: str = "p", **fields: Any) -> interned_pods.Pod:
+    """A pod as a snapshot has it; `fields` are those of builders.pod_body."""
+    return builders.decoded(builders.pod_body(name, **fields), interned_pods.Pod)
 
 
 LEFT_OUT = {"resource_version", "annotations", "volumes"}  # nobody's, and those of which some are kept
@@ -82,8 +89,7 @@ def test_of_annotations_and_volumes_what_a_rule_reads_is_kept() -> None:
         {"name": "e", "kindToCome": {}},
     ]
     volumes = [*ties, {"name": "kube-api-access-x7k2p", "projected": {}}]
-    body = builders.pod_body("p", annotations={**read, "checksum": "c" * 64}, mutate=set_spec(volumes=volumes))
-    pod = builders.decoded(body, interned_pods.Pod)
+    pod = interned(annotations={**read, "checksum": "c" * 64}, mutate=set_spec(volumes=volumes))
     assert pod.annotations == read
     assert [volume.name for volume in pod.spec.volumes] == ["a", "b", "c", "d", "e"]
     assert [volume.name for volume in pod.spec.volumes if not volume.is_known] == ["e"]
@@ -91,12 +97,12 @@ def test_of_annotations_and_volumes_what_a_rule_reads_is_kept() -> None:
 
 def test_a_list_that_is_too_long_is_left_out_and_not_cut() -> None:
     key = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
-    body = builders.pod_body("p", annotations={key: "a" * 513, "evenload.io/evictable": "false" * 50})
-    assert builders.decoded(body, interned_pods.Pod).annotations == {"evenload.io/evictable": ("false" * 50)[:64]}
+    pod = interned(annotations={key: "a" * 513, "evenload.io/evictable": "false" * 50})
+    assert pod.annotations == {"evenload.io/evictable": ("false" * 50)[:64]}
 
 
 def test_equal_parts_are_one_object() -> None:
-    first, second = (builders.decoded(builders.pod_body(name, node="n"), interned_pods.Pod) for name in ("a", "b"))
+    first, second = (interned(name, node="n") for name in ("a", "b"))
     assert first.labels is second.labels
     assert first.metadata.owner_references is second.metadata.owner_references
     assert first.spec.containers is second.spec.containers
@@ -119,9 +125,7 @@ def test_a_plan_is_the_same_as_by_whole_pods(drawn: Drawn) -> None:
 def test_pods_of_the_same_owners_with_other_specs_are_told_apart() -> None:
     def pod_of(name: str, node: str, cpu: str) -> interned_pods.Pod:
         containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
-        return builders.decoded(
-            builders.pod_body(name, node=node, mutate=set_spec(containers=containers)), interned_pods.Pod
-        )
+        return interned(name, node=node, mutate=set_spec(containers=containers))
 
     given = [("a", "n1", "1"), ("b", "n2", "2"), ("c", "n3", "2"), ("d", "n1", "1")]
     found = [(pod.name, pod.node_name, pod.requests.cpu_millicores) for pod in (pod_of(*one) for one in given)]
@@ -129,7 +133,7 @@ def test_pods_of_the_same_owners_with_other_specs_are_told_apart() -> None:
 
 
 def test_no_part_keeps_the_text_of_the_answer() -> None:
-    pod = builders.decoded(builders.pod_body("p", node="n", labels={"a": "b"}), interned_pods.Pod)
+    pod = interned(node="n", labels={"a": "b"})
     assert (bytes(pod.metadata.labels_text), bytes(pod.metadata.owners_text), pod.metadata.read) == (b"", b"", None)
     assert pod.labels["a"] == "b"
 
@@ -167,8 +171,7 @@ def test_a_pod_that_says_too_much_stays_where_it_is_and_costs_the_others_nothing
     mutate: builders.Mutator, left_out: str
 ) -> None:
     scene = scenes.hot_and_cool()
-    body = builders.pod_body("greedy", node="hot", cpu="300m", labels={"app": "web"}, mutate=mutate)
-    greedy = builders.decoded(body, interned_pods.Pod)
+    greedy = interned("greedy", node="hot", cpu="300m", labels={"app": "web"}, mutate=mutate)
     assert greedy.left_out.startswith(left_out)
     assert greedy.requests.cpu_millicores == 300
     assert len(repr(greedy)) < 40_000
@@ -180,12 +183,12 @@ def test_a_pod_that_says_too_much_stays_where_it_is_and_costs_the_others_nothing
 
 def test_rules_of_usual_numbers_are_taken_in() -> None:
     many = set_spec(affinity={**repelling(60), **choosing(100)}, tolerations=[{"operator": "Exists"}] * 100)
-    pod = builders.decoded(builders.pod_body("p", node="n", mutate=many), interned_pods.Pod)
+    pod = interned(node="n", mutate=many)
     assert pod.left_out == ""
     assert len(pod.tolerations) == 100
 
 
 def test_pods_with_more_containers_than_a_node_starts_request_nothing_that_is_added_up() -> None:
     many = set_spec(containers=[{"name": f"c{at}", "resources": {"requests": {"cpu": "1"}}} for at in range(5000)])
-    pod = builders.decoded(builders.pod_body("p", node="n", mutate=many), interned_pods.Pod)
+    pod = interned(node="n", mutate=many)
     assert (pod.left_out[:8], pod.requests, pod.spec.containers) == ("spec of ", objects.NOTHING, ())
