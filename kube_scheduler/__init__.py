@@ -4,5 +4,5 @@
 amounts and host ports, `topology_spread` and `inter_pod_affinity` for other pods (over `pod_groups`), `volumes` for
 what must be mounted and attached. The simulated scheduler keeps a `cluster_state.ClusterState` of all that happens, the
 descheduler one of the cluster as its plan would leave it. Held to the real kube-scheduler by
-tests/contract/test_scheduler_model.py.
+tests/contract/simulator/test_scheduler_model.py.
 """

@@ -99,7 +99,7 @@ def test_every_thread_of_a_service_is_begun_by_the_loop_which_begins_it_again() 
 
 def test_the_files_that_are_dealt_out_first_exist_and_those_that_share_something_do() -> None:
     paths = [
-        path for folder in ("contract", "e2e", "reports/real") for path in (ROOT / "tests" / folder).glob("test_*.py")
+        path for folder in ("contract", "e2e", "reports/real") for path in (ROOT / "tests" / folder).rglob("test_*.py")
     ]
     assert set(conftest.LONGEST_FIRST) - set(conftest.SHARED) <= {path.stem for path in paths}
     fixtures = r"\bcontrol_plane\b|\b(extender_plane|fleet|six_nodes|admin|built): "

@@ -24,7 +24,7 @@ from kube import config, kinds, objects
 from lab import cluster
 from simulator.scheduling import extenders
 from simulator.scheduling.scheduler import Placement, Scheduler
-from tests.contract import opinionated, scheduled_pods
+from tests.contract.simulator import opinionated, scheduled_pods
 from tests.e2e import bodies, waiting
 
 pytestmark = pytest.mark.cluster
