@@ -60,6 +60,7 @@ CASES = [
         mutate=lambda body: body.update({salvage.MARK: "time"}),
     ),
     case("a finished pod", "finished: Succeeded", phase="Succeeded"),
+    case("a pod whose containers are still starting", "chosen", phase="Pending"),
     case(
         "a mirror pod",
         "mirror: the kubelet runs it, not the apiserver",
