@@ -18,10 +18,6 @@ AT = clock.from_rfc3339(builders.SCHEDULED)
 HOT_SPOTS = load_policy.defaults().hot_spots
 
 
-def owner(kind: str) -> dict[str, object]:
-    return {"kind": kind, "name": "x", "uid": "u", "apiVersion": "apps/v1", "controller": True}
-
-
 def placements(pods: Iterable[Pod]) -> list[tuple[str, float]]:
     """The node and the time of each that is one."""
     found = [hot_counts.binding(pod) for pod in pods]

@@ -1,8 +1,6 @@
 """One sync end to end over the two doors: what is read, held, written and renewed."""
 
-import functools
 import json
-from typing import Any
 
 import prometheus_client
 import pytest
@@ -25,10 +23,6 @@ LABELS = identity.SeriesLabels()
 POLICY = load_policy.defaults()
 NAMES = [metric.name for metric in POLICY.metrics_in_force]
 EXPRESSIONS = {metric.name: node_queries.of_metric(metric) for metric in POLICY.metrics_in_force}
-
-
-def with_uid(uid: str, body: dict[str, Any]) -> None:
-    body["metadata"]["uid"] = uid
 
 
 class Bench:
@@ -80,7 +74,7 @@ class Bench:
                 name,
                 address=f"10.0.0.{index}",
                 annotations={load_annotation.KEY: self.texts[name]} if name in self.texts else None,
-                mutate=functools.partial(with_uid, self.uids.get(name, f"uid-{name}")),
+                metadata={"uid": self.uids.get(name, f"uid-{name}")},
             )
             for index, name in enumerate(self.names, 1)
         ]
@@ -328,11 +322,7 @@ def test_short_jobs_at_constant_load_cause_no_patch_and_their_counts_go_along_wi
 
 def placed_now(bench: Bench, name: str) -> Pod:
     """A pod that was bound to node-1 this second."""
-
-    def scheduled_now(body: builders.Body) -> None:
-        body["status"]["conditions"][0]["lastTransitionTime"] = timestamps.encode(bench.clock.now())
-
-    return builders.lean_pod(name, node="node-1", mutate=scheduled_now)
+    return builders.lean_pod(name, node="node-1", scheduled_at=timestamps.encode(bench.clock.now()))
 
 
 def restarted(bench: Bench, *, after_seconds: float, heartbeat_readable: bool = True) -> Bench:

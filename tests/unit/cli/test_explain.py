@@ -209,7 +209,7 @@ def test_shadow_mode_is_said_beside_what_would_have_been_decided(tmp_path: pathl
 def test_an_exempt_pod_is_not_filtered_and_the_reason_is_there(
     extender: extenders.Extender, tmp_path: pathlib.Path
 ) -> None:
-    pod = builders.pod_body("web", mutate=lambda body: body["spec"].update(priority=2_000_001_000))
+    pod = builders.pod_body("web", spec={"priority": 2_000_001_000})
     result = explain(extender, tmp_path, pod=pod)
     assert "not filtered: priority at least" in result.stdout
     assert "expected of the pod: cpu 175m (request ratio), memory 179Mi (request ratio)" in result.stdout

@@ -135,7 +135,7 @@ def test_a_calm_cluster_says_so(tmp_path: pathlib.Path) -> None:
 
 def test_a_node_that_is_left_alone_says_why(tmp_path: pathlib.Path) -> None:
     scene = scenes.hot_and_cool()
-    scene.nodes["hot"] = builders.node("hot", mutate=lambda body: body["spec"].update(unschedulable=True))
+    scene.nodes["hot"] = builders.node("hot", spec={"unschedulable": True})
     with deschedulers.serving(scene, tmp_path) as served:
         assert "left alone: it is cordoned" in served.run("plan").stdout
 

@@ -19,6 +19,7 @@ DARK = findings.unknown("the reason", "the way out")
 DAY = metrics.BUILT_IN[2]
 RECORDED = metrics.Metric("cpu_max_1d", "cpu", "max", 86400.0, 300.0, "evenload:cpu_max_1d")
 ONE_NODE = {"node-1": 0.4}
+CLAIMED = [{"type": "InternalIP", "address": f"10.0.0.{number}"} for number in (2, 1)]
 NOTHING: dict[str, float] = {}
 SPOT = {
     "name": "spot",
@@ -54,15 +55,8 @@ def test_healthy_facts_are_well(check: str) -> None:
 
 def small(name: str, allocatable: str, *, pool: str = "") -> objects.Node:
     """A node of 32 GiB of which pods may use less."""
-
-    def reserving(body: dict[str, Any]) -> None:
-        body["status"]["allocatable"]["memory"] = allocatable
-
-    return builders.node(name, labels={"pool": pool}, mutate=reserving)
-
-
-def claiming(body: builders.Body) -> None:
-    body["status"]["addresses"] = [{"type": "InternalIP", "address": f"10.0.0.{number}"} for number in (2, 1)]
+    amounts = {"cpu": "8", "memory": allocatable, "pods": "110"}
+    return builders.node(name, labels={"pool": pool}, status={"allocatable": amounts})
 
 
 def target(label: str, *, up: bool = True, job: str = "node-exporter") -> facts.Target:
@@ -76,14 +70,6 @@ def classes(policy: str) -> tuple[objects.PriorityClass, ...]:
 
 def budget(**fields: Any) -> tuple[objects.DisruptionBudget, ...]:
     return (builders.budget(allowed=0, **fields),)
-
-
-def share(share_of_pods: str) -> tuple[objects.DisruptionBudget, ...]:
-    return budget(min_available=share_of_pods, mutate=lambda body: body["status"].update(desiredHealthy=3))
-
-
-def none_unavailable() -> tuple[objects.DisruptionBudget, ...]:
-    return budget(min_available=None, mutate=lambda body: body["spec"].update(maxUnavailable=0))
 
 
 class Case(NamedTuple):
@@ -269,7 +255,7 @@ BROKEN = {
         "2 of 2 nodes matched",
         "node-2 claims 10.0.0.1, which stays with node-1",
         "look at that node",
-        nodes=(worlds.NODES[0], builders.node("node-2", mutate=claiming)),
+        nodes=(worlds.NODES[0], builders.node("node-2", status={"addresses": CLAIMED})),
     ),
     "nodes matched: a node whose values are refused": fails(
         "node-2 has unusable values (nan)",
@@ -513,9 +499,11 @@ BROKEN = {
         "kubectl -n default patch pdb web",
         budgets=budget(min_available=3),
     ),
-    "disruption budgets: a budget that wants all in percent": warns("minAvailable 100%", budgets=share("100%")),
+    "disruption budgets: a budget that wants all in percent": warns(
+        "minAvailable 100%", budgets=budget(min_available="100%", status={"desiredHealthy": 3})
+    ),
     "disruption budgets: a budget that lets none be away": warns(
-        "maxUnavailable 0 over 3 pods", budgets=none_unavailable()
+        "maxUnavailable 0 over 3 pods", budgets=budget(min_available=None, spec={"maxUnavailable": 0})
     ),
     "placeholders: placeholders that the autoscaler ignores": fails(
         "priority -1000",
@@ -697,7 +685,7 @@ def test_while_replicas_are_not_read_doctor_does_not_know_whether_another_is_ask
     all_read = judged("extender asked", replicas=(unasked,) * 2, pods=(*extender_pods("x", "y"), bound))
     assert all_read.verdict == "fail"
     assert judged("extender asked", replicas=(unasked, DARK), pods=(bound,)).verdict == "unknown"
-    waiting = extender_pods("y", mutate=lambda body: body["status"].update(conditions=[]))
+    waiting = extender_pods("y", status={"conditions": []})
     alone = judged("extender asked", replicas=(unasked,), pods=(*extender_pods("x"), *waiting, bound))
     assert alone.verdict == "fail"  # a replica that is not Ready is not behind the Service
     assert judged("extender asked", replicas=(worlds.replica("a"),), pods=extender_pods("x", "y")).verdict == "ok"
@@ -732,7 +720,7 @@ def test_queries_that_read_little_and_wait_on_a_busy_machine_are_no_finding() ->
 
 def test_budgets_of_protected_namespaces_and_of_no_pods_are_nobodys_business() -> None:
     protected = budget(min_available=3, namespace="kube-system")
-    empty = budget(min_available=3, mutate=lambda body: body["status"].update(expectedPods=0))
+    empty = budget(min_available=3, status={"expectedPods": 0})
     assert judged("disruption budgets", budgets=protected + empty).observation.startswith("0 budgets")
 
 

@@ -123,20 +123,11 @@ def rights(**allowed: bool) -> dict[str, dict[access.Access, bool]]:
 def scheduled_pod(at_seconds: float, scheduler: str = "default-scheduler", **fields: Any) -> objects.Pod:
     """A pod that a scheduler bound at that time."""
     at = clock.to_rfc3339(at_seconds)
-
-    def bound(body: builders.Body) -> None:
-        body["spec"]["schedulerName"] = scheduler
-        for condition in body["status"]["conditions"]:
-            condition["lastTransitionTime"] = at
-
-    return builders.pod("web-1", node="node-1", mutate=bound, **fields)
+    return builders.pod("web-1", node="node-1", scheduled_at=at, spec={"schedulerName": scheduler}, **fields)
 
 
 def placeholder(priority: int, *, node: str = "node-1", preset: str = "order") -> objects.Pod:
     """A placeholder pod."""
-
-    def held(body: builders.Body) -> None:
-        body["spec"] |= {"priority": priority, "priorityClassName": "evenload-placeholder"}
-
     labels, annotations = {"evenload.io/placeholder": "true"}, {"evenload.io/placeholder-preset": preset}
-    return builders.pod("placeholder-1", node=node, labels=labels, annotations=annotations, mutate=held)
+    spec = {"priority": priority, "priorityClassName": "evenload-placeholder"}
+    return builders.pod("placeholder-1", node=node, labels=labels, annotations=annotations, spec=spec)

@@ -99,8 +99,8 @@ def test_size_patches_the_scale_and_asks_nothing(tmp_path: pathlib.Path) -> None
 
 
 def test_size_in_proportion_counts_the_chosen_nodes_that_take_pods(tmp_path: pathlib.Path) -> None:
-    cordoned = builders.node_body("b", mutate=lambda body: body["spec"].update(unschedulable=True))
-    unready = builders.node_body("c", mutate=lambda body: body["status"]["conditions"].clear())
+    cordoned = builders.node_body("b", spec={"unschedulable": True})
+    unready = builders.node_body("c", status={"conditions": []})
     nodes = [builders.node_body("a", cpu="7500m"), cordoned, unready]
     apiserver = Apiserver(tmp_path, {"/api/v1/nodes": nodes})
     options = ["--node-selector", "pool=a", "--cores-per-replica", "2", "--max-replicas", "9"]
@@ -112,8 +112,8 @@ AVOIDED = {"key": "old", "effect": "PreferNoSchedule"}
 TAINTS = [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]
 NODES = [
     builders.node_body("plain", cpu="4"),
-    builders.node_body("tainted", cpu="4", mutate=lambda body: body["spec"].update(taints=TAINTS)),
-    builders.node_body("avoided", cpu="4", mutate=lambda body: body["spec"].update(taints=[AVOIDED])),
+    builders.node_body("tainted", cpu="4", spec={"taints": TAINTS}),
+    builders.node_body("avoided", cpu="4", spec={"taints": [AVOIDED]}),
     builders.node_body("ssd", cpu="4", labels={"disk": "ssd"}),
 ]
 

@@ -63,11 +63,8 @@ def test_every_placeholder_is_counted_once_whatever_the_sets_and_nodes(drawn: li
 
 
 def test_what_is_no_living_placeholder_does_not_count() -> None:
-    def leaving(body: builders.Body) -> None:
-        body["metadata"]["deletionTimestamp"] = "2026-11-21T03:59:59Z"
-
     found = held(
-        placeholder("a", "node-1", mutate=leaving),
+        placeholder("a", "node-1", metadata={"deletionTimestamp": "2026-11-21T03:59:59Z"}),
         placeholder("b", "node-1", phase="Failed"),
         placeholder("c", "node-1", labels={"evenload.io/placeholder": "false"}),
     )
