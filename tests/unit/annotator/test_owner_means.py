@@ -69,7 +69,7 @@ def test_a_mean_counts_once_several_replicas_or_an_hour_are_behind_it(
 
 def test_an_old_replica_that_is_not_measured_vouches_for_nobody() -> None:
     condition = {"type": "Ready", "status": "True", "lastTransitionTime": clock.to_rfc3339(NOW - 400)}
-    second = pod("b", mutate=lambda body: body["status"].update(conditions=[condition]))
+    second = pod("b", status={"conditions": [condition]})
     assert means([pod("a"), second], {"b": 2.0}) == {}
     assert means([pod("a"), second], {"a": 2.0, "b": 2.0})["default/ReplicaSet/web"].replicas == 2
 
@@ -81,10 +81,8 @@ def test_an_old_replica_that_is_not_measured_vouches_for_nobody() -> None:
         pytest.param({"owner": ("DaemonSet", "agent")}, id="a DaemonSet's"),
         pytest.param({"mutate": builders.placeholder}, id="a placeholder"),
         pytest.param({"phase": "Succeeded"}, id="a finished one"),
-        pytest.param(
-            {"mutate": lambda body: body["metadata"].update(deletionTimestamp=builders.SCHEDULED)}, id="an ending one"
-        ),
-        pytest.param({"mutate": lambda body: body["status"].update(conditions=[])}, id="one that is not ready"),
+        pytest.param({"metadata": {"deletionTimestamp": builders.SCHEDULED}}, id="an ending one"),
+        pytest.param({"status": {"conditions": []}}, id="one that is not ready"),
     ],
 )
 def test_what_says_nothing_of_the_next_replica_does_not_count(left_out: dict[str, Any]) -> None:

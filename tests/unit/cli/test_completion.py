@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 from typing import Any
 
 import pytest
@@ -17,23 +18,13 @@ from tests import commands
 ROOT = pathlib.Path(__file__).parents[3]
 
 
-class Named:
-    """An object with a name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
 class Kube:
     """A cluster with some nodes, and pods in each namespace."""
 
-    items: list[Named]
-
-    def list(self, kind: Any, *, namespace: str = "") -> "Kube":
+    def list(self, kind: Any, *, namespace: str = "") -> Any:
         """Returns the nodes, or the pods of a namespace."""
         names = ["node-10", "node-2", "other"] if not namespace else [f"{namespace}-1", f"{namespace}-2"]
-        self.items = [Named(name) for name in names]
-        return self
+        return types.SimpleNamespace(items=[types.SimpleNamespace(name=name) for name in names])
 
 
 def offered(*words: str) -> list[str]:

@@ -27,8 +27,8 @@ class Apiserver:
         self, directory: pathlib.Path, lists: dict[str, list[Any]], *, template: builders.Body | None = None
     ) -> None:
         self._directory = directory
-        self._lists = lists
-        self._deployment = {"metadata": {"name": "placeholder"}, "spec": {"template": {"spec": template or {}}}}
+        deployment = {"metadata": {"name": "placeholder"}, "spec": {"template": {"spec": template or {}}}}
+        self._objects = {DEPLOYMENT: deployment, **lists}
         self.asked: list[scripted_http.Exchange] = []
 
     def run(self, *arguments: str, code: int | None = None) -> click.testing.Result:
@@ -41,10 +41,8 @@ class Apiserver:
         self.asked.append(exchange)
         if exchange.method == "PATCH":
             exchange.answer({})
-        elif exchange.path == DEPLOYMENT:
-            exchange.answer(self._deployment)
-        elif exchange.path in self._lists:
-            exchange.answer({"metadata": {"resourceVersion": "1"}, "items": self._lists[exchange.path]})
+        elif exchange.path in self._objects:
+            scripted_http.having(self._objects)(exchange)
         else:
             exchange.status(403, "Forbidden", "may not, said RBAC")
 
