@@ -11,7 +11,7 @@ from annotator.sync_outcome import Outcome
 from kube import errors, objects
 from kube.objects import NodeMetrics
 from policy import metrics
-from policy.contract import heartbeat, load_annotation, owner_usage
+from policy.contract import owner_usage
 from policy.schema import load_policy
 from runtime import clock as clocks_of_services
 from tests import builders, fake_kube_writes
@@ -62,13 +62,17 @@ class Bench(test_node_sync.Bench):
         """The last sync of so long under a steady load of all nodes."""
         outcomes = []
         for _ in range(round(seconds / 30)):
-            self.clock.advance(30)
-            self.items(*(item(name, self.clock.now() - 10, **amounts) for name in self.names))
-            outcomes.append(self.sync())
+            outcomes.append(self.sync_of(*self.names, **amounts))
         return outcomes[-1]
 
+    def sync_of(self, *names: str, **amounts: str) -> Outcome:
+        """A sync after 30 s, of a list that has these nodes alone."""
+        self.clock.advance(30)
+        self.items(*(item(name, self.clock.now() - 10, **amounts) for name in names))
+        return self.sync()
+
     def values(self, name: str = "node-1") -> dict[str, float]:
-        return dict(load_annotation.decode(self.texts[name]).values) if name in self.texts else {}
+        return dict(self.reading(name).values) if name in self.texts else {}
 
 
 @pytest.fixture
@@ -91,8 +95,7 @@ def test_nodes_are_annotated_when_half_of_an_average_is_observed(more: list[Any]
     assert bench.run(60).whole
     assert bench.values() == {name: 0.4 if name.startswith("cpu") else 0.5 for name in NAMES}
     assert len(bench.kube.patches) == 2, "and no more while the load is steady"
-    beat = heartbeat.decode(bench.kube.config_maps["ours/evenload-heartbeat"])
-    assert beat.at_seconds == bench.clock.now() - 10, "as old as the items"
+    assert bench.heartbeat().at_seconds == bench.clock.now() - 10, "as old as the items"
     assert f"ours/{owner_usage.CONFIG_MAP}" not in bench.kube.config_maps
 
 
@@ -163,9 +166,7 @@ def test_two_items_of_a_node_and_a_node_without_capacity_are_refused(bench: Benc
     without_time = builders.decoded({"metadata": {"name": "node-1"}}, objects.NodeMetrics)
     assert metrics_server.refusal(without_time, node, at_seconds) == "no_time"
     bench.run(300)
-    bench.clock.advance(30)
-    bench.items(*(item(name, bench.clock.now() - 10) for name in ("node-1", "node-1", "node-2")))
-    assert "double: cpu_avg_5m" in bench.sync().unmatched
+    assert "double: cpu_avg_5m" in bench.sync_of("node-1", "node-1", "node-2").unmatched
     assert (len(bench.values("node-1")), len(bench.values("node-2"))) == (6, 6)
 
 
@@ -173,21 +174,15 @@ def test_a_node_that_is_not_listed_keeps_its_values_with_their_time(bench: Bench
     bench.run(300)
     seen_at = bench.clock.now() - 10
     for seconds in (30, 60, 90):
-        bench.clock.advance(30)
-        bench.items(item("node-2", bench.clock.now() - 10))
-        assert bench.sync().whole, seconds
-        beat = heartbeat.decode(bench.kube.config_maps["ours/evenload-heartbeat"])
-        assert beat.at_seconds == seen_at, "nothing is presented younger than it is"
+        assert bench.sync_of("node-2").whole, seconds
+        assert bench.heartbeat().at_seconds == seen_at, "nothing is presented younger than it is"
     for _ in range(4):
-        bench.clock.advance(30)
-        bench.items(item("node-2", bench.clock.now() - 10))
-        assert bench.sync().unmatched.startswith("last values of 1 of 2 nodes stand and age: node-1 (no series: ")
-        beat = heartbeat.decode(bench.kube.config_maps["ours/evenload-heartbeat"])
+        unmatched = bench.sync_of("node-2").unmatched
+        assert unmatched.startswith("last values of 1 of 2 nodes stand and age: node-1 (no series: ")
+        beat = bench.heartbeat()
         assert (beat.at_seconds, beat.excluded) == (bench.clock.now() - 10, frozenset({"node-1"}))
-        assert (load_annotation.decode(bench.texts["node-1"]).at_seconds, len(bench.values("node-1"))) == (seen_at, 6)
-    bench.clock.advance(30)
-    bench.items(item("node-2", bench.clock.now() - 10))
-    assert bench.sync().unmatched == (
+        assert (bench.reading("node-1").at_seconds, len(bench.values("node-1"))) == (seen_at, 6)
+    assert bench.sync_of("node-2").unmatched == (
         "1 of 2 nodes matched; node-1 is not in the list of metrics.k8s.io/v1beta1: metrics-server does not reach its "
         "kubelet"
     )
