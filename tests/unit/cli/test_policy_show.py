@@ -1,9 +1,8 @@
 """`evenload policy show`: a policy in sentences, as a whole and as it is on one node."""
 
-import contextlib
 import pathlib
-from collections.abc import Iterator
 
+import click.testing
 import pytest
 import yaml
 
@@ -34,9 +33,8 @@ def file(tmp_path: pathlib.Path) -> str:
     return str(path)
 
 
-@contextlib.contextmanager
-def cluster(directory: pathlib.Path) -> Iterator[str]:
-    """The kubeconfig of an apiserver with one spot node, which has a threshold of its own, and two pods."""
+def show(file: str, directory: pathlib.Path, *words: str) -> click.testing.Result:
+    """`evenload policy show`, where an apiserver has a spot node with a threshold of its own, and two pods."""
     own = {"evenload.io/thresholds": '{"memory_avg_5m": "80%", "disk": 0.5}'}
     priority = {"priority": 9500, "priorityClassName": "high"}
     objects = {
@@ -45,7 +43,8 @@ def cluster(directory: pathlib.Path) -> Iterator[str]:
         "/api/v1/namespaces/jobs/pods/night-1": builders.pod_body("night-1", namespace="jobs"),
     }
     with scripted_http.serving(scripted_http.having(objects)) as server:
-        yield str(scripted_http.kubeconfig(directory, server.url))
+        kubeconfig = scripted_http.kubeconfig(directory, server.url)
+        return commands.run("policy", "show", file, *words, "--kubeconfig", kubeconfig)
 
 
 def test_as_a_whole_it_says_what_differs_in_the_pools(file: str) -> None:
@@ -79,9 +78,7 @@ def test_a_node_without_a_pool_has_the_policys_own_values(file: str, labels: str
 def test_with_a_node_labels_and_annotation_are_those_that_it_has_in_the_cluster(
     file: str, tmp_path: pathlib.Path
 ) -> None:
-    with cluster(tmp_path) as kubeconfig:
-        result = commands.run("policy", "show", file, "--node", "spot-1", "--kubeconfig", kubeconfig)
-    lines = result.stdout.splitlines()
+    lines = show(file, tmp_path, "--node", "spot-1").stdout.splitlines()
     assert lines[1:5] == [
         "  - node spot-1 belongs to pool spot, the first that matches it (lifecycle=spot)",
         "  - at most 2 pods from all nodes of the pool in one run",
@@ -92,8 +89,7 @@ def test_with_a_node_labels_and_annotation_are_those_that_it_has_in_the_cluster(
 
 
 def test_as_yaml_it_is_the_whole_policy_of_that_node(file: str, tmp_path: pathlib.Path) -> None:
-    with cluster(tmp_path) as kubeconfig:
-        result = commands.run("policy", "show", file, "--node", "spot-1", "--kubeconfig", kubeconfig, "-o", "yaml")
+    result = show(file, tmp_path, "--node", "spot-1", "-o", "yaml")
     shown = loader.load(result.stdout, "shown")
     assert shown.filter.thresholds == {
         "cpu_avg_5m": 0.85,
@@ -124,9 +120,7 @@ def test_as_yaml_it_is_the_whole_policy_of_that_node(file: str, tmp_path: pathli
 def test_with_a_pod_it_is_as_for_the_class_that_the_pod_has_in_the_cluster(
     file: str, tmp_path: pathlib.Path, pod: str, words: str, limit: str
 ) -> None:
-    with cluster(tmp_path) as kubeconfig:
-        result = commands.run("policy", "show", file, "--pod", pod, "--kubeconfig", kubeconfig)
-    lines = result.stdout.splitlines()
+    lines = show(file, tmp_path, "--pod", pod).stdout.splitlines()
     assert lines[:2] == ["pod:", f"  - pod {pod} {words}"]
     assert f"{CPU}{limit}" in lines
     assert "pools:" in lines
@@ -134,9 +128,7 @@ def test_with_a_pod_it_is_as_for_the_class_that_the_pod_has_in_the_cluster(
 
 
 def test_with_a_pod_and_a_node_the_nearest_value_is_shown(file: str, tmp_path: pathlib.Path) -> None:
-    with cluster(tmp_path) as kubeconfig:
-        words = ["--pod", "shop/web-1", "--node", "spot-1", "--kubeconfig", kubeconfig]
-        lines = commands.run("policy", "show", file, *words).stdout.splitlines()
+    lines = show(file, tmp_path, "--pod", "shop/web-1", "--node", "spot-1").stdout.splitlines()
     assert [line for line in lines if not line.startswith(" ")][:3] == ["pod:", "node:", "sync:"]
     assert {f"{CPU}95 %", f"{MEMORY}80 %"} <= set(lines), "the class before the pool, the annotation before the class"
     assert not any("1-hour CPU maximum is over" in line for line in lines), "the pool has it off"
@@ -148,9 +140,7 @@ def test_with_a_pod_and_a_node_the_nearest_value_is_shown(file: str, tmp_path: p
 def test_what_the_cluster_does_not_have_ends_the_command(
     file: str, tmp_path: pathlib.Path, option: str, name: str
 ) -> None:
-    with cluster(tmp_path) as kubeconfig:
-        result = commands.run("policy", "show", file, option, name, "--kubeconfig", kubeconfig)
-    commands.assert_refused(result, 3, "not found", name.rpartition("/")[2])
+    commands.assert_refused(show(file, tmp_path, option, name), 3, "not found", name.rpartition("/")[2])
 
 
 @pytest.mark.parametrize(
