@@ -2,9 +2,10 @@
 pod.
 
 `service.py` calls `Evictor.carry_out` with the plan of the run. The three modes take the same way and differ in the
-one call: Observe makes none, DryRun sends dryRun=All (budgets and admission are really asked), Enforce evicts. The hint
-comes first, because kube-scheduler asks the extender about the replacement within milliseconds of an eviction. What the
-apiserver answers is final; `eviction.api_results` has the rule for each status.
+call: Observe makes none, DryRun sends dryRun=All (budgets and admission are really asked), Enforce evicts, and it alone
+writes the hint, for pods of an owner. The hint comes first, because kube-scheduler asks the extender about the
+replacement within milliseconds of an eviction. What the apiserver answers is final; `eviction.api_results` has the rule
+for each status.
 """
 
 import collections.abc
@@ -116,7 +117,7 @@ class Evictor:
         return EvictionOutcome(eviction, answer)
 
     def _call(self, eviction: Eviction, terms: ExecutionContext) -> EvictionResult:
-        """The one place where modes differ, and where another API may take the place of the Eviction API."""
+        """Makes the call of the mode; another API may take the place of the Eviction API here."""
         look, pod, mode = terms.look(eviction), eviction.pod, terms.run.mode
         if not isinstance(look, str):
             return look

@@ -171,8 +171,8 @@ class Ledger(LedgerFile):
         return None if at_seconds is None else float(at_seconds)
 
     def _failing(self, mode: str) -> list[Row]:
-        """All rows, oldest first, of workloads that failed ever: a breaker that is open until reset outlives any
-        window.
+        """All rows, oldest first, of workloads that failed ever: a breaker that is open until reset outlives every
+        window but retention.
         """
         suspects = f"SELECT workload_uid FROM evictions WHERE mode = ? AND result IN ({_marks(FAILED)})"
         return self._select(

@@ -43,7 +43,7 @@ class Intent(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One eviction as recorded: column names and types of `schema_sql`."""
+    """One eviction as recorded: column names and types of `sql_schema`."""
 
     id: int
     run: str

@@ -10,9 +10,10 @@ metrics:
 
     projected_m = u_m - sum of usage / capacity, over pods chosen, terminating, or just gone (fading with the window)
 
-until projected_m <= evictUntil_m; `planning.departed_load` has what is deducted before the first choice. A pod is
-chosen if nothing objects, in this order: its protections, a usage that is unknown or too small, what blocks the whole
-run, caps and cool-downs, flow rules, budgets, the lack of a destination. What comes out is in `planning.plans`.
+until projected_m <= evictUntil_m; `planning.departed_load` has what is deducted before the first choice. On a
+node that is not left alone a pod is chosen if nothing objects, in this order: its protections, a usage that is unknown,
+the target that is reached, a usage that is too small, what blocks the whole run, caps and cool-downs, flow rules,
+budgets, the lack of a destination. What comes out is in `planning.plans`.
 """
 
 import collections.abc
@@ -107,7 +108,7 @@ class PlanDraft:
         return Headroom(self._caps.run_left, self._caps.hour_left, self._budgets.left(), destinations)
 
     def relieve(self, node: Node, overloads: tuple[Overload, ...]) -> NodePlan:
-        """Chooses pods of one node, metric by metric, and gives every pod of it a verdict."""
+        """Chooses pods of one node, metric by metric, and gives every pod a verdict, unless the node is left alone."""
         here = self._taken.on_nodes.get(node.name, ())
         projected = self._departed.without_the_gone(node, overloads, here)
         pool = self._policies.pool_name(node.name)

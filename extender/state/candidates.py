@@ -69,8 +69,8 @@ class Candidates(NamedTuple):
 
     @property
     def limits(self) -> node_cache.Floats | None:
-        """The filter thresholds that nodes have instead of the policy's [nodes, metrics], NaN for none; None when no
-        node has any.
+        """The filter thresholds that nodes or their pools have instead of the policy's [nodes, metrics], NaN for none;
+        None when no node has any.
         """
         return _limits(self.in_force, self.loads, self.rows)
 
