@@ -1,5 +1,6 @@
 """The ledger that tests of its rows, of evictions and of what became of them write into; a whole descheduler."""
 
+import contextlib
 import pathlib
 from collections.abc import Iterator
 
@@ -10,11 +11,16 @@ from tests.unit.descheduler import scenes, worlds
 
 
 @pytest.fixture
-def ledger(tmp_path: pathlib.Path) -> Iterator[Ledger]:
+def path(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Where `ledger`, and that of `world`, is."""
+    return tmp_path / "ledger.sqlite"
+
+
+@pytest.fixture
+def ledger(path: pathlib.Path) -> Iterator[Ledger]:
     """An open, empty ledger."""
-    opened = Ledger(tmp_path / "ledger.sqlite").open()
-    yield opened
-    opened.close()
+    with contextlib.closing(Ledger(path).open()) as opened:
+        yield opened
 
 
 @pytest.fixture

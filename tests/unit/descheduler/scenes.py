@@ -7,8 +7,9 @@ Everything is fresh at NOW, pods are old enough, and nodes have 8 cores and 32 G
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from descheduler.planning import overload, planner
 from descheduler.planning.overload import Memory, Overload
@@ -26,7 +27,11 @@ from tests import builders, clocks
 NOW = clocks.START_SECONDS
 GIB = float(2**30)
 CORES, NODE_GIB = 8.0, 32.0
+UNCAPPED = dict.fromkeys(
+    ("perRun", "perNode", "perNamespace", "perWorkload", "unreplaced", "unreplacedPerNamespace"), 20
+)
 READING = dict[str, float]
+T = TypeVar("T", bound=objects.IdentifiedObject)
 
 
 def policy(**descheduler: object) -> LoadPolicy:
@@ -100,6 +105,16 @@ class Scene:
         self.budgets.append(builders.budget(name, allowed=allowed, labels={"app": name}, **fields))
         return self
 
+    def shuffled(self, rng: random.Random) -> "Scene":
+        """The same cluster listed in another order."""
+        nodes, readings = list(self.nodes.items()), list(self.readings.items())
+        pods, owners, budgets = list(self.pods), list(self.owners), list(self.budgets)
+        for listed in (nodes, readings, pods, owners, budgets):
+            rng.shuffle(listed)
+        return dataclasses.replace(
+            self, nodes=dict(nodes), readings=dict(readings), pods=pods, owners=owners, budgets=budgets
+        )
+
     def snapshot(self) -> Snapshot:
         """The scene at NOW."""
         return Snapshot(
@@ -141,9 +156,45 @@ def bound_ago(seconds: float) -> builders.Mutator:
     return lambda body: body["status"]["conditions"][0].update(lastTransitionTime=at)
 
 
+def owned_by(kind: str, name: str, uid: str = "", api_version: str = "apps/v1") -> builders.Mutator:
+    """A mutator that has this control an object."""
+    owner = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid or f"uid-{name}", "controller": True}
+    return lambda body: body["metadata"].update(ownerReferences=[owner])
+
+
+def controller(
+    kind: type[T], name: str, *, replicas: int, ready: int | None = None, uid: str = "", **spec: object
+) -> T:
+    """A Deployment, StatefulSet or Scale, all replicas ready unless said otherwise."""
+    serving = replicas if ready is None else ready
+    body: builders.Body = {
+        "metadata": {"name": name, "namespace": "default", "uid": uid or f"uid-{name}"},
+        "spec": {"replicas": replicas, **spec},
+        "status": {
+            **dict.fromkeys(("replicas", "updatedReplicas"), replicas),
+            **dict.fromkeys(("readyReplicas", "availableReplicas"), serving),
+        },
+    }
+    return builders.decoded(body, kind)
+
+
 def hot_and_cool(**workload: Any) -> Scene:
     """A node at 90 % memory with two of three pods of `web`, and a cool one with the third."""
     return Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "hot", "cool"], **workload)
+
+
+def beside_two(**pod: Any) -> Scene:
+    """A pod "it" of `web` on a hot node, and the two others on a cool one."""
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["cool", "cool"], replicas=3)
+    return scene.pod("it", "hot", owner=("ReplicaSet", "web"), **pod)
+
+
+def crowd(names: Iterable[str] = "wxyz", *, gib: float = 2.0, **fields: Any) -> Scene:
+    """A node at 99 % memory with a pod of each workload, and two cool nodes, one with the second pod of each."""
+    scene = Scene().node("hot", memory=0.99).node("cool").node("cool2")
+    for name in names:
+        scene.workload(name, on=["hot", "cool"], gib=gib, **{"memory": "1Gi", **fields})
+    return scene
 
 
 def judged(plan: EvictionPlan) -> Mapping[str, ConsideredPod]:

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -88,90 +89,66 @@ def test_a_node_that_waits_says_why(section: dict[str, object], history: History
     assert str(counted.node_verdict("hot", METRIC) or "") == verdict
 
 
-@pytest.mark.parametrize(
-    ("standing", "history", "verdict"),
-    [
-        pytest.param(WEB, History(), "", id="nothing holds it back"),
-        pytest.param(None, History(), "", id="nothing, without a workload"),
-        pytest.param(
-            WEB,
-            History(undecided=frozenset({"uid-web"})),
-            "in_flight: ReplicaSet/web has an eviction that has not ended, or of which no answer was seen",
-            id="undecided",
-        ),
-        pytest.param(
-            None,
-            History(undecided=frozenset({"uid-web-0"})),
-            "in_flight: it has an eviction that has not ended, or of which no answer was seen",
-            id="undecided, without a workload",
-        ),
-        pytest.param(
-            MISSING,
-            History(in_flight=frozenset({"uid-web"})),
-            "in_flight: ReplicaSet/web waits for a replacement, 3 ready of 4",
-            id="in flight",
-        ),
-        pytest.param(WEB, History(in_flight=frozenset({"uid-web"})), "", id="in flight, and Ready by now"),
-        pytest.param(
-            ORDERED,
-            History(),
-            "in_flight: StatefulSet/db starts its pods in order, 3 ready of 4: a replacement might have to wait",
-            id="in order",
-        ),
-        pytest.param(
-            dataclasses.replace(WEB, ready=2),
-            History(),
-            "workload_cap: ReplicaSet/web has 2 unavailable, 2 allowed",
-            id="cap of the workload",
-        ),
-        pytest.param(
-            WEB,
-            History(last_by_workload={"uid-web": NOW - 599.4}),
-            "workload_cooldown: 1 s left",
-            id="cool-down",
-        ),
-        pytest.param(WEB, History(last_by_workload={"uid-web": NOW - 600}), "", id="the end of the cool-down"),
-        pytest.param(
-            WEB,
-            History(last_by_workload={"uid-web": NOW - 600}, returned={"uid-web": 2}),
-            "workload_cooldown: 1200 s left, came back 2 times",
-            id="cool-down after returns",
-        ),
-        pytest.param(
-            WEB,
-            History(failures={"uid-web": Failures(8, NOW - 9e6)}),
-            "breaker: 8 failures in a row, open until it is reset",
-            id="an open breaker",
-        ),
-    ],
-)
-def test_a_pod_that_waits_says_why(standing: WorkloadStatus | None, history: History, verdict: str) -> None:
-    assert str(caps(history=history).verdict(POD, standing, METRIC) or "") == verdict
+def case(name: str, verdict: str = "", standing: WorkloadStatus | None = WEB, **past: Any) -> Any:
+    """A past in which a pod of this workload waits with this verdict, or need not wait."""
+    return pytest.param(standing, History(**past), verdict, id=name)
 
 
 PAUSE_SECONDS = limits.pause_seconds(BREAKER, "uid-web", 3, grown=0)
 VAIN_SECONDS = limits.pause_seconds(BREAKER, "uid-web-0", 2, grown=1)
+UNDECIDED = "has an eviction that has not ended, or of which no answer was seen"
+IN_ORDER = "starts its pods in order, 3 ready of 4: a replacement might have to wait"
 
 
 @pytest.mark.parametrize(
-    ("history", "verdict"),
+    ("standing", "history", "verdict"),
     [
-        pytest.param(
-            History(failures={"uid-web": Failures(3, NOW - PAUSE_SECONDS + 0.6)}),
+        case("nothing holds it back"),
+        case("nothing, without a workload", standing=None),
+        case("undecided", f"in_flight: ReplicaSet/web {UNDECIDED}", undecided={"uid-web"}),
+        case("undecided, without a workload", f"in_flight: it {UNDECIDED}", None, undecided={"uid-web-0"}),
+        case(
+            "in flight",
+            "in_flight: ReplicaSet/web waits for a replacement, 3 ready of 4",
+            MISSING,
+            in_flight={"uid-web"},
+        ),
+        case("in flight, and Ready by now", in_flight={"uid-web"}),
+        case("in order", f"in_flight: StatefulSet/db {IN_ORDER}", ORDERED),
+        case(
+            "cap of the workload",
+            "workload_cap: ReplicaSet/web has 2 unavailable, 2 allowed",
+            dataclasses.replace(WEB, ready=2),
+        ),
+        case("cool-down", "workload_cooldown: 1 s left", last_by_workload={"uid-web": NOW - 599.4}),
+        case("the end of the cool-down", last_by_workload={"uid-web": NOW - 600}),
+        case(
+            "cool-down after returns",
+            "workload_cooldown: 1200 s left, came back 2 times",
+            last_by_workload={"uid-web": NOW - 600},
+            returned={"uid-web": 2},
+        ),
+        case(
+            "an open breaker",
+            "breaker: 8 failures in a row, open until it is reset",
+            failures={"uid-web": Failures(8, NOW - 9e6)},
+        ),
+        case(
+            "the last second of a breaker",
             "breaker: 3 failures in a row, 1 s left",
-            id="the last second of a breaker",
+            failures={"uid-web": Failures(3, NOW - PAUSE_SECONDS + 0.6)},
         ),
-        pytest.param(History(failures={"uid-web": Failures(3, math.floor(NOW - PAUSE_SECONDS))}), "", id="its end"),
-        pytest.param(
-            History(in_vain={"uid-web-0": Failures(2, NOW - VAIN_SECONDS + 0.6)}),
+        case("the end of a breaker", failures={"uid-web": Failures(3, math.floor(NOW - PAUSE_SECONDS))}),
+        case(
+            "the last second of a back-off",
             "backoff: 2 evictions of it without effect, 1 s left",
-            id="the last second of a back-off",
+            in_vain={"uid-web-0": Failures(2, NOW - VAIN_SECONDS + 0.6)},
         ),
-        pytest.param(History(in_vain={"uid-web-0": Failures(2, math.floor(NOW - VAIN_SECONDS))}), "", id="its end"),
+        case("the end of a back-off", in_vain={"uid-web-0": Failures(2, math.floor(NOW - VAIN_SECONDS))}),
     ],
 )
-def test_a_pause_after_failures_ends_to_the_second(history: History, verdict: str) -> None:
-    assert str(caps(history=history).verdict(POD, WEB, METRIC) or "") == verdict
+def test_a_pod_that_waits_says_why(standing: WorkloadStatus | None, history: History, verdict: str) -> None:
+    assert str(caps(history=history).verdict(POD, standing, METRIC) or "") == verdict
 
 
 def listed(

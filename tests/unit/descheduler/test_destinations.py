@@ -33,11 +33,6 @@ def node_in(*names: str) -> dict[str, object]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
-def not_ready(body: builders.Body) -> None:
-    """The node's Ready condition is Unknown."""
-    body["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
-
-
 PORT = [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]
 GPU = [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]
 
@@ -52,7 +47,7 @@ NODE_CASES = [
     case("the pod would bring it over evictUntil", {"memory": 0.5}, fits=False),
     case("the other resource would go over its line", {"cpu": 0.55}, fits=False),
     case("a cordoned node", {"mutate": set_spec(unschedulable=True)}, fits=False),
-    case("a node that is not ready", {"mutate": not_ready}, fits=False),
+    case("a node that is not ready", {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, fits=False),
     case("a taint it does not tolerate", {"mutate": set_spec(taints=[TAINT])}, fits=False),
     case(
         "a tolerated taint", {"mutate": set_spec(taints=[TAINT])}, fits=True, mutate=set_spec(tolerations=[TOLERATION])
@@ -61,7 +56,7 @@ NODE_CASES = [
     case("one that does", {"labels": {"disk": "ssd"}}, fits=True, mutate=set_spec(nodeSelector={"disk": "ssd"})),
     case("node affinity to the old node only", fits=False, mutate=set_spec(affinity=node_in("hot"))),
     case("node affinity to the cool node", fits=True, mutate=set_spec(affinity=node_in("cool"))),
-    case("more CPU requested than there is", {"cpu_text": "1"}, fits=False, cpu="1500m"),
+    case("more CPU requested than there is", fits=False, cpu="8500m"),
     case("more memory requested than there is", fits=False, memory="40Gi"),
     case("no slot for another pod", {"pods": "1"}, fits=False),
     case("an extended resource it does not have", fits=False, mutate=set_spec(containers=GPU)),
@@ -76,13 +71,7 @@ NODE_CASES = [
 
 def scene_of(node: dict[str, Any], pod: dict[str, Any]) -> Scene:
     """A hot node with the pod "it", and the node "cool" with a pod `there` that holds host port 80."""
-    node = dict(node)
-    cpu_text = node.pop("cpu_text", "8")
-    scene = Scene().node("hot", memory=0.9)
-    scene.node("cool", **node)
-    if cpu_text != "8":
-        scene.nodes["cool"] = builders.node("cool", cpu=cpu_text)
-    scene.node("far", memory=0.59)
+    scene = Scene().node("hot", memory=0.9).node("cool", **node).node("far", memory=0.59)
     scene.workload("there", on=["cool"], mutate=set_spec(containers=PORT))
     return scene.workload("it", on=["hot"], replicas=3, ready=3, **pod).workload("other", on=["far", "far"])
 
@@ -196,43 +185,45 @@ SPOT = {"lifecycle": "spot"}
 OWN = {"evenload.io/thresholds": '{"memory_avg_5m": 0.55}'}
 
 
+def filtered(name: str, obeyed: load_policy.LoadPolicy, why: str = "", memory: float = 0.51, **node: Any) -> Any:
+    """A node at so much memory, and why the filter of this policy rejects it."""
+    return pytest.param(warm(memory, **node), obeyed, why, id=name)
+
+
+def detail(why: str) -> str:
+    """The verdict about a pod that goes to the warm node, or which the filter keeps from there."""
+    return f"no other node takes it: 1 filter: {why}" if why else "expected on warm"
+
+
 @pytest.mark.parametrize(
     ("scene", "obeyed", "why"),
     [
-        pytest.param(warm(0.5), filtering(), "", id="on the filter's threshold"),
-        pytest.param(warm(0.51), filtering(), "1 filter: memory_avg_5m over 0.5", id="over it: it would stay Pending"),
-        pytest.param(warm(0.51, annotations=OWN), filtering(), "", id="the node has a threshold of its own"),
-        pytest.param(warm(0.56, annotations=OWN), filtering(), "1 filter: memory_avg_5m over 0.55", id="over its own"),
-        pytest.param(warm(0.51, labels=SPOT), pooled(0.55), "", id="its pool has a threshold"),
-        pytest.param(
-            warm(0.56, labels=SPOT), pooled(0.55), "1 filter: memory_avg_5m over 0.55", id="over that of its pool"
-        ),
-        pytest.param(
-            warm(0.51), pooled(0.55), "1 filter: memory_avg_5m over 0.5", id="over the policy's, without a pool"
-        ),
-        pytest.param(
-            warm(0.56, labels=SPOT, annotations=OWN),
+        filtered("on the filter's threshold", filtering(), memory=0.5),
+        filtered("over it: it would stay Pending", filtering(), "memory_avg_5m over 0.5"),
+        filtered("the node has a threshold of its own", filtering(), annotations=OWN),
+        filtered("over its own", filtering(), "memory_avg_5m over 0.55", memory=0.56, annotations=OWN),
+        filtered("its pool has a threshold", pooled(0.55), labels=SPOT),
+        filtered("over that of its pool", pooled(0.55), "memory_avg_5m over 0.55", memory=0.56, labels=SPOT),
+        filtered("over the policy's, without a pool", pooled(0.55), "memory_avg_5m over 0.5"),
+        filtered(
+            "over its own, which comes before its pool's",
             pooled(0.9),
-            "1 filter: memory_avg_5m over 0.55",
-            id="over its own, which comes before its pool's",
+            "memory_avg_5m over 0.55",
+            memory=0.56,
+            labels=SPOT,
+            annotations=OWN,
         ),
-        pytest.param(warm(0.51), filtering(exempt={"namespaces": ["default"]}), "", id="a pod that is not filtered"),
-        pytest.param(
-            warm(0.51), filtering(whenAllRejected="coolest"), "1 filter: memory_avg_5m over 0.5", id="coolest"
-        ),
-        pytest.param(
-            warm(0.1),
-            filtering(thresholds={"cpu_max_1d": 0.9}, onMissing="reject"),
-            "1 filter: cpu_max_1d missing",
-            id="missing",
+        filtered("a pod that is not filtered", filtering(exempt={"namespaces": ["default"]})),
+        filtered("coolest", filtering(whenAllRejected="coolest"), "memory_avg_5m over 0.5"),
+        filtered(
+            "missing", filtering(thresholds={"cpu_max_1d": 0.9}, onMissing="reject"), "cpu_max_1d missing", memory=0.1
         ),
     ],
 )
 def test_a_node_that_our_own_filter_rejects_is_no_destination(
     scene: Scene, obeyed: load_policy.LoadPolicy, why: str
 ) -> None:
-    verdict = scenes.judged(scene.plan(obeyed))["web-0"].verdict
-    assert verdict.detail == (f"no other node takes it: {why}" if why else "expected on warm")
+    assert scenes.judged(scene.plan(obeyed))["web-0"].verdict.detail == detail(why)
 
 
 def classified(**thresholds: float) -> load_policy.LoadPolicy:
@@ -241,30 +232,29 @@ def classified(**thresholds: float) -> load_policy.LoadPolicy:
     return load_policy.LoadPolicy.of({**pooled(0.52).as_file(), "podClasses": [production]})
 
 
+LOWER = {"evenload.io/thresholds": '{"memory_avg_5m": 0.45}'}
+
+
+def classed(name: str, why: str = "", *, priority: int = 100, node: dict[str, Any] | None = None, **own: float) -> Any:
+    """A pod whose class has these thresholds if its priority is 100, and why the warm node does not take it."""
+    return pytest.param(node or {}, priority, classified(**own), why, id=name)
+
+
 @pytest.mark.parametrize(
     ("node", "priority", "obeyed", "why"),
     [
-        pytest.param({}, 100, classified(memory_avg_5m=0.55), "", id="its class has a higher threshold"),
-        pytest.param(
-            {}, 99, classified(memory_avg_5m=0.55), "1 filter: memory_avg_5m over 0.5", id="a pod of another class"
-        ),
-        pytest.param(
-            {}, 100, classified(memory_avg_5m=0.4), "1 filter: memory_avg_5m over 0.4", id="over that of its class"
-        ),
-        pytest.param({}, 100, classified(memory_avg_5m=0), "", id="the rule is off for its class"),
-        pytest.param(
-            {}, 100, classified(memory_avg_5m=0, cpu_avg_5m=0.05), "1 filter: cpu_avg_5m over 0.05", id="another metric"
-        ),
-        pytest.param({"labels": SPOT}, 100, classified(memory_avg_5m=0.55), "", id="its class comes before the pool"),
-        pytest.param(
-            {"labels": SPOT}, 100, classified(cpu_avg_5m=0.5), "1 filter: memory_avg_5m over 0.52", id="the pool's rest"
-        ),
-        pytest.param(
-            {"annotations": {"evenload.io/thresholds": '{"memory_avg_5m": 0.45}'}},
-            100,
-            classified(memory_avg_5m=0.55),
-            "1 filter: memory_avg_5m over 0.45",
-            id="the node's own comes before its class",
+        classed("its class has a higher threshold", memory_avg_5m=0.55),
+        classed("a pod of another class", "memory_avg_5m over 0.5", priority=99, memory_avg_5m=0.55),
+        classed("over that of its class", "memory_avg_5m over 0.4", memory_avg_5m=0.4),
+        classed("the rule is off for its class", memory_avg_5m=0),
+        classed("another metric", "cpu_avg_5m over 0.05", memory_avg_5m=0, cpu_avg_5m=0.05),
+        classed("its class comes before the pool", node={"labels": SPOT}, memory_avg_5m=0.55),
+        classed("the pool's rest", "memory_avg_5m over 0.52", node={"labels": SPOT}, cpu_avg_5m=0.5),
+        classed(
+            "the node's own comes before its class",
+            "memory_avg_5m over 0.45",
+            node={"annotations": LOWER},
+            memory_avg_5m=0.55,
         ),
     ],
 )
@@ -273,8 +263,7 @@ def test_a_pod_of_a_class_goes_where_the_extender_would_let_it(
 ) -> None:
     scene = Scene().node("hot", memory=0.9).node("warm", memory=0.53, **node)
     scene.workload("web", on=["hot", "warm"], mutate=set_spec(priority=priority))
-    verdict = scenes.judged(scene.plan(obeyed))["web-0"].verdict
-    assert verdict.detail == (f"no other node takes it: {why}" if why else "expected on warm")
+    assert scenes.judged(scene.plan(obeyed))["web-0"].verdict.detail == detail(why)
 
 
 @pytest.mark.parametrize("priority", [pytest.param(100, id="of another class"), pytest.param(0, id="of its own")])
@@ -352,8 +341,7 @@ def test_a_node_attaches_no_more_volumes_than_it_can(handles: str, limits: dict[
 
 def test_a_pod_for_which_the_scheduler_makes_room_counts_there_already() -> None:
     scene = scenes.hot_and_cool(memory="2Gi")
-    nominated = lambda body: body["status"].update(nominatedNodeName="cool")  # noqa: E731
-    scene.pods.append(builders.pod("coming", memory="31Gi", mutate=nominated))
+    scene.pods.append(builders.pod("coming", memory="31Gi", status={"nominatedNodeName": "cool"}))
     assert "1 over evictUntil" in scenes.judged(scene.plan())["web-0"].verdict.detail
     obeyed = load_policy.LoadPolicy.of({"recentPods": {"enabled": False}})
     assert "1 requests" in scenes.judged(scene.plan(obeyed))["web-0"].verdict.detail
@@ -376,26 +364,23 @@ def recent_placeholder(body: builders.Body) -> None:
     scenes.bound_ago(1)(body)
 
 
+MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}}
+
+
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
         pytest.param({}, "no_destination", id="a replica"),
         pytest.param({"owner": ("DaemonSet", "agent")}, "chosen", id="of a DaemonSet: every node has one"),
         pytest.param({"phase": "Failed"}, "chosen", id="one that ended at once"),
+        pytest.param({**MIRROR, "owner": ("Node", "cool")}, "chosen", id="a static pod of a restarted kubelet"),
+        pytest.param({**MIRROR, "owner": ("ReplicaSet", "cool")}, "no_destination", id="one that only says it is"),
         pytest.param({"mutate": recent_placeholder}, "chosen", id="a placeholder: it uses nothing"),
     ],
 )
 def test_pods_that_bring_no_load_of_a_scheduler_are_not_expected_to(fields: dict[str, Any], expected: str) -> None:
     scene = scenes.hot_and_cool().pod("new", "cool", **{"memory": "18Gi", "mutate": scenes.bound_ago(1), **fields})
     assert scenes.causes(scene.plan())["web-0"] == expected
-
-
-def test_a_static_pod_of_a_restarted_kubelet_is_not_bound_anew() -> None:
-    annotations = {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}
-    restarted: dict[str, Any] = {"memory": "18Gi", "annotations": annotations, "mutate": scenes.bound_ago(1)}
-    for kind, expected in (("Node", "chosen"), ("ReplicaSet", "no_destination")):
-        scene = scenes.hot_and_cool().pod("etcd-cool", "cool", owner=(kind, "cool"), **restarted)
-        assert scenes.causes(scene.plan())["web-0"] == expected
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,7 @@ def terms(mode: str = "Enforce") -> ExecutionContext:
 
 def two_evictions(**budget: bool) -> EvictionPlan:
     """Two pods of two workloads from one node, under one budget if asked."""
-    scene = Scene().node("hot", memory=0.99).node("cool").node("cool2")
-    for name in ("a", "b"):
-        scene.workload(name, on=["hot", "cool"], gib=4, labels={"app": "x"})
+    scene = scenes.crowd("ab", gib=4, labels={"app": "x"})
     if budget:
         scene.budget("x", allowed=2)
     plan = scene.plan(scenes.policy(limits={"perNode": 2}))
@@ -102,24 +100,20 @@ def test_several_evictions_in_a_row_without_effect_end_the_run(
     ledger: Ledger, answer: EvictionAnswer | Exception
 ) -> None:
     door = doors.FakeDoor([answer, doors.ACCEPTED, *[answer] * 9])
-    evicter(door, ledger).carry_out(many_evictions(6), terms())
+    evicter(door, ledger).carry_out(six_evictions(), terms())
     assert len(door.evictions) == 2 + api_results.MOST_IN_A_ROW, "an answer in between begins the count again"
 
 
 def test_denials_of_single_pods_do_not_end_the_run(ledger: Ledger) -> None:
     door = doors.FakeDoor([failing(403)] * 6)
-    evicter(door, ledger).carry_out(many_evictions(6), terms())
+    evicter(door, ledger).carry_out(six_evictions(), terms())
     assert len(door.evictions) == 6
 
 
-def many_evictions(count: int) -> EvictionPlan:
-    """So many pods of as many workloads from one node."""
-    scene = Scene().node("hot", memory=0.99).node("cool").node("cool2")
-    for number in range(count):
-        scene.workload(f"w{number}", on=["hot", "cool"], gib=2, memory="64Mi")
-    limits = dict.fromkeys(("perNode", "perNamespace", "unreplaced", "unreplacedPerNamespace"), count)
-    plan = scene.plan(scenes.policy(limits=limits))
-    assert len(plan.evictions) == count
+def six_evictions() -> EvictionPlan:
+    """Six pods of as many workloads from one node."""
+    plan = scenes.crowd("uvwxyz").plan(scenes.policy(limits=scenes.UNCAPPED))
+    assert len(plan.evictions) == 6
     return plan
 
 
@@ -141,10 +135,10 @@ def test_the_intent_is_written_before_the_call_and_the_uid_goes_with_it(ledger: 
 
 
 def test_a_pod_that_another_replica_asked_for_is_left_out_and_the_run_goes_on(
-    ledger: Ledger, tmp_path: pathlib.Path
+    ledger: Ledger, path: pathlib.Path
 ) -> None:
     plan = two_evictions()
-    other = Ledger(tmp_path / "ledger.sqlite").open()
+    other = Ledger(path).open()
     other.intend(terms().run._replace(run="0ther"), plan.evictions[0], at_seconds=NOW)
     door = doors.FakeDoor()
     outcomes = evicter(door, ledger).carry_out(plan, terms())
@@ -235,20 +229,19 @@ def _hint(body: Mapping[str, Any]) -> str | None:
     [
         pytest.param(None, {"new": NOW + 600}, id="none before"),
         pytest.param("garbage", {"new": NOW + 600}, id="a malformed one is replaced"),
-        pytest.param(relief_hint.encode(Relief({"old": NOW - 1})), {"new": NOW + 600}, id="one that is over"),
+        pytest.param({"old": NOW - 1}, {"new": NOW + 600}, id="one that is over"),
         pytest.param(
-            relief_hint.encode(Relief({"old": NOW + 60, "older": NOW - 1})),
+            {"old": NOW + 60, "older": NOW - 1},
             {"new": NOW + 600, "old": NOW + 60},
             id="each that holds keeps its own time",
         ),
-        pytest.param(
-            relief_hint.encode(Relief({"old": NOW + 900})), {"new": NOW + 600, "old": NOW + 900}, id="also a later one"
-        ),
-        pytest.param(relief_hint.encode(Relief({"new": NOW + 60})), {"new": NOW + 600}, id="its own is prolonged"),
+        pytest.param({"old": NOW + 900}, {"new": NOW + 600, "old": NOW + 900}, id="also a later one"),
+        pytest.param({"new": NOW + 60}, {"new": NOW + 600}, id="its own is prolonged"),
     ],
 )
-def test_hints_are_merged(before: str | None, expected: dict[str, float]) -> None:
-    assert evictor.merged(before, "new", terms(), NOW) == Relief(expected)
+def test_hints_are_merged(before: dict[str, float] | str | None, expected: dict[str, float]) -> None:
+    text = relief_hint.encode(Relief(before)) if isinstance(before, dict) else before
+    assert evictor.merged(text, "new", terms(), NOW) == Relief(expected)
 
 
 def test_the_hint_of_an_earlier_run_is_read_from_the_node(ledger: Ledger) -> None:
@@ -263,7 +256,7 @@ def test_the_hint_of_an_earlier_run_is_read_from_the_node(ledger: Ledger) -> Non
 
 def test_evictions_in_the_background_are_no_trouble_however_many(ledger: Ledger) -> None:
     door = doors.FakeDoor([BEGUN] * 6)
-    evicter(door, ledger).carry_out(many_evictions(6), terms())
+    evicter(door, ledger).carry_out(six_evictions(), terms())
     assert results(ledger) == ["in_progress"] * 6
 
 

@@ -15,10 +15,7 @@ from kube import objects
 from policy.schema.descheduler_section import FlowRule
 from tests import builders
 from tests.unit.descheduler import scenes
-from tests.unit.descheduler.scenes import NOW, Scene
-from tests.unit.descheduler.test_limits import WIDE, crowd
-
-UNBRAKED = {**WIDE, "unreplaced": 10, "unreplacedPerNamespace": 10}
+from tests.unit.descheduler.scenes import NOW, Scene, crowd
 
 ALL = flow_rules.key(FlowRule.model_validate({"allow": "Exempt"}))
 
@@ -26,72 +23,75 @@ ALL = flow_rules.key(FlowRule.model_validate({"allow": "Exempt"}))
 def verdicts(*rules: object, past: FlowHistory | None = None, scene: Scene | None = None) -> list[str]:
     """The verdicts of the crowd's pods under these rules, those of chosen ones without their destination."""
     history = History(flow={} if past is None else {ALL: past})
-    plan = (scene or crowd()).plan(scenes.policy(limits=UNBRAKED, flow=list(rules)), history)
+    plan = (scene or crowd()).plan(scenes.policy(limits=scenes.UNCAPPED, flow=list(rules)), history)
     judged = [one.verdict for node in plan.nodes for one in node.candidates]
     return sorted("chosen" if one.cause is Cause.CHOSEN else str(one) for one in judged)
+
+
+def case(name: str, allow: object, *past: float, passed: int, refused: str = "") -> Any:
+    """A rule, the ages of what passed it before, how many of four pass it now, and why the others do not."""
+    return pytest.param(allow, past, passed, refused, id=name)
+
+
+THREE, SIX = {"perMinute": 1, "burst": 3}, {"perMinute": 6, "burst": 1}
+MINUTE = "flow_rate: 3 of 3 in the last minute,"
 
 
 @pytest.mark.parametrize(
     ("allow", "past", "passed", "refused"),
     [
-        pytest.param("Never", (), 0, "flow_never: ", id="never"),
-        pytest.param("Exempt", (), 4, "", id="exempt"),
-        pytest.param({"inFlight": 2}, (), 2, "flow_in_flight: 2 of 2 in flight, ", id="two in flight"),
-        pytest.param({"perMinute": 3}, (), 3, "flow_rate: 3 of 3 in the last minute, ", id="three a minute"),
-        pytest.param(
-            {"perMinute": 3}, (59.5, 59.5), 1, "flow_rate: 3 of 3 in the last minute, ", id="two within the last minute"
+        case("never", "Never", passed=0, refused="flow_never:"),
+        case("exempt", "Exempt", passed=4),
+        case("two in flight", {"inFlight": 2}, passed=2, refused="flow_in_flight: 2 of 2 in flight,"),
+        case("three a minute", {"perMinute": 3}, passed=3, refused=MINUTE),
+        case("two within the last minute", {"perMinute": 3}, 59.5, 59.5, passed=1, refused=MINUTE),
+        case("a minute ago", {"perMinute": 3}, *(60,) * 9, passed=3, refused=MINUTE),
+        case(
+            "three at once, then one a minute",
+            THREE,
+            passed=3,
+            refused="flow_rate: bucket of 3 holds 0.00, 1 a minute,",
         ),
-        pytest.param({"perMinute": 3}, (60,) * 9, 3, "flow_rate: 3 of 3 in the last minute, ", id="a minute ago"),
-        pytest.param(
-            {"perMinute": 1, "burst": 3},
-            (),
-            3,
-            "flow_rate: bucket of 3 holds 0.00, 1 a minute, ",
-            id="a burst of three, then one a minute",
+        case(
+            "a bucket emptied 90 s ago has filled by one and a half",
+            THREE,
+            *(90,) * 3,
+            passed=1,
+            refused="flow_rate: bucket of 3 holds 0.50, 1 a minute,",
         ),
-        pytest.param(
-            {"perMinute": 1, "burst": 3},
-            (90,) * 3,
-            1,
-            "flow_rate: bucket of 3 holds 0.50, 1 a minute, ",
-            id="a bucket emptied 90 s ago has filled by one and a half",
+        case(
+            "a bucket filled every ten seconds",
+            SIX,
+            10,
+            passed=1,
+            refused="flow_rate: bucket of 1 holds 0.00, 6 a minute,",
         ),
-        pytest.param(
-            {"perMinute": 6, "burst": 1},
-            (10,),
-            1,
-            "flow_rate: bucket of 1 holds 0.00, 6 a minute, ",
-            id="a bucket that is filled every ten seconds",
-        ),
-        pytest.param(
-            {"perMinute": 6, "burst": 1},
-            (9.9,),
-            0,
-            "flow_rate: bucket of 1 holds 0.99, 6 a minute, ",
-            id="a moment before it is filled",
+        case(
+            "a moment before it is filled", SIX, 9.9, passed=0, refused="flow_rate: bucket of 1 holds 0.99, 6 a minute,"
         ),
     ],
 )
 def test_a_rule_lets_through_what_it_says(allow: object, past: tuple[float, ...], passed: int, refused: str) -> None:
     before = FlowHistory(tuple(NOW - seconds for seconds in past)) if past else None
     elsewhere = {"match": {"namespaces": ["elsewhere"]}, "allow": "Exempt"}
-    held_back = [f"{refused}flow rule 2 of 2"] * (4 - passed)
-    assert verdicts(elsewhere, {"allow": allow}, past=before) == ["chosen"] * passed + held_back
+    assert verdicts(elsewhere, {"allow": allow}, past=before) == ["chosen"] * passed + [
+        f"{refused} flow rule 2 of 2"
+    ] * (4 - passed)
 
 
 def test_evictions_in_flight_count_until_every_replica_is_back() -> None:
     rule, waits = {"allow": {"inFlight": 1}}, ["flow_in_flight: 1 of 1 in flight, flow rule 1 of 1"]
     away = FlowHistory((NOW - 600,), frozenset({"uid-away"}))
-    waiting = crowd(1).workload("away", on=["cool"], replicas=3, ready=1)
+    waiting = crowd("w").workload("away", on=["cool"], replicas=3, ready=1)
     assert verdicts(rule, past=away, scene=waiting) == waits
-    one_missing = crowd(1).workload("away", on=["cool"], replicas=3, ready=2)
+    one_missing = crowd("w").workload("away", on=["cool"], replicas=3, ready=2)
     assert verdicts(rule, past=away, scene=one_missing) == waits
-    back = crowd(1).workload("away", on=["cool", "cool2"])
+    back = crowd("w").workload("away", on=["cool", "cool2"])
     assert verdicts(rule, past=away, scene=back) == ["chosen"]
 
 
 def test_an_eviction_in_flight_is_one_of_those_that_the_rule_allows() -> None:
-    waiting = crowd(2).workload("away", on=["cool"], replicas=2, ready=1)
+    waiting = crowd("wx").workload("away", on=["cool"], replicas=2, ready=1)
     past = FlowHistory((NOW - 600,), frozenset({"uid-away"}))
     assert verdicts({"allow": {"inFlight": 2}}, past=past, scene=waiting) == [
         "chosen",
@@ -101,7 +101,7 @@ def test_an_eviction_in_flight_is_one_of_those_that_the_rule_allows() -> None:
 
 def test_a_workload_that_is_gone_waits_for_nothing() -> None:
     past = FlowHistory((NOW - 600,), frozenset({"uid-gone"}))
-    assert verdicts({"allow": {"inFlight": 1}}, past=past, scene=crowd(1)) == ["chosen"]
+    assert verdicts({"allow": {"inFlight": 1}}, past=past, scene=crowd("w")) == ["chosen"]
 
 
 @pytest.mark.parametrize(
@@ -146,30 +146,22 @@ def test_a_pod_of_no_known_workload_is_matched_by_the_kind_of_its_owner_or_its_o
 
 @pytest.mark.parametrize(("rules", "key"), [([{"allow": "Exempt"}], ALL), ([], "")])
 def test_an_eviction_has_the_key_of_the_rule_that_let_it_pass(rules: list[object], key: str) -> None:
-    plan = crowd(1).plan(scenes.policy(flow=rules))
+    plan = crowd("w").plan(scenes.policy(flow=rules))
     assert [one.flow for one in plan.evictions] == [key]
 
 
-def deployed(name: str) -> dict[str, Any]:
-    """The two replicas of a Deployment, Ready."""
-    metadata = {"name": name, "namespace": "default", "uid": f"uid-deployment-{name}"}
-    return {"metadata": metadata, "spec": {"replicas": 2}, "status": {"readyReplicas": 2, "availableReplicas": 2}}
-
-
 def test_a_pod_is_matched_and_counted_by_the_kind_of_the_workload_above_its_owner() -> None:
-    def owned(body: builders.Body) -> None:
-        name = body["metadata"]["name"]
-        above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": f"uid-deployment-{name}"}
-        body["metadata"]["ownerReferences"] = [{**above, "controller": True}]
-
-    names, scene = ("w0", "w1"), crowd(2)
+    scene = crowd("wx")
     rule = {"match": {"kinds": ["Deployment"]}, "allow": {"perMinute": 1}}
-    sets = [builders.replica_set(name, replicas=2, labels={"app": name}, mutate=owned) for name in names]
-    every = [builders.decoded(deployed(name), objects.Deployment) for name in names]
+    sets = [
+        builders.replica_set(name, replicas=2, labels={"app": name}, mutate=scenes.owned_by("Deployment", name * 2))
+        for name in "wx"
+    ]
+    every = [scenes.controller(objects.Deployment, name, replicas=2) for name in ("ww", "xx")]
     known = workloads.Index({"ReplicaSet": sets, "Deployment": every})
 
     def planned(rule: dict[str, object]) -> EvictionPlan:
-        return scene.plan(scenes.policy(limits=UNBRAKED, flow=[rule]), workloads=known)
+        return scene.plan(scenes.policy(limits=scenes.UNCAPPED, flow=[rule]), workloads=known)
 
     plan = planned(rule)
     assert sorted(map(str, plan.causes)) == ["chosen", "flow_rate"]

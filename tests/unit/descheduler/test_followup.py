@@ -30,26 +30,22 @@ def row(ledger: Ledger) -> Row:
 
 def standing(**metadata: object) -> Pod:
     """The pod web-0 as the cluster shows it."""
-    return builders.pod("web-0", node="hot", mutate=lambda body: body["metadata"].update(metadata))
+    return builders.pod("web-0", node="hot", metadata=metadata)
+
+
+STANDING, LEAVING = standing(), standing(deletionTimestamp=builders.CREATED)
+NAMESAKE = standing(uid="uid-other")
 
 
 @pytest.mark.parametrize(
     ("result", "pods", "mode", "expected"),
     [
-        pytest.param("intended", (standing(),), "Enforce", "not_done", id="the pod still stands"),
-        pytest.param("unknown", (standing(),), "Enforce", "failed", id="no answer, and it still stands"),
-        pytest.param("unknown", (standing(),), "DryRun", "failed", id="a dry run without an answer"),
+        pytest.param("intended", (STANDING,), "Enforce", "not_done", id="the pod still stands"),
+        pytest.param("unknown", (STANDING,), "Enforce", "failed", id="no answer, and it still stands"),
+        pytest.param("unknown", (STANDING,), "DryRun", "failed", id="a dry run without an answer"),
         pytest.param("intended", (), "Enforce", "evicted_unconfirmed", id="the pod has gone"),
-        pytest.param(
-            "unknown",
-            (standing(deletionTimestamp=builders.CREATED),),
-            "Enforce",
-            "evicted_unconfirmed",
-            id="it is leaving",
-        ),
-        pytest.param(
-            "unknown", (standing(uid="uid-other"),), "Enforce", "evicted_unconfirmed", id="another has its name"
-        ),
+        pytest.param("unknown", (LEAVING,), "Enforce", "evicted_unconfirmed", id="it is leaving"),
+        pytest.param("unknown", (NAMESAKE,), "Enforce", "evicted_unconfirmed", id="another has its name"),
         pytest.param("intended", (), "DryRun", "not_done", id="a dry run cannot have evicted"),
     ],
 )
@@ -65,12 +61,12 @@ def test_an_open_intent_is_closed_by_what_the_cluster_shows(
 @pytest.mark.parametrize(
     ("pods", "after_seconds", "expected"),
     [
-        pytest.param((standing(),), 599, "in_progress", id="it still stands"),
-        pytest.param((standing(),), 600, "failed", id="ten minutes, and nothing says that it goes on"),
+        pytest.param((STANDING,), 599, "in_progress", id="it still stands"),
+        pytest.param((STANDING,), 600, "failed", id="ten minutes, and nothing says that it goes on"),
         pytest.param((standing(annotations=GOING_ON),), 80000, "in_progress", id="its controller says that it goes on"),
-        pytest.param((standing(deletionTimestamp=builders.CREATED),), 5, "evicted", id="it is leaving"),
+        pytest.param((LEAVING,), 5, "evicted", id="it is leaving"),
         pytest.param((), 5, "evicted", id="it has gone"),
-        pytest.param((standing(uid="uid-other"),), 5, "evicted", id="another has its name"),
+        pytest.param((NAMESAKE,), 5, "evicted", id="another has its name"),
     ],
 )
 def test_an_eviction_in_the_background_is_followed_until_it_ends(
@@ -81,33 +77,35 @@ def test_an_eviction_in_the_background_is_followed_until_it_ends(
     assert (row(ledger).result, len(closed)) == (expected, expected == "evicted")
 
 
-def leaving(reason: str) -> Pod:
-    """The pod as it goes, with what the apiserver says of its disruption."""
+def disrupted(reason: str) -> Pod:
+    """The pod web-0 as it leaves, and why."""
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
 
-    def disrupted(body: builders.Body) -> None:
+    def mutate(body: builders.Body) -> None:
         body["metadata"]["deletionTimestamp"] = builders.CREATED
-        body["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True", "reason": reason})
+        body["status"]["conditions"].append(condition)
 
-    return builders.pod("web-0", node="hot", mutate=disrupted)
+    return builders.pod("web-0", node="hot", mutate=mutate)
 
 
 def test_what_the_apiserver_says_of_the_disruption_is_kept(ledger: Ledger) -> None:
     """Who really ended it: the eviction whose answer was lost, or kube-scheduler, a taint, the kubelet."""
     record(ledger, "unknown")
-    followup.reconcile(ledger, doors.FakeDoor(pods=(leaving("PreemptionByScheduler"),)), now_seconds=NOW + 5)
+    followup.reconcile(ledger, doors.FakeDoor(pods=(disrupted("PreemptionByScheduler"),)), now_seconds=NOW + 5)
     assert (row(ledger).result, row(ledger).disruption) == ("evicted_unconfirmed", "PreemptionByScheduler")
 
 
 def test_the_reason_of_a_pods_disruption_is_kept_while_it_leaves(ledger: Ledger) -> None:
     record(ledger, "evicted")
-    followup.follow(ledger, ledger.rows(Query()), (leaving("EvictionByEvictionAPI"),), now_seconds=NOW + 5)
+    pods = (disrupted("EvictionByEvictionAPI"),)
+    followup.follow(ledger, ledger.rows(Query()), pods, now_seconds=NOW + 5)
     followup.follow(ledger, ledger.rows(Query()), (), now_seconds=NOW + 35)
     assert (row(ledger).disruption, row(ledger).gone_at_seconds) == ("EvictionByEvictionAPI", NOW + 35)
 
 
 def test_an_intent_stays_open_while_its_request_may_still_be_carried_out(ledger: Ledger) -> None:
     record(ledger, "intended")
-    door = doors.FakeDoor(pods=(standing(),))
+    door = doors.FakeDoor(pods=(STANDING,))
     followup.reconcile(ledger, door, now_seconds=NOW + 59)
     assert row(ledger).result == "intended"
     door.objects["pods"] = ()
@@ -148,19 +146,12 @@ def look_back(
 def replacement(node: str, *, name: str = "web-9", after_seconds: float = 1.0, ready: bool = True) -> Pod:
     """A pod of the same owner made after the eviction."""
 
-    def mutate(body: builders.Body) -> None:
-        moment = clock.to_rfc3339(NOW + after_seconds)
-        body["metadata"]["creationTimestamp"] = moment
-        body["status"]["conditions"] = [
-            {
-                "type": kind,
-                "status": "True" if ready or kind == "PodScheduled" else "False",
-                "lastTransitionTime": moment,
-            }
-            for kind in ("PodScheduled", "Ready")
-        ]
-
-    return builders.pod(name, node=node, mutate=mutate)
+    moment = clock.to_rfc3339(NOW + after_seconds)
+    conditions = [
+        {"type": kind, "status": str(state), "lastTransitionTime": moment}
+        for kind, state in (("PodScheduled", True), ("Ready", ready))
+    ]
+    return builders.pod(name, node=node, metadata={"creationTimestamp": moment}, status={"conditions": conditions})
 
 
 def test_a_replacement_elsewhere_is_recorded(ledger: Ledger) -> None:

@@ -72,13 +72,9 @@ def changed(scene: Scene, step: dict[str, Any], evicted: set[str]) -> Scene:
         cool = next(name for name in scene.nodes if name != "n0")
         for key in sorted(evicted):
             name = f"{key.split('/')[1]}-again"
-            after.pod(name, cool, gib=1.0, owner=("ReplicaSet", key.split("/")[1].split("-")[0]), mutate=made_since)
+            made = {"creationTimestamp": clock.to_rfc3339(NOW + INTERVAL_SECONDS)}
+            after.pod(name, cool, gib=1.0, owner=("ReplicaSet", key.split("/")[1].split("-")[0]), metadata=made)
     return after
-
-
-def made_since(body: builders.Body) -> None:
-    """As a pod that was made when others had been evicted."""
-    body["metadata"]["creationTimestamp"] = clock.to_rfc3339(NOW + INTERVAL_SECONDS)
 
 
 POLICIES = st.fixed_dictionaries(

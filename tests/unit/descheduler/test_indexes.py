@@ -33,13 +33,10 @@ NAMESPACES = st.sampled_from(["default", "other"])
 def test_the_budgets_over_a_pod(
     drawn: list[tuple[str, dict[str, object] | None]], namespace: str, labels: dict[str, str]
 ) -> None:
-    several = []
-    for number, (where, selector) in enumerate(drawn):
-
-        def select(body: builders.Body, selector: dict[str, object] | None = selector) -> None:
-            body["spec"]["selector"] = selector
-
-        several.append(builders.budget(f"b{number}", namespace=where, allowed=1, mutate=select))
+    several = [
+        builders.budget(f"b{number}", namespace=where, allowed=1, spec={"selector": selector})
+        for number, (where, selector) in enumerate(drawn)
+    ]
     pod = builders.pod("web-0", namespace=namespace, labels=labels)
     expected = [
         one.name
@@ -74,9 +71,7 @@ def test_the_standing_of_every_workload(scene: scenes.Scene) -> None:
     [
         pytest.param({}, 1, id="at work"),
         pytest.param({"phase": "Failed"}, 0, id="ended, with a condition of before"),
-        pytest.param(
-            {"mutate": lambda body: body["metadata"].update(deletionTimestamp=builders.CREATED)}, 0, id="going"
-        ),
+        pytest.param({"metadata": {"deletionTimestamp": builders.CREATED}}, 0, id="going"),
     ],
 )
 def test_a_ready_pod_counts_while_it_serves(fields: dict[str, Any], ready: int) -> None:
@@ -86,35 +81,23 @@ def test_a_ready_pod_counts_while_it_serves(fields: dict[str, Any], ready: int) 
 
 
 def test_replicas_of_two_replica_sets_stand_for_their_deployment() -> None:
-    def owned(body: builders.Body) -> None:
-        body["metadata"]["ownerReferences"] = [
-            {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-d", "controller": True}
-        ]
-
+    owned = scenes.owned_by("Deployment", "web")
     old, new = (builders.replica_set(name, replicas=1, mutate=owned) for name in ("old", "new"))
-    deployment = builders.decoded(
-        {
-            "metadata": {"name": "web", "namespace": "default", "uid": "uid-d"},
-            "spec": {"replicas": 3},
-            "status": {"readyReplicas": 3, "availableReplicas": 3},
-        },
-        Deployment,
-    )
+    deployment = scenes.controller(Deployment, "web", replicas=3)
     index = workloads.Index({"ReplicaSet": [old, new], "Deployment": [deployment]})
     pods = {name: [builders.pod(name, node="n", owner=("ReplicaSet", name))] for name in ("old", "new")}
     standings = workloads.WorkloadStatuses(
         {("default", f"uid-{name}"): several for name, several in pods.items()}, index
     )
-    standing = standings["uid-d"]
-    assert list(standings) == ["uid-d"]
+    standing = standings["uid-web"]
+    assert list(standings) == ["uid-web"]
     assert "uid-old" not in standings, "a version is no workload"
     assert (standing.workload.name, standing.ready, standing.unavailable) == ("web", 2, 1)
-    assert index["uid-old"] == index["uid-new"] == index["uid-d"]
+    assert index["uid-old"] == index["uid-new"] == index["uid-web"]
 
 
 def test_a_version_of_something_unknown_leads_nowhere() -> None:
-    above = [{"apiVersion": "example.com/v1", "kind": "Roll", "name": "web", "uid": "uid-roll", "controller": True}]
-    version = builders.replica_set("web-1", mutate=lambda body: body["metadata"].update(ownerReferences=above))
+    version = builders.replica_set("web-1", mutate=scenes.owned_by("Roll", "web", "uid-roll", "example.com/v1"))
     bare = builders.replica_set("bare")
     assert list(workloads.Index({"ReplicaSet": [version, bare]})) == [bare.uid]
     roll = workloads.Workload("Roll", "default", "web", "uid-roll", 3, 3)
@@ -164,13 +147,10 @@ def test_selectors_reach_every_query_of_nodes_and_of_pods() -> None:
 
 @pytest.mark.parametrize("address", ["10.0.0.7", "10.0.0.8"])
 def test_a_node_that_gets_another_address_is_known_by_it(address: str) -> None:
-    def addressed(to: str) -> builders.Mutator:
-        return lambda body: body["status"].update(addresses=[{"type": "InternalIP", "address": to}])
-
     prometheus = OneAnswer("10.0.0.7:9100")
     source = PrometheusUsage(prometheus, identity.SeriesLabels())  # type: ignore[arg-type]
-    first = [builders.node("n", mutate=addressed("10.0.0.7"))]
-    then = [builders.node("n", mutate=addressed(address))]
+    first = [builders.node("n", address="10.0.0.7")]
+    then = [builders.node("n", address=address)]
     policy = scenes.policy()
     assert set(source.node_usage(first, policy)) == {"n"}
     assert set(source.node_usage(then, policy)) == ({"n"} if address == "10.0.0.7" else set())

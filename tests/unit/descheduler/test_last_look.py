@@ -13,17 +13,10 @@ from kube.door import WriteRequest
 from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
-from tests.unit.descheduler.worlds import World
+from tests.unit.descheduler.worlds import World, two_to_evict
 
 PLANNED = "web-0"
 TAINT = {"key": "maintenance", "effect": "NoSchedule"}
-
-
-def two_to_evict(tmp_path: pathlib.Path) -> World:
-    """A run that would evict two pods in a row."""
-    scene = Scene().node("hot", memory=0.99).node("cool").node("cool2")
-    scene.workload("a", on=["hot", "cool"]).workload("b", on=["hot", "cool"])
-    return World(scene, tmp_path, mode="Enforce", limits={"perNode": 2})
 
 
 def while_the_hint_is_written(here: World, happen: Callable[[], object]) -> None:

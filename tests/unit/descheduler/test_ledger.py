@@ -467,7 +467,7 @@ def test_a_sound_file_is_opened_as_it_is(path: pathlib.Path) -> None:
 def test_a_write_ahead_log_never_plays_into_the_next_file(path: pathlib.Path) -> None:
     ledger = Ledger(path).open()
     record(ledger, "evicted")
-    assert (pathlib.Path(f"{path}-wal")).stat().st_size > 0
+    assert pathlib.Path(f"{path}-wal").stat().st_size > 0
     ledger.set_aside("the test says so", NOW)
     assert ledger.rows(Query()) == []
     with sqlite3.connect(path) as other:
@@ -544,30 +544,25 @@ def test_a_full_disk_is_no_corruption(ledger: Ledger, path: pathlib.Path) -> Non
         ledger.tell(RecordedEvent(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "x" * 100_000))
 
 
+def older(path: pathlib.Path, *, version: int) -> None:
+    """A ledger of an earlier version with a row in which everything is 1."""
+    with contextlib.closing(sqlite3.connect(path)) as old, old:
+        old.executescript(f"{' '.join(sql_schema.STEPS[:version])} PRAGMA user_version = {version};")
+        columns = [name for _, name, *_ in old.execute("PRAGMA table_info(evictions)") if name in Row._fields]
+        old.execute(f"INSERT INTO evictions ({', '.join(columns)}) VALUES ({', '.join('1' * len(columns))})")  # noqa: S608
+
+
 def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_its_rows(path: pathlib.Path) -> None:
-    columns = [name for name in Row._fields if name in sql_schema.STEPS[0]]
-    with sqlite3.connect(path) as old:
-        old.executescript(f"{sql_schema.STEPS[0]} PRAGMA user_version = 1;")
-        values = [NOW if name.endswith("_seconds") else 1 for name in columns]
-        old.execute(f"INSERT INTO evictions ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", values)  # noqa: S608
-    old.close()
+    older(path, version=1)
     ledger = Ledger(path).open()
-    assert [row.at_seconds for row in ledger.rows(Query())] == [NOW]
+    assert [row.at_seconds for row in ledger.rows(Query())] == [1]
     ledger.tell(RecordedEvent(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "a note"))
     assert [one.note for one in ledger.events()] == ["a note"]
     ledger.close()
 
 
 def test_a_ledger_of_the_version_before_keeps_its_rows_without_a_prediction(path: pathlib.Path) -> None:
-    with sqlite3.connect(path) as old:
-        for step in sql_schema.STEPS[:4]:
-            old.executescript(step)
-        before = {name for _, name, *_ in old.execute("PRAGMA table_info(evictions)")}
-        columns = [name for name in Row._fields if name in before]
-        marks = ", ".join("?" * len(columns))
-        old.execute(f"INSERT INTO evictions ({', '.join(columns)}) VALUES ({marks})", [1] * len(columns))  # noqa: S608
-        old.execute("PRAGMA user_version = 4")
-    old.close()
+    older(path, version=4)
     ledger = Ledger(path).open()
     (row,) = ledger.rows(Query())
     assert (row.load_30m_ratio, row.expected_30m_ratio, row.moved_30m_ratio) == (1, None, None)

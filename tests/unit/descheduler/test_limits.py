@@ -11,17 +11,9 @@ from descheduler.snapshot.eviction_history import Failures, History, PendingRepl
 from kube import objects
 from tests import builders
 from tests.unit.descheduler import scenes
-from tests.unit.descheduler.scenes import NOW, Scene
+from tests.unit.descheduler.scenes import NOW, Scene, crowd
 
 WIDE = {"perNode": 10, "perNamespace": 10, "perRun": 10, "perWorkload": 10}
-
-
-def crowd(count: int = 4) -> Scene:
-    """A very hot node with one pod of each of several workloads, each with a second replica on the cool node."""
-    scene = Scene().node("hot", memory=0.99).node("cool").node("cool2")
-    for number in range(count):
-        scene.workload(f"w{number}", on=["hot", "cool"], gib=2, memory="1Gi")
-    return scene
 
 
 @pytest.mark.parametrize(
@@ -49,7 +41,7 @@ def awaited(*workloads: str, age_seconds: float = 600.0, namespace: str = "defau
 
 def missing(*names: str, **fields: Any) -> Scene:
     """The crowd, and further workloads that miss one of three replicas each."""
-    scene = crowd(6)
+    scene = crowd("uvwxyz")
     for name in names:
         scene.workload(name, on=["cool", "cool2"], replicas=3, **fields)
     return scene
@@ -144,23 +136,20 @@ def test_a_stateful_set_that_starts_in_order_loses_no_pod_while_one_is_not_ready
     management: dict[str, str], ready: int, expected: str
 ) -> None:
     scene = Scene().node("hot", memory=0.9).node("cool").workload("db", on=["hot", *["cool"] * 4])
-    body = {
-        "metadata": {"name": "db", "namespace": "default", "uid": "uid-db"},
-        "spec": {"replicas": 5, **management},
-        "status": {"readyReplicas": ready, "availableReplicas": ready},
-    }
-    known = workloads.Index({"StatefulSet": [builders.decoded(body, objects.StatefulSet)]})
+    stateful_set = scenes.controller(objects.StatefulSet, "db", replicas=5, ready=ready, **management)
+    known = workloads.Index({"StatefulSet": [stateful_set]})
     assert scenes.causes(scene.plan(workloads=known)) == {"db-0": expected}
 
 
-SIZES = {1: 1, 3: 1, 4: 2, 10: 2, 11: 2, 20: 2, 21: 3, 100: 10}
-SHARES = [("25%", 4, 1), ("25%", 5, 2), ("25%", 1, 1), ("1%", 100, 1), ("1%", 101, 2), ("100%", 7, 7), ("33%", 0, 0)]
-
-
 @pytest.mark.parametrize(
-    ("per_workload", "replicas", "cap"), [*(("bySize", *size) for size in SIZES.items()), (7, 3, 7), *SHARES]
+    ("per_workload", "replicas", "cap"),
+    [
+        *(("bySize", *by_size) for by_size in ((1, 1), (3, 1), (4, 2), (10, 2), (11, 2), (20, 2), (21, 3), (100, 10))),
+        *(("25%", 4, 1), ("25%", 5, 2), ("25%", 1, 1), ("1%", 100, 1), ("1%", 101, 2), ("100%", 7, 7), ("33%", 0, 0)),
+        (7, 3, 7),
+    ],
 )
-def test_the_cap_is_by_size_a_number_or_a_percentage_rounded_up_as_budgets_do_it(
+def test_a_cap_is_a_number_or_grows_with_the_size_or_is_a_share_rounded_up_as_budgets_do_it(
     per_workload: str | int, replicas: int, cap: int
 ) -> None:
     assert limits.workload_cap(per_workload, replicas) == cap
@@ -225,22 +214,18 @@ def test_the_breaker_backs_off_more_and_more_with_jitter_and_then_stays_open() -
 
 
 @pytest.mark.parametrize(
-    ("allowed", "mutate", "causes"),
+    ("allowed", "fields", "causes"),
     [
-        pytest.param(0, None, ["budget", "budget"], id="nothing allowed"),
-        pytest.param(1, None, ["chosen", "budget"], id="one allowed is spent once"),
-        pytest.param(2, None, ["chosen", "chosen"], id="two allowed are enough for two"),
-        pytest.param(
-            5, lambda body: body["metadata"].update(generation=2), ["budget", "budget"], id="a status of an older spec"
-        ),
-        pytest.param(
-            0, lambda body: body["spec"].pop("selector"), ["chosen", "chosen"], id="no selector selects nothing"
-        ),
-        pytest.param(0, lambda body: body["spec"].update(selector={}), ["budget", "budget"], id="an empty one all"),
+        pytest.param(0, {}, ["budget", "budget"], id="nothing allowed"),
+        pytest.param(1, {}, ["chosen", "budget"], id="one allowed is spent once"),
+        pytest.param(2, {}, ["chosen", "chosen"], id="two allowed are enough for two"),
+        pytest.param(5, {"metadata": {"generation": 2}}, ["budget", "budget"], id="a status of an older spec"),
+        pytest.param(0, {"spec": {"selector": None}}, ["chosen", "chosen"], id="no selector selects nothing"),
+        pytest.param(0, {"spec": {"selector": {}}}, ["budget", "budget"], id="an empty one all"),
     ],
 )
-def test_budgets(allowed: int, mutate: builders.Mutator | None, causes: list[str]) -> None:
-    scene = Scene().node("hot", memory=0.99).node("cool").budget("any", allowed=allowed, mutate=mutate)
+def test_budgets(allowed: int, fields: dict[str, Any], causes: list[str]) -> None:
+    scene = Scene().node("hot", memory=0.99).node("cool").budget("any", allowed=allowed, **fields)
     for name in ("a", "b"):
         scene.workload(name, on=["hot", "cool"], gib=2, labels={"app": "any"})
     scene.owners = [builders.replica_set(name, replicas=2) for name in ("a", "b")]
@@ -284,11 +269,7 @@ ALWAYS = {"unhealthyPodEvictionPolicy": "AlwaysAllow"}
     ],
 )
 def test_an_unready_pod_under_a_spent_budget(spec: dict[str, str], status: dict[str, int], expected: str) -> None:
-    def mutate(body: builders.Body) -> None:
-        body["spec"].update(spec)
-        body["status"].update(status)
-
-    scene = unready_on_hot().budget("web", allowed=0, mutate=mutate)
+    scene = unready_on_hot().budget("web", allowed=0, spec=spec, status=status)
     assert scenes.causes(scene.plan(scenes.policy(limits=WIDE)))["it"] == expected
 
 
@@ -300,6 +281,4 @@ def test_an_unready_pod_that_needs_no_disruption_spends_none() -> None:
 
 def unready_on_hot() -> Scene:
     """A pod "it" of a workload of three that is not Ready, on the hot node; the two others are well."""
-    unready = lambda body: body["status"]["conditions"].pop()  # noqa: E731
-    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["cool", "cool"], replicas=3)
-    return scene.pod("it", "hot", labels={"app": "web"}, owner=("ReplicaSet", "web"), mutate=unready)
+    return scenes.beside_two(mutate=lambda body: body["status"]["conditions"].pop())

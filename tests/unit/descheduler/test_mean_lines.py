@@ -84,7 +84,7 @@ def test_half_of_the_nodes_are_enough() -> None:
 
 
 def test_nodes_that_take_no_pods_do_not_count() -> None:
-    cordoned = builders.node("cordoned", mutate=lambda body: body["spec"].update(unschedulable=True))
+    cordoned = builders.node("cordoned", spec={"unschedulable": True})
     broken = builders.node("broken", mutate=lambda body: body["status"]["conditions"][0].update(status="False"))
     assert lines(policy(), *nodes(0.2, 0.4), (cordoned, 0.0), (broken, 0.0)) == [("", 2, 0.3, 0.55, 0.4)]
 
@@ -111,20 +111,14 @@ def test_a_pool_may_have_lines_that_follow_the_mean_where_the_policy_has_none() 
 
 def test_other_metrics_and_sections_stay_as_they_are() -> None:
     obeyed = policy()
-    found = mean_lines.lines(
-        obeyed,
-        [node for node, _ in nodes(0.1, 0.2)],
-        {f"n{number}": NodeUsage(f"n{number}", {METRIC: 0.2}, NOW) for number in range(2)},
-        now_seconds=NOW,
-    )
+    usages = {name: NodeUsage(name, {METRIC: 0.2}, NOW) for name in ("n0", "n1")}
+    found = mean_lines.lines(obeyed, [node for node, _ in nodes(0.1, 0.2)], usages, now_seconds=NOW)
     run = mean_lines.in_run(obeyed, found)
     held = run.descheduler.thresholds[METRIC]
     assert (held.evict_above_ratio, held.evict_until_ratio) == pytest.approx((0.45, 0.3))
-    unchanged = obeyed.model_copy(update={"descheduler": run.descheduler})
-    assert unchanged == run
-    assert run.descheduler.model_copy(update={"thresholds": {}}) == obeyed.descheduler.model_copy(
-        update={"thresholds": {}}
-    )
+    assert obeyed.model_copy(update={"descheduler": run.descheduler}) == run
+    without = {"thresholds": dict[str, object]()}
+    assert run.descheduler.model_copy(update=without) == obeyed.descheduler.model_copy(update=without)
 
 
 # a whole run

@@ -154,7 +154,7 @@ def test_figures_that_cannot_be_trusted_are_refused_and_the_plan_says_why(bench:
 def test_a_pod_recreated_under_its_name_begins_with_nothing(bench: Bench) -> None:
     bench.run(180)
     first, *others = bench.scene.pods
-    again = builders.pod(first.name, node="hot", mutate=lambda body: body["metadata"].update(uid="another"))
+    again = builders.pod(first.name, node="hot", metadata={"uid": "another"})
     bench.door.objects["pods"] = (again, *others)
     bench.scene.pods[0] = again
     bench.run(60)

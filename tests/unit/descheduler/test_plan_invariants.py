@@ -6,7 +6,6 @@ pods, a past.
 """
 
 import collections
-import dataclasses
 import random
 from typing import Any
 
@@ -19,7 +18,6 @@ from descheduler.planning.plans import Eviction, EvictionPlan
 from descheduler.planning.verdicts import Cause
 from descheduler.snapshot import usage
 from descheduler.snapshot.eviction_history import Failures, History
-from policy.schema.load_policy import LoadPolicy
 from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import GIB, NOW, Scene
@@ -51,10 +49,8 @@ CAPS = st.fixed_dictionaries(
 @st.composite
 def clusters(draw: st.DrawFn) -> Scene:
     """A random cluster with a hot node n0 and a cool one; sizes small enough to be read when one fails."""
-    scene = Scene()
-    scene.node("n0", memory=draw(HOT_RATIOS), cpu=draw(RATIOS)).node(
-        "n1", memory=draw(COOL_RATIOS), cpu=draw(COOL_RATIOS)
-    )
+    scene = Scene().node("n0", memory=draw(HOT_RATIOS), cpu=draw(RATIOS))
+    scene.node("n1", memory=draw(COOL_RATIOS), cpu=draw(COOL_RATIOS))
     nodes = ["n0", *(f"n{number}" for number in range(draw(st.integers(2, 6))))]  # n0 twice: most pods are there
     for name in nodes[3:]:
         scene.node(name, memory=draw(RATIOS), cpu=draw(RATIOS))
@@ -116,15 +112,10 @@ HISTORIES = st.builds(
 many = hypothesis.settings(max_examples=80)
 
 
-def obeying(caps: dict[str, object]) -> LoadPolicy:
-    """The default policy with these caps."""
-    return scenes.policy(limits=caps)
-
-
 @many
 @hypothesis.given(clusters(), CAPS, HISTORIES)
 def test_no_cap_is_exceeded(scene: Scene, caps: dict[str, Any], history: History) -> None:
-    plan = scene.plan(obeying(caps), history)
+    plan = scene.plan(scenes.policy(limits=caps), history)
     assert len(plan.evictions) <= caps["perRun"]
     assert len(plan.evictions) <= max(0, caps["perHour"] - history.in_last_hour)
     per_node = collections.Counter(one.overload.node for one in plan.evictions)
@@ -141,7 +132,7 @@ def test_no_cap_is_exceeded(scene: Scene, caps: dict[str, Any], history: History
 @many
 @hypothesis.given(clusters(), CAPS, HISTORIES)
 def test_no_budget_is_exceeded(scene: Scene, caps: dict[str, Any], history: History) -> None:
-    plan = scene.plan(obeying(caps), history)
+    plan = scene.plan(scenes.policy(limits=caps), history)
     for budget in scene.budgets:
         assert budget.spec.selector is not None
         spent = [one for one in plan.evictions if one.pod.ready and budget.spec.selector.matches(one.pod.labels)]
@@ -151,7 +142,7 @@ def test_no_budget_is_exceeded(scene: Scene, caps: dict[str, Any], history: Hist
 @many
 @hypothesis.given(clusters(), CAPS, HISTORIES)
 def test_no_protected_or_unseen_pod_is_chosen(scene: Scene, caps: dict[str, Any], history: History) -> None:
-    obeyed, taken = obeying(caps), scene.snapshot()
+    obeyed, taken = scenes.policy(limits=caps), scene.snapshot()
     cases = protections.CandidateContexts(taken, obeyed)
     for one in scene.plan(obeyed, history).evictions:
         assert protections.verdict(cases.of(one.pod, NOW)) is None
@@ -162,7 +153,7 @@ def test_no_protected_or_unseen_pod_is_chosen(scene: Scene, caps: dict[str, Any]
 @many
 @hypothesis.given(clusters(), CAPS, HISTORIES)
 def test_no_destination_is_brought_over_its_line(scene: Scene, caps: dict[str, Any], history: History) -> None:
-    obeyed, taken = obeying(caps), scene.snapshot()
+    obeyed, taken = scenes.policy(limits=caps), scene.snapshot()
     plan = scene.plan(obeyed, history)
     arriving: dict[str, list[Eviction]] = {}
     for one in plan.evictions:
@@ -176,11 +167,8 @@ def test_no_destination_is_brought_over_its_line(scene: Scene, caps: dict[str, A
             added = sum(usage.share(one.used, node.allocatable, resource) for one in evictions)
             assert now[metric] + added <= band.evict_until_ratio + 1e-6
         requested = sum(pod.requests.memory_bytes for pod in scene.pods if pod.node_name == name and not pod.finished)
-        placeholders = sum(
-            pod.requests.memory_bytes
-            for pod in scene.pods
-            if pod.node_name == name and pod.labels.get("evenload.io/placeholder") == "true"
-        )
+        room = [pod for pod in scene.pods if pod.labels.get("evenload.io/placeholder") == "true"]
+        placeholders = sum(pod.requests.memory_bytes for pod in room if pod.node_name == name)
         coming = sum(one.pod.requests.memory_bytes for one in evictions)
         assert requested - placeholders + coming <= 32 * GIB
 
@@ -188,7 +176,7 @@ def test_no_destination_is_brought_over_its_line(scene: Scene, caps: dict[str, A
 @many
 @hypothesis.given(clusters(), CAPS, HISTORIES)
 def test_a_node_gives_up_no_pod_once_it_is_at_its_target(scene: Scene, caps: dict[str, Any], history: History) -> None:
-    for one in scene.plan(obeying(caps), history).evictions:
+    for one in scene.plan(scenes.policy(limits=caps), history).evictions:
         assert one.before_ratio > one.overload.evict_until_ratio
         assert one.projected_ratio < one.before_ratio
 
@@ -198,7 +186,7 @@ def test_a_node_gives_up_no_pod_once_it_is_at_its_target(scene: Scene, caps: dic
 def test_every_candidate_has_one_verdict_and_the_chosen_are_the_evicted(
     scene: Scene, caps: dict[str, Any], history: History
 ) -> None:
-    plan = scene.plan(obeying(caps), history)
+    plan = scene.plan(scenes.policy(limits=caps), history)
     for node in plan.nodes:
         here = sorted(pod.uid for pod in scene.pods if pod.node_name == node.node.name)
         assert sorted(one.pod.uid for one in node.candidates) == here
@@ -211,19 +199,8 @@ def test_every_candidate_has_one_verdict_and_the_chosen_are_the_evicted(
 def test_the_order_of_what_was_listed_changes_nothing(
     scene: Scene, caps: dict[str, Any], history: History, rng: random.Random
 ) -> None:
-    obeyed = obeying(caps)
-    assert shuffled(scene, rng).plan(obeyed, history) == scene.plan(obeyed, history)
-
-
-def shuffled(scene: Scene, rng: random.Random) -> Scene:
-    """The same cluster listed in another order."""
-    nodes, readings = list(scene.nodes.items()), list(scene.readings.items())
-    pods, owners, budgets = list(scene.pods), list(scene.owners), list(scene.budgets)
-    for listed in (nodes, readings, pods, owners, budgets):
-        rng.shuffle(listed)
-    return dataclasses.replace(
-        scene, nodes=dict(nodes), readings=dict(readings), pods=pods, owners=owners, budgets=budgets
-    )
+    obeyed = scenes.policy(limits=caps)
+    assert scene.shuffled(rng).plan(obeyed, history) == scene.plan(obeyed, history)
 
 
 def test_the_random_clusters_do_lead_to_evictions() -> None:
@@ -233,7 +210,7 @@ def test_the_random_clusters_do_lead_to_evictions() -> None:
     @hypothesis.seed(1)
     @hypothesis.given(clusters(), CAPS)
     def collect(scene: Scene, caps: dict[str, Any]) -> None:
-        seen.append(scene.plan(obeying(caps)))
+        seen.append(scene.plan(scenes.policy(limits=caps)))
 
     collect()
     assert sum(1 for plan in seen if plan.evictions) >= len(seen) / 5

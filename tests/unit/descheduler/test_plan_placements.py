@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from descheduler.planning.plans import EvictionPlan
 from descheduler.planning.verdicts import Cause
-from descheduler.snapshot.eviction_history import History
 from tests import builders
 from tests.unit.descheduler import oracle, scenes
 from tests.unit.descheduler.oracle import ZONE, Machine, Placed, Template
@@ -60,8 +59,7 @@ FLOW = st.lists(
     ),
     max_size=3,
 )
-WIDE = {"perRun": 50, "perNode": 20, "perNamespace": 50, "perHour": 60, "perWorkload": 9}
-WIDE |= {"unreplaced": 50, "unreplacedPerNamespace": 50}
+WIDE = {**scenes.UNCAPPED, "perHour": 60}
 many = hypothesis.settings(max_examples=120)
 
 
@@ -97,13 +95,14 @@ def _scene(draw: st.DrawFn, machines: dict[str, Machine], placed: Placed) -> Sce
     scene = Scene()
     for name, machine in machines.items():
         hot = name.startswith("h")
+        amounts = {"cpu": str(machine.cores), "memory": f"{machine.gib}Gi", "pods": str(machine.slots)}
         scene.node(
             name,
             memory=draw(st.sampled_from([0.85, 0.95, 1.1] if hot else [0.05, 0.2, 0.5])),
             cpu=draw(st.sampled_from([0.1, 0.9] if hot else [0.05, 0.3])),
             labels={ZONE: machine.zone},
-            pods=str(machine.slots),
-            mutate=_node_mutator(machine),
+            spec={"taints": [TAINT] if machine.tainted else [], "unschedulable": not machine.open},
+            status={"allocatable": amounts},
         )
     for app in sorted({template.app for template, _ in placed.values() if not template.placeholder}):
         count = sum(1 for template, _ in placed.values() if template.app == app)
@@ -115,47 +114,33 @@ def _scene(draw: st.DrawFn, machines: dict[str, Machine], placed: Placed) -> Sce
             node,
             gib=draw(st.sampled_from([0.5, 2.0, 4.0])),
             cores=draw(st.sampled_from([0.1, 1.0])),
-            cpu=str(template.cores),
-            memory=f"{template.gib}Gi",
             owner=("ReplicaSet", template.app),
             labels=labels,
-            mutate=_pod_mutator(template),
+            spec=_pod_spec(template),
         )
     return scene
 
 
-def _node_mutator(machine: Machine) -> builders.Mutator:
-    def mutate(body: builders.Body) -> None:
-        body["spec"].update({"taints": [TAINT]} if machine.tainted else {})
-        body["spec"].update({} if machine.open else {"unschedulable": True})
-        body["status"]["allocatable"].update(cpu=str(machine.cores), memory=f"{machine.gib}Gi")
-
-    return mutate
-
-
-def _pod_mutator(template: Template) -> builders.Mutator:
-    def mutate(body: builders.Body) -> None:
-        spec: dict[str, Any] = body["spec"]
-        spec["priority"] = template.priority
-        spec["preemptionPolicy"] = "PreemptLowerPriority" if template.preempts else "Never"
-        spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}] if template.tolerates else []
-        spec["nodeSelector"] = {ZONE: template.zone} if template.zone else {}
-        if template.port:
-            spec["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": template.port}]
-        hosts = [_term(template.app, "kubernetes.io/hostname")] if template.apart else []
-        away = [*hosts, *([_term(template.away, ZONE)] if template.away else [])]
-        near = [_term(template.near, ZONE)] if template.near else []
-        spec["affinity"] = {
+def _pod_spec(template: Template) -> dict[str, object]:
+    ports = [{"containerPort": 80, "hostPort": template.port}] if template.port else []
+    requests = {"cpu": str(template.cores), "memory": f"{template.gib}Gi"}
+    hosts = [_term(template.app, "kubernetes.io/hostname")] if template.apart else []
+    away = [*hosts, *([_term(template.away, ZONE)] if template.away else [])]
+    near = [_term(template.near, ZONE)] if template.near else []
+    rule = {**_term(template.app, ZONE), "maxSkew": template.skew, "whenUnsatisfiable": "DoNotSchedule"}
+    domains = {"minDomains": template.least_domains} if template.least_domains else {}
+    return {
+        "priority": template.priority,
+        "preemptionPolicy": "PreemptLowerPriority" if template.preempts else "Never",
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}] if template.tolerates else [],
+        "nodeSelector": {ZONE: template.zone} if template.zone else {},
+        "containers": [{"name": "main", "resources": {"requests": requests}, "ports": ports}],
+        "affinity": {
             "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": near},
             "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": away},
-        }
-        if template.skew:
-            rule = {"maxSkew": template.skew, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
-            domains = {"minDomains": template.least_domains} if template.least_domains else {}
-            selector = {"matchLabels": {"app": template.app}}
-            spec["topologySpreadConstraints"] = [{**rule, **domains, "labelSelector": selector}]
-
-    return mutate
+        },
+        "topologySpreadConstraints": [{**rule, **domains}] if template.skew else [],
+    }
 
 
 def _term(app: str, key: str) -> dict[str, object]:
@@ -224,13 +209,8 @@ def _most(allow: dict[str, int]) -> int:
 def test_the_order_of_what_was_listed_changes_nothing(
     drawn: Drawn, flow: list[dict[str, Any]], rng: random.Random
 ) -> None:
-    scene = drawn.scene
-    nodes, pods, owners = list(scene.nodes.items()), list(scene.pods), list(scene.owners)
-    for listed in (nodes, pods, owners):
-        rng.shuffle(listed)
-    other = dataclasses.replace(scene, nodes=dict(nodes), pods=pods, owners=owners)
     obeyed = scenes.policy(limits=WIDE, coolNodes=0, flow=flow)
-    assert other.plan(obeyed, History()) == scene.plan(obeyed, History())
+    assert drawn.scene.shuffled(rng).plan(obeyed) == drawn.scene.plan(obeyed)
 
 
 def test_the_random_clusters_lead_to_evictions_and_to_every_sort_of_objection() -> None:

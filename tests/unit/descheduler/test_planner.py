@@ -20,7 +20,6 @@ from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import GIB, NOW, Scene
 
 PREFER = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
-MANY = {"perNode": 10, "perWorkload": 10, "perNamespace": 10, "unreplaced": 10, "unreplacedPerNamespace": 10}
 
 
 def test_a_hot_node_gives_up_one_pod_to_the_cool_node() -> None:
@@ -40,7 +39,7 @@ def test_pods_leave_until_the_target_line_and_not_one_more() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool")
     for name in ("a", "b", "c", "d", "e"):
         scene.workload(name, on=["hot", "cool"], gib=4)
-    plan = scene.plan(scenes.policy(limits=MANY))
+    plan = scene.plan(scenes.policy(limits=scenes.UNCAPPED))
     assert len(plan.evictions) == 3  # 0.9 - 3 * 0.125 = 0.525
     assert plan.nodes[0].projected["memory_avg_5m"] == pytest.approx(0.525)
     assert list(scenes.causes(plan).values()).count("not_needed") == 2
@@ -60,7 +59,8 @@ def test_at_round_numbers_no_pod_leaves_for_what_sums_of_floats_are_off(
     scene = Scene().node("hot", memory=above).node("cool").node("cool2")
     for number in range(6):
         scene.workload(f"w{number}", on=["hot", "cool"], gib=32 * pods_ratio, memory="64Mi")
-    obeyed = scenes.policy(limits=MANY, thresholds={"memory_avg_5m": {"evictAbove": above - 0.01, "evictUntil": until}})
+    band = {"evictAbove": above - 0.01, "evictUntil": until}
+    obeyed = scenes.policy(limits=scenes.UNCAPPED, thresholds={"memory_avg_5m": band})
     assert len(scene.plan(obeyed).evictions) == needed
 
 
@@ -68,12 +68,12 @@ def test_after_a_pod_is_chosen_the_next_is_the_one_that_just_covers_what_is_left
     scene = Scene().node("hot", memory=0.9).node("cool")  # 9.6 GiB over the target line
     for name, gib in (("large", 6), ("mid", 5), ("small", 4)):
         scene.workload(name, on=["hot", "cool"], gib=gib, memory="64Mi")
-    assert scenes.evicted(scene.plan(scenes.policy(limits=MANY))) == ["large-0", "small-0"]
+    assert scenes.evicted(scene.plan(scenes.policy(limits=scenes.UNCAPPED))) == ["large-0", "small-0"]
 
 
 def test_a_pod_too_small_for_one_metric_is_asked_for_the_next() -> None:
     bands = {"evictAbove": 0.8, "evictUntil": 0.6}
-    obeyed = scenes.policy(limits=MANY, thresholds={"memory_avg_5m": bands, "cpu_avg_5m": bands})
+    obeyed = scenes.policy(limits=scenes.UNCAPPED, thresholds={"memory_avg_5m": bands, "cpu_avg_5m": bands})
     scene = Scene().node("hot", memory=0.9, cpu=0.85).node("cool")
     scene.workload("lean", on=["hot", "cool"], gib=0.01, cores=2.5, memory="8Mi")
     assert scenes.evicted(scene.plan(obeyed)) == ["lean-0"]
@@ -148,11 +148,7 @@ def test_a_pod_that_prefers_to_stay_goes_last_and_the_plan_says_so() -> None:
 def test_a_pod_is_ranked_by_its_wish_priority_request_and_quality_and_by_what_it_covers(
     used: tuple[float, float, float], rank: tuple[bool, bool], misfit: float, qos: str, place: int
 ) -> None:
-    def mutate(body: builders.Body) -> None:
-        body["spec"].update(priority=7)
-        body["status"].update(qosClass=qos)
-
-    pod, (within, short) = builders.pod("web-0", mutate=mutate), rank
+    pod, (within, short) = builders.pod("web-0", spec={"priority": 7}, status={"qosClass": qos}), rank
     for last in (True, False):
         ranked = candidate_order.Rank(last, 7, within, place, short)
         expected = candidate_order.Key(ranked, misfit, -pod.created_at_seconds, pod.uid)
@@ -185,7 +181,7 @@ def test_a_deletion_cost_that_is_absent_or_no_number_is_zero(annotations: dict[s
 def test_memory_is_relieved_before_cpu_and_the_pods_cpu_is_deducted_too() -> None:
     scene = Scene().node("hot", memory=0.9, cpu=0.9).node("cool")
     scene.workload("both", on=["hot", "cool"], gib=10, cores=3).workload("busy", on=["hot", "cool"], gib=1, cores=3)
-    plan = scene.plan(scenes.policy(limits=MANY))
+    plan = scene.plan(scenes.policy(limits=scenes.UNCAPPED))
     assert scenes.evicted(plan) == ["both-0"]
     assert plan.nodes[0].projected["cpu_avg_5m"] == pytest.approx(0.9 - 3 / 8)
 
@@ -193,7 +189,7 @@ def test_memory_is_relieved_before_cpu_and_the_pods_cpu_is_deducted_too() -> Non
 def test_cpu_is_relieved_after_memory_when_it_is_still_over() -> None:
     scene = Scene().node("hot", memory=0.9, cpu=0.95).node("cool")
     scene.workload("fat", on=["hot", "cool"], gib=10, cores=0.1).workload("busy", on=["hot", "cool"], gib=0.1, cores=3)
-    plan = scene.plan(scenes.policy(limits=MANY))
+    plan = scene.plan(scenes.policy(limits=scenes.UNCAPPED))
     assert [(one.pod.name, one.overload.metric) for one in plan.evictions] == [
         ("fat-0", "memory_avg_5m"),
         ("busy-0", "cpu_avg_5m"),
@@ -211,8 +207,7 @@ def test_the_node_with_the_largest_excess_is_relieved_first() -> None:
 def with_one_leaving(gib: float) -> Scene:
     """The hot node with a pod of so many GiB more, which is terminating."""
     scene = scenes.hot_and_cool(gib=10)
-    ends = clock.to_rfc3339(NOW + 20)
-    leaving = builders.pod("old", node="hot", mutate=lambda body: body["metadata"].update(deletionTimestamp=ends))
+    leaving = builders.pod("old", node="hot", metadata={"deletionTimestamp": clock.to_rfc3339(NOW + 20)})
     scene.pods.append(leaving)
     scene.used[leaving.key] = PodUsage(leaving.key, 100, gib * GIB, NOW - 10)
     return scene
@@ -226,7 +221,7 @@ def test_a_pod_already_terminating_counts_as_gone() -> None:
 
 def test_a_terminating_pod_is_deducted_by_its_share_of_the_capacity() -> None:
     scene = with_one_leaving(4)
-    scene.node("hot", memory=0.9, mutate=lambda body: body["status"]["allocatable"].update(memory="16Gi"))
+    scene.node("hot", memory=0.9, mutate=halve_allocatable)
     here = [pod for pod in scene.pods if pod.node_name == "hot"]
     echoes = DepartedLoad(scene.snapshot(), scenes.policy(), ())
     left_ratios = echoes.without_the_gone(scene.nodes["hot"], scene.overloads(scenes.policy()), here)
@@ -240,15 +235,20 @@ def test_a_pod_that_the_ledger_knows_as_gone_and_is_still_there_counts_once() ->
 
 
 @pytest.mark.parametrize(
-    ("age_seconds", "expected"),
+    ("metric", "age_seconds", "expected"),
     [
-        pytest.param(10.0, [], id="the window still shows nearly all of it"),
-        pytest.param(290.0, ["web-0"], id="the window has nearly forgotten it"),
+        pytest.param("memory_avg_5m", 10.0, [], id="the window still shows nearly all of it"),
+        pytest.param("memory_avg_5m", 290.0, ["web-0"], id="the window has nearly forgotten it"),
+        pytest.param("memory_max_1h", 600.0, [], id="the maximum of the hour shows all of it"),
+        pytest.param("memory_max_1h", 3840.0, ["web-0"], id="its hour has passed, the averages behind it fade"),
     ],
 )
-def test_a_pod_that_has_just_left_still_echoes_in_the_window(age_seconds: float, expected: list[str]) -> None:
+def test_a_pod_that_has_just_left_still_echoes_in_the_window_and_in_a_maximum_until_it_has_passed(
+    metric: str, age_seconds: float, expected: list[str]
+) -> None:
+    obeyed = scenes.policy(thresholds={metric: {"evictAbove": 0.8, "evictUntil": 0.6}})
     gone = EvictedPod("hot", "uid-gone", NOW - age_seconds, PodUse(0.0, 12 * GIB))
-    assert scenes.evicted(scenes.hot_and_cool().plan(history=History(departed=(gone,)))) == expected
+    assert scenes.evicted(scenes.hot_and_cool().plan(obeyed, History(departed=(gone,)))) == expected
 
 
 @pytest.mark.parametrize(
@@ -265,22 +265,6 @@ def test_a_pod_that_has_just_left_fades_until_the_end_of_its_nodes_windows(
     obeyed, past = scenes.policy(coolNodes=2), History(departed=(gone,))
     (node,) = scenes.hot_and_cool().plan(obeyed, past, windows_end_at_readings=at_readings).nodes
     assert node.projected == {"memory_avg_5m": pytest.approx(0.9 - shown_ratio * 8 / 32)}
-
-
-@pytest.mark.parametrize(
-    ("age_seconds", "expected"),
-    [
-        pytest.param(600.0, [], id="the maximum of the hour shows all of it"),
-        pytest.param(3600.0 + 240.0, ["web-0"], id="its hour has passed, the averages behind it fade"),
-    ],
-)
-def test_a_maximum_shows_a_pod_that_has_gone_until_its_window_has_passed(
-    age_seconds: float, expected: list[str]
-) -> None:
-    obeyed = scenes.policy(thresholds={"memory_max_1h": {"evictAbove": 0.8, "evictUntil": 0.6}})
-    scene = scenes.hot_and_cool().reading("hot", memory_max_1h=0.9).reading("cool", memory_max_1h=0.1)
-    gone = EvictedPod("hot", "uid-gone", NOW - age_seconds, PodUse(0.0, 12 * GIB))
-    assert scenes.evicted(scene.plan(obeyed, History(departed=(gone,)))) == expected
 
 
 @pytest.mark.parametrize(
@@ -313,21 +297,21 @@ def test_a_pod_without_fresh_usage_is_skipped_alone(
     ],
 )
 def test_a_pod_must_have_run_for_a_whole_window(age_seconds: float, expected: Verdict) -> None:
-    started = lambda body: body["status"].update(startTime=clock.to_rfc3339(NOW - age_seconds))  # noqa: E731
-    plan = scenes.hot_and_cool(mutate=started).plan(scenes.policy(protect={"minPodAge": "0s"}))
+    started = {"startTime": clock.to_rfc3339(NOW - age_seconds)}
+    plan = scenes.hot_and_cool(status=started).plan(scenes.policy(protect={"minPodAge": "0s"}))
     assert scenes.judged(plan)["web-0"].verdict == expected
 
 
 def test_an_eviction_says_when_the_newest_pod_of_its_owner_was_made() -> None:
-    def created(age_seconds: float) -> builders.Mutator:
-        return lambda body: body["metadata"].update(creationTimestamp=clock.to_rfc3339(NOW - age_seconds))
+    def created(age_seconds: float) -> dict[str, object]:
+        return {"creationTimestamp": clock.to_rfc3339(NOW - age_seconds)}
 
     fields: dict[str, Any] = {"owner": ("ReplicaSet", "web"), "labels": {"app": "web"}}
-    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot"], replicas=3, mutate=created(900))
-    scene.pod("web-1", "cool", **fields, mutate=created(600)).pod("web-2", "cool", **fields, mutate=created(700))
-    scene.pod("forged", "cool", **fields, namespace="other", mutate=created(100))
-    scene.pod("bare", "hot", owner=None, mutate=created(800))
-    plan = scene.plan(scenes.policy(limits=MANY, protect={"bare": False}))
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot"], replicas=3, metadata=created(900))
+    scene.pod("web-1", "cool", **fields, metadata=created(600)).pod("web-2", "cool", **fields, metadata=created(700))
+    scene.pod("forged", "cool", **fields, namespace="other", metadata=created(100))
+    scene.pod("bare", "hot", owner=None, metadata=created(800))
+    plan = scene.plan(scenes.policy(limits=scenes.UNCAPPED, protect={"bare": False}))
     newest = {one.pod.name: one.newest_sibling_at_seconds for one in plan.evictions}
     assert newest == {"web-0": NOW - 600, "bare": NOW - 800}
 
@@ -367,37 +351,33 @@ def test_without_an_overload_a_plan_says_whether_pods_could_leave_as_one_with_he
 CONTROL_PLANE = {"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]}
 POOL = {"taints": [{"key": "pool", "value": "gpu", "effect": "NoExecute"}]}
 PRESSURE = {"taints": [{"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}]}
+NONE_COOL = "0 cool nodes, 1 needed (coolNodes)"
 ADVICE = {"taints": [{"key": "full", "effect": "PreferNoSchedule"}]}
 
 
 @pytest.mark.parametrize(
     ("hot", "cool", "blocked"),
     [
-        pytest.param({}, CONTROL_PLANE, "0 cool nodes, 1 needed (coolNodes)", id="a control plane takes no pod"),
+        pytest.param({}, CONTROL_PLANE, NONE_COOL, id="a control plane takes no pod"),
         pytest.param({}, ADVICE, "", id="a taint that is only advice"),
         pytest.param(POOL, POOL, "", id="of the same pool: what runs on the hot node tolerates it"),
-        pytest.param(
-            PRESSURE,
-            PRESSURE,
-            "0 cool nodes, 1 needed (coolNodes)",
-            id="of a condition, later than the pods",
-        ),
-        pytest.param(POOL, CONTROL_PLANE, "0 cool nodes, 1 needed (coolNodes)", id="of another pool"),
+        pytest.param(PRESSURE, PRESSURE, NONE_COOL, id="of a condition, later than the pods"),
+        pytest.param(POOL, CONTROL_PLANE, NONE_COOL, id="of another pool"),
         pytest.param(CONTROL_PLANE, {}, "", id="an open node is open to all"),
     ],
 )
 def test_a_node_counts_as_cool_where_the_pods_in_question_could_go(
     hot: dict[str, object], cool: dict[str, object], blocked: str
 ) -> None:
-    scene = Scene().node("hot", memory=0.9, mutate=lambda body: body["spec"].update(hot))
-    scene.node("cool", mutate=lambda body: body["spec"].update(cool)).workload("web", on=["hot", "hot", "hot"])
+    scene = Scene().node("hot", memory=0.9, spec=hot)
+    scene.node("cool", spec=cool).workload("web", on=["hot", "hot", "hot"])
     assert scene.plan().blocked == blocked
 
 
 def test_cool_nodes_are_the_open_ones_with_fresh_readings_at_or_under_every_line() -> None:
     scene = Scene().node("hot", memory=0.9).node("silent").node("stale").node("half-silent").node("warm", cpu=0.61)
-    scene.node("cordoned", mutate=lambda body: body["spec"].update(unschedulable=True))
-    scene.node("control", mutate=lambda body: body["spec"].update(CONTROL_PLANE)).node("line", memory=0.6).node("cool")
+    scene.node("cordoned", spec={"unschedulable": True}).node("control", spec=CONTROL_PLANE)
+    scene.node("line", memory=0.6).node("cool")
     del scene.readings["silent"], scene.readings["half-silent"]["cpu_avg_5m"]
     taken, policies = scene.snapshot(), NodePolicies(scenes.policy(), scene.nodes.values())
     readings = {**taken.node_usage, "stale": taken.node_usage["stale"]._replace(at_seconds=NOW - 300)}
@@ -422,23 +402,19 @@ def test_cool_nodes_are_the_open_ones_with_fresh_readings_at_or_under_every_line
         ),
     ],
 )
-def test_a_node_being_drained_is_left_alone_and_takes_nothing(fields: dict[str, dict[str, object]], why: str) -> None:
-    def leaving(body: builders.Body) -> None:
-        for section, values in fields.items():
-            body[section].update(values)
-
-    scene = Scene().node("hot", memory=0.9, mutate=leaving).node("cool")
+def test_a_node_being_drained_is_left_alone_and_takes_nothing(fields: dict[str, Any], why: str) -> None:
+    scene = Scene().node("hot", memory=0.9, **fields).node("cool")
     plan = scene.workload("web", on=["hot", "hot", "cool"]).plan()
     assert plan.evictions == ()
     assert plan.nodes[0].left_alone == why
-    other = Scene().node("hot", memory=0.9).node("cool", mutate=leaving).workload("web", on=["hot", "hot", "cool"])
+    other = Scene().node("hot", memory=0.9).node("cool", **fields).workload("web", on=["hot", "hot", "cool"])
     detail = scenes.judged(other.plan(scenes.policy(coolNodes=0)))["web-0"].verdict.detail
     assert detail == "no other node takes it: 1 closed"
 
 
 def test_a_pod_relieves_its_node_by_its_share_of_the_capacity_by_which_the_node_is_measured() -> None:
     scene = Scene().node("cool").workload("web", on=["hot", "hot", "cool"])
-    scene.node("hot", memory=0.9, mutate=lambda body: body["status"]["allocatable"].update(memory="16Gi"))
+    scene.node("hot", memory=0.9, mutate=halve_allocatable)
     (eviction,) = scene.plan().evictions
     assert eviction.before_ratio - eviction.projected_ratio == pytest.approx(4 / 32)
 

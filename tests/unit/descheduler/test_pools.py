@@ -17,19 +17,11 @@ from kube.objects import Node
 from policy.schema.load_policy import LoadPolicy
 from tests import builders
 from tests.unit.descheduler import ledger_files, scenes
-from tests.unit.descheduler.scenes import NOW, Scene
+from tests.unit.descheduler.scenes import NOW, UNCAPPED, Scene
 from tests.unit.descheduler.worlds import World
 
 SPOT = {"lifecycle": "spot"}
 METRIC = "memory_avg_5m"
-WIDE = {
-    "perNode": 10,
-    "perNamespace": 10,
-    "perRun": 10,
-    "perWorkload": 10,
-    "unreplaced": 50,
-    "unreplacedPerNamespace": 50,
-}
 
 
 def pool(name: str = "spot", labels: Mapping[str, str] = SPOT, **descheduler: object) -> dict[str, object]:
@@ -97,7 +89,7 @@ def test_a_pool_with_a_lower_line_is_found_though_the_policys_is_not_crossed() -
 
 
 def test_relief_of_a_pools_node_goes_down_to_its_own_target() -> None:
-    plan = two_hot(count=4).plan(policy(pool(thresholds=band(0.85, 0.8)), limits=WIDE))
+    plan = two_hot(count=4).plan(policy(pool(thresholds=band(0.85, 0.8)), limits=UNCAPPED))
     assert leaving(plan) == {"plain": 4, "spot": 2}, "2 GiB of 32 are 0.06: from 0.9 to 0.65, and to 0.78"
     by_node = {one.node.name: one for one in plan.nodes}
     assert (by_node["spot"].pool, by_node["plain"].pool) == ("spot", "")
@@ -124,52 +116,40 @@ def test_a_node_is_cool_by_the_target_of_its_pool() -> None:
     assert scene.plan(policy(pool(thresholds=band(0.8, 0.2)))).blocked == "0 cool nodes, 1 needed (coolNodes)"
 
 
+SPENT = "4 of 4 an hour in pool spot"
+
+
 @pytest.mark.parametrize(
-    ("limits", "history", "chosen", "details"),
+    ("limits", "hour", "chosen", "detail"),
     [
-        pytest.param({"perRun": 1}, History(), {"spot": 1, "plain": 3}, {"1 of 1 a run in pool spot"}, id="per run"),
-        pytest.param({"perNode": 2}, History(), {"spot": 2, "plain": 3}, {"2 of 2 a run and node"}, id="per node"),
+        pytest.param({"perRun": 1}, {}, {"spot": 1, "plain": 3}, "1 of 1 a run in pool spot", id="per run"),
+        pytest.param({"perNode": 2}, {}, {"spot": 2, "plain": 3}, "2 of 2 a run and node", id="per node"),
         pytest.param(
-            {"perHour": 4},
-            History(in_last_hour=9, last_hour_by_node={"spot": 2, "plain": 7}),
-            {"spot": 2, "plain": 3},
-            {"4 of 4 an hour in pool spot"},
-            id="per hour, of this pool alone",
+            {"perHour": 4}, {"spot": 2, "plain": 7}, {"spot": 2, "plain": 3}, SPENT, id="per hour, of it alone"
         ),
-        pytest.param(
-            {"perHour": 4},
-            History(in_last_hour=3, last_hour_by_node={"gone": 3}),
-            {"spot": 1, "plain": 3},
-            {"4 of 4 an hour in pool spot"},
-            id="a node that has gone may have been in it",
-        ),
-        pytest.param(
-            {"perHour": 4},
-            History(in_last_hour=4, last_hour_by_node={"spot": 4}),
-            {"plain": 3},
-            {"4 of 4 an hour in pool spot"},
-            id="the pool's hour is spent",
-        ),
+        pytest.param({"perHour": 4}, {"gone": 3}, {"spot": 1, "plain": 3}, SPENT, id="a node that has gone may count"),
+        pytest.param({"perHour": 4}, {"spot": 4}, {"plain": 3}, SPENT, id="the pool's hour is spent"),
     ],
 )
 def test_a_limit_of_a_pool_holds_on_its_nodes_only(
-    limits: dict[str, object], history: History, chosen: dict[str, int], details: set[str]
+    limits: dict[str, object], hour: dict[str, int], chosen: dict[str, int], detail: str
 ) -> None:
-    plan = two_hot().plan(policy(pool(limits=limits), limits=WIDE), history)
+    history = History(in_last_hour=sum(hour.values()), last_hour_by_node=hour)
+    plan = two_hot().plan(policy(pool(limits=limits), limits=UNCAPPED), history)
     assert leaving(plan) == chosen
     stayed = [one for node in plan.nodes for one in node.candidates if one.verdict.cause.endswith("_cap")]
-    assert {one.verdict.detail for one in stayed} == details
+    assert {one.verdict.detail for one in stayed} == {detail}
     assert {one.pod.node_name for one in stayed} == {"spot"}
 
 
 def test_the_policys_own_limits_hold_beside_those_of_a_pool() -> None:
-    plan = two_hot().plan(policy(pool(limits={"perRun": 2}), limits={**WIDE, "perRun": 3}))
+    plan = two_hot().plan(policy(pool(limits={"perRun": 2}), limits={**UNCAPPED, "perRun": 3}))
     assert sum(leaving(plan).values()) == 3
     assert leaving(plan).get("spot", 0) <= 2
 
 
 def test_a_pool_may_take_more_from_one_node_than_the_policy() -> None:
-    plan = two_hot().plan(policy(pool(limits={"perNode": 3}), limits={**WIDE, "perNode": 1}))
+    plan = two_hot().plan(policy(pool(limits={"perNode": 3}), limits={**UNCAPPED, "perNode": 1}))
     assert leaving(plan) == {"spot": 3, "plain": 1}
 
 
@@ -178,7 +158,7 @@ def test_pools_that_match_no_node_change_no_plan(memory: float) -> None:
     nowhere = pool("nowhere", {"none": "such"}, mode="Enforce", thresholds=band(0.2, 0.1), limits={"perRun": 1})
     scene = two_hot(memory, count=5)
     history = History(in_last_hour=2, last_hour_by_node={"spot": 1, "gone": 1})
-    for options in ({}, {"limits": WIDE}):
+    for options in ({}, {"limits": UNCAPPED}):
         assert scene.plan(policy(nowhere, **options), history) == scene.plan(policy(**options), history)
 
 

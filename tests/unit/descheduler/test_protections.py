@@ -15,6 +15,10 @@ from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
 
 NEVER = {"evenload.io/evictable": "false"}
+ALWAYS = {"evenload.io/evictable": "true"}
+OLDER_KEY = "descheduler.alpha.kubernetes.io/evictable"
+PROTECTED = {"app": "web", "evenload.io/protected": "true"}
+BACKGROUND = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DISRUPT = "karpenter.sh/do-not-disrupt"
 PREFER = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
@@ -23,7 +27,7 @@ OLDER = clock.to_rfc3339(NOW - 301)
 
 
 def set_spec(**fields: object) -> builders.Mutator:
-    """A mutator of the spec of a pod, or of a node."""
+    """A mutator of the spec of a pod or node."""
     return lambda body: body["spec"].update(fields)
 
 
@@ -37,7 +41,12 @@ def volume(**source: object) -> builders.Mutator:
     return set_spec(volumes=[{"name": "data", **source}])
 
 
-CLAIMED = volume(persistentVolumeClaim={"claimName": "data"})
+def claim(name: str) -> dict[str, object]:
+    """The source of a volume behind a claim."""
+    return {"persistentVolumeClaim": {"claimName": name}}
+
+
+CLAIMED = volume(**claim("data"))
 
 
 def provision(scene: Scene, **spec: object) -> None:
@@ -51,6 +60,9 @@ def case(name: str, expected: str, protect: dict[str, object] | None = None, **p
     return pytest.param(pod, protect or {}, expected, id=name)
 
 
+MIRROR = "mirror: the kubelet runs it, not the apiserver"
+OPTED_OUT, GUARDED = 'opted_out: evenload.io/evictable: "false"', 'opted_out: evenload.io/protected: "true"'
+LOCAL = "local_storage: volume data"
 CASES = [
     case("an ordinary replica may leave", "chosen"),
     case("a placeholder", "placeholder", labels={"app": "x", "evenload.io/placeholder": "true"}),
@@ -61,28 +73,12 @@ CASES = [
     ),
     case("a finished pod", "finished: Succeeded", phase="Succeeded"),
     case("a pod whose containers are still starting", "chosen", phase="Pending"),
-    case(
-        "a mirror pod",
-        "mirror: the kubelet runs it, not the apiserver",
-        annotations={"kubernetes.io/config.mirror": "x"},
-    ),
-    case(
-        "a static pod",
-        "mirror: the kubelet runs it, not the apiserver",
-        annotations={"kubernetes.io/config.source": "file"},
-    ),
+    case("a mirror pod", MIRROR, annotations={"kubernetes.io/config.mirror": "x"}),
+    case("a static pod", MIRROR, annotations={"kubernetes.io/config.source": "file"}),
     case("a DaemonSet's pod", "daemon_set", owner=("DaemonSet", "agent")),
-    case("a pod that says never", 'opted_out: evenload.io/evictable: "false"', annotations=NEVER),
-    case(
-        "a pod that the guard protects",
-        'opted_out: evenload.io/protected: "true"',
-        labels={"app": "web", "evenload.io/protected": "true"},
-    ),
-    case(
-        "never wins over the other key's yes",
-        'opted_out: evenload.io/evictable: "false"',
-        annotations={**NEVER, "descheduler.alpha.kubernetes.io/evictable": "true"},
-    ),
+    case("a pod that says never", OPTED_OUT, annotations=NEVER),
+    case("a pod that the guard protects", GUARDED, labels=PROTECTED),
+    case("never wins over the other key's yes", OPTED_OUT, annotations={**NEVER, OLDER_KEY: "true"}),
     case("nobody may say never", "chosen", {"optOut": {"enabled": False}}, annotations=NEVER),
     case(
         "its namespace may say never by no key",
@@ -90,12 +86,7 @@ CASES = [
         {"optOut": {"exceptNamespaces": ["default"]}},
         annotations={**NEVER, SAFE: "false", DISRUPT: "true"},
     ),
-    case(
-        "what the guard refuses is not tried",
-        'opted_out: evenload.io/protected: "true"',
-        {"optOut": {"enabled": False}},
-        labels={"app": "web", "evenload.io/protected": "true"},
-    ),
+    case("what the guard refuses is not tried", GUARDED, {"optOut": {"enabled": False}}, labels=PROTECTED),
     case("a bare pod", "bare: no controller would replace it", owner=None),
     case("a bare pod that the policy lets go", "chosen", {"bare": False}, owner=None),
     case("at the priority line", "priority: 1000000000 >= 1000000000", mutate=set_spec(priority=1_000_000_000)),
@@ -105,16 +96,11 @@ CASES = [
         "priority: 2000000000 >= 1000000000",
         {"optIn": True},
         mutate=set_spec(priority=2_000_000_000),
-        annotations={"evenload.io/evictable": "true"},
+        annotations=ALWAYS,
     ),
     case("opt-in is asked and not given", 'not_opted_in: needs evenload.io/evictable: "true"', {"optIn": True}),
-    case("opted in", "chosen", {"optIn": True}, annotations={"evenload.io/evictable": "true"}),
-    case(
-        "opted in by the field's older key",
-        "chosen",
-        {"optIn": True},
-        annotations={"descheduler.alpha.kubernetes.io/evictable": "true"},
-    ),
+    case("opted in", "chosen", {"optIn": True}, annotations=ALWAYS),
+    case("opted in by the field's older key", "chosen", {"optIn": True}, annotations={OLDER_KEY: "true"}),
     case("younger than minPodAge", "young: 100 s of 300 s", mutate=set_status(startTime=YOUNG)),
     case(
         "window not full",
@@ -128,12 +114,12 @@ CASES = [
     case("old enough", "chosen", mutate=set_status(startTime=OLDER)),
     case("old enough since now", "chosen", {"minPodAge": "301s"}, mutate=set_status(startTime=OLDER)),
     case("created long ago", "chosen", mutate=lambda body: body["status"].pop("startTime")),
-    case("a hostPath", "local_storage: volume data", mutate=volume(hostPath={"path": "/x"})),
-    case("an emptyDir on disk", "local_storage: volume data", mutate=volume(emptyDir={})),
+    case("a hostPath", LOCAL, mutate=volume(hostPath={"path": "/x"})),
+    case("an emptyDir on disk", LOCAL, mutate=volume(emptyDir={})),
     case("an emptyDir in memory", "chosen", mutate=volume(emptyDir={"medium": "Memory"})),
     case(
         "an emptyDir in memory where all storage is protected",
-        "local_storage: volume data",
+        LOCAL,
         {"localStorage": "all"},
         mutate=volume(emptyDir={"medium": "Memory"}),
     ),
@@ -153,42 +139,30 @@ CASES = [
         {"labelSelector": {"matchLabels": {"tier": "web"}}},
     ),
     case("inside the label selector", "chosen", {"labelSelector": {"matchLabels": {"app": "x"}}}),
-    case(
-        "an autoscaler may not evict it",
-        'not_safe_to_evict: cluster-autoscaler.kubernetes.io/safe-to-evict: "false"',
-        annotations={SAFE: "false"},
-    ),
+    case("an autoscaler may not evict it", f'not_safe_to_evict: {SAFE}: "false"', annotations={SAFE: "false"}),
     case("an autoscaler may evict it", "chosen", annotations={SAFE: "true"}),
     case("safe-to-evict is off", "chosen", {"markers": {"safeToEvict": False}}, annotations={SAFE: "false"}),
-    case(
-        "Karpenter may not disrupt it",
-        'do_not_disrupt: karpenter.sh/do-not-disrupt: "true"',
-        annotations={DISRUPT: "true"},
-    ),
+    case("Karpenter may not disrupt it", f'do_not_disrupt: {DISRUPT}: "true"', annotations={DISRUPT: "true"}),
     case("Karpenter may disrupt it", "chosen", annotations={DISRUPT: "false"}),
-    case(
-        "no time at which Karpenter may",
-        'do_not_disrupt: karpenter.sh/do-not-disrupt: "soon"',
-        annotations={DISRUPT: "soon"},
-    ),
+    case("no time at which Karpenter may", f'do_not_disrupt: {DISRUPT}: "soon"', annotations={DISRUPT: "soon"}),
     case(
         "Karpenter may in two hours",
-        'do_not_disrupt: karpenter.sh/do-not-disrupt: "2h"',
+        f'do_not_disrupt: {DISRUPT}: "2h"',
         annotations={DISRUPT: "2h"},
         mutate=set_status(startTime=OLDER),
     ),
     case("Karpenter may since a second", "chosen", annotations={DISRUPT: "5m"}, mutate=set_status(startTime=OLDER)),
     case(
         "Karpenter may five minutes after a start that is not known",
-        'do_not_disrupt: karpenter.sh/do-not-disrupt: "5m"',
+        f'do_not_disrupt: {DISRUPT}: "5m"',
         annotations={DISRUPT: "5m"},
         mutate=lambda body: body["status"].pop("startTime"),
     ),
     case("do-not-disrupt is off", "chosen", {"markers": {"doNotDisrupt": False}}, annotations={DISRUPT: "true"}),
     case(
         "its eviction goes on in the background",
-        "eviction_in_progress: descheduler.alpha.kubernetes.io/eviction-in-progress: its controller moves it",
-        annotations={"descheduler.alpha.kubernetes.io/eviction-in-progress": "kubevirt"},
+        f"eviction_in_progress: {BACKGROUND}: its controller moves it",
+        annotations={BACKGROUND: "kubevirt"},
     ),
     case("the only one that helps, though it prefers to stay", "chosen", annotations={PREFER: ""}),
     case("no budget is over it", "without_budget: no PodDisruptionBudget selects it", {"withoutBudget": True}),
@@ -233,11 +207,8 @@ def sentence(plan: EvictionPlan, pod: str) -> str:
 def test_a_pod_that_may_not_be_disrupted_for_a_while_may_be_to_the_second(
     value: str, age_seconds: float, stays: bool
 ) -> None:
-    started = clock.to_rfc3339(NOW - age_seconds)
-    scene = Scene().node("hot", memory=0.9).node("cool").workload("x", on=["cool", "cool"], replicas=3)
-    scene.pod(
-        "it", "hot", owner=("ReplicaSet", "x"), annotations={DISRUPT: value}, mutate=set_status(startTime=started)
-    )
+    started = {"startTime": clock.to_rfc3339(NOW - age_seconds)}
+    scene = scenes.beside_two(annotations={DISRUPT: value}, status=started)
     assert (scenes.causes(scene.plan(scenes.policy(protect={"minPodAge": "0s"})))["it"] == "do_not_disrupt") is stays
 
 
@@ -266,11 +237,10 @@ DIRECTORY = {"hostPath": {"path": "/data"}}
     ],
 )
 def test_a_known_volume_decides_for_itself(source: dict[str, object], terms: list[str] | None, expected: str) -> None:
-    scene = Scene().node("hot", memory=0.9).node("cool").node("other", memory=0.7)
+    scene = scenes.beside_two(mutate=CLAIMED).node("other", memory=0.7)
     expressions = [{"key": "kubernetes.io/hostname", "operator": "In", "values": terms}]
     required = {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}} if terms else None
     provision(scene, nodeAffinity=required, **source)
-    scene.workload("web", on=["cool", "cool"], replicas=3).pod("it", "hot", owner=("ReplicaSet", "web"), mutate=CLAIMED)
     assert scenes.causes(scene.plan())["it"] == expected
 
 
@@ -297,17 +267,14 @@ def test_a_volume_for_one_node_keeps_the_pods_that_share_it_together(
 
 
 def test_a_volume_for_one_node_follows_the_only_pod_that_uses_it() -> None:
-    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["cool", "cool"], replicas=3)
+    scene = scenes.beside_two(mutate=CLAIMED)
     provision(scene, accessModes=["ReadWriteOnce"])
-    scene.pod("it", "hot", owner=("ReplicaSet", "web"), mutate=CLAIMED)
     assert scenes.causes(scene.plan())["it"] == "chosen"
 
 
 def test_an_ephemeral_volume_is_not_taken_for_a_claim_of_its_name() -> None:
-    scene = Scene().node("hot", memory=0.9).node("cool")
+    scene = scenes.beside_two(mutate=volume(ephemeral={"volumeClaimTemplate": {"spec": {}}}))
     provision(scene)
-    mutate = volume(ephemeral={"volumeClaimTemplate": {"spec": {}}})
-    scene.workload("web", on=["cool", "cool"], replicas=3).pod("it", "hot", owner=("ReplicaSet", "web"), mutate=mutate)
     assert sentence(scene.plan(), "it") == "node_bound_volume: ephemeral volume data goes with the pod"
 
 
@@ -322,31 +289,20 @@ def test_a_budget_that_cannot_be_read_whole_may_protect_every_pod_of_its_namespa
 
 
 def test_a_deployment_stands_behind_its_replica_set() -> None:
-    above = [{"kind": "Deployment", "name": "web", "uid": "uid-deployment", "controller": True}]
-    replica_set = builders.replica_set("web-7f", mutate=lambda body: body["metadata"].update(ownerReferences=above))
-    body = {
-        "metadata": {"name": "web", "uid": "uid-deployment"},
-        "spec": {"replicas": 5},
-        "status": {"readyReplicas": 4, "availableReplicas": 4},
-    }
-    deployment = builders.decoded(body, objects.Deployment)
+    replica_set = builders.replica_set("web-7f", mutate=scenes.owned_by("Deployment", "web", "uid-d"))
+    deployment = scenes.controller(objects.Deployment, "web", replicas=5, ready=4, uid="uid-d")
     found = workloads.Index({"ReplicaSet": [replica_set], "Deployment": [deployment]})["uid-web-7f"]
-    assert (str(found), found.uid, found.replicas, found.ready) == ("Deployment/web", "uid-deployment", 5, 4)
+    assert (str(found), found.uid, found.replicas, found.ready) == ("Deployment/web", "uid-d", 5, 4)
 
 
 def test_a_replica_set_of_an_unknown_owner_is_not_a_workload() -> None:
-    above = [{"kind": "Rollout", "name": "web", "uid": "uid-rollout", "controller": True}]
-    replica_set = builders.replica_set("web-7f", mutate=lambda body: body["metadata"].update(ownerReferences=above))
+    replica_set = builders.replica_set("web-7f", mutate=scenes.owned_by("Rollout", "web"))
     assert workloads.Index({"ReplicaSet": [replica_set]}) == {}
 
 
 def test_terminating_pods_are_not_counted_as_ready_whatever_the_status_says() -> None:
     scene = scenes.hot_and_cool()
-    scene.pods[2] = builders.pod(
-        "web-2",
-        node="cool",
-        mutate=lambda body: body["metadata"].update(deletionTimestamp=builders.CREATED),
-    )
+    scene.pods[2] = builders.pod("web-2", node="cool", metadata={"deletionTimestamp": builders.CREATED})
     assert scenes.causes(scene.plan(scenes.policy(limits={"perWorkload": 3})))["web-0"] == str(Cause.FEW_READY)
 
 
@@ -356,7 +312,7 @@ def test_a_pod_under_a_budget_may_leave_where_pods_without_one_stay() -> None:
 
 
 def test_a_budget_without_a_selector_is_over_no_pod() -> None:
-    scene = scenes.hot_and_cool().budget("web", allowed=1, mutate=lambda body: body["spec"].pop("selector"))
+    scene = scenes.hot_and_cool().budget("web", allowed=1, spec={"selector": None})
     assert set(scenes.causes(scene.plan(scenes.policy(protect={"withoutBudget": True}))).values()) == {"without_budget"}
 
 
@@ -379,38 +335,25 @@ def test_namespaces_are_protected_by_labels(labels: dict[str, str] | None, expec
     assert sentence(plan, "web-0") == expected
 
 
+UNKNOWN_CLASS = "storage_class: volume data: its storage class is not known"
+
+
 @pytest.mark.parametrize(
     ("source", "classes", "expected"),
     [
-        pytest.param(
-            {"persistentVolumeClaim": {"claimName": "data"}},
-            ["gold"],
-            "storage_class: claim data is of gold",
-            id="of that class",
-        ),
-        pytest.param({"persistentVolumeClaim": {"claimName": "data"}}, ["tin"], "chosen", id="of another class"),
-        pytest.param(
-            {"persistentVolumeClaim": {"claimName": "new"}},
-            ["gold"],
-            "storage_class: volume data: its storage class is not known",
-            id="of no known class",
-        ),
-        pytest.param({"persistentVolumeClaim": {"claimName": "new"}}, [], "chosen", id="no class is protected"),
-        pytest.param(
-            {"ephemeral": {}},
-            ["gold"],
-            "storage_class: volume data: its storage class is not known",
-            id="ephemeral, so of no known class",
-        ),
+        pytest.param(claim("data"), ["gold"], "storage_class: claim data is of gold", id="of that class"),
+        pytest.param(claim("data"), ["tin"], "chosen", id="of another class"),
+        pytest.param(claim("new"), ["gold"], UNKNOWN_CLASS, id="of no known class"),
+        pytest.param(claim("new"), [], "chosen", id="no class is protected"),
+        pytest.param({"ephemeral": {}}, ["gold"], UNKNOWN_CLASS, id="ephemeral, so of no known class"),
         pytest.param({"emptyDir": {"medium": "Memory"}}, ["gold"], "chosen", id="in memory"),
     ],
 )
 def test_volumes_are_protected_by_their_storage_class(
     source: dict[str, object], classes: list[str], expected: str
 ) -> None:
-    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["cool", "cool"], replicas=3)
+    scene = scenes.beside_two(mutate=volume(**source))
     provision(scene, storageClassName="gold")
-    scene.pod("it", "hot", owner=("ReplicaSet", "web"), mutate=volume(**source))
     plan = scene.plan(scenes.policy(protect={"storageClasses": classes, "nodeBoundVolumes": False}))
     assert sentence(plan, "it") == expected
 

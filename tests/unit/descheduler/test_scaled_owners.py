@@ -19,23 +19,22 @@ SERVED = (
     ApiResource("rollouts/scale", "Scale"),
     ApiResource("analyses", "Analysis"),
 )
-ROLLOUT = {"kind": "Rollout", "name": "web", "uid": "uid-rollout", "apiVersion": VERSION, "controller": True}
-
-
 UNAVAILABLE = errors.ServerError("GET x", status=503, reason="ServiceUnavailable", message="service unavailable")
 SERVER_ERROR = errors.ServerError("GET x", status=500, reason="InternalError", message="conversion webhook: EOF")
+
+
+def owned(
+    kind: str = "Rollout", name: str = "web", uid: str = "uid-rollout", version: str = VERSION
+) -> builders.Mutator:
+    """A mutator: owned by the Rollout, or by what its author wrote."""
+    return scenes.owned_by(kind, name, uid, version)
 
 
 def door(*, replicas: int = 3) -> doors.FakeDoor:
     """An apiserver that serves Rollouts, with one called `web`."""
     made = doors.FakeDoor()
     made.served = {VERSION: SERVED}
-    body = {
-        "metadata": {"name": "web", "namespace": "default", "uid": "uid-rollout"},
-        "spec": {"replicas": replicas},
-        "status": {"replicas": replicas},
-    }
-    made.objects["rollouts"] = (builders.decoded(body, objects.Scale),)
+    made.objects["rollouts"] = (scenes.controller(objects.Scale, "web", replicas=replicas, uid="uid-rollout"),)
     return made
 
 
@@ -72,17 +71,10 @@ def test_what_is_not_known_is_left_out(owners_asked: Custom) -> None:
     assert scaled_owners.workloads(door(), [owners_asked, namesake]) == scaled_owners.ScaledOwner({}, {})
 
 
-def with_owner(name: str, reference: dict[str, object]) -> objects.Pod:
-    """A pod of the hot node whose owner's author wrote this."""
-    return builders.pod(
-        name, node="hot", mutate=lambda body: body["metadata"].update(ownerReferences=[ROLLOUT | reference])
-    )
-
-
 @pytest.mark.parametrize(
     ("reference", "failure", "text"),
     [
-        pytest.param({"apiVersion": "../healthz"}, None, "apiVersion '../healthz'", id="a path in the apiVersion"),
+        pytest.param({"version": "../healthz"}, None, "apiVersion '../healthz'", id="a path in the apiVersion"),
         pytest.param({"kind": "Roll/out"}, None, "kind 'Roll/out'", id="no kind"),
         pytest.param({"name": ".."}, None, "name '..'", id="no name"),
         pytest.param({}, SERVER_ERROR, "conversion webhook", id="500 of a conversion webhook"),
@@ -92,21 +84,20 @@ def with_owner(name: str, reference: dict[str, object]) -> objects.Pod:
     ],
 )
 def test_an_owner_that_cannot_be_looked_up_keeps_its_own_pod_and_no_other(
-    tmp_path: pathlib.Path, reference: dict[str, object], failure: errors.KubeError | None, text: str
+    tmp_path: pathlib.Path, reference: dict[str, str], failure: errors.KubeError | None, text: str
 ) -> None:
     here = World(scenes.hot_and_cool().pod("odd", "hot"), tmp_path, mode="Enforce")
     here.door.served = {VERSION: SERVED}
     here.door.scale_failure = failure
-    here.door.objects[kinds.PODS.plural] = (*here.door.objects[kinds.PODS.plural][:-1], with_owner("odd", reference))
+    odd = builders.pod("odd", node="hot", mutate=owned(**reference))
+    here.door.objects[kinds.PODS.plural] = (*here.door.objects[kinds.PODS.plural][:-1], odd)
     report = here.report()
     assert scenes.evicted(report.plan) == ["web-0"]
     verdict = scenes.judged(report.plan)["odd"].verdict
     assert str(verdict.cause) == "owner_lookup_failed"
     assert text in verdict.detail
-    assert (
-        sum(here.metric("evenload_owner_lookup_failures_total", reason=one) or 0.0 for one in scaled_owners.REASONS)
-        == 1
-    )
+    name = "evenload_owner_lookup_failures_total"
+    assert sum(here.metric(name, reason=one) or 0.0 for one in scaled_owners.REASONS) == 1
 
 
 def test_while_the_apiserver_has_gone_nothing_leaves(tmp_path: pathlib.Path) -> None:
@@ -127,15 +118,10 @@ def test_api_versions_that_do_not_answer_are_not_waited_for_one_by_one(tmp_path:
     assert len(silent.versions_asked) == scaled_owners.MOST_UNANSWERED
 
 
-def owned(body: builders.Body) -> None:
-    """Owned by the Rollout."""
-    body["metadata"]["ownerReferences"] = [ROLLOUT]
-
-
 def world(tmp_path: pathlib.Path, *, replicas: int = 3) -> World:
     """A hot node with pods of ReplicaSets of a Rollout, a cool one with another pod of it, and a warm one."""
     scene = scenes.hot_and_cool().node("warm", memory=0.5)
-    scene.owners = [builders.replica_set("web", replicas=3, mutate=owned)]
+    scene.owners = [builders.replica_set("web", replicas=3, mutate=owned())]
     here = World(scene, tmp_path, mode="Enforce")
     made = door(replicas=replicas)
     here.door.served = made.served
@@ -158,7 +144,7 @@ def test_too_few_replicas_of_a_rollout_are_protected(tmp_path: pathlib.Path) -> 
 def test_owners_are_not_asked_for_while_no_node_can_be_relieved(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
     cool = scenes.Scene().node("hot", memory=0.5).workload("web", on=["hot", "hot"])
-    cool.owners = [builders.replica_set("web", replicas=3, mutate=owned)]
+    cool.owners = [builders.replica_set("web", replicas=3, mutate=owned())]
     here.show(cool)
     here.prometheus.show(cool)
     here.service.run()
@@ -166,10 +152,8 @@ def test_owners_are_not_asked_for_while_no_node_can_be_relieved(tmp_path: pathli
 
 
 def test_a_controller_that_an_operator_made_replaces_its_pods_itself() -> None:
-    operator = [
-        {"kind": "Prometheus", "name": "k8s", "uid": "u", "apiVersion": "monitoring.coreos.com/v1", "controller": True}
-    ]
-    body = {"metadata": {"name": "db", "uid": "uid-db", "ownerReferences": operator}, "spec": {"replicas": 2}}
+    body: builders.Body = {"metadata": {"name": "db", "uid": "uid-db"}, "spec": {"replicas": 2}}
+    scenes.owned_by("Prometheus", "k8s", "u", "monitoring.coreos.com/v1")(body)
     stateful_set = builders.decoded(body, objects.StatefulSet)
     assert str(workloads.Index({"StatefulSet": [stateful_set], "ReplicaSet": []})["uid-db"]) == "StatefulSet/db"
 
@@ -181,7 +165,8 @@ def test_only_unfinished_pods_are_listed(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_thousand_owners_of_a_tenant_are_one_line_a_run(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    odd = (with_owner(f"odd-{number}", {"name": f"x{number}", "uid": f"u{number}"}) for number in range(1000))
+    owners = (owned(name=f"x{number}", uid=f"u{number}") for number in range(1000))
+    odd = (builders.pod(f"odd-{number}", node="hot", mutate=owner) for number, owner in enumerate(owners))
     world.door.objects[kinds.PODS.plural] = (*world.door.objects[kinds.PODS.plural], *odd)
     with caplog.at_level("INFO"):
         assert world.service.run() is not None

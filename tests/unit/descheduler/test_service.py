@@ -15,7 +15,7 @@ from kube.door import EvictionAnswer
 from promql import errors as promql_errors
 from promql.door import Answer
 from tests.unit.descheduler import doors, ledger_files, scenes
-from tests.unit.descheduler.worlds import World
+from tests.unit.descheduler.worlds import World, two_to_evict
 
 BY_GUARD = "ValidatingAdmissionPolicy 'evenload-guard-evictions' with binding 'evenload-guard-evictions' denied: no"
 QUICK: dict[str, object] = {"cooldown": {"workload": "1s", "node": "1s"}}
@@ -127,13 +127,6 @@ def test_a_flow_rule_that_arrives_by_reload_is_obeyed(world: World) -> None:
     report = world.report()
     assert (report.run.mode, world.door.evictions) == ("Enforce", [])
     assert report.summary == "0 evicted: 2 protected"
-
-
-def two_to_evict(tmp_path: pathlib.Path, **descheduler: object) -> World:
-    """A run that would evict two pods in a row."""
-    scene = scenes.Scene().node("hot", memory=0.99).node("cool").node("cool2")
-    scene.workload("a", on=["hot", "cool"]).workload("b", on=["hot", "cool"])
-    return World(scene, tmp_path, **{"mode": "Enforce", "limits": {"perNode": 2}, **descheduler})
 
 
 @pytest.mark.parametrize("event", ["a pause", "SIGTERM", "a lost Lease", "the end of the time window"])

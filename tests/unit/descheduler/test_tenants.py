@@ -10,7 +10,7 @@ from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
-LEAVING = lambda body: body["metadata"].update(deletionTimestamp=builders.CREATED)  # noqa: E731
+LEAVING = {"deletionTimestamp": builders.CREATED}
 
 
 def noisy_and_innocent() -> Scene:
@@ -27,19 +27,18 @@ def test_a_neighbour_pays_for_no_namespace_that_may_not_opt_out() -> None:
     assert scenes.evicted(noisy_and_innocent().plan(refusing)) == ["noisy-0"]
 
 
-def test_pods_over_their_request_go_first_though_others_fit_better() -> None:
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, "over-0", id="though others fit better"),
+        pytest.param({"priority": 1000}, "within-0", id="unless their priority is higher"),
+    ],
+)
+def test_pods_over_their_request_go_first(spec: dict[str, object], expected: str) -> None:
     scene = Scene().node("hot", memory=0.9).node("cool")
     scene.workload("within", on=["hot", "cool"], gib=10, memory="10Gi")
-    scene.workload("over", on=["hot", "cool"], gib=12, memory="10Gi")
-    assert scenes.evicted(scene.plan()) == ["over-0"]
-
-
-def test_priority_comes_before_what_was_requested() -> None:
-    raised = lambda body: body["spec"].update(priority=1000)  # noqa: E731
-    scene = Scene().node("hot", memory=0.9).node("cool")
-    scene.workload("within", on=["hot", "cool"], gib=10, memory="10Gi")
-    scene.workload("over", on=["hot", "cool"], gib=12, memory="10Gi", mutate=raised)
-    assert scenes.evicted(scene.plan()) == ["within-0"]
+    scene.workload("over", on=["hot", "cool"], gib=12, memory="10Gi", spec=spec)
+    assert scenes.evicted(scene.plan()) == [expected]
 
 
 def test_a_deletion_cost_says_nothing_about_pods_of_another_owner() -> None:
@@ -57,14 +56,14 @@ def test_of_one_owner_the_pod_with_the_lower_deletion_cost_goes_first(others: di
     for name, gib, cost in (("fits", 12, "5"), ("spared", 14, "1")):
         scene.pod(name, "hot", gib=gib, owner=("ReplicaSet", "web"), labels={"app": "web"}, annotations={COST: cost})
     scene.workload("other", on=["hot", "cool"], gib=13, annotations=others)
-    plan = scene.plan(scenes.policy(limits={"perNode": 10, "perWorkload": 10, "perNamespace": 10}))
+    plan = scene.plan(scenes.policy(limits=scenes.UNCAPPED))
     assert scenes.evicted(plan) == ["spared"]
 
 
 def test_an_owner_in_another_namespace_is_none() -> None:
     """The garbage collector deletes such a pod, but not at once; until then it must not count as somebody's replica."""
     scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["cool"], replicas=2, ready=2)
-    scene.pod("web-1", "cool", owner=("ReplicaSet", "web"), labels={"app": "web"}, mutate=LEAVING)
+    scene.pod("web-1", "cool", owner=("ReplicaSet", "web"), labels={"app": "web"}, metadata=LEAVING)
     scene.pod("forged", "hot", namespace="tenant", owner=("ReplicaSet", "web"), labels={"app": "web"})
     taken = scene.snapshot()
     assert taken.standings()["uid-web"].ready == 1
@@ -73,15 +72,14 @@ def test_an_owner_in_another_namespace_is_none() -> None:
 
 def test_a_budget_of_another_namespace_keeps_no_pod() -> None:
     scene = scenes.hot_and_cool()
-    everything = lambda body: body["spec"].update(selector={})  # noqa: E731
-    scene.budgets.append(builders.budget("greedy", namespace="tenant", allowed=0, mutate=everything))
+    scene.budgets.append(builders.budget("greedy", namespace="tenant", allowed=0, spec={"selector": {}}))
     assert scenes.evicted(scene.plan()) == ["web-0"]
 
 
 def test_a_kubelet_that_hides_its_size_has_nobody_evicted_and_takes_nobody() -> None:
     """Its capacity is what it says; a node that says it has none is neither relieved nor a destination."""
-    sizeless = lambda body: body["status"].update(capacity={}, allocatable={})  # noqa: E731
-    scene = Scene().node("hot", memory=0.9).node("liar", memory=0.0, mutate=sizeless).node("cool")
+    sizeless: dict[str, object] = {"capacity": {}, "allocatable": {}}
+    scene = Scene().node("hot", memory=0.9).node("liar", memory=0.0, status=sizeless).node("cool")
     scene.workload("web", on=["hot", "cool", "cool"], gib=10)
     assert [one.destination for one in scene.plan().evictions] == ["cool"]
 

@@ -35,7 +35,7 @@ from runtime.options import ServiceOptions
 from runtime.reloading import Reloading
 from tests import clocks
 from tests.unit.descheduler import doors
-from tests.unit.descheduler.scenes import NOW, Scene
+from tests.unit.descheduler.scenes import NOW, Scene, crowd
 
 
 class FakePrometheus:
@@ -204,3 +204,9 @@ class World:
             registry=self.registry,
             details=[Check("circuit to Prometheus", lambda: None, lambda: "as told")],
         )
+
+
+def two_to_evict(directory: pathlib.Path, **descheduler: object) -> World:
+    """A descheduler whose next run would evict two pods in a row."""
+    given = {"mode": "Enforce", "limits": {"perNode": 2}, **descheduler}
+    return World(crowd("ab", gib=4.0), directory, **given)
