@@ -1,12 +1,11 @@
 """The Prometheus door against the real Prometheus, our queries against real node_exporter and load exporter series.
 
 What every door must do is in tests/prometheus_suite.py; the rest is of HTTP, of exporters that die, and of PromQL that
-the simulated door has no need of.
+the simulated door has no need of. tests/contract/simulator compares the simulated one with it.
 """
 
 import collections.abc
 import contextlib
-import time
 
 import pytest
 
@@ -15,19 +14,12 @@ from promql import errors
 from promql.http import client
 from promql.queries import node_queries
 from promql.queries.node_queries import Window
-from simulator.prometheus import SimulatedPrometheus
-from tests import clocks, prometheus_suite
-from tests.contract import same_life
+from tests import prometheus_suite
 from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
 WINDOW_SECONDS = 5.0
 LONG_SECONDS = 600.0  # no test waits until such a window has run empty
-AGO_SECONDS = 3 * 3600.0  # what is back-filled must be older than what Prometheus holds in memory
-# Subqueries look at multiples of their step (300 s at most), so the life lies among these alike on every run: where
-# a birth falls between two scrapes and such a multiple, the first point of a percentile may differ by a thousandth.
-ALIGNED_SECONDS, BETWEEN_SECONDS = 300.0, 143.4
-TOLERANCE_RATIO = 0.001  # the exporter writes counters with three digits
 EVERY_WINDOW = [
     Window(resource, statistic, seconds, WINDOW_SECONDS)
     for resource in ("cpu", "memory")
@@ -127,55 +119,22 @@ def test_a_frozen_prometheus_is_given_up_and_asked_again_later(control_plane: cl
         assert patient.query("vector(1)").samples[0].value == 1.0
 
 
-@pytest.fixture(scope="module")
-def alone() -> collections.abc.Iterator[tuple[cluster.Cluster, client.Client, float]]:
-    """A Prometheus of its own with a real node_exporter, and the past of `same_life` until an instant hours ago."""
-    end_seconds = (time.time() - AGO_SECONDS) // ALIGNED_SECONDS * ALIGNED_SECONDS + BETWEEN_SECONDS
-    with cluster.Cluster(kubernetes=False) as running:
-        running.backfill(same_life.pages(end_seconds))
-        started_seconds = time.time()
-        with contextlib.closing(connect(running)) as made:
-            await_scrape_after(made, started_seconds)
-            yield running, made, end_seconds
+def test_a_dead_exporter_is_missing_at_once_although_its_windows_are_full() -> None:
+    with cluster.Cluster(kubernetes=False) as running, contextlib.closing(connect(running)) as door:
+        lose_the_exporter(running, door)
 
 
-def await_scrape_after(prometheus: client.Client, at_seconds: float) -> None:
-    """Until the process that runs now has scraped: it marks no series stale that only its predecessor saw."""
-
-    def scraped() -> bool:
-        return any(sample.value > at_seconds for sample in prometheus.query(node_queries.data_time("memory")).samples)
-
-    waiting.until(scraped, f"a scrape after {at_seconds:.3f}")
-
-
-@pytest.mark.parametrize("before_end_seconds", [0.0, 47.3, 1200.0, 20_000.0])
-def test_the_simulated_prometheus_says_of_the_same_life_what_the_real_one_says(
-    alone: tuple[cluster.Cluster, client.Client, float], before_end_seconds: float
-) -> None:
-    _, real, end_seconds = alone
-    simulated = SimulatedPrometheus(same_life.book(end_seconds), clocks.ManualClock(end_seconds))
-    for expression in same_life.EXPRESSIONS:
-        expected_text, due = (
-            same_life.values(door.query(expression, at_seconds=end_seconds - before_end_seconds))
-            for door in (simulated, real)
-        )
-        assert expected_text == pytest.approx(due, rel=TOLERANCE_RATIO, abs=TOLERANCE_RATIO), expression
-        assert expected_text
-
-
-def test_a_dead_exporter_is_missing_at_once_although_its_windows_are_full(
-    alone: tuple[cluster.Cluster, client.Client, float],
-) -> None:
-    running, made, _ = alone
+def lose_the_exporter(running: cluster.Cluster, door: client.Client) -> None:
+    """Ends the real node_exporter of a Prometheus of its own, until no window answers."""
     longer = [window._replace(window_seconds=LONG_SECONDS) for window in EVERY_WINDOW]
-    stage = prometheus_suite.Stage(made, 1, WINDOW_SECONDS, waiting.until)
+    stage = prometheus_suite.Stage(door, 1, WINDOW_SECONDS, waiting.until)
     expressions = [stage.text(window) for window in longer]
     for expression in expressions:
         stage.answered(expression)
     running.processes["node-exporter"].stop()
     try:
         waiting.until(
-            lambda: not any(made.query(expression).samples for expression in expressions),
+            lambda: not any(door.query(expression).samples for expression in expressions),
             "a target that is gone to answer no more",
         )
     finally:

@@ -20,12 +20,12 @@ PRODUCT: Final = tuple(package for package in pages.PACKAGES if package not in (
 PACKAGES: Final = (*PRODUCT, "simulator", "lab/bench", "lab/cluster", "lab/peers")
 SIMULATED: Final = ("tests/unit/simulator", "tests/contract/simulator")
 MOST_LINES: Final = {
-    "product": ((*PRODUCT, "deploy"), 43_350),
+    "product": ((*PRODUCT, "deploy"), 43_360),
     "simulator": (("simulator",), 12_380),
     "lab": (("lab",), 14_610),
-    "tests of the lab": (("lab/tests",), 5_210),
-    "tests": (("tests",), 60_390),
-    "tests of the simulator": (SIMULATED, 6_850),
+    "tests of the lab": (("lab/tests",), 5_240),
+    "tests": (("tests",), 59_850),
+    "tests of the simulator": (SIMULATED, 7_090),
 }
 APART: Final = ("lab/tests", *SIMULATED)  # within `lab` and `tests`, with limits of their own
 MOST_WORDS: Final = 104_900

@@ -1,6 +1,6 @@
 """What the simulated Prometheus says of known loads: of nodes and pods that come and go, gaps, and its own troubles.
 
-That it says what a real one says is proved in tests/contract/test_prometheus_door.py.
+That it says what a real one says is proved in tests/contract/simulator/test_prometheus_past.py.
 """
 
 import math

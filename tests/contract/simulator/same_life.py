@@ -1,7 +1,7 @@
 """One life of a small cluster told twice: to lab/cluster/'s load exporter, page by page, and to the simulator's book.
 
-`tests/contract/test_prometheus_door.py` back-fills the pages into a real Prometheus and asks it what it asks the
-simulated one. Pods come and go inside steps and inside windows, one node wants more than it has, two nodes are young.
+`test_prometheus_past` back-fills the pages into a real Prometheus and asks it what it asks the simulated one. Pods come
+and go inside steps and inside windows, one node wants more than it has, two nodes are young.
 """
 
 import collections.abc
