@@ -19,7 +19,7 @@ from lab.cluster import ports, processes, programs
 from runtime import certificates, clock
 
 HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parent
+ROOT = HERE.parents[1]
 US = "evenload"
 REFERENCE = "reference"
 _PORTS = ports.Ports(random.SystemRandom())
