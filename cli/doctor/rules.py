@@ -101,7 +101,7 @@ def _cool_nodes(policy: LoadPolicy, nodes: int) -> Remarks:
 def _above_allocatable(policy: LoadPolicy, nodes: Sequence[Node]) -> Remarks:
     """Lines of memory that lie above what a node lets all its pods use: kubelet evicts and the kernel kills earlier.
 
-    A reading is a share of the whole machine. CPU has no such line: pods take what nobody else wants.
+    A reading is a share of the whole machine. CPU has no such line: pods may use idle CPU beyond allocatable.
     """
     below: dict[tuple[str, float, str], dict[str, float]] = collections.defaultdict(dict)
     for node in nodes:

@@ -138,14 +138,14 @@ class ExpectedLoadTable:
 
     @contextlib.contextmanager
     def put_back(self, node: str) -> collections.abc.Iterator[None]:
-        """Put a node's row back at the end of the block as if it had never been written meanwhile: whoever keeps the
-        others learns nothing of it.
-        """
+        """Put a node's row back when the block ends, also by an error; `touched` gives no change of it."""
         row = self._index.get(node)
         before = [] if row is None else [(column, column[row].copy()) for column in self._columns]
-        yield
-        for column, values in before:
-            column[row] = values
+        try:
+            yield
+        finally:
+            for column, values in before:
+                column[row] = values
 
     def clear(self, nodes: collections.abc.Iterable[str]) -> None:
         """Write that nothing counts on these nodes any more: mostly all whose assumed pods end with a second."""

@@ -181,6 +181,9 @@ def test_an_assumed_placement_counts_for_others_but_not_for_the_pod_itself(place
     assert counts(placed, "a", NOW) == [1, 1, 1]
     assert counts(placed, "a", NOW, besides=pod.uid) == [0, 0, 0]
     assert amount(placed, "a", NOW, CPU_5M, besides=pod.uid) == 0
+    with pytest.raises(IndexError):  # the row is written again without the pod, and put back all the same
+        placed.crowding(LOADS, np.array([99]), NOW, besides=pod.uid)
+    assert counts(placed, "a", NOW) == [1, 1, 1]
     assert counts(placed, "a", NOW) == [1, 1, 1], "hiding a pod from one request leaves no trace"
 
 
