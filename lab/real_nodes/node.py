@@ -9,8 +9,8 @@ from lab.cluster import errors
 from lab.real_nodes import machine, texts, waiting
 
 LIMIT_SECONDS = 60.0
+INIT = "init.pid"  # of the node's namespaces, as the world counts processes
 MEMORY_BYTES = 2 << 30
-CGROUP_PREFIX = "evenload-"
 DIRECTORIES = ("containerd", "kubelet", "cni", "manifests", "log", "varlog", "kernel")
 
 
@@ -25,7 +25,7 @@ def memory_cgroup(own: str) -> str:
 
 def cgroups(place: texts.Place, own: str) -> list[pathlib.Path]:
     """The cgroups of a node, one in each controller."""
-    name = f"{CGROUP_PREFIX}{place.name}"
+    name = place.cgroup
     others = [machine.CGROUPS / controller / name for controller in (*machine.CONTROLLERS, "systemd")]
     memory = machine.CGROUPS / "memory" / memory_cgroup(own).lstrip("/") / name
     return [memory if path.parent.name == "memory" else path for path in others]
@@ -131,6 +131,7 @@ class Node:
             log_path = self.place.directory / "log" / "init.log"
             raise errors.ComponentError(f"the init of {self.place.name} ended:\n{errors.log_tail(log_path)}")
         self._init = child_of(process.pid)
+        (self.place.directory / INIT).write_text(str(self._init), encoding="utf-8")
 
     def _connect(self) -> None:
         """Connects the node with the bridge of the world, and its pods through it."""

@@ -11,9 +11,10 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from lab.cluster import binaries, cache, errors, identity, processes
-from lab.real_nodes import machine, node, waiting, world
+from lab.real_nodes import machine, node, texts, waiting, world
 
 START_SECONDS = 300.0
 END_SECONDS = 60.0
@@ -21,7 +22,7 @@ _PID = "init.pid"
 
 
 class Starter:
-    """Real nodes of one directory; a machine has one set of them at a time, as their cgroups have fixed names."""
+    """Real nodes of one directory. Those of another directory run beside them where its name is another one."""
 
     def __init__(self, directory: pathlib.Path | None = None) -> None:
         self.directory = directory or cache.here() / "real-nodes"
@@ -32,15 +33,20 @@ class Starter:
         """The process id whose namespaces are the world's: `nsenter -t INIT -m -n`."""
         return int((self.directory / _PID).read_text(encoding="utf-8").split()[0])
 
-    def start(self, nodes: int, *, keep: bool = False) -> None:
-        """Starts nodes, until all are Ready. Errors: ClusterError, also where some run already."""
+    def start(self, nodes: int, *, keep: bool = False, archives: Sequence[pathlib.Path] = ()) -> None:
+        """Starts nodes that have the images of these docker-archives, too, until all are Ready.
+
+        Errors: ClusterError, also where some run already.
+        """
         binaries.find_or_build((*binaries.TOOLS, *binaries.REAL_NODES))  # the world has no network
         with cache.locked(self.directory.with_name("real-nodes-start")), contextlib.ExitStack() as undo:
             if self._living() is not None:
                 raise errors.ClusterError("real nodes run already; `python -m lab.real_nodes --down` ends them")
             self.stop()
             undo.callback(self.stop)
-            self.directory.mkdir(parents=True)
+            (self.directory / world.IMAGES).mkdir(parents=True)
+            for archive in archives:
+                shutil.copy(archive, self.directory / world.IMAGES)
             self._spawn(nodes, keep=keep)
             waiting.until(self._is_ready, "the nodes to be Ready", START_SECONDS)
             undo.pop_all()
@@ -64,8 +70,32 @@ class Starter:
             self._process.kill()  # kills its child, too, where that is not recorded yet
             self._process.wait(END_SECONDS)
             self._process = None
-        waiting.until(remove_cgroups, "the nodes' cgroups to be empty", END_SECONDS)
+        waiting.until(self._remove_cgroups, "the nodes' cgroups to be empty", END_SECONDS)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def cgroups(self) -> list[pathlib.Path]:
+        """The nodes' cgroups in all controllers; memory's lie below the cgroup of who started them."""
+        pattern = f"{texts.CGROUP_PREFIX}{self.directory.name}-rn[0-9]"
+        roots = [path for path in machine.CGROUPS.iterdir() if path.is_dir() and path.name != "memory"]
+        return [*(machine.CGROUPS / "memory").rglob(pattern), *(path for root in roots for path in root.glob(pattern))]
+
+    def ask_extender(self, url: str) -> None:
+        """Restarts kube-scheduler with the shipped stanza, for an extender at this address."""
+        request = self.directory / world.EXTENDER
+        unfinished = request.with_suffix(".new")
+        unfinished.write_text(url, encoding="utf-8")
+        unfinished.rename(request)
+        waiting.until(lambda: not request.exists(), "kube-scheduler to start with the extender", END_SECONDS)
+
+    def _remove_cgroups(self) -> bool:
+        """Removes the nodes' cgroups from the leaves; whether none is left."""
+        for cgroup in self.cgroups():
+            for directory, _, _ in os.walk(cgroup, topdown=False):
+                try:
+                    pathlib.Path(directory).rmdir()
+                except OSError:
+                    return False  # a process in it is still ending
+        return True
 
     def _spawn(self, nodes: int, *, keep: bool) -> None:
         processors = ",".join(str(number) for number in sorted(os.sched_getaffinity(0)))
@@ -100,21 +130,3 @@ class Starter:
             log = self.directory / "world.log"
             raise errors.ComponentError(f"the real nodes did not start:\n{errors.log_tail(log)}")
         return (self.directory / world.READY).exists()
-
-
-def remove_cgroups() -> bool:
-    """Removes the nodes' cgroups from the leaves; whether none is left."""
-    for cgroup in node_cgroups():
-        for directory, _, _ in os.walk(cgroup, topdown=False):
-            try:
-                pathlib.Path(directory).rmdir()
-            except OSError:
-                return False  # a process in it is still ending
-    return True
-
-
-def node_cgroups() -> list[pathlib.Path]:
-    """The nodes' cgroups in all controllers; memory's lie below the cgroup of who started them."""
-    pattern = f"{node.CGROUP_PREFIX}rn[0-9]"
-    roots = [path for path in machine.CGROUPS.iterdir() if path.is_dir() and path.name != "memory"]
-    return [*(machine.CGROUPS / "memory").rglob(pattern), *(path for root in roots for path in root.glob(pattern))]

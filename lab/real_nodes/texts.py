@@ -11,6 +11,8 @@ from lab.real_nodes import images, machine
 
 GATEWAY = "10.77.0.1"  # the control plane and Prometheus, as nodes reach them
 POD_CIDR = "10.78.0.0/16"
+PROMETHEUS_PORT = 9090  # leads to the port on which Prometheus listens
+CGROUP_PREFIX = "evenload-"
 # kubelet sets these for the whole machine unless they are so: in a node it reads files that say so.
 KERNEL = {
     "vm/overcommit_memory": "1",
@@ -43,6 +45,11 @@ class Place(NamedTuple):
     def pod_cidr(self) -> str:
         """The addresses of the node's pods."""
         return f"10.78.{self.number}.0/24"
+
+    @property
+    def cgroup(self) -> str:
+        """The name of the node's cgroups: other worlds of this machine, in other directories, have other names."""
+        return f"{CGROUP_PREFIX}{self.root.name}-{self.name}"
 
     @property
     def directory(self) -> pathlib.Path:
@@ -117,7 +124,9 @@ def kubelet(place: Place, authority: pathlib.Path) -> str:
 
 
 def proxy(place: Place) -> str:
-    """A KubeProxyConfiguration that leaves the limits of conntrack alone: those are the machine's."""
+    """A KubeProxyConfiguration that leaves the limits of conntrack alone: those are the machine's. The world's own
+    kube-proxy, by which kube-scheduler reaches Services, has the first node's.
+    """
     document = {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",

@@ -12,13 +12,15 @@ import time
 import requests
 
 from lab import cluster
-from lab.cluster import binaries, nodes
+from lab.cluster import binaries, extender_stanza, nodes
 from lab.real_nodes import images, texts, waiting
 from lab.real_nodes.node import Node, run
 from runtime import certificates
 
 SCRAPE_SECONDS = 5
 READY = "ready"  # the file that says so, with what a person wants to know
+IMAGES = "images"  # the directory with archives that every node imports
+EXTENDER = "extender"  # a file that appears: kube-scheduler shall ask the extender at the address in it
 _NEVER = threading.Event()
 
 
@@ -42,7 +44,7 @@ class World:
         """Starts everything, says so, and restarts the nodes' programs that end, for ever."""
         self._connect()
         self._start_lxcfs()
-        archives = list(images.write_all(self._root).values())
+        archives = [*images.write_all(self._root).values(), *sorted((self._root / IMAGES).iterdir())]
         self._plane.start()
         self._write_credentials()
         wanted = [tool for tool in binaries.TOOLS if tool.name == "node_exporter"]
@@ -52,12 +54,21 @@ class World:
             node.start(processors[index % len(processors)])
         self._scrape()
         self._publish_apiserver()
+        self._start_proxy(programs["kube-proxy"])
         nodes.wait_ready(self._plane.api, [place.name for place in self.places])
         urls = f"{self._plane.kubeconfig}\n{self._plane.api_url}\n{self._plane.prometheus_url}\n"
         (self._root / READY).write_text(urls, encoding="utf-8")
         while not _NEVER.wait(0.5):
             for node in started:
                 node.restart_ended()
+            self._follow_extender()
+
+    def _follow_extender(self) -> None:
+        """Restarts kube-scheduler when somebody asks for it."""
+        if (request := self._root / EXTENDER).exists():
+            stanza = extender_stanza.at(request.read_text(encoding="utf-8"))
+            self._plane.start_scheduler(extenders=[stanza])
+            request.unlink()
 
     def _connect(self) -> None:
         """Makes the bridge. The ports of loopback answer at the gateway's address, too."""
@@ -111,6 +122,17 @@ class World:
         with requests.Session() as session:
             session.trust_env = False
             session.post(f"{self._plane.prometheus_url}/-/reload", timeout=30).raise_for_status()
+
+    def _start_proxy(self, program: pathlib.Path) -> None:
+        """Starts the kube-proxy of the control plane's own network, and leads a fixed port to Prometheus."""
+        with (self._root / "proxy.log").open("wb") as log:
+            command = [str(program), "--config", str(self.places[0].directory / "proxy.yaml")]
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        port = self._plane.prometheus_url.rsplit(":", 1)[1]
+        for chain, address in (("PREROUTING", texts.GATEWAY), ("OUTPUT", "127.0.0.1")):
+            rule = ["-p", "tcp", "-d", address, "--dport", str(texts.PROMETHEUS_PORT)]
+            target = ["-j", "DNAT", "--to-destination", f"127.0.0.1:{port}"]
+            run("iptables", "-t", "nat", "-I", chain, *rule, *target)
 
     def _publish_apiserver(self) -> None:
         """Makes the Service `kubernetes` lead to the apiserver, so that pods reach it."""

@@ -71,8 +71,8 @@ def test_an_image_holds_its_program_under_its_name() -> None:
 def test_memory_is_limited_below_the_starters_own_cgroup() -> None:
     own = "9:name=systemd:/\n4:memory:/ours/deep\n1:cpu:/\n0::/\n"
     paths = {str(path) for path in node.cgroups(PLACE, own)}
-    assert "/sys/fs/cgroup/memory/ours/deep/evenload-rn2" in paths
-    assert "/sys/fs/cgroup/cpu/evenload-rn2" in paths
+    assert "/sys/fs/cgroup/memory/ours/deep/evenload-nodes-of-a-test-rn2" in paths
+    assert "/sys/fs/cgroup/cpu/evenload-nodes-of-a-test-rn2" in paths
     assert len(paths) == len(machine.CONTROLLERS) + 1
 
 
