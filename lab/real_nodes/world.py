@@ -12,7 +12,7 @@ import time
 import requests
 
 from lab import cluster
-from lab.cluster import binaries, extender_stanza, nodes
+from lab.cluster import binaries, components, extender_stanza, nodes
 from lab.real_nodes import images, texts, waiting
 from lab.real_nodes.node import Node, run
 from runtime import certificates
@@ -76,6 +76,7 @@ class World:
         run("ip", "link", "add", "rnbr", "type", "bridge")
         run("ip", "address", "add", f"{texts.GATEWAY}/24", "dev", "rnbr")
         run("ip", "link", "set", "rnbr", "up")
+        run("ip", "route", "add", components.SERVICE_CIDR, "dev", "rnbr")  # without a route no Service is asked for
         for name in ("ip_forward", "conf/all/route_localnet", "conf/rnbr/route_localnet"):
             pathlib.Path(f"/proc/sys/net/ipv4/{name}").write_text("1", encoding="utf-8")  # of this namespace
         loopback = ["-p", "tcp", "-d", texts.GATEWAY, "-j", "DNAT", "--to-destination", "127.0.0.1"]
