@@ -147,7 +147,8 @@ def extender_called(facts: Facts) -> Finding:
         return findings.fail(f"kube-scheduler does not ask: {when}, {last}", f"{fix}; look for timeouts in its log")
     if not requests:
         return findings.unknown(
-            "the extender has not been asked yet, and no pod was scheduled since it started",
+            "the extender has not been asked yet, and since "
+            f"{clock.to_rfc3339(since_seconds + GRACE_SECONDS)}, {GRACE_SECONDS:g} s after its start, no pod was bound",
             f"create a pod and run doctor again; if it stays unasked, {fix}",
         )
     when = f", last at {clock.to_rfc3339(since_seconds)}" if decided else ""

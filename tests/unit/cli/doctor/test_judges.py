@@ -429,9 +429,10 @@ BROKEN = {
     ),
     "extender asked: nothing asked and nothing to ask": leaves_open(
         "has not been asked yet",
+        "30 s after its start, no pod was bound",
         "create a pod",
         replicas=(worlds.replica("a", requests=0.0, last_decision_seconds=None),),
-        pods=(),
+        pods=(worlds.scheduled_pod(NOW - 880),),
     ),
     "extender asked: no replica to say whether it was asked": leaves_open(
         "no extender was reached", replicas=(findings.fail("a gives no answer", "x"),)
