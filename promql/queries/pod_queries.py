@@ -10,7 +10,9 @@ the measure and not time(): scrapes may be late, and clocks of nodes may differ.
 
 The same containers may be scraped twice: kubelets serve both series under /metrics/cadvisor and under
 /metrics/resource, and there may be two jobs, or two Prometheus behind one Thanos. So containers are added up per target
-and of several targets the largest sum counts, never the sum of all: a pod would seem to use twice what it does.
+and of several targets the largest sum counts, never the sum of all: a pod would seem to use twice what it does. Within
+a target a life of a container (its `name`) counts once, whatever else is beside it: two Services that select the
+kubelets give it two labels `service`, a node that is a container itself two labels `id`.
 """
 
 import re
@@ -53,7 +55,8 @@ def named(expression: str) -> NamedPods:
 def cpu_cores(window_seconds: float, *, selector: str = "") -> str:
     """Mean cores used per (namespace, pod) over the window; `selector` is further matchers."""
     series = f"container_cpu_usage_seconds_total{_matchers(selector)}"
-    return _of_pods(f"rate({series}[{node_queries.duration(window_seconds)}])")
+    rates = f"rate({series}[{node_queries.duration(window_seconds)}])"
+    return _of_pods(f"max by (namespace, pod, container, name, {_TARGET}) ({rates})")
 
 
 def memory_bytes(window_seconds: float, *, selector: str = "") -> str:

@@ -41,8 +41,8 @@ def tainted(key: str, effect: str) -> builders.Mutator:
 @reported(
     "evictions",
     "kubernetes-sigs/descheduler#335",
-    situation="the only cool node has a replica that the pod must not stand beside",
-    expected="another pod goes: this one would come back to the hot node",
+    situation="the only cool node has a replica that the pod must avoid",
+    expected="another pod goes",
     before=Before.RIGHT,
 )
 def test_a_pod_that_could_only_come_back_stays() -> None:
@@ -89,7 +89,7 @@ def test_the_last_high_reading_of_a_silent_node_evicts_nothing() -> None:
     "evictions",
     "kubevirt/community#258",
     situation="a virtual machine's eviction was accepted and goes on in the background, its load is still there",
-    expected="its load counts as leaving: no other pod is evicted for it",
+    expected="its load counts as leaving",
     before=Before.WRONG,
 )
 def test_a_migration_that_goes_on_is_relief_already() -> None:
@@ -179,7 +179,7 @@ def test_an_idle_node_of_another_group_is_no_destination() -> None:
 @reported(
     "evictions",
     "kubernetes-sigs/descheduler#566",
-    situation="a zone of tainted nodes counts as empty for topology spread, and a pod goes there and back for ever",
+    situation="a zone of tainted nodes counts as empty for topology spread, and a pod goes there and back",
     expected="the plan counts domains as kube-scheduler does and leaves the pod",
     before=Before.RIGHT,
 )
@@ -254,8 +254,8 @@ def test_a_filter_that_stops_above_the_line_of_evictions_is_named(limit_ratio: f
 @reported(
     "evictions",
     "koordinator-sh/koordinator#987",
-    situation="the load of a node rises suddenly, drops back within two minutes, and a run falls into the rise",
-    expected="nothing is evicted: it must last for `overloadedFor`, by readings without one under the line between",
+    situation="the load of a node rises for less than two minutes, and a run falls into the rise",
+    expected="nothing is evicted: `overloadedFor` takes readings without one under the line between",
     before=Before.RIGHT,
 )
 def test_a_spike_that_is_over_evicts_nothing() -> None:
@@ -275,8 +275,8 @@ def test_a_spike_that_is_over_evicts_nothing() -> None:
 @reported(
     "evictions",
     "kubernetes-sigs/descheduler#994",
-    situation="the node that a pod was evicted from is the one with the best score for it, or all others are hotter",
-    expected="it is refused to pods of that workload until the hint ends or it is cool; to others it is open",
+    situation="the node that a pod was evicted from has the best score for it, or all others are hotter",
+    expected="it refuses pods of that workload, and no others, until the hint ends or it is cool",
     before=Before.RIGHT,
 )
 def test_the_relieved_node_refuses_the_replacement_also_where_others_are_hotter() -> None:

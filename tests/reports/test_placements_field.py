@@ -93,7 +93,7 @@ RESIZED = {
     "placements",
     "kubernetes/kubernetes#117765",
     "kubernetes-sigs/karpenter#3037",
-    situation="a pod is resized in place: its spec, the amount that its kubelet granted and the one in force differ",
+    situation="a pod is resized in place: its spec, the amount granted and the one in force differ",
     expected="every reader counts the largest, as kube-scheduler does; without the spec if the resize is infeasible",
     before=Before.WRONG,
 )
@@ -113,7 +113,7 @@ def test_a_pod_that_is_resized_counts_by_the_largest(
     "placements",
     "kubernetes/kubernetes#129532",
     situation="a cool node is full of a pod that shrinks, and whose larger amount is still in force",
-    expected="no destination: kube-scheduler would say Insufficient cpu, and the pod would come back",
+    expected="no destination: kube-scheduler would say Insufficient cpu",
     before=Before.WRONG,
 )
 def test_the_room_that_a_shrinking_pod_still_has_is_no_destination() -> None:

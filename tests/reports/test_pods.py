@@ -57,7 +57,7 @@ def test_doctor_names_the_targets_without_containers() -> None:
     "pods",
     "google/cadvisor#3572",
     situation="an annotator over a cAdvisor without the label container: no pod has a value from its first sync on",
-    expected="log and /readyz?verbose say so while pods have been Ready for the window; nothing is published",
+    expected="log and /readyz?verbose say so; nothing is published",
     before=Before.WRONG,
 )
 def test_the_annotator_says_that_no_pod_has_a_value() -> None:

@@ -238,7 +238,7 @@ def test_the_living_node_has_the_address_of_a_dead_one(known: bool) -> None:
     "readings",
     "prometheus-operator/prometheus-operator#6548",
     situation="the node that has an address is not Ready for a while, and another one claims the address",
-    expected="it has the address again as soon as it is Ready: who claims falsely keeps nothing",
+    expected="it has the address again as soon as it is Ready",
     before=Before.RIGHT,
 )
 def test_a_node_that_was_away_has_its_address_again() -> None:
@@ -273,7 +273,7 @@ NAMES: dict[str, list[tuple[str, str | None]]] = {
     "readings",
     "GoogleCloudPlatform/prometheus-engine",
     "kubernetes-sigs/scheduler-plugins#702",
-    situation="`instance` is a node with the name of a port, or a host's full name where the node has the short one",
+    situation="`instance` has the name of a port, or a host's full name where the node has the short one",
     expected="matched; another domain, or the first part of an address, is not",
     before=Before.WRONG,
 )
@@ -316,7 +316,7 @@ def test_an_address_has_more_than_one_form(label: str) -> None:
 @reported(
     "readings",
     "prometheus/node_exporter#1161",
-    situation="of the only cool node the hourly maximum, or the average, is missing in one run of the descheduler",
+    situation="the hourly maximum, or the average, of the only cool node is missing in one run",
     expected="it is no destination; with the reading it is, if it was cool for the hour",
     before=Before.WRONG,
 )
@@ -339,7 +339,7 @@ def test_a_node_of_which_a_reading_is_missing_is_no_destination(absent: str, hou
     "readings",
     "2i2c-org/infrastructure#2646",
     situation="a node that is over a line for minutes misses a scrape in one run of the descheduler",
-    expected="nothing is evicted in that run, and its minutes over the line are not forgotten",
+    expected="nothing is evicted in that run, and no minute over the line is forgotten",
     before=Before.RIGHT,
 )
 def test_a_missed_scrape_neither_acts_nor_forgets() -> None:

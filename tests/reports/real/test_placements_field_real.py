@@ -73,7 +73,7 @@ def test_placeholders_that_wait_leave_their_deployment_available(running: cluste
     "placements",
     "devantler-tech/platform#2086",
     situation="the template of placeholders changes while more than a quarter of them wait for room",
-    expected="the old ones go and the new ones take their room; maxUnavailable of 25 % waits for room for ever",
+    expected="the new ones take the old ones' room; maxUnavailable of 25 % waits for ever",
     before=Before.WRONG,
 )
 def test_a_rollout_of_placeholders_ends_although_some_wait(running: cluster.Cluster) -> None:

@@ -83,8 +83,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     "pods",
     "prometheus-operator/kube-prometheus#695",
     "google/cadvisor#2526",
-    situation="containers that crash, are killed for memory or end as init containers, and pods of a StatefulSet that "
-    "come back, stay in Prometheus for 5 minutes: their samples have cAdvisor's time (scrapes of 10, 30 and 60 s)",
+    situation="containers that crash, are killed for memory or were init containers, and pods of a StatefulSet that "
+    "come back, stay in Prometheus for 5 minutes (scrapes of 10, 30 and 60 s)",
     expected="the pod uses what its living containers use; one without any has no value",
     before=Before.WRONG,
 )
@@ -124,7 +124,7 @@ def test_series_that_end_are_no_finding(story: Story, job: Job) -> None:
     "pods",
     "prometheus-community/helm-charts#5063",
     situation="cAdvisor looks at a living container every 20 or 60 s, at others every 10 s",
-    expected="it counts at every moment; of a container that restarts one life at a time counts",
+    expected="it counts at every moment; of a container that restarts, one life",
     before=Before.WRONG,
 )
 def test_no_living_container_is_left_out_at_any_moment(story: Story, job: Job) -> None:
@@ -160,7 +160,7 @@ def test_a_series_with_a_stale_marker_is_not_dead(tmp_path: pathlib.Path) -> Non
     "kubernetes/kubernetes#111077",
     "google/cadvisor#3572",
     situation="cAdvisor does not know the container runtime: its series have pods and no label container",
-    expected="the queries have no value, annotator and doctor say so, with the next step; the pod's cgroup is not read",
+    expected="no value; annotator and doctor say so, with the next step; the pod's cgroup is not read",
     before=Before.WRONG,
 )
 def test_targets_whose_series_have_no_containers_are_found(tmp_path: pathlib.Path) -> None:
@@ -179,6 +179,35 @@ def test_targets_whose_series_have_no_containers_are_found(tmp_path: pathlib.Pat
         pod_queries.measured_pods(): [{"labels": "{}", "value": 2}],
     }
     judged(tmp_path, cgroups + containers, expected)
+
+
+KUBELET = 'namespace="shop",pod="web-1",container="app",job="kubelet",instance="10.0.0.1:10250"'
+TWICE = {
+    "two Services select the kubelets": ('service="kubelet"', 'service="elastic-kubelet"'),
+    "two Prometheus behind one Thanos": ('prometheus="monitoring/k8s"', 'prometheus="tenant/k8s"'),
+    "the container runtime is nested in a container": ('id="/kubepods/a"', 'id="/docker/1/kubepods/a"'),
+}
+
+
+@pytest.mark.parametrize("case", TWICE)
+@reported(
+    "pods",
+    "prometheus-community/helm-charts#614",
+    "kubernetes-sigs/kubernetes-mixin#512",
+    situation="each series is there twice: two Services select the kubelets, two Prometheus are behind one Thanos, or "
+    "the node is a container itself",
+    expected="a container counts once; its lives within a window add up",
+    before=Before.WRONG,
+)
+def test_a_container_whose_series_are_there_twice_counts_once(tmp_path: pathlib.Path, case: str) -> None:
+    lives = (("one", "0+30x14 stale"), ("two", "_x15 0+15x5"))  # a core until minute 7, half a core from 7.5 on
+    series = [
+        {"series": f'container_cpu_usage_seconds_total{{{KUBELET},name="{name}",{copy}}}', "values": values}
+        for copy in TWICE[case]
+        for name, values in lives
+    ]
+    pod = {"labels": '{namespace="shop",pod="web-1"}', "value": 0.7}
+    judged(tmp_path, series, {f"round({pod_queries.cpu_cores(WINDOW_SECONDS)}, 0.01)": [pod]})
 
 
 def judged(directory: pathlib.Path, series: list[dict[str, str]], expected: dict[str, list[dict[str, object]]]) -> None:
