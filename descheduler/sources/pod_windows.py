@@ -45,7 +45,7 @@ class PodWindows:
         self._refused = {}
         for pod in pods:
             try:
-                columns[self._rows[pod.uid]] = _sample(by_key.get(pod.key), now_seconds)
+                columns[self._rows[pod.uid]] = _sample(by_key.get(pod.key), pod, now_seconds)
             except sample_windows.Refusal as refusal:
                 self._refused[pod.uid] = str(refusal)
         self._samples.add(Samples(columns[:, 0], columns[:, 1], columns[:, 2:]), now_seconds=now_seconds)
@@ -82,10 +82,13 @@ def _longest_seconds(policy: LoadPolicy) -> float:
     return max(windows[resource] for resource in Resource)
 
 
-def _sample(item: PodMetrics | None, now_seconds: float) -> Sequence[float]:
+def _sample(item: PodMetrics | None, pod: Pod, now_seconds: float) -> Sequence[float]:
     """The end of a sample, its length, millicores and bytes. Raises Refusal."""
     if item is None:
         raise sample_windows.Refusal(NOT_LISTED)
+    running = (*pod.spec.containers, *(one for one in pod.spec.init_containers if one.is_sidecar)) if pod.ready else ()
+    if missing := sorted({one.name for one in running}.difference(one.name for one in item.containers)):
+        raise sample_windows.Refusal(f"metrics-server's figures of it are refused: container {missing[0]} is missing")
     try:
         at_seconds, span_seconds = sample_windows.checked_seconds(item.at_seconds, item.window, now_seconds)
         amounts = item.cpu_millicores, item.memory_bytes

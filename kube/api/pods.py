@@ -318,6 +318,7 @@ def ports_clash(port: Port, other: Port) -> bool:
 class ContainerMetrics(msgspec.Struct, frozen=True, gc=False):
     """Use of one container in metrics.k8s.io."""
 
+    name: str = ""
     usage: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 

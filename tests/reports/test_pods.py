@@ -3,11 +3,16 @@
 import functools
 
 import prometheus_client
+import pytest
 
 from annotator import metrics, usage_sync
 from annotator.placements import pod_index
 from cli.doctor import checks, facts, findings
+from descheduler.snapshot import interned_pods
+from descheduler.sources import pod_windows
+from kube import objects
 from policy.schema import load_policy
+from policy.schema.load_policy import LoadPolicy
 from promql.queries import pod_queries
 from runtime import clock
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
@@ -77,3 +82,37 @@ def test_the_annotator_says_that_no_pod_has_a_value() -> None:
     assert "without a single pod, although 3 have been Ready for 300 s" in usage.problem
     assert "label `container`" in usage.problem
     assert kube.config_maps == {}
+
+
+@pytest.mark.parametrize("missing", ["main", "proxy"])
+@pytest.mark.parametrize("ready", [True, False])
+@reported(
+    "pods",
+    "kubernetes-sigs/metrics-server#1781",
+    situation="metrics-server leaves out one container of a running pod, or its sidecar, and lists the others",
+    expected="the pod has no usage, and the plan names the container",
+    before=Before.WRONG,
+)
+def test_a_part_of_a_pod_is_not_taken_for_the_whole(missing: str, ready: bool) -> None:
+    def mutate(body: builders.Body) -> None:
+        body["spec"]["initContainers"] = [{"name": "proxy", "restartPolicy": "Always"}, {"name": "setup"}]
+        body["status"]["conditions"][1]["status"] = str(ready)
+
+    pod = builders.decoded(builders.pod_body(node="hot", mutate=mutate), interned_pods.Pod)
+    policy, windows = LoadPolicy.of({}), pod_windows.PodWindows()
+    windows.follow([pod], policy)
+    for at_seconds in range(700, 1001, 30):
+        listed = {"main", "proxy"} - ({missing} if at_seconds > 900 else set())
+        body = {
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "timestamp": clock.to_rfc3339(at_seconds),
+            "window": "30s",
+            "containers": [{"name": name, "usage": {"cpu": "1", "memory": "1Gi"}} for name in listed],
+        }
+        windows.add([builders.decoded(body, objects.PodMetrics)], [pod], now_seconds=at_seconds)
+    used = windows.usage([pod], policy, now_seconds=1000)[pod.key]
+    if ready:
+        assert used.memory_bytes == 2 * 2**30, "by the samples that are whole"
+        assert windows.absence(pod, policy, now_seconds=1000).endswith(f"are refused: container {missing} is missing")
+    else:
+        assert used.memory_bytes < 2 * 2**30, "a container that is not running uses nothing"
