@@ -40,8 +40,8 @@ def leaving(node: Node) -> str:
 
 
 def open_to_pods(node: Node) -> bool:
-    """Whether the node takes pods at all now."""
-    return node.ready and not leaving(node)
+    """Whether the node takes pods at all now; the kubelet of one under pressure refuses them, or ends them again."""
+    return not (node.adverse_conditions or leaving(node))
 
 
 def closing_taints(node: Node) -> frozenset[tuple[str, str]]:

@@ -7,13 +7,14 @@ node or pod without a trustworthy value is simply absent.
 
 import collections.abc
 
-from descheduler.snapshot import scaled_owners, workloads
+from descheduler.snapshot import scaled_owners, usage, workloads
 from descheduler.snapshot.cluster_watch import ClusterView
 from descheduler.snapshot.scaled_owners import Custom
 from descheduler.snapshot.snapshot import Snapshot
-from descheduler.snapshot.usage import NodeUsage, UsageSource
+from descheduler.snapshot.usage import NodeUsage, PodUsage, UsageSource
 from kube.door import ScalesDoor
-from kube.objects import PersistentVolume, Pod
+from kube.objects import Node, PersistentVolume, Pod
+from policy.contract import load_annotation
 from policy.schema.load_policy import LoadPolicy
 
 
@@ -47,7 +48,9 @@ class Reader:
         }
         volumes = _volumes(view)
         owned = self._custom(controllers, leaving)
-        pod_usage = self.source.pod_usage(policy, leaving, of_all=len(view.pods))
+        measured = self.source.pod_usage(policy, leaving, of_all=len(view.pods))
+        absences = {pod.key: self.source.absence(pod) for pod in leaving if pod.key not in measured}
+        absences |= _over_their_node(leaving, measured, view.nodes)
         return Snapshot(
             at_seconds=now_seconds,
             nodes=view.nodes,
@@ -56,8 +59,8 @@ class Reader:
             budgets=view.budgets,
             workloads=workloads.Index(controllers, owned.workloads),
             namespaces={one.name: one.labels for one in view.namespaces},
-            pod_usage=pod_usage,
-            absences={pod.key: self.source.absence(pod) for pod in leaving if pod.key not in pod_usage},
+            pod_usage={key: used for key, used in measured.items() if key not in absences},
+            absences=absences,
             windows_end_at_readings=self.source.windows_end_at_readings,
             volumes=volumes,
             attach_limits={one.name: one.limits for one in view.csi_nodes} if volumes else {},
@@ -75,6 +78,22 @@ class Reader:
         owned = ((pod.namespace, pod.owner) for pod in pods)
         above = {Custom(namespace, listed.leading(owner)) for namespace, owner in owned if owner is not None}
         return scaled_owners.workloads(self._scales, [one for one in above if scaled_owners.is_custom(one.reference)])
+
+
+def _over_their_node(
+    pods: collections.abc.Iterable[Pod],
+    pod_usage: collections.abc.Mapping[str, PodUsage],
+    nodes: collections.abc.Iterable[Node],
+) -> dict[str, str]:
+    """The pods whose use is more than a node can have, as after a jump of a counter, and the resource in words."""
+    capacities = {node.name: node.capacity for node in nodes}
+    return {
+        pod.key: f"it uses {times:.0f} times the {resource} of its node"
+        for pod in pods
+        for resource in usage.Resource
+        if pod.key in pod_usage
+        if (times := usage.share(pod_usage[pod.key], capacities[pod.node_name], resource)) > load_annotation.MAX_RATIO
+    }
 
 
 def _volumes(view: ClusterView) -> dict[str, PersistentVolume]:

@@ -88,7 +88,7 @@ def test_the_last_high_reading_of_a_silent_node_evicts_nothing() -> None:
 @reported(
     "evictions",
     "kubevirt/community#258",
-    situation="a virtual machine's eviction was accepted and goes on in the background, its load is still there",
+    situation="a virtual machine's accepted eviction goes on in the background, its load is still there",
     expected="its load counts as leaving",
     before=Before.WRONG,
 )
@@ -180,7 +180,7 @@ def test_an_idle_node_of_another_group_is_no_destination() -> None:
     "evictions",
     "kubernetes-sigs/descheduler#566",
     situation="a zone of tainted nodes counts as empty for topology spread, and a pod goes there and back",
-    expected="the plan counts domains as kube-scheduler does and leaves the pod",
+    expected="domains count as with kube-scheduler: the pod stays",
     before=Before.RIGHT,
 )
 def test_an_empty_tainted_zone_moves_no_pod() -> None:
@@ -234,7 +234,7 @@ def test_one_pod_that_suffices_goes_alone() -> None:
     "evictions",
     "kubernetes-sigs/descheduler#1026",
     "kubernetes-sigs/descheduler#616",
-    situation="the scheduler fills nodes up to, or beyond, the line at which the descheduler evicts from them",
+    situation="the scheduler fills nodes up to, or beyond, the descheduler's line",
     expected="`policy validate` and the log name both lines; a filter that stops under it is not doubted",
     before=Before.WRONG,
 )

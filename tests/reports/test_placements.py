@@ -174,7 +174,7 @@ def points_with(*pods: builders.Body) -> dict[str, int]:
 @reported(
     "placements",
     "koordinator-sh/koordinator#2531",
-    situation="ten pods of a node have not started after 400 s: their image is pulled, or an init container runs",
+    situation="ten pods have not started after 400 s: their image is pulled, or an init container runs",
     expected="their expected load counts in full: the node scores below one that is busier",
     before=Before.WRONG,
 )

@@ -112,7 +112,7 @@ def test_a_pod_that_is_resized_counts_by_the_largest(
 @reported(
     "placements",
     "kubernetes/kubernetes#129532",
-    situation="a cool node is full of a pod that shrinks, and whose larger amount is still in force",
+    situation="a cool node is full of a pod that shrinks, its larger amount still in force",
     expected="no destination: kube-scheduler would say Insufficient cpu",
     before=Before.WRONG,
 )

@@ -86,7 +86,7 @@ def test_a_hot_node_that_misses_scrapes_stays_hot_until_its_reading_is_old() -> 
 @reported(
     "readings",
     "prometheus/node_exporter#1161",
-    situation="one value of a hot node is NaN, out of range, or of two exporters, for a sync",
+    situation="for a sync a value of a hot node is NaN, out of range, or of two exporters",
     expected="the last good value stands and ages; the annotator says the node, the metric and the reason",
     before=Before.WRONG,
 )
@@ -170,7 +170,7 @@ def test_a_running_pod_without_memory_was_not_measured() -> None:
 @reported(
     "readings",
     "vexxhost/atmosphere#3934",
-    situation="720 of 768 GiB are reserved as huge pages: the node's capacity has them, its allocatable memory has not",
+    situation="720 of 768 GiB are huge pages: capacity has them, allocatable memory has not",
     expected="load, shares of pods and predictions are of the 48 GiB without the pool",
     before=Before.WRONG,
 )
@@ -290,7 +290,7 @@ def test_a_label_names_its_node_in_other_words(node: str, label: str, expected: 
     "readings",
     "kubernetes-sigs/scheduler-plugins#702",
     situation="two nodes have one short name, or a machine of another domain has a node's short name",
-    expected="no guess: neither has the reading; a series that names the node itself stands alone",
+    expected="neither has the reading; a series that names the node itself stands alone",
     before=Before.RIGHT,
 )
 def test_an_ambiguous_short_name_is_no_nodes() -> None:
@@ -338,7 +338,7 @@ def test_a_node_of_which_a_reading_is_missing_is_no_destination(absent: str, hou
 @reported(
     "readings",
     "2i2c-org/infrastructure#2646",
-    situation="a node that is over a line for minutes misses a scrape in one run of the descheduler",
+    situation="a node over a line for minutes misses a scrape in one run of the descheduler",
     expected="nothing is evicted in that run, and no minute over the line is forgotten",
     before=Before.RIGHT,
 )

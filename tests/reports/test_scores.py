@@ -165,7 +165,7 @@ def test_a_node_whose_reading_is_old_is_neither_closed_nor_flooded(spread: str) 
 @reported(
     "scores",
     "volcano-sh/volcano#2129",
-    situation="a node is idle by CPU, which is all that a score counts, and nearly full by memory",
+    situation="a node is idle by CPU and nearly full by memory",
     expected="the worse resource decides",
     before=Before.RIGHT,
 )

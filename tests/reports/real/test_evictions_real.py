@@ -141,7 +141,7 @@ def conditions(admin: KubeDoor, namespace: str) -> set[str]:
     "evictions",
     "kelos-dev/kelos#1348",
     "kubernetes/autoscaler#7095",
-    situation="a Job with backoffLimit 2 loses pods by evictions under the real Job controller",
+    situation="a Job with backoffLimit 2 loses pods under the real Job controller",
     expected="one leaves, then all stay, and the Job runs on; evicted in spite of the verdict, it fails",
     before=Before.WRONG,
 )
@@ -180,7 +180,7 @@ def test_an_eviction_that_a_real_job_ignores_is_free(admin: KubeDoor, namespace:
 @reported(
     "evictions",
     "kelos-dev/kelos#1348",
-    situation="an indexed Job with backoffLimitPerIndex 2 loses the pod of an index, under the real Job controller",
+    situation="an indexed Job with backoffLimitPerIndex 2 loses a pod, under the real controller",
     expected="the next pod of this index stays, those of the others may leave",
     before=Before.WRONG,
 )
@@ -225,8 +225,8 @@ def test_a_real_revision_is_not_rolled_out_by_an_eviction(admin: KubeDoor, names
 @reported(
     "evictions",
     "kubernetes-sigs/descheduler#618",
-    situation="a paused Deployment gets a new template, and is resumed, under the real Deployment controller",
-    expected="its pods wait while it is paused, and may leave when all are of the new revision",
+    situation="a paused Deployment gets a new template and is resumed, under the real controller",
+    expected="its pods wait until all are of the new revision",
     before=Before.WRONG,
 )
 def test_pods_wait_for_a_real_rollout(admin: KubeDoor, namespace: str, judge: Judge) -> None:

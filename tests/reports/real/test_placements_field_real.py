@@ -58,7 +58,7 @@ def kubectl(running: cluster.Cluster, *arguments: str) -> subprocess.CompletedPr
 @reported(
     "placements",
     "devantler-tech/platform#2086",
-    situation="a release waits for a Deployment of placeholders of which some are Pending by design",
+    situation="a release waits for a Deployment of placeholders, some Pending by design",
     expected="condition Available is True with none running; docs/how-to/hold-room.md says what each tool waits for",
     before=Before.WRONG,
 )
@@ -72,7 +72,7 @@ def test_placeholders_that_wait_leave_their_deployment_available(running: cluste
 @reported(
     "placements",
     "devantler-tech/platform#2086",
-    situation="the template of placeholders changes while more than a quarter of them wait for room",
+    situation="the template of placeholders changes while over a quarter of them wait for room",
     expected="the new ones take the old ones' room; maxUnavailable of 25 % waits for ever",
     before=Before.WRONG,
 )

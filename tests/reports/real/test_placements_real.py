@@ -60,7 +60,7 @@ def filters(world: World, name: str) -> list[tuple[int, int]]:
     "placements",
     "kubernetes/kubernetes#94418",
     situation="a pod that preempted waits for its victim; its nominated node gets hot meanwhile (real kube-scheduler)",
-    expected="refused when asked about alone: the pod goes to the coolest node in the same cycle",
+    expected="refused: the pod goes to the coolest node in the same cycle",
     before=Before.WRONG,
 )
 def test_a_pod_that_preempted_does_not_go_to_its_node_when_that_is_hot(world: World, prefix: str) -> None:
@@ -133,7 +133,7 @@ def never(world: World) -> Iterator[None]:
     "placements",
     "kubernetes/kubernetes#136334",
     situation="pods whose bindings wait for volumes that do not come (real kube-scheduler), the extender restarted",
-    expected="they count on their nominated nodes in the new process, and nowhere once they are deleted",
+    expected="they count on their nominated nodes, and nowhere once they are deleted",
     before=Before.WRONG,
 )
 def test_pods_whose_bindings_wait_count_on_their_nominated_nodes(world: World, prefix: str) -> None:

@@ -97,7 +97,7 @@ def test_only_living_containers_count(story: Story, job: Job) -> None:
 @reported(
     "pods",
     "prometheus-operator/kube-prometheus#695",
-    situation="the query names a pod of a StatefulSet that was recreated on another node, and no other pod",
+    situation="the query names only a pod of a StatefulSet that was recreated on another node",
     expected="the root cgroup of its old node says that the old series are dead",
     before=Before.WRONG,
 )

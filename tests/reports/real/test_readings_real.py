@@ -226,7 +226,7 @@ def meminfo(total_gib: int, available_gib: int, **others: float) -> list[Series]
 @reported(
     "readings",
     "vexxhost/atmosphere#3934",
-    situation="720 of 768 GiB are reserved as huge pages and free; 30 of the other 48 GiB are in use",
+    situation="720 of 768 GiB are free huge pages; 30 of the other 48 GiB are in use",
     expected="0.625: memory without the pool, as allocatable is; the same while pods use the pages",
     before=Before.WRONG,
 )

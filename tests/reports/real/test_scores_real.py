@@ -79,7 +79,7 @@ def pulled(world: World) -> Iterator[None]:
     "scores",
     "kubernetes/kubernetes#65745",
     "kubernetes-sigs/descheduler#994",
-    situation="only a busy node has pulled a large image, which draws every replica and every replacement there",
+    situation="only a busy node has pulled a large image, which draws every replica there",
     expected="load outweighs the image",
     before=Before.RIGHT,
 )
@@ -96,7 +96,7 @@ def test_load_outweighs_an_image_that_is_there(world: World, prefix: str, spread
 @reported(
     "scores",
     "kubernetes/kubernetes#88174",
-    situation="a pod prefers one node by affinity, whose load is 1 % higher than that of the others",
+    situation="a pod prefers by affinity a node whose load is 1 % higher than the others'",
     expected="the preference decides, stretched or not",
     before=Before.RIGHT,
 )

@@ -1,0 +1,77 @@
+"""Reports of kubelets, cgroups and cAdvisor: figures that cannot be, pods that a kubelet ends, nodes under pressure."""
+
+import pathlib
+from typing import Any
+
+import pytest
+
+from runtime import clock
+from tests import builders
+from tests.reports.register import Before, reported
+from tests.unit.descheduler import scenes
+from tests.unit.descheduler.scenes import NOW, Scene
+from tests.unit.descheduler.worlds import World
+
+TOLERANT = [{"operator": "Exists"}]
+RELAXED = {"protect": {"minReadyRatio": 0}, "coolNodes": 0}
+
+
+def large(body: builders.Body) -> None:
+    """Makes a node of 64 cores and 512 GiB."""
+    for amounts in ("capacity", "allocatable"):
+        body["status"][amounts] = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+
+
+def pressed(*kinds: str) -> builders.Mutator:
+    """A mutator that has the kubelet report these conditions."""
+    return lambda body: body["status"]["conditions"].extend({"type": kind, "status": "True"} for kind in kinds)
+
+
+@pytest.mark.parametrize("kind", ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"])
+@reported(
+    "kubelets",
+    "kubernetes/kubernetes#72846",
+    situation="the only cool node is under pressure, and the pod tolerates every taint",
+    expected="no destination: its kubelet refuses pods, or ends them again",
+    before=Before.WRONG,
+)
+def test_a_node_under_pressure_is_no_destination_for_a_pod_that_tolerates_it(kind: str) -> None:
+    def plan(*conditions: str) -> list[str]:
+        scene = Scene().node("hot", memory=0.9).node("cool", mutate=pressed(*conditions))
+        scene.workload("web", on=["hot", "cool"], mutate=lambda body: body["spec"].update(tolerations=TOLERANT))
+        return scenes.evicted(scene.plan(scenes.policy(**RELAXED)))
+
+    assert plan() == ["web-0"]
+    assert plan(kind) == []
+
+
+@pytest.mark.parametrize("leaving", [True, False])
+@pytest.mark.parametrize(
+    ("metric", "amounts", "words"),
+    [
+        ("cpu_avg_5m", {"cores": 5.8e6}, "it uses 725000 times the cpu of its node"),
+        ("cpu_avg_5m", {"cores": 16.0}, "it uses 2 times the cpu of its node"),
+        ("memory_avg_5m", {"gib": 64.0}, "it uses 2 times the memory of its node"),
+    ],
+)
+@reported(
+    "kubelets",
+    "google/cadvisor#3611",
+    situation="a counter of a container jumps up and comes back: its pod uses millions of cores, or two of its node",
+    expected="the pod has no usage: it does not leave, and while it ends it hides no load",
+    before=Before.WRONG,
+)
+def test_a_pod_that_uses_more_than_its_node_has_is_not_measured(
+    tmp_path: pathlib.Path, metric: str, amounts: dict[str, Any], words: str, leaving: bool
+) -> None:
+    def mutate(body: builders.Body) -> None:
+        if leaving:
+            body["metadata"] |= {"deletionTimestamp": clock.to_rfc3339(NOW), "deletionGracePeriodSeconds": 30}
+
+    scene = Scene().node("hot").node("cool").node("large", mutate=large).reading("hot", **{metric: 0.9})
+    scene.workload("web", on=["hot", "cool"], cores=2.0).workload("odd", on=["hot", "cool"], mutate=mutate, **amounts)
+    world = World(scene, tmp_path, thresholds={metric: {"evictAbove": 0.8, "evictUntil": 0.6}}, **RELAXED)
+    plan = world.report().plan
+    assert scenes.evicted(plan) == ["web-0"]
+    verdict = scenes.judged(plan)["odd-0"].verdict
+    assert (verdict.cause, verdict.detail) == ("terminating", "") if leaving else ("usage_unknown", words)
