@@ -24,6 +24,7 @@ from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Run
 from descheduler.metrics import Telemetry
 from descheduler.planning import mean_lines, overload, planner
+from descheduler.planning.departed_load import Departures
 from descheduler.planning.overload import Memory, Overload
 from descheduler.run_journal import RunJournal
 from descheduler.run_report import Report
@@ -55,7 +56,7 @@ class Rules(NamedTuple):
 
 class RunInput(NamedTuple):
     """Input of a run: the name of its rules, the cluster, the policy that the run obeys on each node (its lines over
-    the mean are fixed ones there), those lines, the known overloads, and those to act on.
+    the mean are fixed ones there), those lines, the known overloads, those to act on, and the pods that have gone.
     """
 
     policy_hash: str
@@ -64,6 +65,7 @@ class RunInput(NamedTuple):
     lines: tuple[mean_lines.MeanLine, ...]
     memory: Memory
     overloads: tuple[Overload, ...]
+    departures: Departures
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class Service:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self._memory: Memory | None = None
+        self._departures = Departures()
         self._unlisted = False
         self._memory_at_seconds = 0.0  # when the memory was made, by the monotonic clock
         self._journal = RunJournal(parts.ledger, parts.door, parts.reader.source, parts.announcer, parts.telemetry)
@@ -125,6 +128,7 @@ class Service:
         for failure in inputs.taken.owner_failures.values():
             parts.telemetry.owners_failed.labels(failure.reason).inc()
         self._memory, self._memory_at_seconds = inputs.memory, parts.clock.monotonic()
+        self._departures = inputs.departures
         report = self._act(self.decided(inputs, headroom=headroom), policy, inputs.taken, began)
         self._journal.record(report)
         self.last = report
@@ -151,7 +155,8 @@ class Service:
         names = frozenset(one.node for one in overloads)
         source.follow(memory.nodes, until_seconds=self.parts.clock.monotonic() + bridged_seconds)
         taken = reader.snapshot(view, node_usage, policies.whole, names, now_seconds=now_seconds)
-        return RunInput(rules.name, taken, policies, lines, memory, overloads)
+        departures = self._departures.after(taken, bridged_seconds)
+        return RunInput(rules.name, taken, policies, lines, memory, overloads, departures)
 
     def period_seconds(self) -> float:
         """Until the next run: the policy's interval, or a moment before the first lists and for a replica that may
@@ -211,7 +216,7 @@ class Service:
         run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, mode, inputs.policy_hash)
         window_seconds = retention.looks_back_seconds(policy)
         history = parts.ledger.history(mode, now_seconds=now_seconds, window_seconds=window_seconds)
-        elsewhere = frozenset(one.node for one in inputs.overloads)
+        history, elsewhere = inputs.departures.beside(history), frozenset(one.node for one in inputs.overloads)
         plan = planner.plan(inputs.taken, overloads, inputs.policies, history, headroom=headroom, elsewhere=elsewhere)
         hour_left = max(0, policy.descheduler.limits.per_hour - history.in_last_hour)
         return Report(run, "", plan, hour_left)

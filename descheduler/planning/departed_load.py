@@ -1,4 +1,4 @@
-"""Node utilisation minus terminating pods and minus the decaying load of recently evicted pods.
+"""Node utilisation minus terminating pods and minus the decaying load of pods that went, whoever ended them.
 
 `planning.planner` begins with these ratios, so that no pod is evicted for the load of another that has gone already.
 
@@ -20,11 +20,12 @@ with shown(t) how much of a load that went t ago a metric still shows (`usage.sh
 """
 
 import collections.abc
-from typing import Final
+import dataclasses
+from typing import Final, NamedTuple
 
 from descheduler.planning.overload import Overload
 from descheduler.snapshot import pod_annotations, usage
-from descheduler.snapshot.eviction_history import EvictedPod
+from descheduler.snapshot.eviction_history import HOUR_SECONDS, EvictedPod, History, PodUse
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import PodUsage
 from kube.objects import Node, Pod
@@ -49,6 +50,36 @@ def overdue_seconds(pod: Pod, now_seconds: float) -> float:
     """For how long a terminating pod has outlived its grace period and a margin; 0 for any other pod."""
     ends_at_seconds = pod.grace_ends_at_seconds
     return 0.0 if ends_at_seconds is None else max(0.0, now_seconds - ends_at_seconds - MARGIN_SECONDS)
+
+
+class Departures(NamedTuple):
+    """The pods of overloaded nodes with what they used, by uid, at a run, and those that had gone by the next: ended by
+    a kubelet, a controller or a person. They count from that one on, so that no load is taken for one that stays.
+    """
+
+    known: collections.abc.Mapping[str, EvictedPod] = {}
+    gone: collections.abc.Mapping[str, EvictedPod] = {}
+
+    def after(self, taken: Snapshot, bridged_seconds: float) -> "Departures":
+        """Compares with a later run; after a longer gap nobody knows when a pod went."""
+        now_seconds, present = taken.at_seconds, {pod.uid for pod in taken.pods} if self.known else ()
+        left = {
+            uid: one._replace(gone_at_seconds=now_seconds)
+            for uid, one in self.known.items()
+            if uid not in present and now_seconds - one.gone_at_seconds <= bridged_seconds
+        }
+        recent = {uid: one for uid, one in self.gone.items() if now_seconds - one.gone_at_seconds < HOUR_SECONDS}
+        known = {
+            pod.uid: EvictedPod(pod.node_name, pod.uid, now_seconds, PodUse(used.cpu_millicores, used.memory_bytes))
+            for pod in (taken.pods if taken.pod_usage else ())
+            if (used := taken.pod_usage.get(pod.key)) is not None
+        }
+        return Departures(known, recent | left)
+
+    def beside(self, history: History) -> History:
+        """Adds those that have gone to the evicted pods; the ledger knows better when one of these went."""
+        departed = {**self.gone, **{one.uid: one for one in history.departed}}
+        return dataclasses.replace(history, departed=tuple(departed.values()))
 
 
 class DepartedLoad:

@@ -22,7 +22,7 @@ class PodUse(NamedTuple):
 
 
 class EvictedPod(NamedTuple):
-    """A pod evicted a short while ago whose load its node's windows still show: gone since when, and what it used."""
+    """A pod that went a short while ago and whose load its node's windows still show: since when, and what it used."""
 
     node: str
     uid: str

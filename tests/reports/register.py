@@ -17,7 +17,7 @@ HERE = pathlib.Path(__file__).parent
 SOURCE = re.compile(r"[\w.-]+/[\w.-]+(#\d+(, #\d+)*)?")  # of GitHub: owner/repository#number, or the repository
 HEAD = """# Reports
 
-Situations that people reported in public, and what Evenload does there. Inputs are of our own making. `before` says
+Situations reported in public, and what Evenload does there. Inputs are of our own making. `before` says
 what it did when the report was first tried: right, wrong, or another way by choice. Each line is a test in
 `tests/reports`, which `make test` runs. `python -m tests.reports.register` writes this page.
 """

@@ -119,8 +119,8 @@ def test_a_long_grace_period_is_granted() -> None:
 @reported(
     "evictions",
     "openkruise/kruise#2285",
-    situation="a StatefulSet of apps.kruise.io is evicted from and never replaced; its scale was not read in this run",
-    expected="the eviction counts in limits.unreplaced for an hour, as of every owner of another API group",
+    situation="an evicted pod of an apps.kruise.io StatefulSet is never replaced; its scale was not read",
+    expected="it counts in limits.unreplaced for an hour, as of every other API group",
     before=Before.WRONG,
 )
 @pytest.mark.parametrize("kind", ["StatefulSet", "Deployment", "Job", "CloneSet"])
@@ -456,7 +456,7 @@ def test_failures_on_their_way_count(others: list[builders.Mutator], policy: str
     "evictions",
     "kelos-dev/kelos#1348",
     situation="an indexed Job has backoffLimitPerIndex, and the pod's index has failed before",
-    expected="the pod stays if one more failure takes its index's last retry, or if its count is not known",
+    expected="the pod stays if a failure takes its index's last retry, or its count is not known",
     before=Before.WRONG,
 )
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_a_virtual_node_without_a_reading_is_no_destination() -> None:
     "evictions",
     "kubernetes-sigs/descheduler#886",
     "kubernetes-sigs/descheduler#524",
-    situation="pods are bound by selector to a group of nodes that are all full",
+    situation="pods are bound by selector to nodes that are all full",
     expected="they stay, however idle the other groups are",
     before=Before.RIGHT,
 )
@@ -179,7 +179,7 @@ def test_an_idle_node_of_another_group_is_no_destination() -> None:
 @reported(
     "evictions",
     "kubernetes-sigs/descheduler#566",
-    situation="a zone of tainted nodes counts as empty for topology spread, and a pod goes there and back",
+    situation="a zone of tainted nodes counts as empty for topology spread",
     expected="domains count as with kube-scheduler: the pod stays",
     before=Before.RIGHT,
 )
@@ -201,7 +201,7 @@ def test_an_empty_tainted_zone_moves_no_pod() -> None:
     "evictions",
     "volcano-sh/volcano#5313",
     "koordinator-sh/koordinator#1327",
-    situation="a node looks idle: large pods were bound to it seconds ago, and no window shows them yet",
+    situation="a node looks idle: no window shows the large pods bound to it seconds ago",
     expected="their expected load counts: it is no destination",
     before=Before.RIGHT,
 )
@@ -220,7 +220,7 @@ def test_a_node_whose_load_is_still_to_come_is_no_destination() -> None:
 @reported(
     "evictions",
     "koordinator-sh/koordinator#1975",
-    situation="one pod is large enough to bring the node under its target, many small ones are beside it",
+    situation="one pod would bring the node under its target, many small ones are beside it",
     expected="one goes, not several",
     before=Before.RIGHT,
 )

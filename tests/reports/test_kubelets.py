@@ -1,10 +1,12 @@
 """Reports of kubelets, cgroups and cAdvisor: figures that cannot be, pods that a kubelet ends, nodes under pressure."""
 
+import dataclasses
 import pathlib
 from typing import Any
 
 import pytest
 
+from descheduler.planning import departed_load
 from runtime import clock
 from tests import builders
 from tests.reports.register import Before, reported
@@ -75,3 +77,39 @@ def test_a_pod_that_uses_more_than_its_node_has_is_not_measured(
     assert scenes.evicted(plan) == ["web-0"]
     verdict = scenes.judged(plan)["odd-0"].verdict
     assert (verdict.cause, verdict.detail) == ("terminating", "") if leaving else ("usage_unknown", words)
+
+
+@pytest.mark.parametrize("ending", [False, True], ids=["ended by its kubelet", "deleted, with a grace period"])
+@reported(
+    "kubelets",
+    "kubernetes-sigs/descheduler#326",
+    "kubernetes/kubernetes#43166",
+    situation="between two runs a large pod of an overloaded node goes, by its kubelet or a person; averages still "
+    "show it",
+    expected="its load counts as gone, less and less; what is over the line minutes later leaves",
+    before=Before.WRONG,
+)
+def test_what_others_ended_is_relief_already(tmp_path: pathlib.Path, ending: bool) -> None:
+    def mutate(body: builders.Body) -> None:
+        if ending:
+            body["metadata"] |= {"deletionTimestamp": clock.to_rfc3339(NOW), "deletionGracePeriodSeconds": 30}
+
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "cool"])
+    bands = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}}
+    scene.pod("large", "hot", gib=11.0, owner=("ReplicaSet", "large"), mutate=mutate)
+    world = World(scene, tmp_path, thresholds=bands, **RELAXED)
+
+    def plan() -> list[str]:
+        world.clock.advance(60)
+        world.prometheus.age_seconds -= 60
+        return scenes.evicted(world.report().plan)
+
+    world.show(dataclasses.replace(scene, pods=scene.pods[2:]))
+    assert plan() == [], "it has no owner that would replace it"
+    world.show(dataclasses.replace(scene, pods=scene.pods[:2]))
+    assert plan() == []
+    assert plan() == ["web-0"], "a fifth of it has left the average, which is as high as before"
+    known = departed_load.Departures().after(scene.snapshot(), 90.0)
+    for seconds, gone in ((90, 3), (91, 0)):  # after a gap nobody knows when they went
+        later = dataclasses.replace(scene.snapshot(), at_seconds=NOW + seconds, pods=())
+        assert len(known.after(later, 90.0).gone) == gone

@@ -93,7 +93,7 @@ def test_pods_whose_binding_takes_long_are_spread_as_if_bound_at_once() -> None:
     "placements",
     "kubernetes/kubernetes#136334",
     situation="a gang waits with Permit for 10 minutes, nominated to other than the best node of the answer",
-    expected="each pod counts on its nominated node, in every replica of the extender, until it is bound",
+    expected="it counts on its nominated node, in every replica, until it is bound",
     before=Before.WRONG,
 )
 @pytest.mark.parametrize("answered", [True, False], ids=["the replica that answered", "another replica"])

@@ -94,7 +94,7 @@ RESIZED = {
     "kubernetes/kubernetes#117765",
     "kubernetes-sigs/karpenter#3037",
     situation="a pod is resized in place: its spec, the amount granted and the one in force differ",
-    expected="every reader counts the largest, as kube-scheduler does; without the spec if the resize is infeasible",
+    expected="the largest counts, as with kube-scheduler; without the spec if that is infeasible",
     before=Before.WRONG,
 )
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__module__)

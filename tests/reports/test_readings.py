@@ -199,8 +199,8 @@ class _PoolBench(test_metrics_server.Bench):
 @reported(
     "readings",
     "giantswarm/prometheus-meta-operator#823",
-    situation="a query of the policy's own, or a rule of an earlier version, keeps the label of the exporter's pod",
-    expected="one reading while the series of both pods agree; else the last good one stands (`replicas_disagree`)",
+    situation="a query of the policy's own, or an earlier version's rule, keeps the label of the exporter's pod",
+    expected="one reading while both agree; else the last good one stands (`replicas_disagree`)",
     before=Before.WRONG,
 )
 @pytest.mark.parametrize(("second", "reason"), [(0.9, None), (0.2, "replicas_disagree")])

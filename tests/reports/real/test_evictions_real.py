@@ -142,7 +142,7 @@ def conditions(admin: KubeDoor, namespace: str) -> set[str]:
     "kelos-dev/kelos#1348",
     "kubernetes/autoscaler#7095",
     situation="a Job with backoffLimit 2 loses pods under the real Job controller",
-    expected="one leaves, then all stay, and the Job runs on; evicted in spite of the verdict, it fails",
+    expected="one leaves, all others stay, and the Job runs on; evicted nevertheless, it fails",
     before=Before.WRONG,
 )
 def test_a_real_job_keeps_its_last_retry(admin: KubeDoor, namespace: str, judge: Judge) -> None:
