@@ -81,9 +81,7 @@ class Reader:
 
 
 def _over_their_node(
-    pods: collections.abc.Iterable[Pod],
-    pod_usage: collections.abc.Mapping[str, PodUsage],
-    nodes: collections.abc.Iterable[Node],
+    pods: collections.abc.Iterable[Pod], measured: collections.abc.Mapping[str, PodUsage], nodes: tuple[Node, ...]
 ) -> dict[str, str]:
     """The pods whose use is more than a node can have, as after a jump of a counter, and the resource in words."""
     capacities = {node.name: node.capacity for node in nodes}
@@ -91,8 +89,8 @@ def _over_their_node(
         pod.key: f"it uses {times:.0f} times the {resource} of its node"
         for pod in pods
         for resource in usage.Resource
-        if pod.key in pod_usage
-        if (times := usage.share(pod_usage[pod.key], capacities[pod.node_name], resource)) > load_annotation.MAX_RATIO
+        if pod.key in measured
+        if (times := usage.share(measured[pod.key], capacities[pod.node_name], resource)) > load_annotation.MAX_RATIO
     }
 
 

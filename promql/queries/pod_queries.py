@@ -6,7 +6,8 @@ pod would count twice. Of a container that restarted, a window holds the series 
 real work of the window and add up. For memory the largest counts, and none whose last sample is older than the newest
 one of its target by DEAD_SECONDS: cAdvisor gives its samples a time of their own, and of such series Prometheus says
 for five minutes more that they are there (`track_timestamps_staleness` ends that). The newest sample of the target is
-the measure and not time(): scrapes may be late, and clocks of nodes may differ.
+the measure and not time(): scrapes may be late, and clocks of nodes may differ. Active page cache, which the working
+set has, is left out: a node's windows have it as available memory, and no node is relieved of it.
 
 The same containers may be scraped twice: kubelets serve both series under /metrics/cadvisor and under
 /metrics/resource, and there may be two jobs, or two Prometheus behind one Thanos. So containers are added up per target
@@ -25,6 +26,7 @@ from promql.queries import identity, node_queries
 DEAD_SECONDS: Final = 90.0
 _CONTAINERS = 'container!="",container!="POD"'
 _MEMORY: Final = "container_memory_working_set_bytes"
+_CACHE: Final = "container_memory_total_active_file_bytes"
 _WITHIN_TARGET = "container, id, image, name, namespace, pod"  # the labels of cAdvisor; all others are the target's
 # A label that is absent splits nothing.
 _TARGET = ", ".join(("cluster", "instance", "job", "metrics_path", *identity.REPLICA_LABELS))
@@ -60,10 +62,13 @@ def cpu_cores(window_seconds: float, *, selector: str = "") -> str:
 
 
 def memory_bytes(window_seconds: float, *, selector: str = "") -> str:
-    """Mean working set in bytes per (namespace, pod) over the window; `selector` is further matchers."""
-    average = f"avg_over_time({_MEMORY}{_matchers(selector)}[{node_queries.duration(window_seconds)}])"
-    lives = f"{average} and ({_against_newest('>', selector)})"
-    return _of_pods(f"max by (namespace, pod, container, {_TARGET}) ({lives})")
+    """Mean working set less active page cache in bytes per (namespace, pod) over the window; `selector` is further
+    matchers. A container without a series of its cache has its working set.
+    """
+    span = f"{_matchers(selector)}[{node_queries.duration(window_seconds)}]"
+    parts = f'avg_over_time({_MEMORY}{span}) or label_replace(-avg_over_time({_CACHE}{span}), "part", "cache", "", "")'
+    lives = f"sum without (part) (({parts}) and ignoring (part) ({_against_newest('>', selector)}))"
+    return _of_pods(f"max by (namespace, pod, container, {_TARGET}) (clamp_min({lives}, 0))")
 
 
 def dead_pods(*, selector: str = "") -> str:

@@ -82,7 +82,7 @@ def terminating(since_seconds: float, grace_seconds: int = 30) -> builders.Mutat
     "kubernetes-sigs/descheduler#797",
     "kubernetes/kubernetes#91141",
     situation="a pod has been Terminating for 10 h after a grace period of 30 s, and still uses 40 % of its node",
-    expected="its load is load; within its grace period it counts as gone",
+    expected="its load counts; within its grace period it is gone",
     before=Before.WRONG,
 )
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_long_grace_period_is_granted() -> None:
 @reported(
     "evictions",
     "openkruise/kruise#2285",
-    situation="an evicted pod of an apps.kruise.io StatefulSet is never replaced; its scale was not read",
+    situation="an evicted pod of an apps.kruise.io StatefulSet is never replaced, its scale not read",
     expected="it counts in limits.unreplaced for an hour, as of every other API group",
     before=Before.WRONG,
 )
@@ -141,7 +141,7 @@ def test_a_kind_of_another_group_is_not_taken_for_kubernetes_own(kind: str) -> N
     "pdb-operator/pdb-operator#81",
     "kubernetes/enhancements#6326",
     situation="a pod is one of a group that starts and restarts as a whole: LeaderWorkerSet, JobSet, a gang",
-    expected="it stays with the verdict `group`, which names the reference; one of an unknown form, too",
+    expected="it stays (`group`), also one of an unknown form",
     before=Before.WRONG,
 )
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ ROLLED = {"updatedReplicas": 4}
 @reported(
     "evictions",
     "kubernetes-sigs/descheduler#618",
-    situation="a Deployment of 4 has one pod of the new revision, or is paused with a new template",
+    situation="a Deployment has one pod of the new revision, or is paused with a new template",
     expected="its pods wait for the rollout",
     before=Before.WRONG,
 )
@@ -275,7 +275,7 @@ def test_pods_of_a_stateful_set_wait_for_its_rollout(strategy: dict[str, Any], e
     "evictions",
     "kubernetes/kubernetes#70442",
     "kubernetes/kubernetes#106055",
-    situation="a StatefulSet with OnDelete has a new revision that waits for a person to delete pods",
+    situation="a StatefulSet with OnDelete has a new revision that waits for deletions",
     expected="pods of the older revision stay: an eviction would roll the new one out; others may leave",
     before=Before.WRONG,
 )
@@ -379,7 +379,7 @@ def failure(of_disruptions: str, **rule: object) -> dict[str, object]:
     "evictions",
     "kelos-dev/kelos#1348",
     "kubernetes/autoscaler#7095",
-    situation="the failed pods of a Job reach its backoffLimit with one more",
+    situation="a Job reaches its backoffLimit with one more failed pod",
     expected="its pods stay: an eviction is a failed pod, and takes no last retry",
     before=Before.WRONG,
 )
@@ -424,7 +424,7 @@ def test_a_job_that_can_bear_it_may_lose_a_pod(limited: dict[str, Any], state: d
 @reported(
     "evictions",
     "kelos-dev/kelos#1348",
-    situation="pods of a Job are terminating, or its containers restarted in place (restartPolicy OnFailure)",
+    situation="pods of a Job terminate, or its containers restarted in place",
     expected="they count toward the backoffLimit before the Job's status says so",
     before=Before.WRONG,
 )
@@ -485,7 +485,7 @@ def test_an_index_does_not_lose_its_last_retry(count: str | None, expected: str)
     "evictions",
     "kelos-dev/kelos#1348",
     situation="a rule of the podFailurePolicy before that about disruptions matches the exit code of SIGTERM",
-    expected="the first rule that matches decides: the eviction is not free; an unknown action protects",
+    expected="the first matching rule decides: the eviction is not free; an unknown action protects",
     before=Before.WRONG,
 )
 @pytest.mark.parametrize(
@@ -506,7 +506,7 @@ def test_a_rule_that_is_not_ignore_is_not_free(rules: dict[str, object], failed:
     "evictions",
     "kubernetes/autoscaler#7095",
     "kubernetes/kubernetes#17242",
-    situation="a Job has activeDeadlineSeconds, and its pod has run for longer than is left until then",
+    situation="a Job's pod has run for longer than is left until its activeDeadlineSeconds",
     expected="the pod stays",
     before=Before.WRONG,
 )
@@ -585,7 +585,7 @@ def test_safe_to_evict_lifts_nothing_else(fields: dict[str, Any], expected: str)
     "evictions",
     "kubernetes/autoscaler#3947",
     situation="a pod has a volume of a kind, or is in a phase, that a later Kubernetes brought",
-    expected="it stays with the verdict `unrecognised`, whatever the policy says about volumes",
+    expected="it stays (`unrecognised`), whatever the policy says about volumes",
     before=Before.WRONG,
 )
 @pytest.mark.parametrize(
@@ -634,7 +634,7 @@ def test_volumes_that_are_not_local_keep_no_pod(source: str) -> None:
     "evictions",
     "kubevirt/kubevirt#15423",
     situation="a virt-launcher pod is owned by a VirtualMachineInstance, which has no scale",
-    expected="it stays with the verdict `unknown_owner`: nothing known would make it anew",
+    expected="it stays (`unknown_owner`): nothing known would make it anew",
     before=Before.RIGHT,
 )
 def test_a_pod_of_an_owner_without_a_scale_stays() -> None:

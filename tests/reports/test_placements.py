@@ -233,7 +233,7 @@ def test_a_hot_nominated_node_is_refused_while_cooler_ones_exist() -> None:
 @reported(
     "placements",
     "kubernetes/kubernetes#93179",
-    situation="a pod with nodeSelector can run on its nominated node only, which is hot",
+    situation="a pod can run on its nominated node only, which is hot",
     expected="refused once per cycle at most: the identical request that follows passes",
     before=Before.BY_CHOICE,
 )

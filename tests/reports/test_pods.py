@@ -61,7 +61,7 @@ def test_doctor_names_the_targets_without_containers() -> None:
 @reported(
     "pods",
     "google/cadvisor#3572",
-    situation="an annotator over a cAdvisor without the label container: no pod has a value from its first sync on",
+    situation="an annotator begins over a cAdvisor without the label container",
     expected="log and /readyz?verbose say so; nothing is published",
     before=Before.WRONG,
 )

@@ -87,7 +87,7 @@ def test_a_hot_node_that_misses_scrapes_stays_hot_until_its_reading_is_old() -> 
     "readings",
     "prometheus/node_exporter#1161",
     situation="for a sync a value of a hot node is NaN, out of range, or of two exporters",
-    expected="the last good value stands and ages; the annotator says the node, the metric and the reason",
+    expected="the last good value stands and ages; the annotator says node, metric and reason",
     before=Before.WRONG,
 )
 @pytest.mark.parametrize(

@@ -202,8 +202,8 @@ def test_an_index_of_a_real_job_keeps_its_last_retry(admin: KubeDoor, namespace:
     "evictions",
     "kubernetes/kubernetes#70442",
     "kubernetes/kubernetes#106055",
-    situation="a StatefulSet with OnDelete gets a new template, under the real StatefulSet controller",
-    expected="its pods stay; the one that a person deletes is of the new revision, and may leave",
+    situation="a StatefulSet with OnDelete gets a new template, under the real controller",
+    expected="its pods stay; a deleted one's successor may leave",
     before=Before.WRONG,
 )
 def test_a_real_revision_is_not_rolled_out_by_an_eviction(admin: KubeDoor, namespace: str, judge: Judge) -> None:

@@ -59,7 +59,7 @@ def kubectl(running: cluster.Cluster, *arguments: str) -> subprocess.CompletedPr
     "placements",
     "devantler-tech/platform#2086",
     situation="a release waits for a Deployment of placeholders, some Pending by design",
-    expected="condition Available is True with none running; docs/how-to/hold-room.md says what each tool waits for",
+    expected="condition Available is True with none running; the page says what each tool waits for",
     before=Before.WRONG,
 )
 def test_placeholders_that_wait_leave_their_deployment_available(running: cluster.Cluster) -> None:

@@ -86,7 +86,7 @@ def test_a_pod_that_preempted_does_not_go_to_its_node_when_that_is_hot(world: Wo
 @reported(
     "placements",
     "kubernetes/kubernetes#93179",
-    situation="a pod with nodeSelector, whose nominated node is hot and its only one (real kube-scheduler)",
+    situation="a pod's only possible node, the nominated one, is hot (real kube-scheduler)",
     expected="refused once, bound in the same cycle",
     before=Before.BY_CHOICE,
 )

@@ -159,7 +159,7 @@ def test_a_series_with_a_stale_marker_is_not_dead(tmp_path: pathlib.Path) -> Non
     "pods",
     "kubernetes/kubernetes#111077",
     "google/cadvisor#3572",
-    situation="cAdvisor does not know the container runtime: its series have pods and no label container",
+    situation="cAdvisor does not know the runtime: its series have pods and no label container",
     expected="no value; annotator and doctor say so, with the next step; the pod's cgroup is not read",
     before=Before.WRONG,
 )
@@ -181,6 +181,7 @@ def test_targets_whose_series_have_no_containers_are_found(tmp_path: pathlib.Pat
     judged(tmp_path, cgroups + containers, expected)
 
 
+CACHE = "total_active_file"
 KUBELET = 'namespace="shop",pod="web-1",container="app",job="kubelet",instance="10.0.0.1:10250"'
 TWICE = {
     "two Services select the kubelets": ('service="kubelet"', 'service="elastic-kubelet"'),
@@ -208,6 +209,34 @@ def test_a_container_whose_series_are_there_twice_counts_once(tmp_path: pathlib.
     ]
     pod = {"labels": '{namespace="shop",pod="web-1"}', "value": 0.7}
     judged(tmp_path, series, {f"round({pod_queries.cpu_cores(WINDOW_SECONDS)}, 0.01)": [pod]})
+
+
+@reported(
+    "pods",
+    "kubernetes/kubernetes#43916",
+    "kubernetes/kubernetes#138372",
+    "google/cadvisor#3445",
+    situation="a pod of 10 GiB reads files: 8 of them are active page cache, which its node has as available memory",
+    expected="it uses 2 GiB, as its node would be relieved of; all 10 where cAdvisor has no series of the cache",
+    before=Before.WRONG,
+)
+def test_page_cache_that_its_node_calls_available_is_no_use_of_a_pod(tmp_path: pathlib.Path) -> None:
+    def of(series: str, pod: str, gib: int, values: str = "{}+0x20", **labels: str) -> dict[str, str]:
+        target = {"namespace": "shop", "pod": pod, "container": "app", "instance": "n", "name": "a", **labels}
+        text = ",".join(f'{name}="{value}"' for name, value in target.items())
+        return {"series": f"container_memory_{series}_bytes{{{text}}}", "values": values.format(gib)}
+
+    series = [of("working_set", "old", 10), of("working_set", "small", 3), of(CACHE, "small", 4)]
+    for service in ("kubelet", "elastic-kubelet"):
+        series += [of("working_set", "db", 10, service=service), of(CACHE, "db", 8, service=service)]
+    for life, cache_gib, values in (("a", 0, "{}+0x10 stale"), ("b", 8, "_x11 {}+0x8")):
+        series += [
+            of("working_set", "killed", 10, values, name=life),
+            of(CACHE, "killed", cache_gib, values, name=life),
+        ]
+    used = {"db": 2, "old": 10, "small": 0, "killed": 2}
+    samples = [{"labels": f'{{namespace="shop",pod="{pod}"}}', "value": gib} for pod, gib in used.items()]
+    judged(tmp_path, series, {pod_queries.memory_bytes(WINDOW_SECONDS): samples})
 
 
 def judged(directory: pathlib.Path, series: list[dict[str, str]], expected: dict[str, list[dict[str, object]]]) -> None:
