@@ -63,18 +63,16 @@ class Departures(NamedTuple):
     def after(self, taken: Snapshot, bridged_seconds: float) -> "Departures":
         """Compares with a later run; after a longer gap nobody knows when a pod went."""
         now_seconds, present = taken.at_seconds, {pod.uid for pod in taken.pods} if self.known else ()
-        left = {
-            uid: one._replace(gone_at_seconds=now_seconds)
-            for uid, one in self.known.items()
-            if uid not in present and now_seconds - one.gone_at_seconds <= bridged_seconds
-        }
-        recent = {uid: one for uid, one in self.gone.items() if now_seconds - one.gone_at_seconds < HOUR_SECONDS}
+        gone = {uid: one for uid, one in self.gone.items() if now_seconds - one.gone_at_seconds < HOUR_SECONDS}
+        for uid, one in self.known.items():
+            if uid not in present and now_seconds - one.gone_at_seconds <= bridged_seconds:
+                gone[uid] = one._replace(gone_at_seconds=now_seconds)
         known = {
             pod.uid: EvictedPod(pod.node_name, pod.uid, now_seconds, PodUse(used.cpu_millicores, used.memory_bytes))
             for pod in (taken.pods if taken.pod_usage else ())
             if (used := taken.pod_usage.get(pod.key)) is not None
         }
-        return Departures(known, recent | left)
+        return Departures(known, gone)
 
     def beside(self, history: History) -> History:
         """Adds those that have gone to the evicted pods; the ledger knows better when one of these went."""

@@ -218,7 +218,7 @@ class PlanDraft:
         return draft
 
     def _usage_verdict(self, pod: Pod) -> Verdict | None:
-        since_seconds = pod.started_at_seconds
+        since_seconds = pod.running_since_seconds or pod.started_at_seconds  # what init containers did is not its use
         if since_seconds is not None and self._taken.at_seconds - since_seconds < self._longest_window_seconds:
             return Verdict(Cause.USAGE_UNKNOWN, "it has not run for a whole window yet")
         used = self._taken.pod_usage.get(pod.key)

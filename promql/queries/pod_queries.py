@@ -62,9 +62,7 @@ def cpu_cores(window_seconds: float, *, selector: str = "") -> str:
 
 
 def memory_bytes(window_seconds: float, *, selector: str = "") -> str:
-    """Mean working set less active page cache in bytes per (namespace, pod) over the window; `selector` is further
-    matchers. A container without a series of its cache has its working set.
-    """
+    """Mean working set less active page cache in bytes, where that has a series; else as `cpu_cores`."""
     span = f"{_matchers(selector)}[{node_queries.duration(window_seconds)}]"
     parts = f'avg_over_time({_MEMORY}{span}) or label_replace(-avg_over_time({_CACHE}{span}), "part", "cache", "", "")'
     lives = f"sum without (part) (({parts}) and ignoring (part) ({_against_newest('>', selector)}))"

@@ -530,7 +530,7 @@ def test_a_job_does_not_miss_its_deadline(ran_seconds: float, stays: bool) -> No
     "evictions",
     "istio/istio#19395",
     "kubernetes/autoscaler#3947",
-    situation="pods of a mesh have scratch volumes that they declare safe to lose for the cluster autoscaler",
+    situation="pods of a mesh declare scratch volumes safe to lose, for the cluster autoscaler",
     expected="local storage does not keep them if all is declared; every other protection stays",
     before=Before.WRONG,
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from descheduler.planning import departed_load
+from descheduler.snapshot import interned_pods
 from runtime import clock
 from tests import builders
 from tests.reports.register import Before, reported
@@ -59,8 +60,8 @@ def test_a_node_under_pressure_is_no_destination_for_a_pod_that_tolerates_it(kin
 @reported(
     "kubelets",
     "google/cadvisor#3611",
-    situation="a counter of a container jumps up and comes back: its pod uses millions of cores, or two of its node",
-    expected="the pod has no usage: it does not leave, and while it ends it hides no load",
+    situation="a container's counter jumps: its pod uses millions of cores, or twice its node",
+    expected="no usage: it does not leave, and ending it hides no load",
     before=Before.WRONG,
 )
 def test_a_pod_that_uses_more_than_its_node_has_is_not_measured(
@@ -84,9 +85,8 @@ def test_a_pod_that_uses_more_than_its_node_has_is_not_measured(
     "kubelets",
     "kubernetes-sigs/descheduler#326",
     "kubernetes/kubernetes#43166",
-    situation="between two runs a large pod of an overloaded node goes, by its kubelet or a person; averages still "
-    "show it",
-    expected="its load counts as gone, less and less; what is over the line minutes later leaves",
+    situation="a kubelet or a person ends a pod of an overloaded node; averages still show it",
+    expected="its load counts as gone, less and less",
     before=Before.WRONG,
 )
 def test_what_others_ended_is_relief_already(tmp_path: pathlib.Path, ending: bool) -> None:
@@ -113,3 +113,27 @@ def test_what_others_ended_is_relief_already(tmp_path: pathlib.Path, ending: boo
     for seconds, gone in ((90, 3), (91, 0)):  # after a gap nobody knows when they went
         later = dataclasses.replace(scene.snapshot(), at_seconds=NOW + seconds, pods=())
         assert len(known.after(later, 90.0).gone) == gone
+
+
+@pytest.mark.parametrize(("app", "restarts", "evicted"), [(60, 0, ["web-1"]), (400, 0, ["web-0"]), (60, 2, ["web-0"])])
+@reported(
+    "kubelets",
+    "kubernetes/kubernetes#67252",
+    "kubernetes/kubernetes#28692",
+    situation="an init container works for an hour, the pod's own run for a minute; or these restart",
+    expected="work before their first start is no use of the pod",
+    before=Before.WRONG,
+)
+def test_the_work_of_init_containers_is_no_use_of_the_pod(app: int, restarts: int, evicted: list[str]) -> None:
+    def mutate(body: builders.Body) -> None:
+        if body["metadata"]["name"] == "web-0":
+            running = {"running": {"startedAt": clock.to_rfc3339(NOW - app)}}
+            body["status"] |= {
+                "startTime": clock.to_rfc3339(NOW - 3600),
+                "containerStatuses": [{"name": "main", "restartCount": restarts, "state": running}],
+                "initContainerStatuses": [{"name": "load", "state": {"terminated": {"exitCode": 0}}}],
+            }
+
+    scene = Scene(struct=interned_pods.Pod).node("hot", memory=0.9).node("cool")
+    plan = scene.workload("web", on=["hot", "hot", "cool"], mutate=mutate).plan(scenes.policy(**RELAXED))
+    assert scenes.evicted(plan) == evicted

@@ -132,7 +132,7 @@ def tainted(effect: str) -> builders.Mutator:
     "placements",
     "kubernetes-sigs/cluster-proportional-autoscaler#38",
     "kubernetes-sigs/cluster-proportional-autoscaler#115",
-    situation="placeholders follow the number of nodes, most of which their template does not tolerate or select",
+    situation="placeholders follow the number of nodes, most not tolerated or selected by their template",
     expected="only nodes that can take one count: 1 of 4",
     before=Before.WRONG,
 )

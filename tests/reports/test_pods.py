@@ -89,7 +89,7 @@ def test_the_annotator_says_that_no_pod_has_a_value() -> None:
 @reported(
     "pods",
     "kubernetes-sigs/metrics-server#1781",
-    situation="metrics-server leaves out one container of a running pod, or its sidecar, and lists the others",
+    situation="metrics-server leaves out a container, or the sidecar, of a running pod",
     expected="the pod has no usage, and the plan names the container",
     before=Before.WRONG,
 )

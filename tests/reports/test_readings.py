@@ -120,7 +120,7 @@ def test_a_doubtful_value_does_not_replace_a_good_one(samples: list[float], reas
     "readings",
     "kubernetes-sigs/metrics-server#759",
     situation="metrics-server says 0 CPU and 0 bytes of a running node",
-    expected="refused as a reading and counted (`zero`); the last good values stand, and doctor names the node",
+    expected="refused and counted (`zero`); the last good values stand, and doctor names the node",
     before=Before.WRONG,
 )
 @pytest.mark.parametrize("resource", ["both", "cpu", "memory"])
@@ -338,7 +338,7 @@ def test_a_node_of_which_a_reading_is_missing_is_no_destination(absent: str, hou
 @reported(
     "readings",
     "2i2c-org/infrastructure#2646",
-    situation="a node over a line for minutes misses a scrape in one run of the descheduler",
+    situation="a node over a line for minutes misses a scrape in one run",
     expected="nothing is evicted in that run, and no minute over the line is forgotten",
     before=Before.RIGHT,
 )

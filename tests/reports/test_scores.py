@@ -68,8 +68,8 @@ def place(
     "scores",
     "kubernetes/kubernetes#130692",
     "kubernetes/kubernetes#129138",
-    situation="a scale-up brings so many pods within a minute that hot spots cost every node all of its ten points",
-    expected="what every candidate loses is taken off none: the busy node still scores below the idle ones",
+    situation="a scale-up brings so many pods that hot spots cost every node all its points",
+    expected="what every candidate loses is taken off none: the busy node scores below idle ones",
     before=Before.WRONG,
 )
 @pytest.mark.parametrize("spread", ["none", "stretch"])
@@ -132,7 +132,7 @@ def test_what_is_not_known_now_is_judged_by_its_maximum() -> None:
     "scores",
     "kubernetes/kubernetes#61607",
     "k0sproject/k0s#2467",
-    situation="a new node joins four nodes at 55 %, and a queue of 20 pods is placed within 20 s",
+    situation="a new node joins four at 55 %, and 20 pods are placed within 20 s",
     expected="it takes most, and is no hotter than they are when the pods run",
     before=Before.RIGHT,
 )
@@ -178,7 +178,7 @@ def test_a_node_full_of_memory_does_not_win_by_its_idle_cpu() -> None:
 @reported(
     "scores",
     "intel/platform-aware-scheduling#111",
-    situation="an extender gives 10 points to the best node and 9 to the next, however far apart their loads are",
+    situation="an extender gives the best node 10 points and the next 9, whatever their loads",
     expected="points are by load: 20 % fuller is 7 points behind, 30 % ten; as they are 2 and 3",
     before=Before.RIGHT,
 )

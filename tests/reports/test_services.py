@@ -44,7 +44,7 @@ def test_two_processes_of_one_host_name_have_one_leader() -> None:
     "services",
     "nil-go/konf#1112",
     "deblasis/wintty#1138",
-    situation="a configuration is written in place, line by line, while the process polls it",
+    situation="a configuration is written in place while the process polls it",
     expected="the last whole one stays in force until the new one is whole",
     before=Before.WRONG,
 )

@@ -59,7 +59,7 @@ def filters(world: World, name: str) -> list[tuple[int, int]]:
 @reported(
     "placements",
     "kubernetes/kubernetes#94418",
-    situation="a pod that preempted waits for its victim; its nominated node gets hot meanwhile (real kube-scheduler)",
+    situation="a pod waits for its victim; its nominated node gets hot meanwhile (real kube-scheduler)",
     expected="refused: the pod goes to the coolest node in the same cycle",
     before=Before.WRONG,
 )

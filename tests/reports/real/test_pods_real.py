@@ -195,8 +195,8 @@ TWICE = {
     "pods",
     "prometheus-community/helm-charts#614",
     "kubernetes-sigs/kubernetes-mixin#512",
-    situation="each series is there twice: two Services select the kubelets, two Prometheus are behind one Thanos, or "
-    "the node is a container itself",
+    situation="two Services select the kubelets, two Prometheus are behind one Thanos, or the node is a container: "
+    "each series is there twice",
     expected="a container counts once; its lives within a window add up",
     before=Before.WRONG,
 )
@@ -216,8 +216,8 @@ def test_a_container_whose_series_are_there_twice_counts_once(tmp_path: pathlib.
     "kubernetes/kubernetes#43916",
     "kubernetes/kubernetes#138372",
     "google/cadvisor#3445",
-    situation="a pod of 10 GiB reads files: 8 of them are active page cache, which its node has as available memory",
-    expected="it uses 2 GiB, as its node would be relieved of; all 10 where cAdvisor has no series of the cache",
+    situation="of a pod's 10 GiB 8 are active page cache, which its node has as available memory",
+    expected="it uses 2 GiB; all 10 where cAdvisor has no series of the cache",
     before=Before.WRONG,
 )
 def test_page_cache_that_its_node_calls_available_is_no_use_of_a_pod(tmp_path: pathlib.Path) -> None:
@@ -237,6 +237,27 @@ def test_page_cache_that_its_node_calls_available_is_no_use_of_a_pod(tmp_path: p
     used = {"db": 2, "old": 10, "small": 0, "killed": 2}
     samples = [{"labels": f'{{namespace="shop",pod="{pod}"}}', "value": gib} for pod, gib in used.items()]
     judged(tmp_path, series, {pod_queries.memory_bytes(WINDOW_SECONDS): samples})
+
+
+@reported(
+    "pods",
+    "deckhouse/deckhouse#8138",
+    situation="a StatefulSet's pod of 1.5 cores is recreated every 90 s, scraped every 30",
+    expected="1.5 cores, no sum of four lives",
+    before=Before.RIGHT,
+)
+def test_lives_that_follow_each_other_are_no_sum_of_loads(tmp_path: pathlib.Path) -> None:
+    starts = range(10, 21, 3)  # in scrapes; each life has three of them, and no stale marker
+    lives = [f"_x{start} 0+45x{min(2, 20 - start)}" for start in starts]
+    series = [
+        {
+            "series": f'container_cpu_usage_seconds_total{{{KUBELET},id="/pod{number}/a",name="{number}"}}',
+            "values": life,
+        }
+        for number, life in enumerate(lives)
+    ]
+    inside = f"{pod_queries.cpu_cores(WINDOW_SECONDS)} >= 1.2 <= 1.65 > bool 0"
+    judged(tmp_path, series, {inside: [{"labels": '{namespace="shop",pod="web-1"}', "value": 1}]})
 
 
 def judged(directory: pathlib.Path, series: list[dict[str, str]], expected: dict[str, list[dict[str, object]]]) -> None:

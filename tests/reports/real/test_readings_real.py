@@ -164,7 +164,7 @@ def test_two_jobs_stay_two_series(promtool: str, tmp_path: pathlib.Path) -> None
 @reported(
     "readings",
     "prometheus/node_exporter#1161",
-    situation="a machine is started anew: all counters begin at 0, and its exporter is away for two minutes",
+    situation="a machine starts anew: counters begin at 0, its exporter is away for two minutes",
     expected="neither load nor idle time; the maximum goes on",
     before=Before.RIGHT,
 )
