@@ -11,9 +11,8 @@ set has, is left out: a node's windows have it as available memory, and no node 
 
 The same containers may be scraped twice: kubelets serve both series under /metrics/cadvisor and under
 /metrics/resource, and there may be two jobs, or two Prometheus behind one Thanos. So containers are added up per target
-and of several targets the largest sum counts, never the sum of all: a pod would seem to use twice what it does. Within
-a target a life of a container (its `name`) counts once, whatever else is beside it: two Services that select the
-kubelets give it two labels `service`, a node that is a container itself two labels `id`.
+and of several targets the largest sum counts, never the sum of all. Within a target a life of a container (its `name`)
+counts once: two Services that select the kubelets give it two labels `service`, a node that is a container two `id`.
 """
 
 import re
