@@ -108,9 +108,8 @@ class State:
 
     def remove(self, shelf: Storage, old: Version) -> None:
         """The object is no more."""
-        last = self.draft(old.key, {**old.body, "metadata": dict(old.metadata)})
-        self.number = last.number
-        shelf.record(Change(last.number, old, None, last))
+        self.number += 1
+        shelf.record(Change(self.number, old, None))
         self._tell(shelf, old, None)
 
     def subscribe(self, kind: Kind[T], handler: Handler[T]) -> None:

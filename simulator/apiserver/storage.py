@@ -70,21 +70,13 @@ class Version:
         labels: Mapping[str, str] = self.metadata.get("labels") or {}
         return labels
 
-    @property
-    def uid(self) -> str:
-        """metadata.uid."""
-        return str(self.metadata["uid"])
-
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """An entry of the log: None as old is an addition, None as new a deletion; `last` is what a deleted object was,
-    at the version of its deletion.
-    """
+    """An entry of the log: None as old is an addition, None as new a deletion."""
 
     number: int
     old: Version | None
     new: Version | None
-    last: Version | None = None
 
     @property
     def key(self) -> str:
@@ -160,33 +152,23 @@ class Storage:
 
     def record(self, change: Change) -> None:
         """Take a change: the newest there is."""
-        new = change.new
-        if new is None or change.old is None:
-            self._place(change)
+        key = change.key
+        if change.new is None:
+            del self._objects[key]
+            del self._keys[bisect.bisect_left(self._keys, key)]
         else:
-            self._objects[new.key] = new
+            if change.old is None:
+                bisect.insort(self._keys, key)
+            self._objects[key] = change.new
         self._log.append(change)
         self._numbers.append(change.number)
         if self._lists:
             self._lists.clear()
         if len(self._log) >= 2 * self._kept_changes:
-            self._forget(self._kept_changes)
-
-    def _forget(self, changes: int) -> None:
-        """Drop the oldest changes."""
-        self._dropped += changes
-        self._oldest_number = self._numbers[changes - 1]
-        del self._log[:changes]
-        del self._numbers[:changes]
-
-    def _place(self, change: Change) -> None:
-        """An object comes or goes."""
-        if change.new is not None:
-            bisect.insort(self._keys, change.new.key)
-            self._objects[change.new.key] = change.new
-        elif change.old is not None:
-            del self._objects[change.old.key]
-            del self._keys[bisect.bisect_left(self._keys, change.old.key)]
+            self._dropped += self._kept_changes
+            self._oldest_number = self._numbers[self._kept_changes - 1]
+            del self._log[: self._kept_changes]
+            del self._numbers[: self._kept_changes]
 
     def position(self, number: int) -> int | None:
         """Where in the log the changes after a resourceVersion begin; None when they are no longer all there."""

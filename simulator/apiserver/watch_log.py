@@ -104,28 +104,21 @@ class SimulatedWatch(Generic[T]):
 
     def _as_event(self, change: Change) -> WatchEvent[T] | None:
         """A change as the selection sees it: an object that begins to match is added, one that ceases to is deleted."""
-        before = change.old is not None and self._selects(change.old)
-        after = change.new is not None and self._selects(change.new)
-        if after:
-            return self._event("MODIFIED" if before else "ADDED", change.new)
-        return self._event("DELETED", change.last or _at(change)) if before else None
+        old, new = change.old, change.new
+        before = old is not None and self._selects(old)
+        if new is not None and self._selects(new):
+            return self._event("MODIFIED" if before else "ADDED", new)
+        if old is None or not before:
+            return None
+        metadata = {**old.metadata, "resourceVersion": str(change.number)}  # as it was, at the version of the change
+        return self._event("DELETED", Version(old.key, change.number, {**old.body, "metadata": metadata}))
 
     def _selects(self, version: Version) -> bool:
         return self._sees_all or (version.key.startswith(self._prefix) and version.selected(self._matches))
 
-    def _event(self, type_: EventType, version: Version | None) -> WatchEvent[T] | None:
-        if version is None:
-            return None
+    def _event(self, type_: EventType, version: Version) -> WatchEvent[T]:
         struct = version.readable(self._type)
         if struct is None:
             metadata = {"metadata": {key: version.metadata.get(key, "") for key in IDENTITY}}
             type_, struct = "DELETED", msgspec.convert(metadata, self._type)
         return WatchEvent(type_, struct, version.metadata["resourceVersion"])
-
-
-def _at(change: Change) -> Version | None:
-    """Returns the object before a change that took it out of the selection, at the version of that change."""
-    if change.old is None:
-        return None
-    metadata = {**change.old.metadata, "resourceVersion": str(change.number)}
-    return Version(change.old.key, change.number, {**change.old.body, "metadata": metadata})

@@ -86,9 +86,12 @@ class Writer(KubeWriter):
             self._rewritten(shelf, old, changed)
 
     def body(self, kind: Kind[Any], name: str, *, namespace: str = "") -> Body:
-        """A stored object, which must not change."""
-        with self._state.lock:
-            return self._existing(kind, name, namespace)[1].body
+        """A stored object, which must not change; empty where there is none of that name."""
+        try:
+            with self._state.lock:
+                return self._existing(kind, name, namespace)[1].body
+        except NotFound:
+            return {}
 
     def rewrite(self, kind: Kind[Any], name: str, parts: Body, *, namespace: str = "") -> None:
         """Put whole top-level parts (status, spec) of an object: how simulated controllers write, who are trusted and
@@ -206,8 +209,8 @@ def _check_uid(what: str, body: Body, old: Version) -> None:
     """Conflict where a body or a precondition speaks of another object of the same name."""
     metadata = body.get("metadata")
     uid = metadata.get("uid") if isinstance(metadata, dict) else ""
-    if uid and uid != old.uid:
-        raise refusals.conflict(what, f"its uid is {old.uid}, not {uid}")
+    if uid and uid != old.metadata["uid"]:
+        raise refusals.conflict(what, f"its uid is {old.metadata['uid']}, not {uid}")
 
 
 def _what(kind: Kind[Any], key: str) -> str:

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kube import errors, kinds
+from kube import kinds
 from kube.objects import Pod
 from simulator.apiserver import ApiServer
 from simulator.kernel import Kernel
@@ -32,8 +32,7 @@ class Kubelet:
 
     def finish(self, pod: Pod) -> None:
         """Its containers have done their work and exited with 0; nothing happens where the pod is gone."""
-        body = self._body(pod)
-        if body is not None:
+        if body := self._body(pod):
             self._report(pod, body, _conditions(SERVING, "False", self._api.stamp), phase="Succeeded")
 
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
@@ -54,13 +53,13 @@ class Kubelet:
 
     def _start(self, pod: Pod) -> None:
         body = self._body(pod)
-        if body is None or "deletionTimestamp" in body["metadata"] or body["status"]["phase"] != "Pending":
+        if not body or "deletionTimestamp" in body["metadata"] or body["status"]["phase"] != "Pending":
             return
         now = self._api.stamp
         self._report(pod, body, _conditions(STARTED, "True", now), phase="Running", startTime=now)
 
     def _end(self, pod: Pod) -> None:
-        if self._body(pod) is not None:
+        if self._body(pod):
             self._api.remove(kinds.PODS, pod.name, namespace=pod.namespace)
 
     def _report(self, pod: Pod, body: Mapping[str, Any], changed: tuple[Condition, ...], **fields: str) -> None:
@@ -70,13 +69,10 @@ class Kubelet:
         status = {**body["status"], **fields, "conditions": [*changed, *others]}
         self._api.rewrite(kinds.PODS, pod.name, {"status": status}, namespace=pod.namespace)
 
-    def _body(self, pod: Pod) -> Mapping[str, Any] | None:
-        """The pod as it is now; None where it is gone, or another one has its name."""
-        try:
-            body = self._api.body(kinds.PODS, pod.name, namespace=pod.namespace)
-        except errors.NotFound:
-            return None
-        return body if body["metadata"]["uid"] == pod.uid else None
+    def _body(self, pod: Pod) -> Mapping[str, Any]:
+        """The pod as it is now; empty where it is gone, or another one has its name."""
+        body = self._api.body(kinds.PODS, pod.name, namespace=pod.namespace)
+        return body if body and body["metadata"]["uid"] == pod.uid else {}
 
 
 @functools.lru_cache(maxsize=64)  # pods come and go in crowds

@@ -12,6 +12,7 @@ pods. Each replica is a place of its own: a successor fills the place of the pod
 """
 
 import collections
+import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 
@@ -66,8 +67,12 @@ class Owners:
         place.wanted = False
         self._workloads.drop(self._replicas[index].owner)
         pod = self._pods.get(place.pod)
-        if pod is not None:
-            self._end(pod, done=place.version.owner.kind == kinds.JOBS.name)
+        if pod is None:
+            return
+        if place.version.owner.kind == kinds.JOBS.name and pod.phase == "Running":
+            self._finish(pod)
+        with contextlib.suppress(errors.NotFound):  # it went by itself
+            self._api.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
 
     def replica_of(self, pod: str) -> int | None:
         """The index of the replica that a pod ("namespace/name") fills, or filled before it began to end; None for one
@@ -76,21 +81,14 @@ class Owners:
         place = self._filled.get(pod)
         return None if place is None else place.index
 
-    def _end(self, pod: Pod, *, done: bool) -> None:
-        if done and pod.phase == "Running":
-            self._finish(pod)
-        try:
-            self._api.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
-        except errors.NotFound:
-            return  # it went by itself
-
     def _fill(self, place: _Place) -> None:
         """Create the pod of a place, or wait for what is in its way."""
         owner = place.version.owner
         node = self._replicas[place.index].node if owner.kind == objects.DAEMON_SETS.name else ""
         name = self._name(place)
         key = f"{owner.namespace}/{name}"
-        obstacle = node if node and not self._has_node(node) else key if key in self._filled else ""
+        absent = node and not self._api.body(kinds.NODES, node)
+        obstacle = node if absent else key if key in self._filled else ""
         if obstacle:
             self._waiting[obstacle].append(place)
             return
@@ -109,13 +107,6 @@ class Owners:
         while f"{owner.namespace}/{name}" in self._filled:
             name = self._api.generated(f"{above.name}-")
         return name
-
-    def _has_node(self, name: str) -> bool:
-        try:
-            self._api.body(kinds.NODES, name)
-        except errors.NotFound:
-            return False
-        return True
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old

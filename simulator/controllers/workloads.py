@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kube import errors, kinds
+from kube import kinds
 from simulator.apiserver import ApiServer, merge_patch
 from simulator.controllers import objects
 from simulator.controllers.objects import SelectedPods
@@ -158,9 +158,7 @@ class Workloads:
         return ReplicaCounts(kind, name, namespace, objects.reference(kind, name, uid), selected)
 
     def _ensure(self, kind: kinds.Kind[Any], body: objects.Body) -> None:
-        try:
-            self._api.body(kind, body["metadata"]["name"])
-        except errors.NotFound:
+        if not self._api.body(kind, body["metadata"]["name"]):
             self._api.create(kind, body)
 
     def _remove_version(self, index: int, version: Version) -> None:

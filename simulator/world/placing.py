@@ -5,6 +5,7 @@ the model of the scheduler where each goes, and carries out what it says: binds,
 """
 
 import collections.abc
+import contextlib
 from collections.abc import Callable
 
 import numpy as np
@@ -115,11 +116,9 @@ class Placing:
         for other in placement.unnominated:
             self._nominate(other, "")
         for victim in placement.victims:
-            try:
+            with contextlib.suppress(errors.NotFound):  # it went by itself
                 self._api.delete(kinds.PODS, victim.name, namespace=victim.namespace, uid=victim.uid)
-            except errors.NotFound:
-                continue  # it went by itself
-            self.preempted_pods += 1
+                self.preempted_pods += 1
 
     def _nominate(self, pod: Pod, node: str) -> None:
         status = {"status": {"nominatedNodeName": node or None}}

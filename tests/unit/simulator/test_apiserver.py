@@ -266,7 +266,7 @@ def test_a_list_is_what_is_there_however_much_has_happened_since_the_last_one(
         old = things.get(key)
         new = None if goes else storage.Version(key, number, {"metadata": {"name": key}})
         if old is not None or new is not None:
-            things.record(storage.Change(number, old, new, old if goes else None))
+            things.record(storage.Change(number, old, new))
         for namespace in ("", "a", "c") if is_listed else ():
             there = things.within(namespace)
             whole = tuple(one.decoded(objects.ConfigMap) for one in there)
