@@ -5,7 +5,6 @@ times a second. Runs go on at their own pace, and are shown at the moment that t
 be compared. A node is one bar: its height is the load, its colour says which of the table's lines it is over.
 """
 
-import datetime
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -16,6 +15,7 @@ from rich import console, table, text
 
 from runtime import screen
 from simulator import runs
+from simulator.report import drawing
 from simulator.results.figures import HOT_RATIO, WARM_RATIO
 from simulator.results.outcome import Progress
 
@@ -105,7 +105,7 @@ def bars(ratios: Ratios) -> text.Text:
 
 
 def _clock(progress: Progress) -> str:
-    return datetime.datetime.fromtimestamp(progress.at_seconds, datetime.UTC).strftime("%a %H:%M")
+    return drawing.written(progress.at_seconds, "%a %H:%M")
 
 
 def _counts(progress: Progress) -> str:

@@ -51,7 +51,7 @@ def grid(
     """
     named = key or (lambda series_labels: tuple(series_labels.get(label, "") for label in labels))
     rows: dict[Key, int] = {}
-    parts: list[tuple[int, npt.NDArray[np.intp], npt.NDArray[np.float64]]] = []
+    parts = []
     for one in series:
         name = named(one.labels)
         if name is None or not one.points:
@@ -59,7 +59,17 @@ def grid(
         points = np.array(one.points, dtype=np.float64)
         steps = np.rint((points[:, 0] - span.start_seconds) / span.step_seconds).astype(np.intp) - 1
         parts.append((rows.setdefault(name, len(rows)), steps, points[:, 1]))
-    return _filled(tuple(rows), parts, span, highest)
+    values = np.full((len(rows), span.steps), np.nan, np.float32)
+    contradicted = np.zeros(values.shape, np.bool_)
+    refused = 0
+    for row, steps, amounts in parts:
+        inside = (steps >= 0) & (steps < span.steps)
+        good = inside & np.isfinite(amounts) & (amounts >= 0) & (amounts <= highest)
+        refused += int((inside & ~np.isnan(amounts) & ~good).sum())
+        at, new = steps[good], amounts[good].astype(np.float32)
+        contradicted[row, at] |= ~np.isnan(values[row, at]) & (values[row, at] != new)
+        values[row, at] = np.where(contradicted[row, at], np.nan, new)
+    return Grid(tuple(rows), values, refused, int(contradicted.sum()))
 
 
 def highest(series: Iterable[Series], labels: tuple[str, ...]) -> dict[Key, float]:
@@ -71,22 +81,3 @@ def highest(series: Iterable[Series], labels: tuple[str, ...]) -> dict[Key, floa
         if values:
             highest_values[key] = max(highest_values.get(key, 0.0), *values)
     return highest_values
-
-
-def _filled(
-    keys: tuple[Key, ...],
-    parts: Iterable[tuple[int, npt.NDArray[np.intp], npt.NDArray[np.float64]]],
-    span: Span,
-    highest: float,
-) -> Grid:
-    values = np.full((len(keys), span.steps), np.nan, np.float32)
-    contradicted = np.zeros(values.shape, np.bool_)
-    refused = 0
-    for row, steps, amounts in parts:
-        inside = (steps >= 0) & (steps < span.steps)
-        good = inside & np.isfinite(amounts) & (amounts >= 0) & (amounts <= highest)
-        refused += int((inside & ~np.isnan(amounts) & ~good).sum())
-        at, new = steps[good], amounts[good].astype(np.float32)
-        contradicted[row, at] |= ~np.isnan(values[row, at]) & (values[row, at] != new)
-        values[row, at] = np.where(contradicted[row, at], np.nan, new)
-    return Grid(keys, values, refused, int(contradicted.sum()))

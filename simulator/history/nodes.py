@@ -185,13 +185,9 @@ def _machine(
         max_pods=int(size.get("pods", USUAL_PODS)),
         labels=_labels(recorded, life.name),
         taints=taints,
-        joins_seconds=-NEVER if life.first == 0 else span.start_seconds + life.first * span.step_seconds,
-        leaves_seconds=NEVER if life.last == span.steps - 1 else _end_seconds(span, life.last),
+        joins_seconds=-NEVER if life.first == 0 else span.begin_seconds(life.first),
+        leaves_seconds=NEVER if life.last == span.steps - 1 else span.begin_seconds(life.last + 1),
     )
-
-
-def _end_seconds(span: Span, step: int) -> float:
-    return span.start_seconds + (step + 1) * span.step_seconds
 
 
 def _labels(recorded: RecordedSeries, name: str) -> dict[str, str]:
@@ -285,8 +281,8 @@ def _owned(all_series: Iterable[Series], lives: list[_Life], span: Span) -> Iter
 
 
 def _within(points: Iterable[tuple[float, float]], life: _Life, span: Span) -> Iterator[tuple[float, float]]:
-    begin_seconds = span.start_seconds + (life.first + 0.5) * span.step_seconds  # points stand at the ends of steps
-    end_seconds = span.start_seconds + (life.last + 1.5) * span.step_seconds
+    begin_seconds = span.begin_seconds(life.first + 0.5)  # points stand at the ends of steps
+    end_seconds = span.begin_seconds(life.last + 1.5)
     return ((at, value) for at, value in points if begin_seconds < at < end_seconds)
 
 

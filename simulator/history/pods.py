@@ -178,30 +178,16 @@ def _usage(recorded: RecordedSeries, lives: list[_Life]) -> tuple[Usage, list[in
             if row is not None:
                 values[start : start + length] = grid.values[row, life.first : life.last + 1] * factor
         flat.append(values)
-        notes += _missing(subject, values, grid, lives, starts=starts, lengths=lengths)
+        unknown = np.isnan(values)
+        if unknown.any():
+            never = sum(bool(unknown[at : at + length].all()) for at, length in zip(starts, lengths, strict=True))
+            notes.append(
+                f"{subject} is unknown for {unknown.mean():.1%} of all steps of all pods, for {never} of {len(lives)} "
+                "pods throughout: they are replayed as if they used nothing then"
+            )
+        if grid.refused or grid.contradictions:
+            notes.append(f"{subject}: {grid.refused} impossible values refused, {grid.contradictions} contradicted")
     return Usage(*flat), [start - life.first for life, start in zip(lives, starts, strict=True)], notes
-
-
-def _missing(
-    subject: Subject,
-    values: grids.Floats,
-    grid: grids.Grid,
-    lives: list[_Life],
-    *,
-    starts: list[int],
-    lengths: list[int],
-) -> list[str]:
-    unknown = np.isnan(values)
-    never = sum(bool(unknown[start : start + length].all()) for start, length in zip(starts, lengths, strict=True))
-    notes = []
-    if unknown.any():
-        notes.append(
-            f"{subject} is unknown for {unknown.mean():.1%} of all steps of all pods, for {never} of {len(lives)} pods "
-            "throughout: they are replayed as if they used nothing then"
-        )
-    if grid.refused or grid.contradictions:
-        notes.append(f"{subject}: {grid.refused} impossible values refused, {grid.contradictions} contradicted")
-    return notes
 
 
 def _classes(lives: Iterable[_Life]) -> list[str]:
@@ -222,18 +208,14 @@ def _replicas(
     replicas = []
     for life, owner, offset in zip(lives, of_life, offsets, strict=True):
         workload = owners[owner].namespace, owners[owner].kind, owners[owner].name
-        first = life.first == 0
-        pinned = life.kind in PINNED
         replicas.append(
             Replica(
                 owner=owner,
                 ordinal=ordinals[workload],
-                arrives_seconds=span.start_seconds + life.first * span.step_seconds,
-                leaves_seconds=(
-                    NEVER if life.last == span.steps - 1 else span.start_seconds + (life.last + 1) * span.step_seconds
-                ),
+                arrives_seconds=span.begin_seconds(life.first),
+                leaves_seconds=NEVER if life.last == span.steps - 1 else span.begin_seconds(life.last + 1),
                 offset=offset,
-                node=life.node if first or pinned else "",
+                node=life.node if life.first == 0 or life.kind in PINNED else "",
             )
         )
         ordinals[workload] += 1

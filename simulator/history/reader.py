@@ -44,7 +44,11 @@ class Span:
     @property
     def end_seconds(self) -> float:
         """When the last step is over."""
-        return self.start_seconds + self.steps * self.step_seconds
+        return self.begin_seconds(self.steps)
+
+    def begin_seconds(self, step: float) -> float:
+        """When a step begins."""
+        return self.start_seconds + step * self.step_seconds
 
     @classmethod
     def until(cls, now_seconds: float, since_seconds: float, step_seconds: float) -> "Span":
@@ -179,5 +183,5 @@ def _pages(expression: str, span: Span) -> Iterator[Page]:
     before = round(span.start_seconds / span.step_seconds) % PAGE_POINTS
     for first in range(-before, span.steps, PAGE_POINTS):
         steps = max(first, 0) + 1, min(first + PAGE_POINTS, span.steps)
-        first_seconds, last_seconds = (span.start_seconds + step * span.step_seconds for step in steps)
+        first_seconds, last_seconds = map(span.begin_seconds, steps)
         yield Page(expression, first_seconds, last_seconds, span.step_seconds)

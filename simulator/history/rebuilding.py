@@ -96,11 +96,8 @@ def _silences(machines: Machines, span: Span) -> list[str]:
     """The stretches in which no node was measured at all: Prometheus was away, or not yet there."""
     silent = np.isnan(machines.cpu_ratio).all(axis=0)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], silent, [False]]).astype(np.int8)))
+    stamps = [clock.to_rfc3339(span.begin_seconds(edge)) for edge in edges.tolist()]
     return [
-        f"nothing was measured from {_stamp(span, first)} to {_stamp(span, last)}: use is unknown then"
-        for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+        f"nothing was measured from {first} to {last}: use is unknown then"
+        for first, last in zip(stamps[::2], stamps[1::2], strict=True)
     ]
-
-
-def _stamp(span: Span, step: int) -> str:
-    return clock.to_rfc3339(span.start_seconds + step * span.step_seconds)

@@ -80,19 +80,13 @@ def cells(classes: Classes, count: int) -> tuple[str, ...]:
 
 
 def time_ticks(frame: Frame) -> tuple[Tick, ...]:
-    """Whole hours or days in UTC, at most MOST_TICKS of them."""
+    """Whole hours or days in UTC, at most MOST_TICKS of them, by the hour, at midnight by the day."""
     span_hours = (frame.end_seconds - frame.start_seconds) / 3600
     hours = next((size for size in TICK_HOURS if span_hours / size <= MOST_TICKS), TICK_HOURS[-1])
     step = hours * 3600
     first = -(-frame.start_seconds // step) * step
     times = np.arange(first, frame.end_seconds + 1, step)
-    return tuple(Tick(frame.x(at), _on_axis(at)) for at in times.tolist())
-
-
-def _on_axis(at_seconds: float) -> str:
-    """The hour, or at midnight the day."""
-    form = "%H:%M" if at_seconds % 86400 else "%b %d"
-    return datetime.datetime.fromtimestamp(at_seconds, datetime.UTC).strftime(form)
+    return tuple(Tick(frame.x(at), written(at, "%H:%M" if at % 86400 else "%b %d")) for at in times.tolist())
 
 
 def ratio_ticks(frame: Frame) -> tuple[Tick, ...]:
@@ -109,6 +103,6 @@ def apart(ticks: Iterable[Tick], gap: float) -> tuple[Tick, ...]:
     return tuple(placed)
 
 
-def written(at_seconds: float) -> str:
+def written(at_seconds: float, form: str = "%b %d %H:%M") -> str:
     """A time as `Nov 21 06:00`, in UTC."""
-    return datetime.datetime.fromtimestamp(at_seconds, datetime.UTC).strftime("%b %d %H:%M")
+    return datetime.datetime.fromtimestamp(at_seconds, datetime.UTC).strftime(form)

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from simulator.results.figures import Figures, Load, written
+from simulator.results.figures import Figures, written
 
 SAME_RATIO = 0.005  # a relative change under half a percent is no news
 
@@ -31,11 +31,9 @@ def _effectiveness(key: str, name: str, better: str, unit: str) -> Definition:
 
 def _loads(resource: str, key: str) -> tuple[Definition, ...]:
     def figure(field: str, name: str, better: str, unit: str) -> Definition:
-        def read(figures: Figures) -> float:
-            load: Load = getattr(figures, key)
-            return float(getattr(load, field))
-
-        return Definition(f"{key}_{field}", name, better, unit, read)
+        return Definition(
+            f"{key}_{field}", name, better, unit, lambda figures: float(getattr(getattr(figures, key), field))
+        )
 
     return (
         figure("hot_node_minutes", f"node-minutes over 80 % {resource}", "lower", "minutes"),

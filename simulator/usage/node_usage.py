@@ -12,11 +12,11 @@ then, its node shows what is known of the others, and `unknown` counts it: repor
 
 import dataclasses
 import math
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from policy import metrics
 from simulator import contention
 from simulator.scenario import NEVER, Scenario
 from simulator.usage.pod_usage import PodUsage
@@ -26,8 +26,6 @@ Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-CPU: Final = "cpu"
-MEMORY: Final = "memory"
 # What is integrated, by row: both ratios, and the factors that pods' wishes were cut by.
 CPU_RATIO, MEMORY_RATIO, CPU_FACTOR, MEMORY_FACTOR = range(4)
 MOMENT_SECONDS = 0.001  # Prometheus knows no shorter one
@@ -92,18 +90,13 @@ class UsageBook:
         self._wanted = np.zeros((2, count))
         self._there = np.zeros(count, bool)
         self._step = -1
-        self._breaks = _breaks(scenario)
+        self._breaks = self.machines.breaks()
         self._next_break = 0
         self._due_seconds = -math.inf  # nothing happens before it: no scrape, no break
-        self._now_seconds = scenario.start_seconds
+        self.now_seconds = scenario.start_seconds  # how far the book is written
         self._unknown_pods: set[int] = set()
         self._unknown_steps = 0
         self.advance(scenario.start_seconds)
-
-    @property
-    def now_seconds(self) -> float:
-        """How far the book is written."""
-        return self._now_seconds
 
     @property
     def unknown(self) -> tuple[int, int]:
@@ -120,7 +113,7 @@ class UsageBook:
 
         NaN for steps that are not over, and where the node was not there; of a step in part, the mean of that part.
         """
-        return np.asarray(self._ratios[{CPU: CPU_RATIO, MEMORY: MEMORY_RATIO}[resource]])
+        return np.asarray(self._ratios[metrics.RESOURCES.index(resource)])
 
     def placed(self, pod_key: str, replica_index: int, node: str, at_seconds: float) -> None:
         """A pod ("namespace/name") begins to run and fills a replica; ValueError where that cannot be."""
@@ -141,9 +134,9 @@ class UsageBook:
 
     def advance(self, to_seconds: float) -> None:
         """Let time pass: steps end, nodes join and leave, scrapes are taken. ValueError for a time that is over."""
-        if to_seconds < self._now_seconds:
-            raise ValueError(f"the book is at {self._now_seconds:.3f}, but was asked to go to {to_seconds:.3f}")
-        self._now_seconds = to_seconds
+        if to_seconds < self.now_seconds:
+            raise ValueError(f"the book is at {self.now_seconds:.3f}, but was asked to go to {to_seconds:.3f}")
+        self.now_seconds = to_seconds
         if to_seconds < self._due_seconds:  # most calls: pods come and go between two scrapes
             return
         while self._breaks[self._next_break] <= to_seconds:
@@ -273,10 +266,8 @@ class _Machines:
         there = np.minimum(self.leaves_seconds, end) - np.maximum(self.joins_seconds, begin)
         return np.asarray(np.maximum(there, 0.0))
 
-
-def _breaks(scenario: Scenario) -> list[float]:
-    """The times at which all nodes' use may change: steps begin, nodes join or leave; then never again."""
-    steps = scenario.start_seconds + np.arange(scenario.steps + 1) * scenario.step_seconds
-    others = np.array([moment for one in scenario.machines for moment in (one.joins_seconds, one.leaves_seconds)])
-    inside = others[(others > steps[0]) & (others < steps[-1])]
-    return [*np.unique(np.concatenate((steps, inside))).tolist(), NEVER]
+    def breaks(self) -> list[float]:
+        """The times at which all nodes' use may change: steps begin, nodes join or leave; then never again."""
+        steps, others = self.step_seconds, np.concatenate((self.joins_seconds, self.leaves_seconds))
+        inside = others[(others > steps[0]) & (others < steps[-1])]
+        return [*np.unique(np.concatenate((steps, inside))).tolist(), NEVER]

@@ -13,11 +13,12 @@ from descheduler.eviction.evictor import EvictionOutcome
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query
 from kube.objects import Pod
+from policy import metrics
 from simulator.results import figures
 from simulator.results.figures import Effectiveness
 from simulator.results.outcome import EvictedPod, Outcome, Progress, ScheduledPod, Timeline
 from simulator.scenario import Scenario
-from simulator.usage.node_usage import CPU, MEMORY, UsageBook
+from simulator.usage.node_usage import UsageBook
 from simulator.world import setup
 from simulator.world.setup import Setup
 
@@ -142,8 +143,8 @@ class Recorder:
             steps_done=done,
             steps=scenario.steps,
             at_seconds=now_seconds,
-            cpu_ratio=self._book.node_ratio(CPU)[done - 1],
-            memory_ratio=self._book.node_ratio(MEMORY)[done - 1],
+            cpu_ratio=self._book.node_ratio(metrics.CPU)[done - 1],
+            memory_ratio=self._book.node_ratio(metrics.MEMORY)[done - 1],
             pods_bound=counts.pods_bound,
             pods_pending=len(counts.waiting),
             evictions=counts.evictions,
@@ -156,8 +157,7 @@ class Recorder:
             scenario.start_seconds,
             scenario.step_seconds,
             tuple(machine.name for machine in scenario.machines),
-            self._book.node_ratio(CPU).copy(),
-            self._book.node_ratio(MEMORY).copy(),
+            *(self._book.node_ratio(resource).copy() for resource in metrics.RESOURCES),
         )
         return Outcome(
             variant=conditions.name,
