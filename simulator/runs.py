@@ -105,10 +105,7 @@ def crew(sources: Mapping[str, Source], *, workers: int, simulate: Simulate = Si
     With one worker everything happens in this process. Whatever ends the block ends the runs still in progress.
     """
     work = _Runs(sources, simulate)
-    if workers == 1:
-        yield Crew(work, None)
-        return
-    with contextlib.closing(Workers(workers, work)) as processes:
+    with contextlib.closing(Workers(workers, work)) if workers > 1 else contextlib.nullcontext() as processes:
         yield Crew(work, processes)
 
 

@@ -20,7 +20,7 @@ from lab.peers import comparison as peer_comparison
 from lab.peers.comparison import ORACLE, OURS, Contestant
 from policy.metrics import RESOURCES
 from simulator.results.outcome import Outcome, Progress
-from simulator.results.study import PLAIN_NAME
+from simulator.results.study import PLAIN
 from simulator.workloads import trace_files
 
 LEAST_GAIN_RATIO: Final = 0.05  # where the oracle gains less, a share of it says nothing
@@ -54,7 +54,7 @@ AS_THEY_ARE: Final = {"score": {"spread": "none"}}
 # Each peer with the weight that is best for it on the tuned part.
 PEERS: Final = {"crane": 1, "target-load-packing": 2, "risk-balancing": 2, "koordinator": 4}
 CONTESTANTS: Final = (
-    Contestant(PLAIN_NAME),
+    Contestant(PLAIN.name),
     *(Contestant(name, peer=name, weight=weight) for name, weight in PEERS.items()),
     Contestant(ORACLE, peer=ORACLE),
     Contestant(OURS, sections={}),
@@ -102,7 +102,7 @@ def measure(chosen: Settings) -> list[Row]:
             results = played(chosen, part, name)
             title = f"{name}, part {part}"
             print(f"\n### {title}\n\n{paired.table(results, COLUMNS, OURS)}\n\n{shares(results)}", flush=True)
-            ours, plain = (sum(map(over_80, results[each])) for each in (OURS, PLAIN_NAME))
+            ours, plain = (sum(map(over_80, results[each])) for each in (OURS, PLAIN.name))
             rows.append(Row(f"node-minutes over 80 %, {title}, beside plain", ours, "min", plain))
     return rows
 
@@ -140,7 +140,7 @@ def _share(name: str, results: Results, figure: Callable[[Outcome], float]) -> t
 
 def gain(name: str, results: Results, figure: Callable[[Outcome], float]) -> float:
     """The share of the oracle's gain over plain scheduling, over all seeds; NaN where there is hardly any."""
-    if name == PLAIN_NAME:
+    if name == PLAIN.name:
         return math.nan
-    plain, best, own = (sum(map(figure, results[each])) for each in (PLAIN_NAME, ORACLE, name))
+    plain, best, own = (sum(map(figure, results[each])) for each in (PLAIN.name, ORACLE, name))
     return (plain - own) / (plain - best) if plain - best > LEAST_GAIN_RATIO * plain else math.nan

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from lab.peers import comparison as peer_comparison
-from lab.peers.comparison import GeneratedSource, TraceSource
+from lab.peers.comparison import TraceSource
 from simulator import contention, runs, scenario
 from simulator.workloads import arrivals, generator, trace_files
 
@@ -99,5 +99,5 @@ def sources(trace: pathlib.Path, part: str, recipe: trace_files.Recipe = RECIPE)
         "bursts": traced(crowd=BURSTS),
         "topology spread": ChangedSource(plain, spread_topology),
         "periodic": dataclasses.replace(plain, period_steps=PERIOD_STEPS),
-        "daily": ShiftedSource(GeneratedSource(DAILY), shift),
+        "daily": ShiftedSource(generator.GeneratedScenarios(DAILY), shift),
     }

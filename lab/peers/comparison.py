@@ -8,17 +8,18 @@ are chosen on one part of a trace and judged on the other: other jobs and other 
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from lab.peers import catalogue
 from policy.schema.load_policy import LoadPolicy
-from simulator import runs, world
+from simulator import load_curves, runs, world
+from simulator.load_curves import Trace
 from simulator.results.outcome import Outcome
 from simulator.results.study import Variant
 from simulator.scenario import Scenario
-from simulator.workloads import generator, trace_files
+from simulator.workloads import trace_files
 from simulator.world import setup
 
 OURS: Final = "evenload"
@@ -77,24 +78,24 @@ class TraceSource:
         if self.cpu_share != 1.0:
             trace = dataclasses.replace(trace, cpu_ratio=trace.cpu_ratio * np.float32(self.cpu_share))
         if self.period_steps:
-            trace = trace.repeated(self.period_steps)
+            trace = repeated(trace, self.period_steps)
         if self.part is None:
             return trace_files.scenario(trace, self.rule, seed, recipe)
-        jobs, steps = trace.cpu_ratio.shape
-        first_step = recipe.first_step + self.part * (steps // 2)
-        own = trace.only(range(self.part, jobs, 2))
+        first_step = recipe.first_step + self.part * (trace.cpu_ratio.shape[1] // 2)
+        own = taken(trace, list(range(self.part, len(trace.cpu_ratio), 2)))
         return trace_files.scenario(own, self.rule, seed, dataclasses.replace(recipe, first_step=first_step))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GeneratedSource:
-    """A `runs.Source`: generated load."""
+def repeated(trace: Trace, steps: int) -> Trace:
+    """Returns the jobs, which play the first so many steps of each day again and again until the next."""
+    day = round(load_curves.DAY_STEPS * load_curves.STEP_SECONDS / trace.step_seconds)
+    index = np.arange(trace.cpu_ratio.shape[1])
+    return taken(trace, np.s_[:, index - index % day + index % day % steps])
 
-    shape: generator.Shape
 
-    def scenario(self, seed: int) -> Scenario:
-        """The scenario of a seed."""
-        return generator.generate(seed, self.shape)
+def taken(trace: Trace, which: Any) -> Trace:
+    """Some of the jobs or steps, as numpy indexes [jobs, steps]."""
+    return dataclasses.replace(trace, cpu_ratio=trace.cpu_ratio[which], memory_ratio=trace.memory_ratio[which])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

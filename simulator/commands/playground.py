@@ -42,7 +42,8 @@ def replaying(history: pathlib.Path | None) -> collections.abc.Callable[[str, Js
 
 def replay(source: runs.Source, title: str, text: str, in_force: Json, *, report: Report) -> Json:
     """Both days, as the page draws them. SourceError for a text that is no policy."""
-    variants = (_variant(IN_FORCE, in_force), _tried(text))
+    now = LoadPolicy.of(in_force) if in_force else load_policy.defaults()
+    variants = (Variant(IN_FORCE, now, SOURCE, IN_FORCE), _tried(text))
     shares = dict.fromkeys((one.name for one in variants), 0.0)
 
     def watch(variant: str, _seed: int, progress: Progress) -> None:
@@ -54,11 +55,6 @@ def replay(source: runs.Source, title: str, text: str, in_force: Json, *, report
     except (WorkerLost, ValueError) as error:
         raise SourceError(f"the replay ended: {error}") from error
     return _answer(Study(title, {}, variants, (SEED,), outcomes))
-
-
-def _variant(name: str, policy: Json) -> Variant:
-    in_force = LoadPolicy.of(policy) if policy else load_policy.defaults()
-    return Variant(name, in_force, SOURCE, name)
 
 
 def _tried(text: str) -> Variant:

@@ -24,7 +24,6 @@ from simulator.history.queries import Selectors, Subject
 from simulator.history.reader import Cache, Span
 from simulator.history.rebuilding import Past
 from simulator.results import figures
-from simulator.results.outcome import Timeline
 from simulator.scenario import Scenario
 
 CACHE: Final = pathlib.Path("~/.cache/evenload/history")
@@ -114,20 +113,8 @@ def _watched() -> Iterator[reader.Progress]:
 
 
 def with_measured(past: Past) -> Scenario:
-    """The scenario, whose first assumption says what really happened."""
-    scenario = past.scenario
-    return dataclasses.replace(scenario, assumptions=(measured(past.measured), *scenario.assumptions))
-
-
-def warn(past: Past) -> None:
-    """Tell on stderr what the server said against its own answers."""
-    for sentence in past.warnings:
-        output.say(f"Prometheus calls an answer partial: {sentence}")
-
-
-def measured(timeline: Timeline) -> str:
-    """Returns the measured load of the nodes, for the tables."""
-    sentences = []
+    """The scenario, whose first assumption says the measured load of the nodes."""
+    timeline, sentences = past.measured, []
     for resource, ratios in (("CPU", timeline.cpu_ratio), ("memory", timeline.memory_ratio)):
         try:
             load = figures.load_over(ratios, timeline.step_seconds)
@@ -138,4 +125,12 @@ def measured(timeline: Timeline) -> str:
             f"{resource} mean {load.mean_ratio:.1%}, p99 {load.p99_ratio:.1%}, spread {load.spread_ratio:.1%}, "
             f"{load.hot_node_minutes:.0f} node-minutes over 80 %"
         )
-    return f"really measured: {'; '.join(sentences)}; how near the replay without Evenload comes is how far to trust it"
+    trust = "how near the replay without Evenload comes is how far to trust it"
+    assumptions = (f"really measured: {'; '.join(sentences)}; {trust}", *past.scenario.assumptions)
+    return dataclasses.replace(past.scenario, assumptions=assumptions)
+
+
+def warn(past: Past) -> None:
+    """Tell on stderr what the server said against its own answers."""
+    for sentence in past.warnings:
+        output.say(f"Prometheus calls an answer partial: {sentence}")

@@ -72,7 +72,10 @@ def _source(trace: pathlib.Path | None, history: pathlib.Path | None, options: M
         output.fail("--trace with --history: give one of them")
     if trace is not None:
         return traced(trace, options)
-    return recorded(history, options) if history is not None else generated(options)
+    if history is not None:
+        _refuse(set(options), "--history: everything is as it was recorded")
+        return runs.FixedSource(past_file.load(history).scenario)
+    return generated(options)
 
 
 def generated(options: Mapping[str, Any]) -> runs.Source:
@@ -103,12 +106,6 @@ def traced(path: pathlib.Path, options: Mapping[str, Any]) -> runs.Source:
         fill_ratio=options.get("request_fill", default.fill_ratio),
     )
     return trace_files.TracedScenarios(path.absolute(), options.get("rule", generator.DEMO.rule), recipe)
-
-
-def recorded(path: pathlib.Path, options: Mapping[str, Any]) -> runs.Source:
-    """Returns a cluster's recorded past as a source; none of it can be set."""
-    _refuse(set(options), "--history: everything is as it was recorded")
-    return runs.FixedSource(past_file.load(path).scenario)
 
 
 def _refuse(names: Collection[str], why: str) -> None:

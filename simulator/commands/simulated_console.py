@@ -7,7 +7,8 @@ from typing import Final
 
 from cli import effectiveness_figures as figures
 from cli.console import live
-from console.sources import Doors, Json, Replica, RunningPod, SourceError
+from console.sources import Doors, Json, SourceError
+from kube import kinds
 from policy.schema import load_policy
 from simulator import world
 from simulator.commands import playground
@@ -51,27 +52,21 @@ def opened(*, seed: int, nodes: int, quick_hours: float, pause_seconds: float) -
 
 def doors(day: days.LiveDay, title: str) -> Doors:
     """Everything that the console asks, of the day."""
-
-    def replicas(service: str) -> collections.abc.Sequence[Replica]:
-        return (SimulatedReplica(day, service),)
-
     return Doors(
         title=title,
         now=day.clock.now,
-        extenders=lambda: replicas("extender"),
-        deschedulers=lambda: replicas("descheduler"),
-        pods=lambda node: _pods(day, node),
-        pools=lambda: {one.name: one.labels[POOL_LABEL] for one in day.nodes() if POOL_LABEL in one.labels},
+        extenders=lambda: (SimulatedReplica(day, "extender"),),
+        deschedulers=lambda: (SimulatedReplica(day, "descheduler"),),
+        pods=lambda node: live.running(pod for pod in day.objects(kinds.PODS) if pod.node_name == node),
+        pools=lambda: {
+            one.name: one.labels[POOL_LABEL] for one in day.objects(kinds.NODES) if POOL_LABEL in one.labels
+        },
         effectiveness=lambda span_seconds: effectiveness(day.moments, span_seconds),
         check=live.check,
         what_if=playground.replaying(None),
         note="A simulated cluster: the services are the real ones, the nodes and pods are not. Five minutes pass in a "
         "moment.",
     )
-
-
-def _pods(day: days.LiveDay, node: str) -> list[RunningPod]:
-    return live.running(pod for pod in day.pods() if pod.node_name == node)
 
 
 def effectiveness(moments: collections.abc.Sequence[days.Moment], span_seconds: float) -> Json:

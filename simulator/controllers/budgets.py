@@ -117,19 +117,14 @@ class Budgets:
         }
 
     def _wanted(self, budget: DisruptionBudget, pods: dict[str, Pod]) -> tuple[int, int]:
-        """expectedPods and desiredHealthy."""
+        """expectedPods and desiredHealthy; a pod without an owner adds nothing to what owners want."""
         if not _asks_for_scale(budget):
             return len(pods), int(budget.spec.min_available or 0)
-        expected = self._owners_wish(pods)
+        owners = {(pod.namespace, pod.owner) for pod in pods.values() if pod.owner is not None}
+        expected = sum(dict(self._wish(namespace, owner) for namespace, owner in owners).values())
         if budget.spec.max_unavailable is not None:
             return expected, max(0, expected - _of(budget.spec.max_unavailable, expected))
         return expected, _of(budget.spec.min_available or 0, expected)
-
-    def _owners_wish(self, pods: dict[str, Pod]) -> int:
-        """Returns the sum of the replicas that all owners of the pods want; a pod without an owner adds nothing."""
-        owners = {(pod.namespace, pod.owner) for pod in pods.values() if pod.owner is not None}
-        wishes = dict(self._wish(namespace, owner) for namespace, owner in owners)
-        return sum(wishes.values())
 
     def _wish(self, namespace: str, owner: OwnerReference) -> tuple[str, int]:
         """The uid of the object that has the scale, and what it wants: a ReplicaSet's Deployment, if it has one."""

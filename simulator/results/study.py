@@ -11,8 +11,6 @@ from policy.schema.load_policy import LoadPolicy
 from simulator.results import comparison
 from simulator.results.outcome import Outcome
 
-PLAIN_NAME: Final = "plain"
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Variant:
@@ -27,7 +25,7 @@ class Variant:
     text: str = ""
 
 
-PLAIN: Final = Variant(PLAIN_NAME)
+PLAIN: Final = Variant("plain")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

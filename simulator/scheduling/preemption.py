@@ -9,7 +9,7 @@ asks whether the scheduler made it leave; the model takes any terminating pod of
 
 import contextlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +51,9 @@ def preempt(
     candidates = dict(extenders.agreed(ports, pod, candidates))
     if not candidates:
         return Preemption(nominated=None)
-    ties = _best(candidates)
+    badness = {node: _badness(victims) for node, victims in candidates.items()}
+    least = min(badness.values())
+    ties = tuple(node for node in candidates if badness[node] == least)
     node = ties[int(rng.integers(len(ties)))] if len(ties) > 1 else ties[0]
     others = state.nominated.get(node, {}).values()
     return Preemption(candidates[node].pods, node, ties, tuple(one for one in others if one.priority < pod.priority))
@@ -175,15 +177,10 @@ def _protects(budget: DisruptionBudget, pod: Pod) -> bool:
     return bool(selector.match_labels or selector.match_expressions) and selector.matches(pod.labels)
 
 
-def _best(texts: Mapping[str, Victims]) -> tuple[str, ...]:
-    """Fewest budgets violated; least important first victim; smallest sum of priorities; fewest victims; first victims
-    that started last.
-    """
-    best = min(_badness(victims) for victims in texts.values())
-    return tuple(node for node, victims in texts.items() if _badness(victims) == best)
-
-
 def _badness(victims: Victims) -> tuple[float, ...]:
+    """Sorts best nodes first: fewest budgets violated; least important first victim; smallest sum of priorities; fewest
+    victims; first victims that started last.
+    """
     first = victims.pods[0].priority
     return (
         victims.violations,

@@ -10,8 +10,9 @@ pkg/scheduler/backend/queue (scheduling_queue.go, active_queue.go, backoff_queue
 import dataclasses
 import heapq
 import math
+from collections.abc import Iterable
 
-from kube.objects import Node, Pod
+from kube.objects import Pod
 from runtime.clock import Clock
 from simulator.scheduling import requeueing
 from simulator.scheduling.requeueing import Change
@@ -112,30 +113,17 @@ class Queue:
         for pods in (self._awake, self._asleep, self._taken):
             pods.pop(pod.key, None)
 
-    def node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Wakes the pods that a change of a node may help."""
-        for change in requeueing.of_node(old, new) if self._asleep or self._taken else ():
-            self._rouse(change)
-
-    def readings_changed(self) -> None:
-        """Wakes the pods that a change of nodes' annotations may help."""
-        if self._asleep or self._taken:
-            self._rouse(Change.NODE_OTHERWISE)
-
-    def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """Wakes the pods that a change of a bound pod may help."""
-        for change in requeueing.of_pod(old, new) if self._asleep or self._taken else ():
-            self._rouse(change)
+    def changed(self, changes: Iterable[Change]) -> None:
+        """Wakes the pods that changes of nodes or of bound pods may help."""
+        for change in changes if self._asleep or self._taken else ():
+            self._meanwhile.add(change)
+            for waiting in [one for one in self._asleep.values() if requeueing.awaits(one.rejected_by, change)]:
+                self._wake(waiting)
 
     def flush(self) -> None:
         """Wake those who have slept for over five minutes; to be called every 30 s."""
         limit_seconds = self._clock.now() - LONGEST_WAIT_SECONDS
         for waiting in [one for one in self._asleep.values() if one.since_seconds < limit_seconds]:
-            self._wake(waiting)
-
-    def _rouse(self, change: Change) -> None:
-        self._meanwhile.add(change)
-        for waiting in [one for one in self._asleep.values() if requeueing.awaits(one.rejected_by, change)]:
             self._wake(waiting)
 
     def _wake(self, waiting: WaitingPods) -> None:

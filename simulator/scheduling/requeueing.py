@@ -1,9 +1,9 @@
 """Requeueing of unschedulable pods: the cluster events that each plugin waits for.
 
-`queue` tells every change of a node or a bound pod as one of these events, and wakes the pods that were refused by a
-plugin that waits for it. Source: kubernetes v1.36 pkg/scheduler/framework/plugins (EventsToRegister of each),
-framework/events.go. The real plugins also look whether the very change helps the very pod (QueueingHint); the model
-wakes more pods, which then fail again, and decides the same.
+`world.placing` tells `queue` every change of a node or a bound pod as these events, and it wakes the pods that were
+refused by a plugin that waits for it. Source: kubernetes v1.36 pkg/scheduler/framework/plugins (EventsToRegister of
+each), framework/events.go. The real plugins also look whether the very change helps the very pod (QueueingHint); the
+model wakes more pods, which then fail again, and decides the same.
 """
 
 import enum

@@ -33,15 +33,12 @@ class RingTable:
         stay = used
         if used + len(rows) > len(self._held):
             stay = min(used, self._capacity - len(added))
-            self._move_up(used - stay, stay)
+            gone = used - stay
+            for first in range(0, stay, max(gone, 1)):  # in parts: of those that overlap numpy makes a copy first
+                end = min(first + gone, stay)
+                self._held[first:end] = self._held[first + gone : end + gone]
         self._held[stay : stay + len(added)] = added
         self.oldest = self.end - stay - len(added)
-
-    def _move_up(self, by: int, stay: int) -> None:
-        """Bring so many rows to the top, a part at a time: of parts that overlap numpy makes a copy first."""
-        for first in range(0, stay, max(by, 1)):
-            end = min(first + by, stay)
-            self._held[first:end] = self._held[first + by : end + by]
 
     def between(self, first: int, end: int) -> Floats:
         """The rows of these numbers, not to be written to. Forgotten if one is not held any more."""

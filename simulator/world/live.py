@@ -8,15 +8,15 @@ import collections.abc
 import contextlib
 import dataclasses
 import threading
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry
 from werkzeug import test
 
 from descheduler.http import app as descheduler_app
-from kube import kinds
-from kube.objects import Node, Pod
-from runtime import clock, loop
+from kube.kinds import Kind
+from kube.objects import IdentifiedObject
+from runtime import loop
 from simulator.results.outcome import Progress
 from simulator.scenario import Scenario
 from simulator.world import world
@@ -24,6 +24,7 @@ from simulator.world.setup import Setup
 
 JOIN_SECONDS: Final = 10.0
 Sums = dict[str, float]
+T = TypeVar("T", bound=IdentifiedObject)
 
 
 class Moment(NamedTuple):
@@ -41,19 +42,14 @@ class LiveDay:
     """A day in progress; made by `opened`. Any thread may ask."""
 
     def __init__(self, running: world.World, lock: threading.Lock) -> None:
-        self._world, self._lock = running, lock
+        self._world, self._lock, self.clock = running, lock, running.around.clock
         self._applications = {"extender": running.extender_application, "descheduler": None}
         if running.descheduler is not None:
-            policy, ticking = running.around.policy, running.around.clock
+            policy, registry = running.around.policy, CollectorRegistry()
             self._applications["descheduler"] = descheduler_app.create_app(
-                running.descheduler, running.ledger, policy, clock=ticking, livez=(), registry=CollectorRegistry()
+                running.descheduler, running.ledger, policy, clock=self.clock, livez=(), registry=registry
             ).wsgi_app
         self.moments: list[Moment] = []
-
-    @property
-    def clock(self) -> clock.Clock:
-        """The day's time."""
-        return self._world.around.clock
 
     def get(self, service: str, path: str, query: collections.abc.Mapping[str, str]) -> tuple[int, bytes]:
         """Status and body of GET at the extender or descheduler. KeyError for a service that does not run."""
@@ -65,15 +61,10 @@ class LiveDay:
             answer = test.Client(application).get(path, query_string=dict(query))
             return answer.status_code, answer.data
 
-    def pods(self) -> tuple[Pod, ...]:
-        """All pods at this moment."""
+    def objects(self, kind: Kind[T]) -> tuple[T, ...]:
+        """All objects of a kind at this moment."""
         with self._lock:
-            return self._world.around.kube.list(kinds.PODS).items
-
-    def nodes(self) -> tuple[Node, ...]:
-        """All nodes at this moment."""
-        with self._lock:
-            return self._world.around.kube.list(kinds.NODES).items
+            return self._world.around.kube.list(kind).items
 
     def remember(self, at_seconds: float) -> None:
         """Note what the annotator has counted; on the day's own thread."""

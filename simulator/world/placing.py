@@ -14,8 +14,10 @@ from kube import errors, kinds
 from kube.objects import Node, Pod
 from simulator.apiserver import ApiServer
 from simulator.kernel import Kernel
+from simulator.scheduling import requeueing
 from simulator.scheduling.extenders import ExtenderPort
 from simulator.scheduling.queue import Queue
+from simulator.scheduling.requeueing import Change
 from simulator.scheduling.scheduler import Placement, Scheduler
 
 RANK = 1  # after everything else of a moment
@@ -56,13 +58,13 @@ class Placing:
 
     def readings_changed(self) -> None:
         """Requeues refused pods after the readings of nodes changed: no Node event reports it here."""
-        self._queue.readings_changed()
+        self._queue.changed((Change.NODE_OTHERWISE,))
         self._turns_soon()
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._scheduler.node_changed(old, new)
         if not self._queue.is_idle:  # most changes are the annotator's, when no pod waits
-            self._queue.node_changed(old, new)
+            self._queue.changed(requeueing.of_node(old, new))
             self._turns_soon()
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
@@ -70,7 +72,7 @@ class Placing:
         waits = new is not None and not (new.node_name or new.deleting or new.finished)
         pod = new or old
         if pod is not None and (waits or not self._queue.is_idle):
-            self._queue.pod_changed(old, new)
+            self._queue.changed(requeueing.of_pod(old, new))
             if waits:
                 self._queue.push(pod)
             else:

@@ -15,11 +15,11 @@ from runtime.clock import Clock
 from simulator.apiserver import ApiServer
 from simulator.controllers.owners import Owners
 from simulator.prometheus import expressions
+from simulator.results import study
 from simulator.scenario import Scenario
 from simulator.scheduling.extenders import ExtenderPort
 from simulator.usage.node_usage import UsageBook
 
-PLAIN: Final = "plain"
 EXTENDER_WEIGHT: Final = 2  # as deploy/scheduler/extender-stanza.yaml has it
 STALE_PERIODS: Final = 2.5  # the fewest after which what one sync held is good until the next, see collecting
 START_SECONDS: Final = 3.0  # from binding to Ready: images are there, readiness is quick
@@ -62,7 +62,7 @@ class Setup:
     @property
     def name(self) -> str:
         """How the outcome calls the run."""
-        return self.variant or (PLAIN if self.policy is None else "evenload")
+        return self.variant or (study.PLAIN.name if self.policy is None else "evenload")
 
 
 def in_force(setup: Setup, step_seconds: float) -> LoadPolicy:

@@ -44,8 +44,8 @@ from simulator.world.setup import Setup
 Report = Callable[[Progress], None]
 
 # At one time: a step is closed, machines come and go, the services look at it, replicas leave, others arrive (0), and
-# then pods are scheduled.
-STEP, MACHINES, SYNC, RELIEF, LEAVING, PLACING = -5, -4, -3, -2, -1, 1
+# then pods are scheduled (`placing.RANK`).
+STEP, MACHINES, SYNC, RELIEF, LEAVING = -5, -4, -3, -2, -1
 
 
 def run(scenario: Scenario, conditions: Setup, report: Report | None = None) -> Outcome:

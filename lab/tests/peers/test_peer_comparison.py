@@ -31,7 +31,8 @@ def test_parts_have_other_jobs_and_other_days(path: pathlib.Path) -> None:
     whole = trace_files.load(path)
     for part in (0, 1):
         drawn = peer_comparison.TraceSource(path, "mix", RECIPE, part).scenario(1)
-        own = whole.only(range(part, 12, 2))
+        own = peer_comparison.taken(whole, list(range(part, 12, 2)))
+        assert np.array_equal(own.cpu_ratio, whole.cpu_ratio[part::2])
         begin = RECIPE.first_step + part * STEPS // 2
         expected = trace_files.scenario(own, "mix", 1, dataclasses.replace(RECIPE, first_step=begin))
         assert drawn.replicas == expected.replicas
@@ -71,7 +72,7 @@ def test_the_weight_of_a_peer_is_that_of_its_plugin(path: pathlib.Path) -> None:
 
 def test_a_repeated_trace_plays_the_first_steps_of_each_day_again(path: pathlib.Path) -> None:
     whole = trace_files.load(path)
-    repeated = whole.repeated(36)
+    repeated = peer_comparison.repeated(whole, 36)
     assert np.array_equal(repeated.cpu_ratio[:, :36], whole.cpu_ratio[:, :36])
     assert np.array_equal(repeated.cpu_ratio[:, 36:72], whole.cpu_ratio[:, :36])
     assert np.array_equal(repeated.memory_ratio[:, 288:300], whole.memory_ratio[:, 288:300]), "another day begins"

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from kube import kinds
 from policy.schema import load_policy
 from simulator import world
 from simulator.commands import simulated_console as simulated
@@ -35,15 +36,17 @@ def test_services_answer_between_two_steps() -> None:
         doors = simulated.doors(day, "a day")
         (extender,), (descheduler,) = doors.extenders(), doors.deschedulers()
         nodes = json.loads(extender.get("/nodes"))
-        assert [node["name"] for node in nodes["nodes"]] == [node.name for node in day.nodes()]
+        assert [node["name"] for node in nodes["nodes"]] == [node.name for node in day.objects(kinds.NODES)]
         assert nodes["heartbeat"]["matches"]
         assert {node["state"] for node in nodes["nodes"]} == {"usable"}
         assert json.loads(extender.get("/decisions", limit="5"))["decisions"]
         assert json.loads(descheduler.get("/plan"))["mode"] == "Enforce"
         assert "evictions" in json.loads(descheduler.get("/evictions"))
         assert doors.pods is not None
-        assert {pod.node_name for pod in day.pods() if pod.node_name} <= {node.name for node in day.nodes()}
-        assert sum(len(doors.pods(node.name)) for node in day.nodes()) > 0
+        assert {pod.node_name for pod in day.objects(kinds.PODS) if pod.node_name} <= {
+            node.name for node in day.objects(kinds.NODES)
+        }
+        assert sum(len(doors.pods(node.name)) for node in day.objects(kinds.NODES)) > 0
         assert doors.effectiveness is not None
         assert doors.effectiveness(86400.0)["moments"]
 

@@ -1,6 +1,7 @@
 import pytest
 
 from kube import objects
+from simulator.scheduling import requeueing
 from simulator.scheduling.queue import Queue
 from tests import builders, clocks
 from tests.unit.simulator.scheduling import cases
@@ -45,10 +46,10 @@ def test_a_pod_that_fits_nowhere_sleeps_until_something_happens_that_may_help() 
     assert world.fail() == "x"
     assert (world.pop(), len(world.queue)) == ("", 1)
     node = builders.node()
-    world.queue.node_changed(node, builders.node(annotations={"load": "less"}))
-    world.queue.pod_changed(None, bound("other", "node-1"))
+    world.queue.changed(requeueing.of_node(node, builders.node(annotations={"load": "less"})))
+    world.queue.changed(requeueing.of_pod(None, bound("other", "node-1")))
     assert world.pop() == ""
-    world.queue.pod_changed(bound("other", "node-1"), None)
+    world.queue.changed(requeueing.of_pod(bound("other", "node-1"), None))
     assert world.pop() == "x"
 
 
@@ -67,7 +68,7 @@ def test_a_change_of_a_node_wakes_those_whom_it_may_help(plugin: str) -> None:
         world = World()
         world.push("x")
         world.fail(frozenset({rejected_by}))
-        world.queue.node_changed(builders.node(), WAKES[plugin])
+        world.queue.changed(requeueing.of_node(builders.node(), WAKES[plugin]))
         both_of_taints = {"NodeUnschedulable", "TaintToleration"} >= {plugin, rejected_by}
         assert (world.pop() == "x") == (plugin == rejected_by or both_of_taints or rejected_by == "Extender")
 
@@ -77,7 +78,7 @@ def test_what_happens_while_a_pod_is_judged_is_not_slept_through() -> None:
     world.push("x")
     taken = world.queue.pop()
     assert taken is not None
-    world.queue.pod_changed(bound("victim", "node-1"), None)
+    world.queue.changed(requeueing.of_pod(bound("victim", "node-1"), None))
     world.queue.failed(taken, FULL)
     assert world.pop() == "x"
 
