@@ -1,11 +1,10 @@
 """Load curves that look like the real ones: seeded, without any trace data in the repository.
 
 A curve is the load of one owner (a Deployment, a job) over days in steps of five minutes, CPU and memory together, each
-relative to its own mean. `simulator.contention` turns a curve and a pod's mean into millicores and bytes, and
-`simulator.workloads.demo_plan` draws the means. The statistics are those of 251 jobs of the Google cell of May 2011
-(CC-BY 4.0): distribution of the means, spread inside a series, autocorrelation at five minutes, an hour and a day,
-correlation of CPU with memory, and the small daily swing of the whole fleet. A trace file of the same form can be
-played instead of the generator.
+relative to its own mean; `simulator.workloads` turns a curve and an owner's mean into millicores and bytes. The
+statistics are those of 251 jobs of the Google cell of May 2011 (CC-BY 4.0): distribution of the means, spread inside a
+series, autocorrelation at five minutes, an hour and a day, correlation of CPU with memory, and the small daily swing of
+the whole fleet. A trace file of the same form can be played instead of the generator.
 """
 
 import contextlib
@@ -15,7 +14,7 @@ import math
 import pathlib
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -75,19 +74,11 @@ class Means:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Curve:
-    """Load of one owner relative to its mean: `cpu[i]`, `memory[i]` hold during step i; after its end it repeats.
-
-    `means` are what a trace says of the means themselves; a pod's own profile decides.
-    """
+    """Load of one owner relative to its mean: `cpu[i]`, `memory[i]` hold during step i; after its end it repeats."""
 
     cpu: Floats
     memory: Floats
     step_seconds: float = STEP_SECONDS
-    means: Means | None = None
-
-    def step_at(self, at_seconds: float, lag_steps: int = 0) -> int:
-        """The index of the step in force `at_seconds` after the start of the trace's clock."""
-        return (math.floor(at_seconds / self.step_seconds) - lag_steps) % len(self.cpu)
 
 
 FLAT = Curve(np.ones(1, np.float32), np.ones(1, np.float32))
@@ -193,18 +184,6 @@ class Trace:
     memory_ratio: Floats
     step_seconds: float
 
-    def only(self, jobs: Sequence[int]) -> "Trace":
-        """Some of the jobs: what is tuned on one part is judged on the other."""
-        rows = list(jobs)
-        return dataclasses.replace(self, cpu_ratio=self.cpu_ratio[rows], memory_ratio=self.memory_ratio[rows])
-
-    def repeated(self, steps: int) -> "Trace":
-        """Returns the jobs, which play the first so many steps of each day again and again until the next."""
-        day = round(DAY_STEPS * STEP_SECONDS / self.step_seconds)
-        index = np.arange(self.cpu_ratio.shape[1])
-        index = index - index % day + index % day % steps
-        return dataclasses.replace(self, cpu_ratio=self.cpu_ratio[:, index], memory_ratio=self.memory_ratio[:, index])
-
 
 @contextlib.contextmanager
 def opened(path: pathlib.Path) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
@@ -279,21 +258,6 @@ def read_samples(path: pathlib.Path) -> Trace:
     return Trace(path.name, cpu / hundred, memory_ratio, step_seconds)
 
 
-def read_trace(path: pathlib.Path) -> tuple[Curve, ...]:
-    """The curves of a trace file, for playing in a loop: steps without a sample repeat the last one before them.
-
-    Jobs without any sample are left out. Raises TraceError.
-    """
-    trace = read_samples(path)
-    memory_ratio = np.full_like(trace.cpu_ratio, 0.01) if np.isnan(trace.memory_ratio).all() else trace.memory_ratio
-    jobs = zip(trace.cpu_ratio, memory_ratio, strict=True)
-    curves = (_played(cpu, memory, trace.step_seconds) for cpu, memory in jobs)
-    known = tuple(curve for curve in curves if curve is not None)
-    if not known:
-        raise TraceError(f"{path}: no job has a sample above zero; there is nothing to play")
-    return known
-
-
 def _decode(codes: npt.NDArray[np.generic], scale: float) -> Floats:
     gap = GAP_CODES.get(codes.dtype)
     if gap is None:
@@ -303,25 +267,3 @@ def _decode(codes: npt.NDArray[np.generic], scale: float) -> Floats:
     values = codes.astype(np.float32) * np.float32(scale)
     values[codes == gap] = np.nan
     return values
-
-
-def _played(cpu: Floats, memory: Floats, step_seconds: float) -> Curve | None:
-    filled = [_fill(values) for values in (cpu, memory)]
-    relative = [_relative(values) for values in filled]
-    if relative[0] is None or relative[1] is None:
-        return None
-    cpu_ratio, memory_ratio = (float(values.mean()) for values in filled)
-    return Curve(relative[0], relative[1], step_seconds, Means(cpu_ratio, memory_ratio))
-
-
-def _fill(values: Floats) -> Floats:
-    known = np.flatnonzero(np.isfinite(values))
-    if not len(known):
-        return values[:0]
-    latest = np.searchsorted(known, np.arange(len(values)), side="right") - 1
-    return values[known[np.maximum(latest, 0)]]
-
-
-def _relative(values: Floats) -> Floats | None:
-    mean = float(values.mean()) if len(values) else 0.0
-    return np.asarray(values / mean, np.float32) if mean > 0 else None

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lab.bench import fleet
-from lab.cluster import exporter_text, nodes
+from lab.cluster import exporter_load, exporter_text, nodes
 from promql.queries import recording_rules
 from simulator import contention, load_curves
 
@@ -45,7 +45,7 @@ class Player(NamedTuple):
 class Cast(NamedTuple):
     """All pods: the jobs' curves and what one replica of each uses, and the pods."""
 
-    profiles: tuple[contention.Profile, ...]
+    profiles: tuple[exporter_load.Profile, ...]
     curves: tuple[load_curves.Curve, ...]
     players: tuple[Player, ...]
     nodes: int
@@ -53,15 +53,14 @@ class Cast(NamedTuple):
 
 def cast(node_count: int, pods_per_node: int, seed: int, trace: pathlib.Path | None) -> Cast:
     """Assigns curves to the pods of each node; TraceError for a file that holds none."""
-    read = load_curves.read_trace(trace) if trace else ()
-    curves = read or tuple(load_curves.generate(job) for job in range(GENERATED_JOBS))
-    means = [curve.means or load_curves.owner_means(job) for job, curve in enumerate(curves)]
+    seeded = ((load_curves.generate(job), load_curves.owner_means(job)) for job in range(GENERATED_JOBS))
+    curves, means = zip(*(exporter_load.read_trace(trace) if trace else seeded), strict=True)
     kind = "trace" if trace else "google"
     scale = FILL_RATIO / pods_per_node
     cpu = scale / float(np.mean([mean.cpu_ratio for mean in means])) * NODE.cpu_millicores
     memory = scale / float(np.mean([mean.memory_ratio for mean in means])) * NODE.memory_bytes
     profiles = tuple(
-        contention.Profile(cpu * mean.cpu_ratio, memory * mean.memory_ratio, kind, job)
+        exporter_load.Profile(cpu * mean.cpu_ratio, memory * mean.memory_ratio, kind, job)
         for job, mean in enumerate(means)
     )
     return Cast(profiles, curves, _players(node_count, pods_per_node, len(curves), seed), node_count)
@@ -84,7 +83,7 @@ def stored_pods(
     for at, player in enumerate(cast_of_pods.players):
         if player.node in on:
             body = fleet.pod(f"job-{player.job}", f"{player.ordinal:06}", rng, now_seconds)
-            says = {contention.USAGE_KEY: msgspec.json.encode(cast_of_pods.profiles[player.job]).decode()}
+            says = {exporter_load.USAGE_KEY: msgspec.json.encode(cast_of_pods.profiles[player.job]).decode()}
             bound_at_seconds = now_seconds - rng.uniform(60, DAY_SECONDS)
             yield fleet.running(body, names[player.node], at, bound_at_seconds, annotated=says)
 
@@ -113,7 +112,7 @@ def _ratios(cast_of_pods: Cast, at_seconds: npt.NDArray[np.float64]) -> dict[str
         return cpu, curve.memory[steps] * np.float32(profile.memory_bytes / NODE.memory_bytes)
 
     for job, ordinal, node in cast_of_pods.players:
-        which = contention.replica(cast_of_pods.profiles[job].seed, ordinal)
+        which = exporter_load.replica(cast_of_pods.profiles[job].seed, ordinal)
         cpu, memory = shape(job, which.lag_steps)
         wanted["cpu"][node] += cpu * np.float32(which.level)
         wanted["memory"][node] += memory * np.float32(which.level)

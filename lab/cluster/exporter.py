@@ -2,8 +2,7 @@
 
 It watches a cluster's Nodes and Pods and serves what they would use (docs/reference/load-exporter.md), so that fake
 nodes have real load: a pod's load shows on the node where kube-scheduler really put it. `cluster.Cluster` starts it and
-points Prometheus at it. This module only wires; the parts are the `cluster.exporter_*` modules and
-`simulator.contention`.
+points Prometheus at it. This module only wires; the parts are the `cluster.exporter_*` modules.
 """
 
 import pathlib
@@ -14,7 +13,7 @@ import click
 
 from kube import config, door, errors, kinds
 from kube.cache import reflector
-from lab.cluster import exporter_fleet, exporter_http, exporter_text, exporter_watch
+from lab.cluster import exporter_fleet, exporter_http, exporter_load, exporter_text, exporter_watch
 from runtime import clock as clocks
 from runtime import exit_codes, logs, loop, options
 from simulator import contention, load_curves
@@ -46,8 +45,8 @@ def main(
     logs.configure(logging_format=logging_format, verbosity=verbose)
     clock = clocks.WallClock()
     with exit_codes.reported(errors.ConfigError, errors.Unreachable, load_curves.TraceError, OSError):
-        curves = contention.curves(load_curves.read_trace(trace) if trace else ())
-        fleet = exporter_fleet.Fleet(contention.Clock(clock.now(), speed), curves)
+        curves = exporter_load.curves([job.curve for job in exporter_load.read_trace(trace)] if trace else ())
+        fleet = exporter_fleet.Fleet(exporter_load.Clock(clock.now(), speed), curves)
         exporter = exporter_http.Exporter(fleet, exporter_text.Page(node_label=node_label, max_cpus=max_cpus), clock)
         watcher = exporter_watch.Watcher(exporter, contention.SystemLoad(system_cpu, system_memory))
         run(exporter, watcher, config.connect(kubeconfig, context), clock, rng=random.Random(seed), listen=listen)

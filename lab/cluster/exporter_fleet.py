@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from lab.cluster import exporter_load
 from simulator import contention, load_curves
 
 NOTHING = contention.Load()
@@ -54,7 +55,7 @@ class PodFacts:
     uid: str
     owner: str
     node: str
-    profile: contention.Profile
+    profile: exporter_load.Profile
     containers: tuple[tuple[str, str], ...]
 
     @property
@@ -70,7 +71,7 @@ class PodState:
     facts: PodFacts
     ordinal: int
     curve: load_curves.Curve
-    which: contention.Replica
+    which: exporter_load.Replica
     cpu_seconds: float = 0.0
     now: contention.Load = NOTHING
 
@@ -113,7 +114,7 @@ class NodeState:
 class Fleet:
     """All nodes and pods. Not thread-safe: threads that share it hold a lock around each call."""
 
-    def __init__(self, clock: contention.Clock, curves: contention.Curves) -> None:
+    def __init__(self, clock: exporter_load.Clock, curves: exporter_load.Curves) -> None:
         self.clock = clock
         self._curves = curves
         self._nodes: dict[str, NodeState] = {}
@@ -154,7 +155,7 @@ class Fleet:
         self.remove_pod(facts.key, now_seconds)
         self._settle(facts.node, now_seconds)
         ordinal = self._take_ordinal(facts.owner)
-        which = contention.replica(facts.profile.seed, ordinal) if facts.profile.spreads else contention.Replica()
+        which = exporter_load.replica(facts.profile.seed, ordinal) if facts.profile.spreads else exporter_load.Replica()
         pod = PodState(facts, ordinal, self._curves(facts.profile), which)
         self._pods[facts.key] = pod
         self._pods_by_node.setdefault(facts.node, {})[facts.key] = pod
@@ -183,7 +184,7 @@ class Fleet:
     def restart_clock(self, trace_seconds: float, now_seconds: float) -> None:
         """Sets the trace's clock: two runs that must see the same load both begin by setting it."""
         self.advance(now_seconds)
-        self.clock = contention.Clock(now_seconds - trace_seconds / self.clock.speed, self.clock.speed)
+        self.clock = exporter_load.Clock(now_seconds - trace_seconds / self.clock.speed, self.clock.speed)
         for node in self._nodes.values():
             self._measure(node, now_seconds)
 
@@ -244,7 +245,7 @@ class Fleet:
         if node.control.frozen is True:
             return
         at = self.clock.at(now_seconds)
-        wishes = [(pod, contention.usage(pod.facts.profile, pod.curve, pod.which, at)) for pod in node.pods.values()]
+        wishes = [(pod, exporter_load.usage(pod.facts.profile, pod.curve, pod.which, at)) for pod in node.pods.values()]
         wanted = contention.Load(sum(w.cpu_millicores for _, w in wishes), sum(w.memory_bytes for _, w in wishes))
         shared = contention.share(node.facts.capacity, node.system(), wanted)
         node.now = shared.used

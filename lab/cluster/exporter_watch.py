@@ -6,7 +6,7 @@ logged once per text and replaced by the default, because one author's mistake m
 """
 
 from kube import objects
-from lab.cluster import exporter_fleet, exporter_http
+from lab.cluster import exporter_fleet, exporter_http, exporter_load
 from runtime import logs
 from simulator import contention
 
@@ -42,8 +42,8 @@ class Watcher:
         internal = (address.address for address in node.addresses if address.type == "InternalIP")
         capacity = contention.Load(node.capacity.cpu_millicores, node.capacity.memory_bytes)
         try:
-            system = contention.system_load(node.annotations, self._system)
-        except contention.LoadError as error:
+            system = exporter_load.system_load(node.annotations, self._system)
+        except exporter_load.LoadError as error:
             self._complain(f"node {node.name}", error)
             system = self._system
         return exporter_fleet.NodeFacts(node.name, next(internal, node.name), capacity, system)
@@ -52,10 +52,10 @@ class Watcher:
         """A running pod's place and load."""
         requests = contention.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes)
         try:
-            profile = contention.profile(pod.annotations, requests)
-        except contention.LoadError as error:
+            profile = exporter_load.profile(pod.annotations, requests)
+        except exporter_load.LoadError as error:
             self._complain(f"pod {pod.key}", error)
-            profile = contention.profile({}, requests)
+            profile = exporter_load.profile({}, requests)
         return exporter_fleet.PodFacts(
             namespace=pod.namespace,
             name=pod.name,
@@ -66,7 +66,7 @@ class Watcher:
             containers=tuple((container.name, IMAGE) for container in pod.spec.containers),
         )
 
-    def _complain(self, whose: str, error: contention.LoadError) -> None:
+    def _complain(self, whose: str, error: exporter_load.LoadError) -> None:
         text = str(error)
         if text not in self._complained and len(self._complained) < REMEMBERED_COMPLAINTS:
             self._complained.add(text)

@@ -20,12 +20,11 @@ from rich import console
 
 from deploy.monitoring import panels
 from lab.cluster import state
-from lab.cluster.demo import display, phases
+from lab.cluster.demo import arrival_plan, display, phases
 from policy.loading import loader
 from promql.door import Series
 from promql.http import client
 from runtime import clock
-from simulator.workloads import demo_plan
 
 ROOT: Final = pathlib.Path(__file__).parents[2]
 DASHBOARD: Final = ROOT / "deploy" / "monitoring" / "dashboard.json"
@@ -71,7 +70,7 @@ def demo() -> Iterator[phases.PhaseResult]:
     policy = loader.load(POLICY.read_text(encoding="utf-8"), str(POLICY))
     with tempfile.TemporaryDirectory(prefix="evenload-picture-") as name:
         directory = pathlib.Path(name)
-        plan, least_seconds = demo_plan.plan(SEED, demo_plan.Shape()), policy.descheduler.protect.min_pod_age_seconds
+        plan, least_seconds = arrival_plan.plan(SEED), policy.descheduler.protect.min_pod_age_seconds
         settings = phases.Settings(plan, POLICY, SETTLE_SECONDS, least_seconds, directory)
         try:
             with display.opened(console.Console(stderr=True), {}) as view:

@@ -5,14 +5,12 @@
 """
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-Points = Sequence[tuple[float, float]]
 WARM_RATIO, HOT_RATIO = 0.65, 0.80
 
 
@@ -47,15 +45,6 @@ class Figures:
     pdb_violations: int
     pods_bound: int
     pods_pending: int
-
-
-def load(by_node: Mapping[str, Points], step_seconds: float) -> Load:
-    """Load figures from equally spaced points (Unix seconds, ratio) per node. ValueError without any point."""
-    moments = sorted({at_seconds for points in by_node.values() for at_seconds, _ in points})
-    if not moments:
-        raise ValueError("no node has a single measured point; expected series from Prometheus for the whole phase")
-    nodes = [dict(points) for points in by_node.values()]
-    return load_over(np.array([[node.get(moment, np.nan) for node in nodes] for moment in moments]), step_seconds)
 
 
 def load_over(ratios: npt.NDArray[np.floating], step_seconds: float) -> Load:

@@ -1,4 +1,4 @@
-"""The final table, variants side by side, for people (rich) and for scripts (JSON).
+"""The final table, variants side by side.
 
 `lab.cluster.demo` prints its two phases here and `commands.simulate` its policies. It shows what was measured in this
 run and nothing else, with the seed and settings that repeat it.
@@ -6,7 +6,6 @@ run and nothing else, with the seed and settings that repeat it.
 
 from collections.abc import Mapping
 
-import msgspec
 from rich import box, console, table, text
 
 from simulator.results.comparison import Comparison, Line
@@ -60,22 +59,3 @@ def footnote(compared: Comparison) -> str:
         f"{who} evicted pod{' was' if who == '1' else 's were'} scheduled a second time, later and on a fuller "
         "cluster, which is in the figures of scheduling and raises those of chosen nodes."
     )
-
-
-def to_json(compared: Comparison, settings: Mapping[str, object]) -> str:
-    """Two variants of one seed as JSON: settings, and per figure the value of each, unit and verdict."""
-    baseline, variant = compared.variants
-    body = {
-        "settings": dict(settings),
-        "figures": {
-            line.figure.key: {
-                "name": line.figure.name,
-                baseline: round(line.values[baseline][0], 6),
-                variant: round(line.values[variant][0], 6),
-                "unit": line.figure.unit,
-                "verdict": line.verdict(variant, baseline).word or None,
-            }
-            for line in compared.lines
-        },
-    }
-    return msgspec.json.format(msgspec.json.encode(body)).decode()

@@ -1,9 +1,9 @@
 """How an owner is drawn: how many replicas, what each asks for against what it really uses, whether it has a budget.
 
-Pure, of a random generator that is handed in. `workloads.demo_plan` draws the demo's owners with it, `generator` and
-`workloads.trace_files` those of scenarios: the rules by which requests mislead are written here only. A "guessing"
-owner's requests have little to do with its use (the used/requested quantiles of the Alibaba cluster of 2018); a
-"careful" owner asks for a little more than its 95th percentile.
+Pure, of a random generator that is handed in. `generator` and `workloads.trace_files` draw the owners of scenarios with
+it: the rules by which requests mislead are written here. A "guessing" owner's requests have little to do with its use
+(the used/requested quantiles of the Alibaba cluster of 2018); a "careful" owner asks for a little more than its 95th
+percentile.
 """
 
 import math
@@ -17,7 +17,6 @@ from simulator.contention import Load
 # used / requested CPU over the Alibaba cluster of 2018, at these shares of the instances.
 USED_SHARES = (0.0, 0.05, 0.25, 0.50, 0.75, 0.95, 1.0)
 USED_PER_REQUEST = (0.02, 0.03, 0.48, 0.94, 1.68, 2.08, 3.0)
-USED_MEMORY_PER_REQUEST = (0.05, 0.05, 0.11, 0.27, 0.62, 2.54, 3.0)  # and memory, at the same shares
 USED_PER_REQUEST_LIMITS = (0.25, 3.0)
 GUESSED_MEMORY_PER_P95 = 1.1
 CAREFUL_PER_P95 = (1.0, 1.3)
@@ -81,24 +80,21 @@ def budget(number: int, budget_ratio: float, rng: np.random.Generator) -> int | 
     return number - max(1, number // 4) if with_budget and number > 1 else None
 
 
-def requests(used: Use, guessing: bool, rng: np.random.Generator, *, guesses_memory: bool = False) -> Load:
+def requests(used: Use, guessing: bool, rng: np.random.Generator) -> Load:
     """Returns the requests of an owner.
 
-    guessing: CPU = mean / q with q drawn from used/requested, clipped to .25-3; memory = 1.1 x p95 of its curve, or
-              with `guesses_memory` = mean / another q.
+    guessing: CPU = mean / q with q drawn from used/requested, clipped to .25-3; memory = 1.1 x p95 of its curve.
     careful:  1.0 to 1.3 x p95 of both.
     """
-    used_per_request = _used_per_request(USED_PER_REQUEST, rng)
+    cpu_millicores = used.mean.cpu_millicores / used_per_request(USED_PER_REQUEST, rng)
     margin = float(rng.uniform(*CAREFUL_PER_P95))
     if guessing:
-        memory_bytes = used.p95.memory_bytes * GUESSED_MEMORY_PER_P95
-        if guesses_memory:
-            memory_bytes = used.mean.memory_bytes / _used_per_request(USED_MEMORY_PER_REQUEST, rng)
-        return Load(used.mean.cpu_millicores / used_per_request, memory_bytes)
+        return Load(cpu_millicores, used.p95.memory_bytes * GUESSED_MEMORY_PER_P95)
     return Load(used.p95.cpu_millicores * margin, used.p95.memory_bytes * margin)
 
 
-def _used_per_request(quantiles: tuple[float, ...], rng: np.random.Generator) -> float:
+def used_per_request(quantiles: tuple[float, ...], rng: np.random.Generator) -> float:
+    """Draws use for each unit asked for, from its quantiles at USED_SHARES."""
     least, most = USED_PER_REQUEST_LIMITS
     return min(max(float(np.interp(rng.random(), USED_SHARES, quantiles)), least), most)
 

@@ -6,21 +6,22 @@ Exit codes: 0 done, 1 a finding (a violated disruption budget, pods left pending
 
 import pathlib
 import sys
+from collections.abc import Mapping
 
 import click
+import msgspec
 import requests
 from rich import console
 
 from kube import errors as kube_errors
 from lab import cluster
-from lab.cluster.demo import display, interrupting, measuring, phases, services
+from lab.cluster.demo import arrival_plan, display, interrupting, measuring, phases, services
 from policy.loading import loader
 from policy.schema import load_policy, problems
 from promql import errors as promql_errors
 from runtime import clock as clocks
 from runtime import exit_codes, logs
 from simulator.results import comparison, table
-from simulator.workloads import demo_plan
 
 ROOT = pathlib.Path(__file__).parents[3]
 EVENLOAD = ROOT / ".venv" / "bin" / "evenload"
@@ -47,10 +48,11 @@ def main(*, seed: int, nodes: int, span: float, settle: float, policy: pathlib.P
     logs.configure()
     progress = console.Console(stderr=True)
     try:
-        shape = demo_plan.Shape(nodes=nodes, span_seconds=span)
+        shape = arrival_plan.Shape(nodes=nodes, span_seconds=span)
         read = loader.load(policy.read_text(encoding="utf-8"), str(policy))
         least_seconds = read.descheduler.protect.min_pod_age_seconds
-        settings = phases.Settings(demo_plan.plan(seed, shape), policy, settle, least_seconds, interrupted=interrupted)
+        plan = arrival_plan.plan(seed, shape)
+        settings = phases.Settings(plan, policy, settle, least_seconds, interrupted=interrupted)
         outcomes, running = run(settings, read, progress, keep=keep)
     except FAILURES as error:
         progress.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
@@ -61,7 +63,7 @@ def main(*, seed: int, nodes: int, span: float, settle: float, policy: pathlib.P
     compared = comparison.of({name: [outcome.figures] for name, outcome in outcomes.items()}, [seed])
     facts = described(settings)
     if output == "json":
-        click.echo(table.to_json(compared, facts))
+        click.echo(to_json(compared, facts))
     else:
         table.print_table(compared, facts, console.Console())
     if running:
@@ -104,6 +106,25 @@ def described(settings: phases.Settings) -> dict[str, object]:
         "settle s": settings.settle_seconds,
         "policy": str(settings.policy.name),
     }
+
+
+def to_json(compared: comparison.Comparison, settings: Mapping[str, object]) -> str:
+    """Both phases as JSON: settings, and per figure the value of each, unit and verdict."""
+    baseline, variant = compared.variants
+    body = {
+        "settings": dict(settings),
+        "figures": {
+            line.figure.key: {
+                "name": line.figure.name,
+                baseline: round(line.values[baseline][0], 6),
+                variant: round(line.values[variant][0], 6),
+                "unit": line.figure.unit,
+                "verdict": line.verdict(variant, baseline).word or None,
+            }
+            for line in compared.lines
+        },
+    }
+    return msgspec.json.format(msgspec.json.encode(body)).decode()
 
 
 def findings(outcomes: dict[str, phases.Outcome], progress: console.Console) -> int:

@@ -1,8 +1,8 @@
 """Plays an arrival plan: creates each batch in one step when its time has come, and removes owners that leave.
 
 `phases` calls `play` several times a second with the time since the start; the plan is
-`simulator.workloads.demo_plan`'s, the same object for both phases. The load of the pods goes along in the annotation
-that the exporter reads (`simulator.contention`).
+`lab.cluster.demo.arrival_plan`'s, the same object for both phases. The load of the pods goes along in the annotation
+that the exporter reads (`cluster.exporter_load`).
 """
 
 from typing import Any, Final
@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from kube import door, errors, kinds
-from simulator import contention
-from simulator.workloads import demo_plan
+from lab.cluster import exporter_load
+from lab.cluster.demo import arrival_plan
 
 MIB: Final = 2**20
 IMAGE: Final = "registry.k8s.io/pause:3.10"
@@ -21,7 +21,7 @@ KINDS: Final[dict[str, kinds.Kind[Any]]] = {"Deployment": kinds.DEPLOYMENTS, "Po
 class Player:
     """Which steps of a plan are done."""
 
-    def __init__(self, kube: door.KubeDoor, plan: demo_plan.Plan, namespace: str) -> None:
+    def __init__(self, kube: door.KubeDoor, plan: arrival_plan.Plan, namespace: str) -> None:
         self._kube = kube
         self._plan = plan
         self._namespace = namespace
@@ -45,11 +45,11 @@ class Player:
             self._delete(departure.owner)
         return sum(len(arrival.owners) for arrival in self._plan.arrivals[: self._arrived])
 
-    def _create(self, owner: demo_plan.Owner) -> None:
+    def _create(self, owner: arrival_plan.Owner) -> None:
         for body in manifests(owner, self._namespace):
             self._kube.create(KINDS[str(body["kind"])], body, namespace=self._namespace)
 
-    def _delete(self, owner: demo_plan.Owner) -> None:
+    def _delete(self, owner: arrival_plan.Owner) -> None:
         """The budget first: an owner that leaves on purpose violates nothing."""
         for body in manifests(owner, self._namespace):
             try:
@@ -58,7 +58,7 @@ class Player:
                 continue
 
 
-def manifests(owner: demo_plan.Owner, namespace: str) -> list[dict[str, object]]:
+def manifests(owner: arrival_plan.Owner, namespace: str) -> list[dict[str, object]]:
     """The Deployment of an owner and, where it has one, its PodDisruptionBudget."""
     metadata = {"name": owner.name, "namespace": namespace, "labels": {"app": owner.name}}
     selector = {"matchLabels": {"app": owner.name}}
@@ -79,11 +79,11 @@ def manifests(owner: demo_plan.Owner, namespace: str) -> list[dict[str, object]]
     return [budget, deployment]
 
 
-def _template(owner: demo_plan.Owner) -> dict[str, object]:
+def _template(owner: arrival_plan.Owner) -> dict[str, object]:
     cpu, memory = f"{owner.requests.cpu_millicores:.0f}m", f"{owner.requests.memory_bytes / MIB:.0f}Mi"
     usage = msgspec.json.encode(owner.profile).decode()
     container = {"name": "app", "image": IMAGE, "resources": {"requests": {"cpu": cpu, "memory": memory}}}
     return {
-        "metadata": {"labels": {"app": owner.name}, "annotations": {contention.USAGE_KEY: usage}},
+        "metadata": {"labels": {"app": owner.name}, "annotations": {exporter_load.USAGE_KEY: usage}},
         "spec": {"terminationGracePeriodSeconds": 1, "containers": [container]},
     }

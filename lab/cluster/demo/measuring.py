@@ -4,12 +4,17 @@ Returns the types of `figures`. Node load is measured here at one resolution for
 every second), whatever windows the policy uses, so the policy cannot flatter its own result.
 """
 
+from collections.abc import Sequence
+
+import numpy as np
 from prometheus_client import parser
 
 from lab.cluster.demo import services
 from promql import door
 from promql.queries import node_queries
 from simulator.results import figures
+
+Points = Sequence[tuple[float, float]]
 
 STEP_SECONDS = 1.0
 RATE_SECONDS = 5.0
@@ -30,9 +35,19 @@ def node_load(prometheus: door.PrometheusDoor, resource: str, start_seconds: flo
         step_seconds=STEP_SECONDS,
     )
     try:
-        return figures.load({series.labels["instance"]: series.points for series in answer.series}, STEP_SECONDS)
+        return load([series.points for series in answer.series], STEP_SECONDS)
     except ValueError as error:
         raise MeasuringError(f"node {resource}: {error}") from error
+
+
+def load(nodes: Sequence[Points], step_seconds: float) -> figures.Load:
+    """Load figures from equally spaced points (Unix seconds, ratio) per node. ValueError without any point."""
+    moments = sorted({at_seconds for points in nodes for at_seconds, _ in points})
+    if not moments:
+        raise ValueError("no node has a single measured point; expected series from Prometheus for the whole phase")
+    values = [dict(points) for points in nodes]
+    ratios = np.array([[node.get(moment, np.nan) for node in values] for moment in moments])
+    return figures.load_over(ratios, step_seconds)
 
 
 def effectiveness(metrics_text: str) -> figures.Effectiveness:

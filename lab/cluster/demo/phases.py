@@ -21,6 +21,7 @@ from kube.cache import reflector
 from lab import cluster
 from lab.cluster import ports
 from lab.cluster.demo import (
+    arrival_plan,
     arriving,
     budgets,
     display,
@@ -34,7 +35,6 @@ from lab.cluster.demo import (
 from promql.http import client
 from runtime import clock as clocks
 from simulator.results import figures
-from simulator.workloads import demo_plan
 
 NAMESPACE = "demo"
 TICK_SECONDS = 0.2
@@ -50,7 +50,7 @@ NEEDED_METRICS = 6
 class Settings:
     """Settings of both phases."""
 
-    plan: demo_plan.Plan
+    plan: arrival_plan.Plan
     policy: pathlib.Path
     settle_seconds: float
     min_pod_age_seconds: float

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from lab.bench import annotator, playing
-from simulator import contention
+from lab.cluster import exporter_load
 
 NOW = 1_795_233_600.0
 CLOCK = 2 * playing.DAY_SECONDS
@@ -17,7 +17,9 @@ def use(cast: playing.Cast, node: int, trace_seconds: float) -> float:
     for job, ordinal, on in cast.players:
         if on == node:
             profile = cast.profiles[job]
-            used = contention.usage(profile, cast.curves[job], contention.replica(profile.seed, ordinal), trace_seconds)
+            used = exporter_load.usage(
+                profile, cast.curves[job], exporter_load.replica(profile.seed, ordinal), trace_seconds
+            )
             cpu += used.cpu_millicores / playing.NODE.cpu_millicores
     return min(1.0, cpu)
 

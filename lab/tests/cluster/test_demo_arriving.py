@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from kube import errors
-from lab.cluster.demo import arriving
-from simulator.workloads import demo_plan
+from lab.cluster.demo import arrival_plan, arriving
 
 
 class Recorder:
@@ -27,14 +26,14 @@ class Recorder:
             raise errors.NotFound("gone", status=404, reason="NotFound", message="")
 
 
-def player(plan: demo_plan.Plan) -> tuple[arriving.Player, Recorder]:
+def player(plan: arrival_plan.Plan) -> tuple[arriving.Player, Recorder]:
     """A player over a recorder."""
     recorder = Recorder()
     return arriving.Player(recorder, plan, "demo"), recorder  # type: ignore[arg-type]
 
 
 def test_only_what_is_due_is_created_and_only_once() -> None:
-    plan = demo_plan.plan(1)
+    plan = arrival_plan.plan(1)
     played, recorder = player(plan)
     first = len(plan.arrivals[0].owners)
     assert played.play(0.0) == first
@@ -45,7 +44,7 @@ def test_only_what_is_due_is_created_and_only_once() -> None:
 
 
 def test_a_late_look_catches_up_with_everything() -> None:
-    plan = demo_plan.plan(1)
+    plan = arrival_plan.plan(1)
     played, recorder = player(plan)
     assert played.play(10_000.0) == len(plan.owners)
     deployments = [name for name in recorder.created if name.startswith("Deployment")]
@@ -54,7 +53,7 @@ def test_a_late_look_catches_up_with_everything() -> None:
 
 
 def test_a_budget_leaves_before_its_deployment() -> None:
-    plan = demo_plan.plan(1)
+    plan = arrival_plan.plan(1)
     played, recorder = player(plan)
     played.play(10_000.0)
     owner = next(each.owner for each in plan.departures if each.owner.min_available is not None)

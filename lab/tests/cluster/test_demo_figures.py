@@ -4,9 +4,14 @@ import dataclasses
 import io
 import json
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 from rich import console
 
+from lab.cluster.demo import __main__ as demo
 from lab.cluster.demo import measuring
 from simulator.results import comparison, figures, table
 
@@ -34,7 +39,7 @@ def against(after: figures.Figures) -> comparison.Comparison:
 def test_load_figures_are_over_nodes_and_time() -> None:
     hot = [(float(second), 0.9) for second in range(60)]
     cool = [(float(second), 0.3) for second in range(60)]
-    found = figures.load({"a": hot, "b": cool}, 1.0)
+    found = measuring.load([hot, cool], 1.0)
     assert found.mean_ratio == pytest.approx(0.6)
     assert found.p99_ratio == pytest.approx(0.9)
     assert found.warm_node_minutes == pytest.approx(1.0)
@@ -42,15 +47,21 @@ def test_load_figures_are_over_nodes_and_time() -> None:
     assert found.spread_ratio == pytest.approx(0.3)
 
 
+@given(arrays.arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 4)), elements=st.floats(0, 1)))
+def test_an_array_of_steps_and_nodes_says_the_same_as_series(ratios: np.ndarray) -> None:
+    nodes = [list(enumerate(column.tolist())) for column in ratios.T]
+    assert figures.load_over(ratios, 300.0) == pytest.approx(measuring.load(nodes, 300.0))
+
+
 def test_a_node_exactly_on_the_line_is_not_over_it() -> None:
-    found = figures.load({"a": [(0.0, 0.65), (1.0, 0.80), (2.0, 0.81)]}, 60.0)
+    found = measuring.load([[(0.0, 0.65), (1.0, 0.80), (2.0, 0.81)]], 60.0)
     assert found.warm_node_minutes == pytest.approx(2.0)
     assert found.hot_node_minutes == pytest.approx(1.0)
 
 
 def test_nothing_measured_is_an_error_and_not_an_idle_cluster() -> None:
     with pytest.raises(ValueError, match="no node has a single measured point"):
-        figures.load({"a": []}, 1.0)
+        measuring.load([[]], 1.0)
 
 
 def test_equal_phases_are_the_same_everywhere() -> None:
@@ -104,7 +115,7 @@ def test_evictions_are_explained_where_they_bend_a_figure() -> None:
 
 
 def test_json_has_the_same_figures_as_numbers() -> None:
-    found = json.loads(table.to_json(against(changed(evictions=7)), {"seed": 42}))
+    found = json.loads(demo.to_json(against(changed(evictions=7)), {"seed": 42}))
     assert found["settings"] == {"seed": 42}
     assert found["figures"]["evictions"] == {
         "name": "evictions", "plain": 0.0, "evenload": 7.0, "unit": "count", "verdict": None,

@@ -7,13 +7,12 @@ from typing import Any
 
 from rich import console
 
-from lab.cluster.demo import display, measuring, phases, watching
+from lab.cluster.demo import arrival_plan, display, measuring, phases, watching
 from runtime import screen
-from simulator.workloads import demo_plan
 from tests import builders, clocks
 
 SETTLE_SECONDS = 12.0
-PLAN = demo_plan.plan(1, demo_plan.Shape(nodes=3, span_seconds=8.0))
+PLAN = arrival_plan.plan(1, arrival_plan.Shape(nodes=3, span_seconds=8.0))
 
 
 def phase(clock: clocks.ManualClock) -> Any:

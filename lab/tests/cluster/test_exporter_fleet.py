@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.cluster import exporter_fleet
+from lab.cluster import exporter_fleet, exporter_load
 from simulator import contention
 
 CAPACITY = contention.Load(8000.0, 32e9)
@@ -23,14 +23,14 @@ def pod_facts(name: str = "web-0", node: str = "node-0", **changes: object) -> e
     """A pod that uses two CPUs and 4 GB."""
     given: dict[str, object] = {
         "namespace": "shop", "name": name, "uid": f"uid-{name}", "owner": "web", "node": node,
-        "profile": contention.Profile(2000.0, 4e9), "containers": (("app", "image"),),
+        "profile": exporter_load.Profile(2000.0, 4e9), "containers": (("app", "image"),),
     } | changes  # fmt: skip
     return exporter_fleet.PodFacts(**given)  # type: ignore[arg-type]
 
 
 def fleet_of(*nodes: str, speed: float = 1.0) -> exporter_fleet.Fleet:
     """A fleet of idle nodes, seen for the first time at START."""
-    fleet = exporter_fleet.Fleet(contention.Clock(START, speed), contention.curves())
+    fleet = exporter_fleet.Fleet(exporter_load.Clock(START, speed), exporter_load.curves())
     for name in nodes:
         fleet.set_node(node_facts(name), START)
     return fleet
@@ -72,7 +72,7 @@ def test_a_pod_may_be_known_before_its_node() -> None:
 def test_a_pod_whose_annotation_changes_changes_its_load_at_once_and_keeps_its_counter() -> None:
     fleet = fleet_of("node-0")
     fleet.place(pod_facts(), START)
-    fleet.place(pod_facts(profile=contention.Profile(4000.0, 4e9)), START + 10)
+    fleet.place(pod_facts(profile=exporter_load.Profile(4000.0, 4e9)), START + 10)
     fleet.advance(START + 20)
     assert node_of(fleet).pods["shop/web-0"].cpu_seconds == pytest.approx(20 + 40)
 
@@ -90,7 +90,7 @@ def test_pods_share_a_full_node() -> None:
 
 def test_a_replacement_takes_its_predecessors_place_among_the_replicas() -> None:
     fleet = fleet_of("node-0")
-    profile = contention.Profile(100.0, 1e9, spread=True, seed=5)
+    profile = exporter_load.Profile(100.0, 1e9, spread=True, seed=5)
     for number in range(3):
         fleet.place(pod_facts(f"web-{number}", profile=profile), START)
     before = sorted(pod.which.level for pod in node_of(fleet).pods.values())
@@ -101,7 +101,7 @@ def test_a_replacement_takes_its_predecessors_place_among_the_replicas() -> None
 
 
 def test_a_scrape_after_many_steps_counts_every_step() -> None:
-    profile = contention.Profile(1000.0, 1e9, series="google", seed=3, spread=False)
+    profile = exporter_load.Profile(1000.0, 1e9, series="google", seed=3, spread=False)
     rare, frequent = fleet_of("node-0", speed=30.0), fleet_of("node-0", speed=30.0)
     for fleet in (rare, frequent):
         fleet.place(pod_facts(profile=profile), START + 3)
@@ -113,7 +113,7 @@ def test_a_scrape_after_many_steps_counts_every_step() -> None:
 
 
 def test_setting_the_clock_gives_two_runs_the_same_load() -> None:
-    profile = contention.Profile(1000.0, 1e9, series="google", seed=3)
+    profile = exporter_load.Profile(1000.0, 1e9, series="google", seed=3)
     ratios = []
     for delay in (17.0, 290.0):
         fleet = fleet_of("node-0", speed=30.0)
@@ -162,7 +162,7 @@ EVENTS = st.lists(st.tuples(st.floats(0, 400), st.sampled_from(["place", "remove
 @given(EVENTS)
 def test_counters_only_grow_and_never_outrun_the_time(events: list[tuple[float, str]]) -> None:
     fleet = fleet_of("node-0", speed=30.0)
-    profile = contention.Profile(3000.0, 1e9, series="google", seed=8)
+    profile = exporter_load.Profile(3000.0, 1e9, series="google", seed=8)
     names = itertools.count()
     now, busy = START, 0.0
     for delay, event in events:

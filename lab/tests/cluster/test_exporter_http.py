@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import pytest
 
-from lab.cluster import exporter_fleet, exporter_http, exporter_text
+from lab.cluster import exporter_fleet, exporter_http, exporter_load, exporter_text
 from simulator import contention
 from tests import clocks
 
@@ -23,7 +23,7 @@ def clock() -> clocks.ManualClock:
 @pytest.fixture
 def exporter(clock: clocks.ManualClock) -> exporter_http.Exporter:
     """An exporter with one idle node."""
-    fleet = exporter_fleet.Fleet(contention.Clock(clock.now()), contention.curves())
+    fleet = exporter_fleet.Fleet(exporter_load.Clock(clock.now()), exporter_load.curves())
     made = exporter_http.Exporter(fleet, exporter_text.Page(), clock)
     idle = contention.SystemLoad(0.0, 0.0)
     made.set_node(exporter_fleet.NodeFacts("node-0", "10.0.0.1", contention.Load(8000.0, 32e9), idle))

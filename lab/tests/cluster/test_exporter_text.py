@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import parser
 from prometheus_client.samples import Sample
 
-from lab.cluster import exporter_fleet, exporter_text
+from lab.cluster import exporter_fleet, exporter_load, exporter_text
 from simulator import contention
 
 START = 1000.0
@@ -14,13 +14,13 @@ START = 1000.0
 
 def fleet_of(control: exporter_fleet.Control | None = None) -> exporter_fleet.Fleet:
     """One half-busy node of 4 CPUs and 16 GB with one pod of two containers, a hundred seconds old."""
-    fleet = exporter_fleet.Fleet(contention.Clock(START), contention.curves())
+    fleet = exporter_fleet.Fleet(exporter_load.Clock(START), exporter_load.curves())
     facts = exporter_fleet.NodeFacts(
         "node-0", "10.0.0.1", contention.Load(4000.0, 16e9), contention.SystemLoad(0.25, 0.25)
     )
     fleet.set_node(facts, START)
     containers = (("app", "img"), ('side"car', "img"))
-    profile = contention.Profile(1000.0, 4e9)
+    profile = exporter_load.Profile(1000.0, 4e9)
     fleet.place(exporter_fleet.PodFacts("shop", "web-0", "u1", "web", "node-0", profile, containers), START)
     if control:
         fleet.control("node-0", control, START)

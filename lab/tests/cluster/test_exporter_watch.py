@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from kube import objects
-from lab.cluster import exporter_fleet, exporter_http, exporter_text, exporter_watch
+from lab.cluster import exporter_fleet, exporter_http, exporter_load, exporter_text, exporter_watch
 from simulator import contention
 from tests import builders, clocks
 
-EXACT = {contention.USAGE_KEY: '{"cpu_millicores": 2000, "memory_bytes": 1024}'}
+EXACT = {exporter_load.USAGE_KEY: '{"cpu_millicores": 2000, "memory_bytes": 1024}'}
 
 
 @pytest.fixture
 def exporter() -> exporter_http.Exporter:
     """An exporter that knows nothing yet."""
     clock = clocks.ManualClock()
-    fleet = exporter_fleet.Fleet(contention.Clock(clock.now()), contention.curves())
+    fleet = exporter_fleet.Fleet(exporter_load.Clock(clock.now()), exporter_load.curves())
     return exporter_http.Exporter(fleet, exporter_text.Page(), clock)
 
 
@@ -86,15 +86,15 @@ def test_a_nodes_instance_is_its_internal_address(
 def test_a_nodes_own_annotation_says_its_system_load(
     exporter: exporter_http.Exporter, watcher: exporter_watch.Watcher
 ) -> None:
-    watcher.on_node(None, builders.node("node-1", annotations={contention.SYSTEM_KEY: '{"cpu_ratio": 0.4}'}))
+    watcher.on_node(None, builders.node("node-1", annotations={exporter_load.SYSTEM_KEY: '{"cpu_ratio": 0.4}'}))
     assert cpu_ratio(exporter) == 0.4
 
 
 def test_an_annotation_that_is_not_understood_counts_as_absent_and_harms_nobody_else(
     exporter: exporter_http.Exporter, watcher: exporter_watch.Watcher
 ) -> None:
-    watcher.on_node(None, builders.node("node-1", annotations={contention.SYSTEM_KEY: "much"}))
-    watcher.on_pod(None, running("web-1", annotations={contention.USAGE_KEY: "{"}, cpu="1"))
+    watcher.on_node(None, builders.node("node-1", annotations={exporter_load.SYSTEM_KEY: "much"}))
+    watcher.on_pod(None, running("web-1", annotations={exporter_load.USAGE_KEY: "{"}, cpu="1"))
     watcher.on_pod(None, running("web-2"))
     assert cpu_ratio(exporter) == pytest.approx((100 + 2000) / 8000)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lab.cluster import exporter_fleet, exporter_text
+from lab.cluster import exporter_fleet, exporter_load, exporter_text
 from promql import door
 from promql.queries import node_queries, pod_queries
 from simulator import contention, scenario
@@ -30,18 +30,18 @@ class Pod(NamedTuple):
     node: str
     begins_before: float
     ends_before: float
-    profile: contention.Profile
+    profile: exporter_load.Profile
 
 
 JOINED = {"old": LIFE_SECONDS, "full": LIFE_SECONDS, "young": 5 * 3600.0 + 77.0, "newborn": 100.0}
 PODS = (
-    Pod("steady", "old", LIFE_SECONDS, -1.0, contention.Profile(700.0, 2e9, "google", 1)),
-    Pod("gone", "old", 20 * 3600.0 + 123.0, 2000.0, contention.Profile(900.0, 5e9, "google", 2)),
-    Pod("late", "old", 400.0, -1.0, contention.Profile(800.0, 3e9, "google", 3)),
-    Pod("latest", "old", 93.0, -1.0, contention.Profile(500.0, 1e9, "google", 4)),
-    Pod("greedy", "full", LIFE_SECONDS, -1.0, contention.Profile(2600.0, 9e9, "google", 5)),
-    Pod("greedier", "full", 7 * 3600.0 + 10.0, -1.0, contention.Profile(1900.0, 7e9, "google", 6)),
-    Pod("moved", "young", 5 * 3600.0, -1.0, contention.Profile(1200.0, 4e9, "google", 7)),
+    Pod("steady", "old", LIFE_SECONDS, -1.0, exporter_load.Profile(700.0, 2e9, "google", 1)),
+    Pod("gone", "old", 20 * 3600.0 + 123.0, 2000.0, exporter_load.Profile(900.0, 5e9, "google", 2)),
+    Pod("late", "old", 400.0, -1.0, exporter_load.Profile(800.0, 3e9, "google", 3)),
+    Pod("latest", "old", 93.0, -1.0, exporter_load.Profile(500.0, 1e9, "google", 4)),
+    Pod("greedy", "full", LIFE_SECONDS, -1.0, exporter_load.Profile(2600.0, 9e9, "google", 5)),
+    Pod("greedier", "full", 7 * 3600.0 + 10.0, -1.0, exporter_load.Profile(1900.0, 7e9, "google", 6)),
+    Pod("moved", "young", 5 * 3600.0, -1.0, exporter_load.Profile(1200.0, 4e9, "google", 7)),
 )
 
 
@@ -86,7 +86,7 @@ def happenings(end_seconds: float) -> list[Happening]:
 def pages(end_seconds: float) -> str:
     """OpenMetrics text of every scrape of the load exporter until the end."""
     start_seconds = end_seconds - LIFE_SECONDS
-    fleet = exporter_fleet.Fleet(contention.Clock(start_seconds), contention.curves())
+    fleet = exporter_fleet.Fleet(exporter_load.Clock(start_seconds), exporter_load.curves())
     coming = happenings(end_seconds)
     lines: list[str] = []
     for number in range(SCRAPING.last(start_seconds) + 1, SCRAPING.last(end_seconds) + 1):
@@ -150,8 +150,8 @@ def _scenario(end_seconds: float) -> scenario.Scenario:
 
 def _wishes(pod: Pod, steps: int) -> collections.abc.Iterator[contention.Load]:
     """What the exporter lets it want, step by step."""
-    curve, which = contention.curves()(pod.profile), contention.replica(pod.profile.seed, 0)
-    return (contention.usage(pod.profile, curve, which, (step + 0.5) * STEP_SECONDS) for step in range(steps))
+    curve, which = exporter_load.curves()(pod.profile), exporter_load.replica(pod.profile.seed, 0)
+    return (exporter_load.usage(pod.profile, curve, which, (step + 0.5) * STEP_SECONDS) for step in range(steps))
 
 
 def values(answer: door.Answer) -> dict[str, float]:

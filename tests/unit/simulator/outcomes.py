@@ -5,7 +5,6 @@ import numpy as np
 from policy.loading import loader
 from policy.schema import load_policy
 from simulator.results import figures, study
-from simulator.results import outcome as outcome_types
 from simulator.results.outcome import EvictedPod, Outcome, ScheduledPod, Timeline
 
 START_SECONDS = 1_790_000_000.0
@@ -35,22 +34,13 @@ def timeline(seed: int = 1, *, nodes: int = 12, steps: int = 288, spread_ratio: 
 def outcome(variant: str = "plain", seed: int = 1, *, load_timeline: Timeline | None = None, moves: int = 0) -> Outcome:
     """A run whose load figures are those of its timeline."""
     load_timeline = load_timeline or timeline(seed)
-    cpu = figures.load(_points(load_timeline, load_timeline.cpu_ratio), load_timeline.step_seconds)
-    memory = figures.load(_points(load_timeline, load_timeline.memory_ratio), load_timeline.step_seconds)
+    cpu = figures.load_over(load_timeline.cpu_ratio, load_timeline.step_seconds)
+    memory = figures.load_over(load_timeline.memory_ratio, load_timeline.step_seconds)
     placed = figures.Effectiveness(0.41, 0.38, 61.5 + moves, 120.0 + moves, (61.5 + moves) / (120 + moves))
     moved = tuple(_moved(load_timeline, number) for number in range(moves))
     explained = tuple(_explained(load_timeline, number) for number in range(3 if variant != "plain" else 0))
     found = figures.Figures(placed, cpu, memory, moves, 0, 120 + moves, 0)
     return Outcome(variant, seed, found, load_timeline, moved, explained, assumptions=("Memory is never reclaimed.",))
-
-
-def _points(load_timeline: Timeline, ratios: outcome_types.Floats) -> dict[str, list[tuple[float, float]]]:
-    times = load_timeline.start_seconds + np.arange(len(ratios)) * load_timeline.step_seconds
-    return {
-        name: list(zip(times[seen].tolist(), column[seen].tolist(), strict=True))
-        for name, column in zip(load_timeline.nodes, ratios.T, strict=True)
-        for seen in (~np.isnan(column),)
-    }
 
 
 def _moved(load_timeline: Timeline, number: int) -> EvictedPod:

@@ -1,20 +1,9 @@
-"""Figures from an array of ratios are those from the same numbers as series."""
+"""Load figures are over the nodes that are there, and of nothing there are none."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from simulator.results import figures
-
-RATIOS = arrays.arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 4)), elements=st.floats(0, 1))
-
-
-@given(RATIOS)
-def test_an_array_of_steps_and_nodes_says_the_same_as_series(ratios: np.ndarray) -> None:
-    by_node = {str(node): list(enumerate(ratios[:, node].tolist())) for node in range(ratios.shape[1])}
-    assert figures.load_over(ratios, 300.0) == pytest.approx(figures.load(by_node, 300.0))
 
 
 def test_a_node_that_is_not_there_counts_for_nothing() -> None:

@@ -95,15 +95,6 @@ def test_a_curve_has_mean_one_never_falls_to_nothing_and_depends_on_its_seed_onl
     assert not np.array_equal(curve.cpu, load_curves.generate(seed + 1).cpu)
 
 
-def test_a_curve_is_constant_inside_a_step_and_repeats() -> None:
-    curve = load_curves.generate(3)
-    assert curve.step_at(0.0) == curve.step_at(299.9) == 0
-    assert curve.step_at(300.0) == 1
-    assert curve.step_at(600.0, lag_steps=2) == 0
-    assert curve.step_at(300.0 * len(curve.cpu)) == 0
-    assert curve.step_at(0.0, lag_steps=1) == len(curve.cpu) - 1
-
-
 def write_trace(path: pathlib.Path, **arrays: object) -> pathlib.Path:
     """A trace of two jobs with a gap each; `arrays` replaces or (None) leaves out."""
     gap = 65535
@@ -113,13 +104,6 @@ def write_trace(path: pathlib.Path, **arrays: object) -> pathlib.Path:
     arrays_given = {name: np.asarray(value) for name, value in content.items() if value is not None}
     np.savez(path, allow_pickle=False, **arrays_given)
     return path
-
-
-def test_a_trace_is_read_with_gaps_filled_and_empty_jobs_left_out(tmp_path: pathlib.Path) -> None:
-    (curve,) = load_curves.read_trace(write_trace(tmp_path / "trace.npz"))
-    assert curve.step_seconds == 60
-    assert curve.cpu.tolist() == pytest.approx([0.6, 0.6, 1.8])
-    assert curve.memory.tolist() == pytest.approx([1, 1, 1])
 
 
 @pytest.mark.parametrize(
@@ -134,15 +118,14 @@ def test_a_trace_is_read_with_gaps_filled_and_empty_jobs_left_out(tmp_path: path
         pytest.param({"mem_scale": np.nan}, "scale is nan", id="a scale that is no number"),
         pytest.param({"cpu_scale": 20.0}, "cpu reaches 6000 % of a machine", id="a scale out of proportion"),
         pytest.param({"cpu": np.zeros((0, 3), np.uint16), "mem": None}, "expected equal", id="no job at all"),
-        pytest.param({"cpu": np.full((2, 3), 65535, np.uint16)}, "nothing to play", id="only gaps"),
     ],
 )
-def test_a_trace_that_cannot_be_played_is_refused_by_name(
+def test_a_trace_that_cannot_be_read_is_refused_by_name(
     tmp_path: pathlib.Path, arrays: dict[str, object], complaint: str
 ) -> None:
     path = write_trace(tmp_path / "trace.npz", **arrays)
     with pytest.raises(load_curves.TraceError, match=complaint) as refused:
-        load_curves.read_trace(path)
+        load_curves.read_samples(path)
     assert str(path) in str(refused.value)
 
 
@@ -151,7 +134,7 @@ def test_a_file_that_was_cut_off_is_refused_by_name(tmp_path: pathlib.Path, leng
     path = write_trace(tmp_path / "trace.npz")
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(load_curves.TraceError, match="not a trace file") as refused:
-        load_curves.read_trace(path)
+        load_curves.read_samples(path)
     assert str(path) in str(refused.value)
 
 
@@ -159,10 +142,10 @@ def test_a_damaged_array_and_a_bare_array_are_refused_by_name(tmp_path: pathlib.
     path = write_trace(tmp_path / "trace.npz", cpu=np.full((40, 40), 257, np.uint16), mem=None)
     path.write_bytes(path.read_bytes().replace(b"\x01\x01\x01\x01", b"\x02\x01\x01\x01", 1))
     with pytest.raises(load_curves.TraceError, match="CRC"):
-        load_curves.read_trace(path)
+        load_curves.read_samples(path)
     np.save(tmp_path / "bare.npy", np.ones(3))
     with pytest.raises(load_curves.TraceError, match="not a trace file"):
-        load_curves.read_trace(tmp_path / "bare.npy")
+        load_curves.read_samples(tmp_path / "bare.npy")
 
 
 def test_samples_keep_their_gaps_and_a_file_need_not_speak_of_memory(tmp_path: pathlib.Path) -> None:
@@ -175,9 +158,9 @@ def test_a_file_that_is_no_trace_is_refused_by_name(tmp_path: pathlib.Path) -> N
     path = tmp_path / "trace.npz"
     path.write_text("hello")
     with pytest.raises(load_curves.TraceError, match="not a trace file"):
-        load_curves.read_trace(path)
+        load_curves.read_samples(path)
     with pytest.raises(load_curves.TraceError, match="not a trace file"):
-        load_curves.read_trace(tmp_path / "absent.npz")
+        load_curves.read_samples(tmp_path / "absent.npz")
 
 
 @pytest.mark.parametrize("kind", ["text", "objects", "one array"])

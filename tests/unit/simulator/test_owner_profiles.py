@@ -39,23 +39,6 @@ def test_a_guessing_owner_asks_for_a_tenth_more_memory_than_its_p95() -> None:
     assert asked.memory_bytes == pytest.approx(1.1 * p95)
 
 
-def test_memory_is_guessed_only_where_that_is_asked_for() -> None:
-    used = owner_profiles.use(MEAN, load_curves.generate(5))
-    known, guessed = (
-        [
-            owner_profiles.requests(used, True, np.random.default_rng(seed), guesses_memory=guesses)
-            for seed in range(300)
-        ]
-        for guesses in (False, True)
-    )
-    assert len({one.memory_bytes for one in known}) == 1
-    ratios = [MEAN.memory_bytes / one.memory_bytes for one in guessed]
-    assert min(ratios) == pytest.approx(0.25)
-    assert max(ratios) == pytest.approx(3.0, rel=0.05)
-    assert np.median(ratios) == pytest.approx(0.27, abs=0.08), "as in the Alibaba cluster"
-    assert [one.cpu_millicores for one in known] == [one.cpu_millicores for one in guessed]
-
-
 def test_steps_without_a_sample_are_no_use_and_not_zero() -> None:
     curve = load_curves.Curve(np.array([1, np.nan, 3], np.float32), np.array([np.nan, 2, 2], np.float32))
     assert owner_profiles.use(MEAN, curve).p95.memory_bytes == pytest.approx(2e9)
