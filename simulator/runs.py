@@ -47,24 +47,18 @@ Watch = Callable[[str, int, Progress], None]  # variant's name, seed, where that
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Simulation:
-    """How `world` is asked: with `enforce` the descheduler evicts even where the policy's mode is Observe or DryRun;
-    without `extender` or `descheduler` that service does not run.
-    """
+    """How `world` is asked: under these conditions, each time with a variant's policy and a seed."""
 
-    enforce: bool = True
-    extender: bool = True
-    descheduler: bool = True
+    conditions: world.Setup = world.Setup(None)  # noqa: RUF009 - immutable
 
     def __call__(self, scenario: Scenario, variant: Variant, seed: int, report: Report) -> Outcome:
         """One run; the outcome bears the variant's name."""
-        setup = world.Setup(
+        setup = dataclasses.replace(
+            self.conditions,
             policy=variant.policy,
             seed=seed,
             variant=variant.name,
             policy_hash=variant.content_hash,
-            enforce=self.enforce,
-            extender=self.extender,
-            descheduler=self.descheduler,
         )
         return world.run(scenario, setup, report)
 

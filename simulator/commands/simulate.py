@@ -80,18 +80,11 @@ def _source(trace: pathlib.Path | None, history: pathlib.Path | None, options: M
 
 def generated(options: Mapping[str, Any]) -> runs.Source:
     """A generated workload; what is not asked for is as in the demo, with as many pods for each node and day."""
-    default = generator.DEMO
-    nodes, days = options.get("nodes", default.nodes), options.get("days", default.days)
-    shape = dataclasses.replace(
-        default,
-        nodes=nodes,
-        days=days,
-        pods=options.get("pods", round(nodes * (SERVICES_PER_NODE + JOBS_PER_NODE_AND_DAY * days))),
-        rule=options.get("rule", default.rule),
-        cpu_fill_ratio=options.get("cpu_fill", default.cpu_fill_ratio),
-        memory_fill_ratio=options.get("memory_fill", default.memory_fill_ratio),
-        request_fill_ratio=options.get("request_fill", default.request_fill_ratio),
-    )
+    fields = {f"{name}_ratio" if name.endswith("_fill") else name: value for name, value in options.items()}
+    shape = dataclasses.replace(generator.DEMO, **fields)
+    if "pods" not in options:
+        pods = round(shape.nodes * (SERVICES_PER_NODE + JOBS_PER_NODE_AND_DAY * shape.days))
+        shape = dataclasses.replace(shape, pods=pods)
     return generator.GeneratedScenarios(shape)
 
 

@@ -19,7 +19,7 @@ from cli.common import output, policy_files
 from policy.loading import loader
 from policy.schema import load_policy, problems
 from runtime import exit_codes, reloading
-from simulator import runs
+from simulator import runs, world
 from simulator.report import document, page
 from simulator.results import table
 from simulator.results.outcome import Progress
@@ -87,10 +87,11 @@ def prepared(
 ) -> Wish:
     """The options' values as what to play; a policy that is refused ends the command with code 2."""
     output.refuse_early(html)
+    conditions = world.Setup(None, enforce=not as_written, extender=not no_extender, descheduler=not no_descheduler)
     return Wish(
         variants=(PLAIN, *_named([_read(file) for file in policies] or [shipped()])),
         seeds=tuple(range(seed, seed + seed_count)),
-        simulation=runs.Simulation(not as_written, not no_extender, not no_descheduler),
+        simulation=runs.Simulation(conditions),
         workers=workers or runs.processors(),
         html=html,
         output_format=output_format,

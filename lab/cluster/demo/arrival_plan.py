@@ -241,10 +241,10 @@ def _batches(owners: Sequence[Owner], shape: Shape, rng: np.random.Generator) ->
     base_seconds = shape.base_span_ratio * shape.span_seconds
     quick = base_seconds / max(1, len(first))
     slow = (shape.span_seconds - base_seconds) / max(1, len(others))
-    times = [*(number * quick for number in range(len(first))), *(number * slow for number in range(len(others)))]
-    offsets = [0.0] * len(first) + [base_seconds] * len(others)
-    every = zip(times, offsets, [*first, *others], strict=True)
-    return tuple(Arrival(time_seconds + offset_seconds, part) for time_seconds, offset_seconds, part in every)
+    return (
+        *(Arrival(number * quick, part) for number, part in enumerate(first)),
+        *(Arrival(number * slow + base_seconds, part) for number, part in enumerate(others)),
+    )
 
 
 def _cut(owners: Sequence[Owner], batches: int, rng: np.random.Generator) -> list[tuple[Owner, ...]]:

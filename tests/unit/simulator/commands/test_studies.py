@@ -8,7 +8,7 @@ import click.testing
 import pytest
 import yaml
 
-from simulator import runs
+from simulator import runs, world
 from simulator.commands import simulate, studies
 from simulator.workloads import generator, trace_files
 from tests.unit.simulator import outcomes
@@ -33,7 +33,8 @@ def test_without_options_the_shipped_policy_is_tried_beside_plain_on_all_process
 def test_seeds_are_counted_up_and_services_can_be_left_out() -> None:
     found = wish(seed=5, seed_count=3, as_written=True, no_extender=True, no_descheduler=True, workers=1)
     assert found.seeds == (5, 6, 7)
-    assert found.simulation == runs.Simulation(enforce=False, extender=False, descheduler=False)
+    conditions = world.Setup(None, enforce=False, extender=False, descheduler=False)
+    assert found.simulation == runs.Simulation(conditions)
 
 
 def test_policies_of_one_name_are_told_apart_and_none_is_called_plain(tmp_path: pathlib.Path) -> None:
