@@ -47,8 +47,7 @@ class SimulatedDoor(Writer):
         """See KubeDoor. It comes whole, and is current, whatever `limit` and `from_cache`."""
         matches = selector_text.predicate(kind.plural, label_selector, field_selector)
         with self._state.lock:
-            shelf = self._state.shelf(kind)
-            self._state.refresh(shelf)
+            shelf = self._state.fresh(kind)
             listing = shelf.listed(kind.type, namespace, None if matches is selector_text.everything else matches)
             return Listing(listing, str(self._state.number))
 
@@ -67,8 +66,7 @@ class SimulatedDoor(Writer):
             raise refusals.bad_request(f"resourceVersion is {resource_version!r}, expected one that a list gave")
         matches, number = selector_text.predicate(kind.plural, label_selector, field_selector), int(resource_version)
         with self._state.lock:
-            shelf = self._state.shelf(kind)
-            self._state.refresh(shelf)
+            shelf = self._state.fresh(kind)
             position = shelf.position(number)
             if position is None:
                 raise refusals.gone(resource_version)
@@ -79,7 +77,7 @@ class SimulatedDoor(Writer):
     def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
         """See KubeDoor."""
         with self._state.lock:
-            self._state.refresh(self._state.shelf(kind))
+            self._state.fresh(kind)
             scale = self._existing(kind, name, namespace)[1].readable(kind.type)
         if scale is None:
             raise errors.Undecodable(f"simulated apiserver: {kind.name} {name}")
@@ -88,7 +86,7 @@ class SimulatedDoor(Writer):
     def scale(self, kind: Kind[Scale], name: str, *, namespace: str) -> Scale:
         """See ScalesDoor."""
         with self._state.lock:
-            self._state.refresh(self._state.shelf(kind))
+            self._state.fresh(kind)
             shelf, entry = self._existing(kind, name, namespace)
             if "scale" not in shelf.subresources:
                 raise refusals.not_found(f"{kind.plural} {entry.key}/scale")

@@ -32,7 +32,10 @@ def permit(state: State, pod: Version, rewrite: Rewrite, *, dry_run: bool) -> No
             return
         _check(budget)
         if not dry_run:
-            rewrite(shelf, version, {"status": _charged(version, read.name, state.stamp())})
+            status: Body = version.body["status"]
+            noted = {**(status.get("disruptedPods") or {}), read.name: state.stamp()}
+            left = {"disruptionsAllowed": status["disruptionsAllowed"] - 1, "disruptedPods": noted}
+            rewrite(shelf, version, {"status": {**status, **left}})
 
 
 def covers(budget: DisruptionBudget, pod: Pod) -> bool:
@@ -54,9 +57,3 @@ def _check(budget: DisruptionBudget) -> None:
     if budget.status.disruptions_allowed <= 0:
         healthy = f"{budget.status.current_healthy} pods are healthy and {budget.status.desired_healthy} have to be"
         raise refusals.budget(f"{budget.name} allows none now, {healthy}")
-
-
-def _charged(budget: Version, pod: str, stamp: str) -> Body:
-    status: Body = budget.body["status"]
-    noted = {**(status.get("disruptedPods") or {}), pod: stamp}
-    return {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1, "disruptedPods": noted}

@@ -7,7 +7,7 @@ there.
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kube.api.selectors import Requirement
@@ -69,17 +69,20 @@ def predicate(plural: str, label_selector: str, field_selector: str) -> Predicat
 
 def requirements(text: str) -> tuple[Requirement, ...]:
     """The expressions of a label selector's text, all of which must hold; Invalid names what is not understood."""
-    terms, at = [], 0
+    return tuple(_requirement(text, match) for match in _terms(_EXPRESSION, text, "label", "an expression"))
+
+
+def _terms(term: re.Pattern[str], text: str, what: str, expected: str) -> Iterator[re.Match[str]]:
+    at = 0
     while at < len(text):
-        match = _EXPRESSION.match(text, at)
+        match = term.match(text, at)
         if match is None:
-            raise refusals.bad_request(f"label selector {text!r}: expected an expression at {text[at:]!r}")
-        terms.append(_requirement(text, match))
+            raise refusals.bad_request(f"{what} selector {text!r}: expected {expected} at {text[at:]!r}")
+        yield match
         at = match.end()
-    return tuple(terms)
 
 
-def _requirement(text: str, match: "re.Match[str]") -> Requirement:
+def _requirement(text: str, match: re.Match[str]) -> Requirement:
     key, sign = match["key"], match["sign"] or match["word"]
     if match["absent"] and sign:
         raise refusals.bad_request(f"label selector {text!r}: expected {key!r} alone after '!'")
@@ -91,15 +94,11 @@ def _requirement(text: str, match: "re.Match[str]") -> Requirement:
 
 def _fields(plural: str, text: str) -> tuple[tuple[tuple[str, ...], str, bool], ...]:
     """(where, value, whether it must be that value) of each part of a field selector."""
-    known, terms, at = {**_NAMED, **_FURTHER.get(plural, {})}, [], 0
-    while at < len(text):
-        match = _FIELD.match(text, at)
-        if match is None:
-            raise refusals.bad_request(f"field selector {text!r}: expected field=value at {text[at:]!r}")
+    known, terms = {**_NAMED, **_FURTHER.get(plural, {})}, []
+    for match in _terms(_FIELD, text, "field", "field=value"):
         if match["name"] not in known:
             raise refusals.bad_request(f"field label not supported for {plural}: {match['name']}")
         terms.append((known[match["name"]], match["value"], match["sign"] != "!="))
-        at = match.end()
     return tuple(terms)
 
 

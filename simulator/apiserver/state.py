@@ -132,11 +132,12 @@ class State:
         with self.lock:
             self._refreshers[self.shelf(kind)] = action
 
-    def refresh(self, shelf: Storage) -> None:
-        """Before reading: what was put off is written."""
-        action = self._refreshers.get(shelf)
-        if action is not None:
+    def fresh(self, kind: Kind[Any]) -> Storage:
+        """The shelf of a kind that is about to be read, once what was put off is written."""
+        shelf = self.shelf(kind)
+        if action := self._refreshers.get(shelf):
             action()
+        return shelf
 
     def close(self) -> None:
         """Drops all objects and subscribers. Services hold each other in circles, and all of them this: what a week

@@ -59,7 +59,7 @@ class Writer(KubeWriter):
         """See KubeDoor."""
         try:
             with self._state.lock:
-                self._state.refresh(self._state.shelf(kinds.BUDGETS))
+                self._state.fresh(kinds.BUDGETS)
                 _, pod = self._existing(kinds.PODS, name, namespace)
                 eviction.permit(self._state, pod, self._rewritten, dry_run=dry_run)
                 if resource_version not in ("", pod.metadata["resourceVersion"]):

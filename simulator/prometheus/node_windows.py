@@ -86,14 +86,12 @@ class NodeWindows:
 
     def _mean(self, resource: str, first: int, last: int) -> Floats:
         """The average of nodes between two scrapes, both included."""
-        scraped = self._book.scraped
-        if resource == load_metrics.CPU:
-            if last <= first:
-                return np.full(len(self._first), np.nan)
+        scraped, is_cpu = self._book.scraped, resource == load_metrics.CPU
+        if last < first + is_cpu:  # a counter grows between two
+            return np.full(len(self._first), np.nan)
+        if is_cpu:
             grown = scraped[last][node_usage.CPU_RATIO] - scraped[first][node_usage.CPU_RATIO]
             return np.asarray(grown / ((last - first) * self._scraping.every_seconds))
-        if last < first:
-            return np.full(len(self._first), np.nan)
         grown = scraped[last][node_usage.MEMORY_RATIO] - scraped[first - 1][node_usage.MEMORY_RATIO]
         return np.asarray(grown / (last - first + 1))
 

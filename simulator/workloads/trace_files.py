@@ -1,6 +1,6 @@
 """Scenarios from a file of real utilisation data: the file's load, generated comings and goings, requests by a rule.
 
-`contention` reads the .npz form of `load_curves.read_samples`; `scenario` makes of it what `world` plays. Use is series
+`load` reads the .npz form of `load_curves.read_samples`; `scenario` makes of it what `world` plays. Use is series
 x node size x a scale per owner; requests follow the stated rule; the number of nodes follows from the requests and the
 fill asked for. All replicas keep the file's clock. What the file does not say stays unknown (NaN): no replica outlives
 the samples of the job it plays, except over gaps of at most an hour, and every such thing is told in the scenario's

@@ -39,7 +39,7 @@ DEFAULTS: typing.Final[PodOptions] = {
 
 
 def pod(name: str, **options: typing.Unpack[PodOptions]) -> dict[str, object]:
-    """A pod; its real use is what simulator/contention.py reads from the annotation."""
+    """A pod; its real use is what lab/cluster/exporter_load.py reads from the annotation."""
     return {"metadata": {"name": name, **_metadata(options)}, "spec": _spec(options)}
 
 
