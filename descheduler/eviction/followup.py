@@ -133,7 +133,7 @@ def findings(row: Row, sight: PodState, known: collections.abc.Collection[str]) 
     if row.gone_at_seconds is None and row.pod_uid not in sight.by_uid:
         columns["gone_at_seconds"] = sight.at_seconds
     replacement = _replacement(row, sight, known)
-    if replacement is not None and row.landed_pod is None:
+    if replacement is not None and replacement.uid != row.landed_pod:
         columns |= {
             "landed_pod": replacement.uid,
             "landed_node": replacement.node_name,
@@ -198,15 +198,17 @@ def load(row: Row, column: str, usages: Usages, policy: LoadPolicy, *, moment: f
 
 
 def _replacement(row: Row, sight: PodState, known: collections.abc.Collection[str]) -> Pod | None:
-    """The pod recorded as the replacement, else the oldest bound one of the same owner made since and not taken yet.
+    """The pod recorded as the replacement, else the oldest bound one of the same owner made since and not taken yet:
+    also after one that was lost before it was Ready.
 
     Creation times are the apiserver's, in whole seconds; so they are compared with each other and not with this
     machine's clock.
     """
     if not row.owner_uid:
         return None
-    if row.landed_pod is not None:
-        return sight.by_uid.get(row.landed_pod)
+    recorded = sight.by_uid.get(row.landed_pod or "")
+    if row.ready_at_seconds is not None or (recorded is not None and (recorded.ready or not recorded.deleting)):
+        return recorded
     made_since = (
         pod
         for pod in sight.by_owner.get(row.owner_uid, ())

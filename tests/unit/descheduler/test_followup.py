@@ -187,6 +187,23 @@ def test_a_replacement_is_ready_when_it_is_ready(ledger: Ledger) -> None:
     assert row(ledger).ready_at_seconds == NOW + 1
 
 
+@pytest.mark.parametrize("there", [True, False], ids=["on a dead node", "gone"])
+def test_a_replacement_that_was_lost_before_it_was_ready_gives_way_to_the_next(ledger: Ledger, there: bool) -> None:
+    """A kubelet refuses it, evicts it, or its node dies: what runs in the end may be back."""
+    record(ledger, "evicted")
+    lost = replacement("cool", name="web-8", ready=False)
+    followed(ledger, after(5, lost))
+    ending = {"deletionTimestamp": clock.to_rfc3339(NOW + 20), "creationTimestamp": clock.to_rfc3339(NOW + 1)}
+    left = (builders.pod("web-8", node="cool", metadata=ending, status={"conditions": []}),) if there else ()
+    followed(ledger, after(25, *left))
+    assert row(ledger).landed_pod == lost.uid, "as long as there is no other"
+    (returned,) = followed(ledger, after(60, *left, replacement("hot", after_seconds=30)))
+    assert (returned[0].pod, returned[1].name) == ("web-0", "web-9")
+    found = row(ledger)
+    assert (found.landed_pod, found.landed_node, found.landed_at_seconds) == ("uid-web-9", "hot", NOW + 30)
+    assert (found.returned, found.ready_at_seconds) == (1, NOW + 30)
+
+
 @pytest.mark.parametrize(
     "pods",
     [
