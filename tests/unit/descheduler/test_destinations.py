@@ -48,6 +48,11 @@ NODE_CASES = [
     case("the other resource would go over its line", {"cpu": 0.55}, fits=False),
     case("a cordoned node", {"mutate": set_spec(unschedulable=True)}, fits=False),
     case("a node that is not ready", {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, fits=False),
+    case(
+        "a node under memory pressure, before it has the taint",
+        {"status": {"conditions": [{"type": kind, "status": "True"} for kind in ("Ready", "MemoryPressure")]}},
+        fits=False,
+    ),
     case("a taint it does not tolerate", {"mutate": set_spec(taints=[TAINT])}, fits=False),
     case(
         "a tolerated taint", {"mutate": set_spec(taints=[TAINT])}, fits=True, mutate=set_spec(tolerations=[TOLERATION])
