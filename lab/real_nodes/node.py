@@ -46,7 +46,7 @@ class Node:
     def start(self, processor: int) -> None:
         """Makes the node and starts its programs; it is Ready some seconds later."""
         self._make_cgroups(processor)
-        self._write_files()
+        write_files(self.place)
         self._start_init()
         self._connect()
         self.start_program("containerd")
@@ -64,29 +64,10 @@ class Node:
 
     def start_program(self, name: str) -> None:
         """Starts containerd, kubelet, node_exporter or kube-proxy with its output in the node's log."""
-        here = self.place.directory
-        arguments = {
-            "containerd": ["containerd", "--config", f"{here}/containerd.toml"],
-            "kubelet": [
-                "--config",
-                f"{here}/kubelet.yaml",
-                "--kubeconfig",
-                f"{here}/kubelet.kubeconfig",
-                f"--node-ip={self.place.address}",
-                f"--hostname-override={self.place.name}",
-            ],
-            "node_exporter": [
-                "--collector.disable-defaults",
-                "--collector.cpu",
-                "--collector.meminfo",
-                "--collector.loadavg",
-            ],
-            "kube-proxy": ["--config", f"{here}/proxy.yaml"],
-        }[name]
-        program = [str(self._programs[name])] if name in self._programs else []
-        with (here / "log" / f"{name}.log").open("ab") as log:
+        command = [str(self._programs.get(name, name)), *texts.arguments(self.place)[name]]
+        with (self.place.directory / "log" / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen(
-                self._inside(*program, *arguments), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self._inside(*command), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def _make_cgroups(self, processor: int) -> None:
@@ -98,22 +79,6 @@ class Node:
                 (path / "cgroup.clone_children").write_text("1", encoding="utf-8")
             if (limit := path / "memory.limit_in_bytes").exists():
                 limit.write_text(str(MEMORY_BYTES), encoding="utf-8")
-
-    def _write_files(self) -> None:
-        place, here = self.place, self.place.directory
-        for name in DIRECTORIES:
-            (here / name).mkdir(parents=True, exist_ok=True)
-        files = {
-            "containerd.toml": texts.containerd(place),
-            "cni/10-lab.conflist": texts.pod_network(place),
-            "kubelet.yaml": texts.kubelet(place, place.root / "plane" / "pki" / "ca.crt"),
-            "proxy.yaml": texts.proxy(place),
-            "hosts": f"127.0.0.1 localhost\n{place.address} {place.name}\n",
-            "machine-id": f"{uuid.uuid4().hex}\n",
-            **{f"kernel/{name.replace('/', '.')}": f"{value}\n" for name, value in texts.KERNEL.items()},
-        }
-        for name, text in files.items():
-            (here / name).write_text(text, encoding="utf-8")
 
     def _start_init(self) -> None:
         namespaces = ["--net", "--mount", "--pid", "--uts", "--ipc", "--cgroup"]
@@ -159,6 +124,24 @@ class Node:
         """A command that joins the node's cgroups first."""
         joins = "".join(f"echo 0 > {path}/cgroup.procs; " for path in self._cgroups)
         return ["sh", "-ec", f'{joins}exec "$@"', "sh", *command]
+
+
+def write_files(place: texts.Place) -> None:
+    """Writes the configuration of a node's programs, and files that it has instead of the machine's."""
+    here = place.directory
+    for name in DIRECTORIES:
+        (here / name).mkdir(parents=True, exist_ok=True)
+    files = {
+        "containerd.toml": texts.containerd(place),
+        "cni/10-lab.conflist": texts.pod_network(place),
+        "kubelet.yaml": texts.kubelet(place, place.root / "plane" / "pki" / "ca.crt"),
+        "proxy.yaml": texts.proxy(place),
+        "hosts": f"127.0.0.1 localhost\n{place.address} {place.name}\n",
+        "machine-id": f"{uuid.uuid4().hex}\n",
+        **{f"kernel/{name.replace('/', '.')}": f"{value}\n" for name, value in texts.KERNEL.items()},
+    }
+    for name, text in files.items():
+        (here / name).write_text(text, encoding="utf-8")
 
 
 def child_of(pid: int) -> int:

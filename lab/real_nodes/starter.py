@@ -14,9 +14,9 @@ import sys
 from collections.abc import Sequence
 
 from lab.cluster import binaries, cache, errors, identity, processes
-from lab.real_nodes import machine, node, texts, waiting, world
+from lab.real_nodes import machine, node, texts, vm_files, waiting, world
 
-START_SECONDS = 300.0
+START_SECONDS = 600.0
 END_SECONDS = 60.0
 _PID = "init.pid"
 
@@ -33,12 +33,16 @@ class Starter:
         """The process id whose namespaces are the world's: `nsenter -t INIT -m -n`."""
         return int((self.directory / _PID).read_text(encoding="utf-8").split()[0])
 
-    def start(self, nodes: int, *, keep: bool = False, archives: Sequence[pathlib.Path] = ()) -> None:
+    def start(self, nodes: int, *, vm: bool = False, keep: bool = False, archives: Sequence[pathlib.Path] = ()) -> None:
         """Starts nodes that have the images of these docker-archives, too, until all are Ready.
+
+        With `vm` also the node vm1, which has a kernel of its own.
 
         Errors: ClusterError, also where some run already.
         """
         binaries.find_or_build((*binaries.TOOLS, *binaries.REAL_NODES))  # the world has no network
+        if vm:
+            vm_files.kernel()
         with cache.locked(self.directory.with_name("real-nodes-start")), contextlib.ExitStack() as undo:
             if self._living() is not None:
                 raise errors.ClusterError("real nodes run already; `python -m lab.real_nodes --down` ends them")
@@ -47,7 +51,7 @@ class Starter:
             (self.directory / world.IMAGES).mkdir(parents=True)
             for archive in archives:
                 shutil.copy(archive, self.directory / world.IMAGES)
-            self._spawn(nodes, keep=keep)
+            self._spawn(nodes, vm=vm, keep=keep)
             waiting.until(self._is_ready, "the nodes to be Ready", START_SECONDS)
             undo.pop_all()
 
@@ -60,6 +64,11 @@ class Starter:
     def addresses(self) -> list[str]:
         """The kubeconfig, and where the apiserver and Prometheus answer."""
         return (self.directory / world.READY).read_text(encoding="utf-8").splitlines()
+
+    def accelerator(self) -> str:
+        """Which accelerator of QEMU the machine vm1 has: kvm, or tcg, some seven times slower; "" without vm1."""
+        path = self.directory / world.ACCELERATOR
+        return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def stop(self) -> None:
         """Ends the world and removes its cgroups and its directory; does nothing where there are none."""
@@ -97,11 +106,12 @@ class Starter:
                     return False  # a process in it is still ending
         return True
 
-    def _spawn(self, nodes: int, *, keep: bool) -> None:
+    def _spawn(self, nodes: int, *, vm: bool, keep: bool) -> None:
         processors = ",".join(str(number) for number in sorted(os.sched_getaffinity(0)))
         die_with_us = [] if keep else ["setpriv", "--pdeathsig", "KILL"]
         unshare = ["unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--propagation", "private"]
         program = [sys.executable, "-m", "lab.real_nodes.world", str(self.directory), str(nodes), processors]
+        program += ["vm" if vm else ""]
         with (self.directory / "world.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [*die_with_us, *unshare, *([] if keep else ["--kill-child"]), *program],

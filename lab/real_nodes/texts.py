@@ -22,6 +22,7 @@ KERNEL = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
+_COLLECTORS = ("cpu", "meminfo", "loadavg")
 _LXCFS = ("cpuinfo", "meminfo", "stat", "uptime", "loadavg", "diskstats", "swaps")
 
 
@@ -55,6 +56,18 @@ class Place(NamedTuple):
     def directory(self) -> pathlib.Path:
         """The node's files."""
         return self.root / "nodes" / self.name
+
+
+def arguments(place: Place) -> dict[str, list[str]]:
+    """The arguments of a node's programs, by their names."""
+    here = place.directory
+    named = [f"--node-ip={place.address}", f"--hostname-override={place.name}"]
+    return {
+        "containerd": ["--config", f"{here}/containerd.toml"],
+        "kubelet": ["--config", f"{here}/kubelet.yaml", "--kubeconfig", f"{here}/kubelet.kubeconfig", *named],
+        "node_exporter": ["--collector.disable-defaults", *(f"--collector.{name}" for name in _COLLECTORS)],
+        "kube-proxy": ["--config", f"{here}/proxy.yaml"],
+    }
 
 
 def containerd(place: Place) -> str:

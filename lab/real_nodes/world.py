@@ -13,13 +13,15 @@ import requests
 
 from lab import cluster
 from lab.cluster import binaries, components, extender_stanza, nodes
-from lab.real_nodes import images, texts, waiting
+from lab.real_nodes import images, texts, vm, waiting
 from lab.real_nodes.node import Node, run
 from runtime import certificates
 
 SCRAPE_SECONDS = 5
+READY_SECONDS = 400.0
 READY = "ready"  # the file that says so, with what a person wants to know
 IMAGES = "images"  # the directory with archives that every node imports
+ACCELERATOR = "accelerator"  # a file that names that of the machine with a kernel of its own
 EXTENDER = "extender"  # a file that appears: kube-scheduler shall ask the extender at the address in it
 _NEVER = threading.Event()
 
@@ -27,8 +29,9 @@ _NEVER = threading.Event()
 class World:
     """Everything of the real nodes under one directory."""
 
-    def __init__(self, root: pathlib.Path, count: int) -> None:
-        self.places = [texts.Place(number, root) for number in range(1, count + 1)]
+    def __init__(self, root: pathlib.Path, count: int, *, machine: bool) -> None:
+        self._machine = [vm.Place(1, root)] if machine else []
+        self.places = [*(texts.Place(number, root) for number in range(1, count + 1)), *self._machine]
         self._root = root
         self._plane = cluster.Cluster(
             directory=root / "plane",
@@ -49,13 +52,16 @@ class World:
         self._write_credentials()
         wanted = [tool for tool in binaries.TOOLS if tool.name == "node_exporter"]
         programs = binaries.find_or_build([*wanted, *binaries.REAL_NODES])
-        started = [Node(place, programs, archives) for place in self.places]
+        for place in self._machine:
+            how = vm.start(place, programs, archives)
+            (self._root / ACCELERATOR).write_text(how, encoding="utf-8")
+        started = [Node(place, programs, archives) for place in self.places if place not in self._machine]
         for index, node in enumerate(started):
             node.start(processors[index % len(processors)])
         self._scrape()
         self._publish_apiserver()
         self._start_proxy(programs["kube-proxy"])
-        nodes.wait_ready(self._plane.api, [place.name for place in self.places])
+        nodes.wait_ready(self._plane.api, [place.name for place in self.places], timeout_seconds=READY_SECONDS)
         urls = f"{self._plane.kubeconfig}\n{self._plane.api_url}\n{self._plane.prometheus_url}\n"
         (self._root / READY).write_text(urls, encoding="utf-8")
         while not _NEVER.wait(0.5):
@@ -151,4 +157,5 @@ class World:
 
 
 if __name__ == "__main__":
-    World(pathlib.Path(sys.argv[1]), int(sys.argv[2])).run([int(number) for number in sys.argv[3].split(",")])
+    directory, count, numbers, machine = sys.argv[1:]
+    World(pathlib.Path(directory), int(count), machine=machine == "vm").run([int(each) for each in numbers.split(",")])

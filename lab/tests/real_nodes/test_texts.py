@@ -8,13 +8,29 @@ import tarfile
 import pytest
 import yaml
 
-from lab.real_nodes import images, machine, node, texts
+from lab.real_nodes import images, machine, node, texts, vm
 
 PLACE = texts.Place(2, pathlib.Path("/nodes-of-a-test"))
 
 
 def test_a_place_has_addresses_of_its_own() -> None:
     assert (PLACE.name, PLACE.address, PLACE.pod_cidr) == ("rn2", "10.77.0.12", "10.78.2.0/24")
+
+
+def test_a_machine_with_its_own_kernel_has_addresses_that_no_node_in_namespaces_has() -> None:
+    place = vm.Place(1, PLACE.root)
+    others = [PLACE._replace(number=number) for number in range(1, 10)]
+    assert not {(each.name, each.address, each.pod_cidr) for each in others} & {
+        (place.name, place.address, place.pod_cidr)
+    }
+    assert place.name == "vm1"
+
+
+def test_a_machine_starts_kubelet_when_it_has_the_images() -> None:
+    script = vm.files(vm.Place(1, PLACE.root), [pathlib.Path("/a.tar"), pathlib.Path("/b.tar")])["/etc/kubelet"]
+    steps = [line.split()[:2] for line in script.splitlines()]
+    wanted = (["ctr", "-n"], ["touch", "/run/imported"], ["exec", "kubelet"])
+    assert [step for step in steps if step in wanted] == [wanted[0], *wanted]
 
 
 def test_kubelet_asks_the_apiserver_about_its_clients() -> None:
@@ -89,3 +105,19 @@ def test_memory_is_limited_below_the_starters_own_cgroup() -> None:
 )
 def test_one_line_says_what_a_machine_lacks(user: int, absent: str, line: str) -> None:
     assert machine.lacks(user, lambda name: name != absent, lambda path: path != absent) == line
+
+
+@pytest.mark.parametrize(
+    ("absent", "line"),
+    [
+        ("", ""),
+        ("qemu-system-x86_64", "real nodes need Debian's packages: apt-get install qemu-system-x86"),
+        (
+            "/dev/net/tun",
+            "a node with a kernel of its own needs TUN (/dev/net/tun), for its network",
+        ),
+    ],
+)
+def test_one_line_says_what_a_machine_lacks_for_a_kernel_of_its_own(absent: str, line: str) -> None:
+    assert machine.lacks(0, lambda name: name != absent, lambda path: path != absent, vm=True) == line
+    assert machine.lacks(0, lambda name: name != absent, lambda path: path != absent) == ""
