@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from lab.cluster import errors
 from lab.real_nodes import node, texts, vm_files, waiting
 
-READER_PORT = 9101  # http://ADDRESS:9101/cgi-bin/cat/PATH reads a file of the machine
+SHELL_PORT = 9101
+SHELL_PATH = "/cgi-bin/sh"  # runs the commands that are posted to it and answers their output, 500 where one fails
 MEMORY_MEBIBYTES = 2048
 BOOT_SECONDS = 120.0
 PROBE_SECONDS = 5.0
@@ -63,7 +64,7 @@ def files(place: texts.Place, archives: Sequence[pathlib.Path]) -> dict[str, str
     imports = "\n".join(f"ctr -n k8s.io images import {path}" for path in archives)
     commands = {name: f"{name} {' '.join(arguments)}" for name, arguments in texts.arguments(place).items()}
     commands["node_exporter"] += " --collector.pressure"
-    commands["reader"] = f"httpd -f -p {READER_PORT} -h /www"
+    commands["httpd"] = f"httpd -f -p {SHELL_PORT} -h /www"
     script = f"""#!/bin/sh
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
@@ -100,7 +101,10 @@ exec {commands.pop("kubelet")}
         "/etc/inittab": "\n".join(inittab) + "\n",
         "/etc/resolv.conf": "",
         "/etc/passwd": "root:x:0:0::/root:/bin/sh\n",
-        "/www/cgi-bin/cat": '#!/bin/sh\necho "Content-Type: text/plain"\necho\nexec cat "$PATH_INFO"\n',
+        f"/www{SHELL_PATH}": """#!/bin/sh
+output=$(sh -e 2>&1) && status="200 OK" || status="500 Failed"
+printf "Status: $status\\r\\nContent-Type: text/plain\\r\\n\\r\\n%s\\n" "$output"
+""",
     }
 
 

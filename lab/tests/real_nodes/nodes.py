@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import requests
 
 from lab.cluster import binaries
-from lab.real_nodes import node, starter, texts, waiting
+from lab.real_nodes import node, starter, texts, vm, waiting
 
 Document = dict[str, Any]
 NAMESPACES = ("mnt", "net", "pid", "uts", "ipc", "cgroup")
@@ -91,6 +92,11 @@ class Nodes:
 
     def inside(self, name: str, *command: str) -> str:
         """The output of a command in a node."""
+        if name == vm.Place(1, self.starter.directory).name:
+            url = f"http://{vm.Place(1, self.starter.directory).address}:{vm.SHELL_PORT}{vm.SHELL_PATH}"
+            answer = self._session.post(url, data=shlex.join(command), timeout=60)
+            assert answer.ok, answer.text
+            return answer.text
         pid = (self.starter.directory / "nodes" / name / node.INIT).read_text("utf-8")
         world = ["nsenter", "-t", str(self.starter.init), "-m", "-n", "-p", "--"]
         there = ["nsenter", "-t", pid, "-m", "-n", "-p", "-u", "-i", "-C", "--"]

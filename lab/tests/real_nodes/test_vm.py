@@ -1,0 +1,136 @@
+"""A node with a kernel of its own: cgroup v2 and pressure figures, from its start to its end. Needs root and QEMU."""
+
+import contextlib
+import os
+import pathlib
+from typing import NamedTuple
+
+import pytest
+
+from lab.cluster import cache
+from lab.real_nodes import images, machine, starter, waiting
+from lab.tests.real_nodes.nodes import Document, Nodes, namespaces, network_of, pids
+from promql.queries import node_queries, pod_queries
+
+MACHINE = machine.missing(vm=True)
+pytestmark = [
+    pytest.mark.skipif(bool(MACHINE), reason=MACHINE or "-"),
+    pytest.mark.timeout(1800),
+]
+WINDOW_SECONDS = 60.0
+LIMIT_SECONDS = 600.0  # a machine without KVM, beside other tests, is slow
+MEBIBYTES = 600
+PODS = "/sys/fs/cgroup/kubepods"
+PODS_WAIT = 'container_pressure_cpu_waiting_seconds_total{id="/kubepods"}'
+
+
+class Clocks(NamedTuple):
+    """Seconds since the machine's start: in all, idle, and used, by all of it and by pods, as its cgroups say."""
+
+    up: float
+    idle: float
+    used: float
+    used_by_pods: float
+
+
+def test_a_machine_with_its_own_kernel_tells_the_truth_and_leaves_no_trace() -> None:
+    mounts, ours = pathlib.Path("/proc/mounts").read_text("utf-8"), set(namespaces(os.getpid()))
+    real = starter.Starter(cache.here() / "rn-vm")
+    with contextlib.ExitStack() as undo:
+        undo.callback(real.stop)
+        real.start(0, vm=True)
+        theirs = set(namespaces(real.init)) - ours
+        undo.enter_context(network_of(real.init))
+        nodes = Nodes(real)
+        since = nodes.ready_since("vm1")
+        check_own_kernel(nodes)
+        check_memory(nodes)
+        check_processor(nodes)
+        nodes.until_renewed("vm1")
+        assert nodes.ready_since("vm1") == since != ""
+    assert real.accelerator() == ""
+    assert not [pid for pid in pids() if theirs & set(namespaces(pid))]
+    assert pathlib.Path("/proc/mounts").read_text("utf-8") == mounts
+    assert not real.directory.exists()
+
+
+def check_own_kernel(nodes: Nodes) -> None:
+    """The node has another kernel than this machine, cgroup v2, and no pod that would wait for anything."""
+    info = nodes.get("node", "vm1")["status"]["nodeInfo"]
+    assert info["kernelVersion"] == read(nodes, "/proc/sys/kernel/osrelease").strip() != os.uname().release
+    assert " /sys/fs/cgroup cgroup2 " in read(nodes, "/proc/mounts")
+    waiting.until(lambda: nodes.query(PODS_WAIT) >= 0, "cAdvisor's pressure", LIMIT_SECONDS)
+    assert nodes.query(PODS_WAIT) == waited_seconds(nodes, f"{PODS}/cpu.pressure") == 0
+
+
+def check_memory(nodes: Nodes) -> None:
+    """A pod's memory by the shipped query is its cgroup's working set, and the node's reading rises by it."""
+    waiting.until(lambda: nodes.query(node_share("memory")) > 0, "the node's reading", LIMIT_SECONDS)
+    before = nodes.query(node_share("memory"))
+    nodes.apply(burner("large", 50, MEBIBYTES))
+    query = pod_queries.memory_bytes(WINDOW_SECONDS, selector=pod_queries.naming(["large"]))
+    waiting.until(lambda: nodes.query(query) > MEBIBYTES << 20, "the pod's memory in the window", LIMIT_SECONDS)
+    cgroup = f"{PODS}/besteffort/pod{nodes.get('pod', 'large')['metadata']['uid']}"
+    files = figures(nodes, f"{cgroup}/memory.stat")["inactive_file"]
+    working_set = int(read(nodes, f"{cgroup}/memory.current")) - files
+    assert nodes.query(query) == pytest.approx(working_set, rel=0.02)
+    rise = nodes.query(node_share("memory")) - before
+    assert rise == pytest.approx(working_set / nodes.query("node_memory_MemTotal_bytes"), abs=0.03)
+
+
+def check_processor(nodes: Nodes) -> None:
+    """Two pods that want the only processor make pressure; readings of it, and of their use, are their cgroups'."""
+    nodes.apply(burner("busy-1", 1000, 10), burner("busy-2", 1000, 10))
+    pressure = "rate(node_pressure_cpu_waiting_seconds_total[30s])"
+    waiting.until(lambda: nodes.query(pressure) > 0.95, "the pressure of two pods", LIMIT_SECONDS)
+    begin, now_seconds = clocks(nodes), nodes.query("vector(time())")
+    waiting.until(lambda: nodes.query("vector(time())") > now_seconds + WINDOW_SECONDS, "a window of it", LIMIT_SECONDS)
+    pods = nodes.query(f"sum({pod_queries.cpu_cores(WINDOW_SECONDS)})")
+    node = nodes.query(node_share("cpu"))
+    up, idle, used, used_by_pods = (after - before for before, after in zip(begin, clocks(nodes), strict=True))
+    assert node == pytest.approx(used / (used + idle), abs=0.05)  # not `up`: this machine may let it wait
+    assert pods == pytest.approx(used_by_pods / up, abs=0.15)
+    check_counter(nodes, "node_pressure_cpu_waiting_seconds_total", "/proc/pressure/cpu")
+    check_counter(nodes, PODS_WAIT, f"{PODS}/cpu.pressure")
+    assert nodes.query("rate(node_pressure_memory_waiting_seconds_total[30s])") < 0.01
+
+
+def check_counter(nodes: Nodes, series: str, path: str) -> None:
+    """A series of pressure comes to what its file says, and is never ahead of it."""
+    before = waited_seconds(nodes, path)
+    waiting.until(lambda: nodes.query(series) >= before > 0, f"{series} to follow {path}", LIMIT_SECONDS)
+    assert nodes.query(series) <= waited_seconds(nodes, path)
+
+
+def node_share(resource: str) -> str:
+    """The shipped query of a node."""
+    return node_queries.expression(node_queries.Window(resource, "avg", WINDOW_SECONDS, WINDOW_SECONDS))
+
+
+def burner(name: str, millicores: int, mebibytes: int) -> Document:
+    """A pod on the machine that uses so much."""
+    container = {"name": "main", "image": images.BURNER, "args": [str(millicores), str(mebibytes)]}
+    spec = {"nodeName": "vm1", "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def read(nodes: Nodes, path: str) -> str:
+    """A file of the machine."""
+    return nodes.inside("vm1", "cat", path)
+
+
+def figures(nodes: Nodes, path: str) -> dict[str, int]:
+    """A file of names and figures."""
+    return {name: int(figure) for name, figure in (line.split() for line in read(nodes, path).splitlines())}
+
+
+def clocks(nodes: Nodes) -> Clocks:
+    """Reads the machine's clocks."""
+    up, idle = (float(text) for text in read(nodes, "/proc/uptime").split())
+    used, by_pods = (figures(nodes, f"{cgroup}/cpu.stat")["usage_usec"] / 1e6 for cgroup in ("/sys/fs/cgroup", PODS))
+    return Clocks(up, idle, used, by_pods)
+
+
+def waited_seconds(nodes: Nodes, path: str) -> float:
+    """How long some process has waited, by a file of pressure."""
+    return int(read(nodes, path).split("total=")[1].split()[0]) / 1e6
