@@ -112,20 +112,28 @@ def plan(world: Installation) -> Document:
 
 
 def answer(world: Installation, command: str) -> str:
-    """The JSON of a command, without its remarks on stderr; "{}" with the keys that are asked for where it has none."""
-    return world.run(f"{command} 2>/dev/null")
+    """The JSON of a command, once the service answers it in its time: the machine may be busy."""
+    text = ""
+
+    def answered() -> bool:
+        nonlocal text
+        text = world.run(f"{command} 2>/dev/null", code=-1)
+        return text.startswith("{")
+
+    eventually(answered, f"an answer to `{command}`", 60)
+    return text
 
 
 def status(world: Installation) -> dict[str, str]:
     """The column STATUS of `evenload nodes` by node; "Ready" where the column is not there."""
-    head, *rows = world.run("evenload nodes 2>/dev/null", code=-1).splitlines()
+    head, *rows = (world.run("evenload nodes 2>/dev/null", code=-1) or "-").splitlines()
     shown = head.split()[-1] == "STATUS"
     return {row.split()[0]: row.split()[-1] if shown else "Ready" for row in rows if not row.startswith("*")}
 
 
 def reading(world: Installation, node: str, metric: str) -> float:
     """The load of a node that scheduling goes by; -1 while there is none."""
-    rows = json.loads(world.run("evenload nodes -o json 2>/dev/null", code=-1))["nodes"]
+    rows = json.loads(answer(world, "evenload nodes -o json"))["nodes"]
     return next((float(row["values"].get(metric, -1.0)) for row in rows if row["name"] == node), -1.0)
 
 
