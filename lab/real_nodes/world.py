@@ -61,13 +61,20 @@ class World:
         self._scrape()
         self._publish_apiserver()
         self._start_proxy(programs["kube-proxy"])
-        nodes.wait_ready(self._plane.api, [place.name for place in self.places], timeout_seconds=READY_SECONDS)
+        waiting.until(lambda: self._are_ready(started), "the nodes to be Ready", READY_SECONDS)
         urls = f"{self._plane.kubeconfig}\n{self._plane.api_url}\n{self._plane.prometheus_url}\n"
         (self._root / READY).write_text(urls, encoding="utf-8")
         while not _NEVER.wait(0.5):
             for node in started:
                 node.restart_ended()
             self._follow_extender()
+
+    def _are_ready(self, started: list[Node]) -> bool:
+        """Restarts the programs that ended, and says whether all nodes are Ready."""
+        for node in started:
+            node.restart_ended()
+        ready = {item["metadata"]["name"] for item in self._plane.api.items("api/v1/nodes") if nodes.is_usable(item)}
+        return ready.issuperset(place.name for place in self.places)
 
     def _follow_extender(self) -> None:
         """Restarts kube-scheduler when somebody asks for it."""
