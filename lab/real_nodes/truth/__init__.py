@@ -1,0 +1,1 @@
+"""How true readings, predictions and decisions are on real nodes: a table and a picture of one run."""
