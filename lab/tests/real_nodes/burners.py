@@ -92,12 +92,16 @@ def eventually(is_so: Callable[[], bool], what: str, seconds: float) -> None:
     waiting.until(lambda: is_so() or _NEVER.wait(2.0), what, seconds)
 
 
-def lift_guard(nodes: Nodes, age: str) -> None:
-    """Lets the guard, too, take pods of that age: the shipped five minutes are longer than a test."""
-    variables = nodes.get("validatingadmissionpolicy", GUARD)["spec"]["variables"]
+def set_policy(world: Installation, policy: Document, *, age: str = "30s") -> None:
+    """Applies a policy, and lets the guard take pods of that age: its shipped five minutes are longer than a test.
+
+    The overlay has the guard, so each application brings the five minutes back.
+    """
+    world.set_policy(policy)
+    variables = world.nodes.get("validatingadmissionpolicy", GUARD)["spec"]["variables"]
     index = next(index for index, each in enumerate(variables) if each["name"] == "minPodAge")
     change = [{"op": "replace", "path": f"/spec/variables/{index}/expression", "value": f'duration("{age}")'}]
-    nodes.kubectl("patch", "validatingadmissionpolicy", GUARD, "--type=json", "-p", json.dumps(change))
+    world.nodes.kubectl("patch", "validatingadmissionpolicy", GUARD, "--type=json", "-p", json.dumps(change))
 
 
 def evictions(world: Installation, **columns: object) -> list[Document]:

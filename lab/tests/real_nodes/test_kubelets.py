@@ -35,8 +35,7 @@ EVICTION_MEBIBYTES = 220  # kubelet evicts when less is left: over Evenload's li
 def world() -> Iterator[Installation]:
     """Three nodes with Evenload under a policy of short windows, which observes at first."""
     with installed(WORLD) as made:
-        burners.lift_guard(made.nodes, "30s")
-        made.set_policy(OBSERVE)
+        burners.set_policy(made, OBSERVE)
         made.run("evenload policy validate mine/policy.yaml")
         yield made
 
@@ -57,17 +56,17 @@ def test_a_dead_kubelet_keeps_its_pods_and_takes_no_others_and_its_replacement_i
     with stopped(world, "rn2"):
         burners.eventually(lambda: burners.status(world)["rn2"] == "NotReady", "rn2 to be NotReady", 120)
         burners.eventually(lambda: burners.reading(world, "rn2", METRIC) > 0.8, "its reading to be over the line", 90)
-        world.set_policy(burners.SHORT)
+        burners.set_policy(world, burners.SHORT)
         burners.eventually(lambda: left_alone(world) == "it is not ready", "the plan to leave the dead node alone", 120)
         runs = run_count(world)
         burners.eventually(lambda: run_count(world) >= runs + 3, "three more runs", 90)
         assert left_alone(world) == "it is not ready"
         assert not enforced(world)
         assert not burners.requests(nodes)
-        world.set_policy(OBSERVE)
+        burners.set_policy(world, OBSERVE)
     burners.eventually(lambda: bool(burners.plan(world)["evictions"]), "the plan to relieve rn2, alive again", 120)
     with stopped(world, "rn3"):  # Ready for 40 s more as far as anybody knows
-        world.set_policy(burners.SHORT)
+        burners.set_policy(world, burners.SHORT)
         burners.eventually(lambda: bool(enforced(world, landed_node="rn3")), "an eviction to rn3", 60)
         burners.eventually(lambda: burners.status(world)["rn3"] == "NotReady", "rn3 to be NotReady", 120)
         runs = run_count(world)
@@ -98,7 +97,7 @@ def test_a_kubelet_that_evicts_is_no_destination_and_shares_its_node_with_evenlo
 ) -> None:
     nodes = world.nodes
     known = len(enforced(world))
-    world.set_policy(OBSERVE)
+    burners.set_policy(world, OBSERVE)
     evict_earlier(world, HOME)
     with burners.witnessed(nodes, tmp_path / "pods") as witness:
         burners.placed(nodes, {HOME}, burners.deployment("shop", burners.container(650)))
@@ -106,7 +105,7 @@ def test_a_kubelet_that_evicts_is_no_destination_and_shares_its_node_with_evenlo
         more = burners.deployment("more", burners.container(120), replicas=1)
         more["spec"]["template"]["spec"]["nodeName"] = HOME
         nodes.apply(more)
-        world.set_policy(burners.SHORT)  # now both act
+        burners.set_policy(world, burners.SHORT)  # now both act
         burners.eventually(lambda: bool(failed(witness)), "kubelet to evict", 120)
         assert "MemoryPressure" in burners.status(world)[HOME]
         assert HOME not in {each["node"] for each in burners.plan(world)["headroom"]["destinations"]}

@@ -197,8 +197,7 @@ def test_a_node_hot_by_cpu_is_relieved_by_the_largest_and_then_by_the_smallest_t
 ) -> None:
     nodes = world.nodes
     nodes.kubectl("delete", "deployments,pods,pdb", "--all", "--grace-period=0", "--force", "--timeout=120s")
-    burners.lift_guard(nodes, "30s")
-    world.set_policy(burners.SHORT)
+    burners.set_policy(world, burners.SHORT)
     known = len(enforced(world))
     burners.placed(
         nodes,
