@@ -108,6 +108,7 @@ def test_the_shipped_policy_relieves_a_node_by_one_pod_and_leaves_all_others(
     check_end(witness, gone)
     check_replacement(world, replaced(world))
     burners.eventually(lambda: burners.reading(world, HOT, "memory_avg_5m") <= 0.6, "a load under the stop", 400)
+    row = replaced(world)  # with what became of it
     predicted, measured = row["value_ratio"] - row["projected_ratio"], before - after
     print(f"\nrelief: {predicted:.4f} of the node predicted, {measured:.4f} measured by its cgroup")
     print(f"reading {row['value_ratio']:.3f} -> {burners.reading(world, HOT, 'memory_avg_5m'):.3f}; {summary(row)}")
