@@ -13,7 +13,7 @@ from lab.real_nodes import node, texts, vm_files, waiting
 SHELL_PORT = 9101
 SHELL_PATH = "/cgi-bin/sh"  # runs the commands that are posted to it and answers their output, 500 where one fails
 MEMORY_MEBIBYTES = 2048
-BOOT_SECONDS = 120.0
+BOOT_SECONDS = 300.0
 PROBE_SECONDS = 5.0
 _UP = "the machine is up"
 _LINK = "tap0"

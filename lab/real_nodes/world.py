@@ -30,8 +30,9 @@ class World:
     """Everything of the real nodes under one directory."""
 
     def __init__(self, root: pathlib.Path, count: int, *, machine: bool) -> None:
-        self._machine = [vm.Place(1, root)] if machine else []
-        self.places = [*(texts.Place(number, root) for number in range(1, count + 1)), *self._machine]
+        self._in_namespaces = [texts.Place(number, root) for number in range(1, count + 1)]
+        self._machines = [vm.Place(1, root)] if machine else []
+        self.places = [*self._in_namespaces, *self._machines]
         self._root = root
         self._plane = cluster.Cluster(
             directory=root / "plane",
@@ -52,10 +53,10 @@ class World:
         self._write_credentials()
         wanted = [tool for tool in binaries.TOOLS if tool.name == "node_exporter"]
         programs = binaries.find_or_build([*wanted, *binaries.REAL_NODES])
-        for place in self._machine:
+        for place in self._machines:
             how = vm.start(place, programs, archives)
             (self._root / ACCELERATOR).write_text(how, encoding="utf-8")
-        started = [Node(place, programs, archives) for place in self.places if place not in self._machine]
+        started = [Node(place, programs, archives) for place in self._in_namespaces]
         for index, node in enumerate(started):
             node.start(processors[index % len(processors)])
         self._scrape()
