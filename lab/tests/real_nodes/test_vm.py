@@ -21,7 +21,8 @@ WINDOW_SECONDS = 60.0
 LIMIT_SECONDS = 600.0  # a machine without KVM, beside other tests, is slow
 MEBIBYTES = 600
 PODS = "/sys/fs/cgroup/kubepods"
-PODS_WAIT = 'container_pressure_cpu_waiting_seconds_total{id="/kubepods"}'
+VM = 'instance=~"10.77.0.21:.*"'
+PODS_WAIT = f'container_pressure_cpu_waiting_seconds_total{{id="/kubepods",{VM}}}'
 
 
 class Clocks(NamedTuple):
@@ -38,7 +39,7 @@ def test_a_machine_with_its_own_kernel_tells_the_truth_and_leaves_no_trace() -> 
     real = starter.Starter(cache.here() / "rn-vm")
     with contextlib.ExitStack() as undo:
         undo.callback(real.stop)
-        real.start(0, vm=True)
+        real.start(1, vm=True)
         theirs = set(namespaces(real.init)) - ours
         undo.enter_context(network_of(real.init))
         nodes = Nodes(real)
@@ -55,9 +56,10 @@ def test_a_machine_with_its_own_kernel_tells_the_truth_and_leaves_no_trace() -> 
 
 
 def check_own_kernel(nodes: Nodes) -> None:
-    """The node has another kernel than this machine, cgroup v2, and no pod that would wait for anything."""
-    info = nodes.get("node", "vm1")["status"]["nodeInfo"]
-    assert info["kernelVersion"] == read(nodes, "/proc/sys/kernel/osrelease").strip() != os.uname().release
+    """The node has another kernel than those in namespaces, cgroup v2, and no pod that would wait for anything."""
+    kernels = {each["metadata"]["name"]: each["status"]["nodeInfo"]["kernelVersion"] for each in nodes.items("nodes")}
+    assert kernels == {"rn1": os.uname().release, "vm1": read(nodes, "/proc/sys/kernel/osrelease").strip()}
+    assert kernels["rn1"] != kernels["vm1"]
     assert " /sys/fs/cgroup cgroup2 " in read(nodes, "/proc/mounts")
     waiting.until(lambda: nodes.query(PODS_WAIT) >= 0, "cAdvisor's pressure", LIMIT_SECONDS)
     assert nodes.query(PODS_WAIT) == waited_seconds(nodes, f"{PODS}/cpu.pressure") == 0
@@ -75,13 +77,13 @@ def check_memory(nodes: Nodes) -> None:
     working_set = int(read(nodes, f"{cgroup}/memory.current")) - files
     assert nodes.query(query) == pytest.approx(working_set, rel=0.02)
     rise = nodes.query(node_share("memory")) - before
-    assert rise == pytest.approx(working_set / nodes.query("node_memory_MemTotal_bytes"), abs=0.03)
+    assert rise == pytest.approx(working_set / nodes.query(f"node_memory_MemTotal_bytes{{{VM}}}"), abs=0.03)
 
 
 def check_processor(nodes: Nodes) -> None:
     """Two pods that want the only processor make pressure; readings of it, and of their use, are their cgroups'."""
     nodes.apply(burner("busy-1", 1000, 10), burner("busy-2", 1000, 10))
-    pressure = "rate(node_pressure_cpu_waiting_seconds_total[30s])"
+    pressure = f"rate(node_pressure_cpu_waiting_seconds_total{{{VM}}}[30s])"
     waiting.until(lambda: nodes.query(pressure) > 0.95, "the pressure of two pods", LIMIT_SECONDS)
     begin, now_seconds = clocks(nodes), nodes.query("vector(time())")
     waiting.until(lambda: nodes.query("vector(time())") > now_seconds + WINDOW_SECONDS, "a window of it", LIMIT_SECONDS)
@@ -90,9 +92,9 @@ def check_processor(nodes: Nodes) -> None:
     up, idle, used, used_by_pods = (after - before for before, after in zip(begin, clocks(nodes), strict=True))
     assert node == pytest.approx(used / (used + idle), abs=0.05)  # not `up`: this machine may let it wait
     assert pods == pytest.approx(used_by_pods / up, abs=0.15)
-    check_counter(nodes, "node_pressure_cpu_waiting_seconds_total", "/proc/pressure/cpu")
+    check_counter(nodes, f"node_pressure_cpu_waiting_seconds_total{{{VM}}}", "/proc/pressure/cpu")
     check_counter(nodes, PODS_WAIT, f"{PODS}/cpu.pressure")
-    assert nodes.query("rate(node_pressure_memory_waiting_seconds_total[30s])") < 0.01
+    assert nodes.query(f"rate(node_pressure_memory_waiting_seconds_total{{{VM}}}[30s])") < 0.01
 
 
 def check_counter(nodes: Nodes, series: str, path: str) -> None:
@@ -103,8 +105,9 @@ def check_counter(nodes: Nodes, series: str, path: str) -> None:
 
 
 def node_share(resource: str) -> str:
-    """The shipped query of a node."""
-    return node_queries.expression(node_queries.Window(resource, "avg", WINDOW_SECONDS, WINDOW_SECONDS))
+    """The shipped query, of the machine."""
+    window = node_queries.Window(resource, "avg", WINDOW_SECONDS, WINDOW_SECONDS)
+    return node_queries.expression(window, selector=VM)
 
 
 def burner(name: str, millicores: int, mebibytes: int) -> Document:
