@@ -143,10 +143,10 @@ def memory_stat(cgroup: pathlib.Path) -> dict[str, int]:
     return {"usage": usage, **{line.split()[0]: int(line.split()[1]) for line in lines if line}}
 
 
-def working_set_bytes(cgroup: pathlib.Path) -> int:
-    """The working set of a cgroup as kubelet counts it: what is used less inactive files."""
+def used_bytes(cgroup: pathlib.Path) -> int:
+    """The memory of a cgroup without page cache, which can be had back: as readings of nodes and pods count it."""
     stat = memory_stat(cgroup)
-    return stat["usage"] - stat["total_inactive_file"]
+    return stat["usage"] - stat["total_inactive_file"] - stat["total_active_file"]
 
 
 def cpu_seconds(cgroup: pathlib.Path) -> float:

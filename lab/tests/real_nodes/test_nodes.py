@@ -11,7 +11,7 @@ import pytest
 
 from lab.cluster import processes
 from lab.real_nodes import images, machine, node, starter, texts, waiting
-from lab.tests.real_nodes.nodes import NAMESPACES, Nodes, memory_stat, namespaces, network_of, pids
+from lab.tests.real_nodes.nodes import NAMESPACES, Nodes, namespaces, network_of, pids, used_bytes
 
 MACHINE = machine.missing()
 pytestmark = [
@@ -85,8 +85,7 @@ def sysctls() -> dict[str, str]:
 
 def cgroup_share(nodes: Nodes) -> float:
     """The memory of rn1 that cannot be had back, by its cgroup, as a share of its limit."""
-    stat = memory_stat(nodes.memory_cgroup("rn1"))
-    return (stat["usage"] - stat["total_inactive_file"] - stat["total_active_file"]) / node.MEMORY_BYTES
+    return used_bytes(nodes.memory_cgroup("rn1")) / node.MEMORY_BYTES
 
 
 def is_of(real: starter.Starter, pid: int) -> bool:

@@ -14,7 +14,7 @@ import yaml
 from lab.real_nodes import images, machine, node
 from lab.tests.real_nodes import burners
 from lab.tests.real_nodes.installation import Installation, installed
-from lab.tests.real_nodes.nodes import Document, cpu_seconds, working_set_bytes
+from lab.tests.real_nodes.nodes import Document, cpu_seconds, used_bytes
 from runtime import clock
 from tests import pages
 
@@ -179,7 +179,7 @@ def keep_dead_series(world: Installation) -> None:
 
 def share(world: Installation) -> float:
     """The memory that the hot node's pods use now, by their cgroup, as a share of the node."""
-    return working_set_bytes(world.nodes.memory_cgroup(HOT) / "kubepods") / node.MEMORY_BYTES
+    return used_bytes(world.nodes.memory_cgroup(HOT) / "kubepods") / node.MEMORY_BYTES
 
 
 def summary(row: Document) -> str:
