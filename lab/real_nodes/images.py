@@ -32,7 +32,7 @@ def archive(name: str, entrypoint: str, files: Mapping[str, bytes]) -> bytes:
     config = {
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Entrypoint": [entrypoint], "Env": ["PATH=/bin:/"]},
+        "config": {"Entrypoint": [entrypoint], "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
         "history": [],
     }
