@@ -5,12 +5,16 @@ page's Prometheus and the forwarded port to it are the fixed port that leads to 
 """
 
 import contextlib
+import json
 import os
 import pathlib
+import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
+import requests
 import yaml
 
 from lab.cluster import binaries
@@ -61,9 +65,7 @@ class Installation:
         self.nodes.apply(DISK)
         for block in pages.blocks(PAGE):
             if block.file:
-                self._reader.write(block.file, block)
-                path = self.clone / block.file
-                path.write_text(path.read_text("utf-8").replace(PAGES_PROMETHEUS, PROMETHEUS), encoding="utf-8")
+                self.write(block)
             commands = block.commands() if block.how == "cluster" else []
             if any("doctor" in command.text for command in commands):
                 break
@@ -81,6 +83,16 @@ class Installation:
         assert code in (-1, answer.returncode), f"$ {text}\n{answer.returncode}: {answer.stdout}"
         return answer.stdout
 
+    def write(self, block: pages.Block) -> None:
+        """Writes the file that a block is, for the Prometheus of this cluster."""
+        path = self.clone / str(block.file)
+        self._reader.write(str(block.file), block)
+        path.write_text(path.read_text("utf-8").replace(PAGES_PROMETHEUS, PROMETHEUS), encoding="utf-8")
+
+    def start(self, text: str) -> subprocess.Popen[bytes]:
+        """A command that goes on until it is ended."""
+        return self._reader.start(f"exec {text}")
+
     def extender_url(self) -> str:
         """The extender's Service by its address: no name of a Service resolves here."""
         service = self.nodes.get("service", "evenload-extender", f"--namespace={NAMESPACE}")
@@ -96,6 +108,44 @@ class Installation:
         """The pods of a service, or of all."""
         chosen = [f"--selector=app.kubernetes.io/component={service}"] if service else []
         return self.nodes.items("pods", f"--namespace={NAMESPACE}", *chosen)
+
+    def doctor(self) -> dict[str, str]:
+        """The checks of doctor that are not ok, with what it says."""
+        options = "--prometheus http://127.0.0.1:9090 -o json"
+        if (self.clone / "mine").exists():
+            options += " --policy mine/policy.yaml"
+        answer = json.loads(self.run(f"evenload doctor {options} 2>/dev/null", code=-1))
+        return {check["check"]: check["seen"] for check in answer["checks"] if check["verdict"] != "ok"}
+
+    def configuration(self, pod: Document) -> Document:
+        """Returns what the service in a pod says of its policy; empty while it does not answer."""
+        port = pod["spec"]["containers"][0]["ports"][0]["containerPort"]
+        with requests.Session() as session, contextlib.suppress(requests.RequestException):
+            session.trust_env = False
+            return dict(session.get(f"http://{pod['status']['podIP']}:{port}/configz", timeout=10).json())
+        return {}
+
+    def bindings(self) -> dict[str, tuple[str, str]]:
+        """The node of each pod of the namespace `default`, and who bound it, by the apiserver's audit log."""
+        lines = (self.nodes.starter.directory / "plane" / "logs" / "audit.log").read_text("utf-8").splitlines()
+        events = (json.loads(line) for line in lines if '"subresource":"binding"' in line and line.endswith("}"))
+        return {
+            event["objectRef"]["name"]: (event["requestObject"]["target"]["name"], event["user"]["username"])
+            for event in events
+            if event["objectRef"]["namespace"] == "default" and event.get("responseStatus", {}).get("code") == 201
+        }
+
+    def failed_questions(self) -> list[str]:
+        """The lines of kube-scheduler's log about an extender that did not answer."""
+        lines = (self.nodes.starter.directory / "plane" / "logs" / "kube-scheduler.log").read_text("utf-8").splitlines()
+        return [line for line in lines if "Skipping extender" in line]
+
+    def restarts(self) -> list[str]:
+        """The pods of Evenload whose container was started again, and the Events of those that a probe ended."""
+        killings = self.nodes.items("events", f"--namespace={NAMESPACE}", "--field-selector=reason=Killing")
+        statuses = [(pod, status) for pod in self.pods() for status in pod["status"].get("containerStatuses", ())]
+        again = [pod["metadata"]["name"] for pod, status in statuses if status["restartCount"]]
+        return again + [event["message"] for event in killings if "probe" in event["message"]]
 
     def set_policy(self, policy: Document, *, hurry: bool = True) -> None:
         """Applies the overlay with another policy; `hurry` makes kubelets write it at once, not within two minutes.
@@ -115,32 +165,43 @@ class Installation:
         return dict(yaml.safe_load((self.clone / "mine" / "policy.yaml").read_text("utf-8")))
 
 
-def archives(directory: pathlib.Path) -> list[pathlib.Path]:
-    """Writes the images that a reader's registry would have: Evenload of this tree, and the page's `pause`."""
+def archives(directory: pathlib.Path, programs: Mapping[str, pathlib.Path]) -> list[pathlib.Path]:
+    """Writes the images that a reader's registry would have: Evenload of this tree, the page's `pause`, kube-scheduler,
+    and those of other programs by name.
+    """
     if reason := engine.obstacle():
         raise engine.EngineError(reason)
     built = engine.Engine()
     built.build(pages.ROOT, timestamp=int(time.time()) // 86400 * 86400)
-    built.export(directory / "evenload.tar", as_docker=IMAGE)
-    pause = images.compiled("pause", directory).read_bytes()
-    (directory / "pause.tar").write_bytes(images.archive("registry.k8s.io/pause:3.10", "/pause", {"pause": pause}))
-    scheduler = binaries.find_or_build()["kube-scheduler"].read_bytes()
-    program = "usr/local/bin/kube-scheduler"
-    archive = images.archive("registry.k8s.io/kube-scheduler:v1.36.3", f"/{program}", {program: scheduler})
-    (directory / "kube-scheduler.tar").write_bytes(archive)
-    return [directory / f"{name}.tar" for name in ("evenload", "pause", "kube-scheduler")]
+    written = [directory / "evenload.tar"]
+    built.export(written[0], as_docker=IMAGE)
+    own = {
+        "registry.k8s.io/pause:3.10": images.compiled("pause", directory),
+        "registry.k8s.io/kube-scheduler:v1.36.3": binaries.find_or_build()["kube-scheduler"],
+    }
+    for name, program in {**own, **programs}.items():
+        path = f"usr/local/bin/{program.name}"
+        written.append(directory / f"{program.name}.tar")
+        written[-1].write_bytes(images.archive(name, f"/{path}", {path: program.read_bytes()}))
+    return written
 
 
 @contextlib.contextmanager
-def installed(name: str, count: int = 3) -> Iterator[Installation]:
-    """Real nodes with Evenload on them, in a directory of that name; the caller is in their network."""
+def installed(
+    name: str, count: int = 3, *, programs: Mapping[str, pathlib.Path] = MappingProxyType({}), by_page: bool = True
+) -> Iterator[Installation]:
+    """Real nodes with Evenload on them, in a directory of that name; the caller is in their network.
+
+    `programs`: images of one program each, by name. Without `by_page` there is only a reader with a clone.
+    """
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as undo:
         real = starter.Starter(starter.Starter().directory.with_name(name))
-        real.start(count, archives=archives(pathlib.Path(directory)))
+        real.start(count, archives=archives(pathlib.Path(directory), programs))
         undo.callback(real.stop)
         undo.enter_context(network_of(real.init))
         clone = pathlib.Path(directory) / "clone"
         clone.mkdir()
         made = Installation(Nodes(real), clone)
-        made.follow()
+        if by_page:
+            made.follow()
         yield made
