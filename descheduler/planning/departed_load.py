@@ -1,4 +1,4 @@
-"""Node utilisation minus terminating pods and minus the decaying load of pods that went, whoever ended them.
+"""Node utilisation minus terminating pods and minus the decaying load of pods that went, evicted or ended otherwise.
 
 `planning.planner` begins with these ratios, so that no pod is evicted for the load of another that has gone already.
 
@@ -61,7 +61,7 @@ class Departures(NamedTuple):
     gone: collections.abc.Mapping[str, EvictedPod] = {}
 
     def after(self, taken: Snapshot, bridged_seconds: float) -> "Departures":
-        """Compares with a later run; after a longer gap nobody knows when a pod went."""
+        """Compares with a later run; after a longer gap the time of a departure is not known."""
         now_seconds, present = taken.at_seconds, {pod.uid for pod in taken.pods} if self.known else ()
         gone = {uid: one for uid, one in self.gone.items() if now_seconds - one.gone_at_seconds < HOUR_SECONDS}
         for uid, one in self.known.items():

@@ -66,7 +66,7 @@ class Starter:
         return (self.directory / world.READY).read_text(encoding="utf-8").splitlines()
 
     def accelerator(self) -> str:
-        """Which accelerator of QEMU the machine vm1 has: kvm, or tcg, some seven times slower; "" without vm1."""
+        """Names the accelerator of QEMU for the machine vm1: kvm, or tcg, some seven times slower; "" without vm1."""
         path = self.directory / world.ACCELERATOR
         return path.read_text(encoding="utf-8") if path.exists() else ""
 

@@ -78,7 +78,7 @@ class World:
         return ready.issuperset(place.name for place in self.places)
 
     def _follow_extender(self) -> None:
-        """Restarts kube-scheduler when somebody asks for it."""
+        """Restarts kube-scheduler when the file of an extender appears."""
         if (request := self._root / EXTENDER).exists():
             stanza = extender_stanza.at(request.read_text(encoding="utf-8"))
             self._plane.start_scheduler(extenders=[stanza])

@@ -110,7 +110,7 @@ def test_what_others_ended_is_relief_already(tmp_path: pathlib.Path, ending: boo
     assert plan() == []
     assert plan() == ["web-0"], "a fifth of it has left the average, which is as high as before"
     known = departed_load.Departures().after(scene.snapshot(), 90.0)
-    for seconds, gone in ((90, 3), (91, 0)):  # after a gap nobody knows when they went
+    for seconds, gone in ((90, 3), (91, 0)):  # after a gap the time is not known
         later = dataclasses.replace(scene.snapshot(), at_seconds=NOW + seconds, pods=())
         assert len(known.after(later, 90.0).gone) == gone
 

@@ -32,7 +32,7 @@ class Scene(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What was recorded of all cases, with the rows of the ledger."""
+    """The records of all cases, with the rows of the ledger."""
 
     record: recorder.Record
     scenes: Sequence[Scene]
@@ -111,7 +111,7 @@ class _Player:
         self._site.nodes.kubectl("patch", GUARD, "--type=json", f"--patch={patch}")
 
     def _relieved(self, case: scenes.Case, since_seconds: float) -> bool:
-        """Whether as many pods left the node as it takes, and their replacements are Ready."""
+        """True once as many pods left the node as it takes, and their replacements are Ready."""
         pods = self._recording.pods()
         gone = [pod for pod in pods if pod.node == case.node and pod.leaving_at_seconds > since_seconds and pod.owner]
         fresh = [pod for pod in pods if pod.created_at_seconds > since_seconds and pod.ready_at_seconds and pod.owner]

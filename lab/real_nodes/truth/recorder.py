@@ -27,7 +27,7 @@ AVERAGES = ("avg_1m", "avg_5m")
 
 
 class Use(NamedTuple):
-    """What a cgroup has used: processor time since its start, and memory now that cannot be had back."""
+    """The use of a cgroup: processor time since its start, and memory now that cannot be had back."""
 
     cpu_seconds: float
     memory_bytes: float
@@ -41,8 +41,8 @@ class Sample(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What Evenload read of a node or pod: cores or bytes, of a node ratios. The source is a window in seconds as text,
-    or `annotation`.
+    """A reading of a node or pod by Evenload: cores or bytes, of a node ratios. The source is a window in seconds as
+    text, or `annotation`.
     """
 
     at_seconds: float
@@ -175,7 +175,7 @@ def pods_of(cgroup: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def use_of(cgroup: pathlib.Path) -> Use:
-    """What the cgroup of a node or pod has used. File pages can be had back."""
+    """Reads the use of the cgroup of a node or pod. File pages can be had back."""
     stat = nodes.memory_stat(cgroup)
     files_bytes = stat["total_inactive_file"] + stat["total_active_file"]
     return Use(nodes.cpu_seconds(cgroup), stat["usage"] - files_bytes)

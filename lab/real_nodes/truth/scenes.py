@@ -72,7 +72,7 @@ def shipped_policy(policy: Document) -> Document:
 
 
 def shortest_policy(policy: Document) -> Document:
-    """The same with the shortest windows to which `evenload policy validate` has no objection."""
+    """The policy of the page with the shortest windows to which `evenload policy validate` has no objection."""
     metrics = [
         {"name": f"{resource}_avg_1m", "resource": resource, "statistic": "avg", "window": "1m"}
         for resource in ("cpu", "memory")
