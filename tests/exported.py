@@ -19,7 +19,6 @@ from extender.http import tls
 from kube import kinds
 from kube.api import salvage
 from kube.cache import reflector, watch_status
-from kube.door import KubeDoor
 from kube.http import client_metrics as kube_telemetry
 from kube.http import undecodable
 from kube.pods import left_out
@@ -135,10 +134,6 @@ def _door() -> query_metrics.DoorCollector:
 def _kube() -> kube_telemetry.DoorCollector:
     left_out = undecodable.UndecodableObjects(clocks.ManualClock())
     left_out.listed(undecodable.Source("Node"), [salvage.UndecodableObject("", "n", "u", "", "1", "time", "")])
-    nodes = reflector.Reflector(simulated(), kinds.NODES, clock=clocks.ManualClock(), rng=random.Random(1))
+    door = ApiServer(clocks.ManualClock(), random.Random(1)).door(waits=False)  # nothing is asked of it
+    nodes = reflector.Reflector(door, kinds.NODES, clock=clocks.ManualClock(), rng=random.Random(1))
     return kube_telemetry.DoorCollector(left_out, watch_status.Watches({"nodes": nodes}))
-
-
-def simulated() -> KubeDoor:
-    """A door that nothing is asked of."""
-    return ApiServer(clocks.ManualClock(), random.Random(1)).door(waits=False)

@@ -46,13 +46,10 @@ def names(expression: str) -> Named:
             found["strings"].add(token[1:-1])
         elif after == "{":
             end = tokens.index("}", at)
-            selectors.append(Selector(token, _matchers(tokens[at + 1 : end])))
+            rest = [inner for inner in tokens[at + 1 : end] if inner != ","]
+            matchers = tuple((rest[by], rest[by + 1], rest[by + 2][1:-1]) for by in range(0, len(rest), 3))
+            selectors.append(Selector(token, matchers))
             at = end + 1
         elif _WORD.fullmatch(token) and after != "(" and after not in _GROUPING and token not in _OPERATORS:
             selectors.append(Selector(token))
     return Named(tuple(selectors), *(frozenset(found[kind]) for kind in ("grouped", "joined", "strings")))
-
-
-def _matchers(tokens: list[str]) -> tuple[tuple[str, str, str], ...]:
-    rest = [token for token in tokens if token != ","]
-    return tuple((rest[at], rest[at + 1], rest[at + 2][1:-1]) for at in range(0, len(rest), 3))

@@ -154,7 +154,9 @@ class Site:
         self.first, self.second = self._replicas()
         for node in self.door.list(kinds.NODES).items:
             self.load(node.name, memory_ratio=0.1)
-        self._gather()
+        self.close_all_but_the_hot_node()  # and so gather every pod there, however they were spread by the test before
+        waiting.until(self._gathered, f"all pods to be ready on {HOT}", self._places)
+        self.open_all()
 
     def obey(self, **overrides: object) -> None:
         """Writes the policy file, with these keys laid over it, for replicas that are started from now on."""
@@ -233,12 +235,6 @@ class Site:
         assert len(watcher.left) <= PER_HOUR
         per_run = [(row["run"], row["node"]) for row in self.rows(replica) if row["result"] in DONE]
         assert len(per_run) == len(set(per_run)), f"one pod of a node in one run: {per_run}"
-
-    def _gather(self) -> None:
-        """Every pod on one node, however they were spread by the test before."""
-        self.close_all_but_the_hot_node()
-        waiting.until(self._gathered, f"all pods to be ready on {HOT}", self._places)
-        self.open_all()
 
     def _gathered(self) -> bool:
         """Sends away what is elsewhere: also what a scheduler put there that had not heard of the cordons yet."""

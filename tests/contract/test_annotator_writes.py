@@ -182,7 +182,10 @@ def test_values_that_cannot_be_are_absent_and_counted(site: Site, garbage: str) 
     before = site.annotator.metric("evenload_annotator_invalid_samples_total")
     site.set_load("node-0", garbage=garbage)
     try:
-        waiting.until(lambda: not memory_of(site, "node-0"), "the memory values of node-0 to go")
+        waiting.until(
+            lambda: not any(name.startswith("memory") for name in site.values("node-0")),
+            "the memory values of node-0 to go",
+        )
         assert site.annotator.metric("evenload_annotator_invalid_samples_total") > before
         assert list(site.values("node-1")) == NAMES
     finally:
@@ -330,8 +333,3 @@ def near_100m_64mi(means: owner_usage.Means) -> bool:
 def held(lease: Mapping[str, Any]) -> tuple[str, int]:
     """Who holds a Lease, "" for nobody, and how often it has changed hands."""
     return lease["holderIdentity"] or "", lease["leaseTransitions"]
-
-
-def memory_of(site: Site, node: str) -> list[str]:
-    """The memory metrics a node has values of."""
-    return [name for name in site.values(node) if name.startswith("memory")]

@@ -189,12 +189,7 @@ def test_every_query_of_the_dashboard_has_answers(kept_demo: KeptDemo) -> None:
 
         known = "count(evenload_extender_request_duration_seconds_count) and count(evenload_total_schedule_count)"
         waiting.until(lambda: door.query(known).samples, "both counters to be scraped")
-        place_more(kept_demo)
+        with contextlib.closing(config.connect(kept_demo.kubeconfig)) as kube:
+            for index in range(12):
+                kube.create(kinds.PODS, bodies.pod(f"more-{index}"), namespace="demo")
         waiting.until(lambda: not silent(), "every query to have an answer", silent)
-
-
-def place_more(kept_demo: KeptDemo) -> None:
-    """Creates twelve pods in the demo's namespace."""
-    with contextlib.closing(config.connect(kept_demo.kubeconfig)) as door:
-        for index in range(12):
-            door.create(kinds.PODS, bodies.pod(f"more-{index}"), namespace="demo")

@@ -235,11 +235,6 @@ def test_a_destination_that_fills_up_meanwhile_sends_the_pod_back_and_that_is_to
     assert len(watcher.left) == 2, "while it rests, nothing of it leaves"
 
 
-def not_whole(body: bytes) -> bytes:
-    """An answer of Prometheus with the warning of one that could not ask all its stores."""
-    return json.dumps({**json.loads(body), "warnings": ["store 2 of 2 did not answer"]}).encode()
-
-
 def blocked(site: Site) -> str:
     """Why the plan for the hot node may not be carried out, or why there is none."""
     plan = site.plan(site.first)
@@ -259,7 +254,9 @@ def test_nothing_is_evicted_by_answers_that_are_not_whole_nor_by_a_clock_that_is
     def request_count() -> int:
         return len(site.first.evictions())
 
-    site.prometheus.rule = lambda _: gate.Changed(not_whole)
+    # As a Prometheus answers that could not ask all its stores.
+    warned = {"warnings": ["store 2 of 2 did not answer"]}
+    site.prometheus.rule = lambda _: gate.Changed(lambda body: json.dumps({**json.loads(body), **warned}).encode())
     started(site, busy)
     waiting.eventually(lambda: "store 2 of 2" in blocked(site), LIMIT, "a blocked plan", lambda: blocked(site))
     site.first.more_failed_runs(RUNS)

@@ -113,15 +113,6 @@ def site(control_plane: cluster.Cluster, tmp_path: pathlib.Path) -> Iterator[Sit
     admin.close()
 
 
-def run_until_killed(order: mortal.Order) -> bool:
-    """Starts a run and says whether it lived to its end."""
-    process = starting.context().Process(target=mortal.run, args=(order,))
-    process.start()
-    process.join(waiting.START_SECONDS)
-    assert process.exitcode in (0, -signal.SIGKILL), f"the run ended with {process.exitcode} at step {order.dies_at}"
-    return process.exitcode == 0
-
-
 def restarted(site: Site, known: int) -> list[Row]:
     """The rows after `known` that a descheduler finds and closes when it starts a minute after the death."""
     path = site.directory / "ledger.sqlite"
@@ -141,7 +132,10 @@ def test_no_eviction_is_lost_doubled_or_unrecorded_however_the_descheduler_dies(
     for dies_at in itertools.count(1):
         before = site.ready()
         hot = oldest(before).node_name
-        lived = run_until_killed(site.order(hot, dies_at))
+        process = starting.context().Process(target=mortal.run, args=(site.order(hot, dies_at),))
+        process.start()
+        process.join(waiting.START_SECONDS)
+        assert process.exitcode in (0, -signal.SIGKILL), f"the run ended with {process.exitcode} at step {dies_at}"
         gone = set(before) - set(site.pods())
         rows = restarted(site, known)
         done = [row for row in rows if row.result in DONE]
@@ -153,7 +147,7 @@ def test_no_eviction_is_lost_doubled_or_unrecorded_however_the_descheduler_dies(
             assert {row.owner_uid for row in done} <= set(hint.untils_seconds), "the hint is there before the eviction"
         known = max((row.id for row in rows), default=known)
         seen += [row.result for row in rows]
-        if lived:
+        if process.exitcode == 0:  # it lived to its end
             break
     assert dies_at > FEWEST_STEPS
     assert [row.result for row in rows] == ["evicted"], "the run that lived carried its eviction out"

@@ -121,20 +121,13 @@ def test_every_marker_has_its_own_verdict_in_one_plan(site: Site) -> None:
     }
 
     def judged() -> dict[str, str]:
-        found = site.candidates(site.first)
-        return {
-            name: cause for one in found for name, cause in [(app_of(one), str(one["verdict"]))] if name in expected
-        }
+        found = {str(one["workload"]).partition("/")[2]: str(one["verdict"]) for one in site.candidates(site.first)}
+        return {name: cause for name, cause in found.items() if name in expected}
 
     waiting.until(lambda: judged() == expected, "every pod's own verdict", judged)
     rules = {str(one["verdict"]): str(one["rule"]) for one in site.candidates(site.first)}
     assert rules["not_safe_to_evict"] == "protect.markers.safeToEvict"
     assert rules["job_without_retry"] == "protect.jobsWithoutRetry"
-
-
-def app_of(candidate: dict[str, object]) -> str:
-    """The name of the workload that a candidate is of."""
-    return str(candidate["workload"]).partition("/")[2]
 
 
 def test_a_pod_that_prefers_to_stay_goes_when_no_other_helps(site: Site) -> None:

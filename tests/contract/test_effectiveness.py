@@ -54,16 +54,6 @@ def schedule(item: stack.Stack, prefix: str) -> None:
     )
 
 
-def renewed_since(item: stack.Stack, at_seconds: float) -> None:
-    """Waits for a renewal of the Lease: what was placed before it is not counted by the next process again."""
-
-    def there() -> bool:
-        lease = item.door.get(kinds.LEASES, "evenload-annotator", namespace=stack.SYSTEM_NAMESPACE)
-        return lease.spec.renew_time is not None and lease.spec.renew_time.timestamp() >= at_seconds
-
-    waiting.eventually(there, PATIENCE_SECONDS, "a renewal of the annotator's Lease")
-
-
 def _scraped(item: stack.Stack) -> float | None:
     with contextlib.closing(client.connect(item.cluster.prometheus_url, timeout_seconds=ANSWER_SECONDS)) as door:
         samples = door.query(f"{TOTAL} + evenload_schedule_results_left_out").samples
@@ -81,7 +71,14 @@ def test_a_span_holds_what_two_lives_of_an_annotator_counted(running: stack.Stac
     assert once["figures"]["cpu_utilization_total_avg"] == pytest.approx(own, abs=0.01)
     ratio = running.annotator.metric("evenload_effective_schedule_ratio")
     assert once["figures"]["effective_schedule_ratio"] == pytest.approx(ratio, abs=0.01)
-    renewed_since(running, clock.WallClock().now() + 1)
+    at_seconds = clock.WallClock().now() + 1
+
+    def renewed() -> bool:
+        lease = running.door.get(kinds.LEASES, "evenload-annotator", namespace=stack.SYSTEM_NAMESPACE)
+        return lease.spec.renew_time is not None and lease.spec.renew_time.timestamp() >= at_seconds
+
+    # What was placed before the renewal is not counted by the next process again.
+    waiting.eventually(renewed, PATIENCE_SECONDS, "a renewal of the annotator's Lease")
     running.annotator.kill()
     running.annotator.start()
     schedule(running, "second-")

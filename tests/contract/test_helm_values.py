@@ -30,12 +30,10 @@ OWNERS: Final = {
 }
 
 
-def is_choice(name: str) -> bool:
-    """Says whether a value is one of a few; `policy` is refused unless it is a policy."""
-    return name == "policy" or "enum" in VALUES[name] or VALUES[name]["type"] == "boolean"
-
-
-CHOICES: Final = tuple(name for name in VALUES if is_choice(name))
+# Those of a few values; `policy` is refused unless it is a policy.
+CHOICES: Final = tuple(
+    name for name, value in VALUES.items() if name == "policy" or "enum" in value or value["type"] == "boolean"
+)
 WORDS: Final = {name: f"another-{number:03}" for number, name in enumerate(VALUES) if name not in CHOICES}
 # Where the schema wants more than a word.
 WORDS.update({name: f"sha256:{number:064x}" for number, name in enumerate(WORDS) if name.endswith(".digest")})
@@ -48,17 +46,15 @@ def section(name: str) -> str:
     return "placeholders.sizing" if name.startswith("placeholders.sizing.") else name.partition(".")[0]
 
 
-def are_apart(name: str, other: str) -> bool:
-    """Says whether two values may be rendered at once."""
-    return section(name) != section(other) and name.rpartition(".")[2] != other.rpartition(".")[2]
-
-
 def batches() -> list[list[str]]:
     """Returns the values with words, in as few lists as they can be rendered in."""
     result: list[list[str]] = []
     for name in WORDS:
         for batch in result:
-            if all(are_apart(name, other) for other in batch):
+            if all(
+                section(name) != section(other) and name.rpartition(".")[2] != other.rpartition(".")[2]
+                for other in batch
+            ):
                 batch.append(name)
                 break
         else:

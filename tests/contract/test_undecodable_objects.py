@@ -119,7 +119,12 @@ def test_a_node_and_a_pod_with_impossible_times_cost_only_themselves(
     assert synced.returncode in (0, 4), synced.stderr
     advised = once("cli", "doctor", "--kubeconfig", str(running.kubeconfig), "-n", "default", "-o", "json")
     assert "Node node-1 (time)" in advised.stdout, advised.stdout + advised.stderr
-    healed(running)
+    # A door that lists again finds all whole.
+    with_condition(running, "api/v1/nodes/node-1", condition("example.com/x", POSSIBLE))
+    running.api.delete(f"{PODS}/spoilt")
+    with contextlib.closing(config.connect(running.kubeconfig)) as door:
+        assert len(door.list(kinds.NODES).items) == 3
+        assert door.undecodable.line() == "all decoded"
 
 
 def counts(extender: services.Service) -> dict[str, int]:
@@ -130,12 +135,3 @@ def counts(extender: services.Service) -> dict[str, int]:
 
 def once(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return starting.run(starting.Command(module, (*arguments, *(["--once"] if module != "cli" else []))))
-
-
-def healed(running: cluster.Cluster) -> None:
-    """A door that lists again finds all whole."""
-    with_condition(running, "api/v1/nodes/node-1", condition("example.com/x", POSSIBLE))
-    running.api.delete(f"{PODS}/spoilt")
-    with contextlib.closing(config.connect(running.kubeconfig)) as door:
-        assert len(door.list(kinds.NODES).items) == 3
-        assert door.undecodable.line() == "all decoded"

@@ -7,7 +7,6 @@ import contextlib
 import http
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from lab import cluster
 from lab.cluster import api as cluster_api
@@ -59,7 +58,10 @@ def bind(api: cluster_api.Api, name: str, node: str) -> None:
 def _end_namespace(api: cluster_api.Api) -> None:
     """Deletes the namespace and all in it as kube-controller-manager does, which waits for five seconds before."""
     api.delete(SYSTEM)
-    for group_version in ("api/v1", *(f"apis/{one['preferredVersion']['groupVersion']}" for one in _groups(api))):
+    for group_version in (
+        "api/v1",
+        *(f"apis/{one['preferredVersion']['groupVersion']}" for one in api.get("apis")["groups"]),
+    ):
         for resource in api.get(group_version)["resources"]:
             if resource["namespaced"] and "deletecollection" in resource["verbs"]:
                 api.delete(f"{group_version}/namespaces/{permissions.NAMESPACE}/{resource['name']}")
@@ -69,11 +71,6 @@ def _end_namespace(api: cluster_api.Api) -> None:
     except cluster_api.ApiError as error:
         if error.status != http.HTTPStatus.NOT_FOUND:  # on a busy machine the controller may have been sooner
             raise
-
-
-def _groups(api: cluster_api.Api) -> list[dict[str, Any]]:
-    groups: list[dict[str, Any]] = api.get("apis")["groups"]
-    return groups
 
 
 def _clear(control_plane: cluster.Cluster) -> None:

@@ -94,16 +94,12 @@ def test_an_apiserver_that_is_not_there_is_unreachable(
     assert_clear(once(service, tmp_path, "--policy", policy, "--kubeconfig", config), UNREACHABLE, "127.0.0.1:1")
 
 
-def half_dead(exchange: scripted_http.Exchange) -> None:
-    """Answers every request with a page of HTML, as a broken proxy does."""
-    exchange.answer("<html><body>502 Bad Gateway</body></html>", headers={"Content-Type": "text/html"})
-
-
 @pytest.mark.parametrize("service", SERVICES)
 def test_an_apiserver_that_answers_html_is_named_as_such(
     service: str, policy: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    with scripted_http.serving(half_dead) as server:
+    page, headers = "<html><body>502 Bad Gateway</body></html>", {"Content-Type": "text/html"}
+    with scripted_http.serving(lambda exchange: exchange.answer(page, headers=headers)) as server:  # a broken proxy
         config = kubeconfig(tmp_path / "config", server.url)
         run = once(service, tmp_path, "--policy", policy, "--kubeconfig", config)
     assert_clear(run, UNREACHABLE, str(server.server_port))

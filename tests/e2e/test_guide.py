@@ -102,9 +102,9 @@ class Guide:
             self._follow_deployment(getattr(self.played, name), name, wanted[name])
         running = [one for name in SERVICES if (one := getattr(self.played, name)).running]
         if running:
-            expected = self._mounted().read_bytes()
+            expected = pages.policy_hash(self._mounted().read_bytes())
             waiting.until(
-                lambda: all(_obeys(one, expected) for one in running),
+                lambda: all(one.json("/configz")["policyState"]["hash"] == expected for one in running),
                 "every service to obey the ConfigMap",
                 lambda: {one.name: one.json("/configz") for one in running},
             )
@@ -149,10 +149,6 @@ class Guide:
         if self.played is not None:
             self.played.stop()
             self.played.door.close()
-
-
-def _obeys(service: services.Service, content: bytes) -> bool:
-    return bool(service.json("/configz")["policyState"]["hash"] == pages.policy_hash(content))
 
 
 def disk_on(node: str) -> dict[str, object]:

@@ -74,7 +74,10 @@ def test_thirty_pods_at_once_spread_over_the_cool_nodes_instead_of_herding_onto_
 
 def test_a_node_whose_series_disappear_is_missing_not_idle(evenload: stack.Stack) -> None:
     evenload.set_load(HOT, hidden=True)
-    waiting.until(lambda: unseen(evenload, HOT), "the values to go")
+    waiting.until(
+        lambda: not evenload.readings().get(HOT) and not evenload.view_of(HOT)["values"],
+        "the values to go from annotation and extender",
+    )
     for node in COOL:
         evenload.set_load(node, cpu_ratio=0.4, memory_ratio=0.4)
     for node in COOL:
@@ -128,7 +131,7 @@ def test_scheduling_goes_on_neutrally_when_prometheus_is_down(evenload: stack.St
         past = time.monotonic() + SOON_STALE_SECONDS + 1
         evenload.obey(sync__staleAfter=f"{SOON_STALE_SECONDS}s")
         waiting.eventually(
-            lambda: time.monotonic() > past and nothing_usable(evenload),
+            lambda: time.monotonic() > past and not any(row["usable"] for row in evenload.view()),
             SOON_STALE_SECONDS + 90,
             "the last readings to grow stale",
             evenload.view,
@@ -173,11 +176,6 @@ def test_a_new_replica_is_estimated_by_what_its_siblings_use(evenload: stack.Sta
     assert 400 < estimate["cpu_millicores"] < 1000, estimate  # by request it would be 70
 
 
-def unseen(evenload: stack.Stack, node: str) -> bool:
-    """Whether neither the annotation nor the extender has a value of a node."""
-    return not evenload.readings().get(node) and not evenload.view_of(node)["values"]
-
-
 def texts(evenload: stack.Stack) -> dict[str, str]:
     """The annotation of each node as it stands."""
     return {name: node.annotations["evenload.io/load"] for name, node in evenload.nodes().items()}
@@ -208,11 +206,6 @@ def cpu_mean(evenload: stack.Stack) -> float:
     mean = said.means.get(owner_usage.owner_key(stack.NAMESPACE, "ReplicaSet", "web"))
     known = evenload.extender.json("/nodes")["owner_usage"]["at"] == clock.to_rfc3339(said.at_seconds)
     return mean.cpu_millicores or 0.0 if known and mean is not None else 0.0
-
-
-def nothing_usable(evenload: stack.Stack) -> bool:
-    """Whether the extender is past the last reading of every node."""
-    return [row["usable"] for row in evenload.view()] == [False] * (1 + len(COOL))
 
 
 def hot_count_is(evenload: stack.Stack, node: str, count: int) -> bool:

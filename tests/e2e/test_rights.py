@@ -91,16 +91,11 @@ def world(fleet: cluster.Cluster, tmp_path: pathlib.Path) -> Iterator[World]:
             for service in made.services.values():
                 service.kill()
             made.door.close()
-            clear(fleet.api)
-
-
-def clear(api: cluster_api.Api) -> None:
-    """Takes away what other files of the group do not know."""
-    for path in OWN_OBJECTS:
-        if api.exists(path):
-            api.delete(path)
-    for name in OTHERS:
-        api.patch(f"api/v1/nodes/{name}", {"spec": {"unschedulable": None}})
+            for path in OWN_OBJECTS:  # other files of the group do not know them
+                if fleet.api.exists(path):
+                    fleet.api.delete(path)
+            for name in OTHERS:
+                fleet.api.patch(f"api/v1/nodes/{name}", {"spec": {"unschedulable": None}})
 
 
 def test_the_services_do_what_they_may_and_may_what_they_do(world: World) -> None:

@@ -19,12 +19,6 @@ def fleet(count: int = 5) -> list[Node]:
     return [builders.node(f"node-{index}", address=f"10.0.0.{index}") for index in range(1, count + 1)]
 
 
-def directory(nodes: list[Node]) -> identity.Directory:
-    return identity.build(
-        identity.NodeAddress(node.name, tuple(address.address for address in node.addresses)) for node in nodes
-    )
-
-
 def answered(
     metric: metrics.Metric = CPU,
     *,
@@ -37,7 +31,8 @@ def answered(
 
 def complaint(without: list[str], *answers: collector.MetricAnswer, nodes: list[Node] | None = None) -> str:
     nodes = nodes or fleet()
-    return matching.sentence(nodes, without, answers, directory(nodes), labels=LABEL)
+    addresses = (identity.NodeAddress(node.name, tuple(one.address for one in node.addresses)) for node in nodes)
+    return matching.sentence(nodes, without, answers, identity.build(addresses), labels=LABEL)
 
 
 def test_nothing_is_said_when_all_nodes_have_values() -> None:

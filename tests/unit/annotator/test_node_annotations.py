@@ -59,10 +59,6 @@ TEXTS = st.none() | st.one_of(
 STEPS = st.lists(st.tuples(st.permutations(NAMES), st.tuples(TEXTS, TEXTS, TEXTS), st.booleans()), max_size=6)
 
 
-def held(values: tuple[float, ...]) -> dict[str, GoodValue]:
-    return {name: GoodValue(ratio, NOW - 30.5) for name, ratio in zip(METRICS, values, strict=False)}
-
-
 @given(steps=STEPS, values=st.lists(st.floats(0, 1.5), max_size=6).map(tuple))
 def test_what_is_kept_from_sync_to_sync_is_what_the_texts_say(
     steps: list[tuple[list[str], tuple[str | None, str | None, str | None], bool]], values: tuple[float, ...]
@@ -81,7 +77,8 @@ def test_what_is_kept_from_sync_to_sync_is_what_the_texts_say(
         np.testing.assert_array_equal(carried.at_seconds, [math.nan if row is None else row.at_seconds for row in rows])
         assert carried.comparable.tolist() == [row is not None and row.comparable for row in rows]
         if writes:
-            book = LastGoodValues.of(dict.fromkeys(fleet.names, held(values)), METRICS)
+            held = {name: GoodValue(ratio, NOW - 30.5) for name, ratio in zip(METRICS, values, strict=False)}
+            book = LastGoodValues.of(dict.fromkeys(fleet.names, held), METRICS)
             rules = write_plan.Rules.of(POLICY, fleet.nodes, crane=False)
             hot = Hot({"a": [NOW - 2.0, NOW - 1.0]}, POLICY.hot_spots, NOW)
             for node, uid, row, _ in write_plan.weigh(publication(fleet, book, rules, hot), carried).patches:

@@ -50,19 +50,14 @@ def arguments(service: str, directory: pathlib.Path) -> list[str]:
     return [text.replace("=/etc/", f"={directory}/etc/") for text in given]
 
 
-def click_command(service: str) -> click.Command:
-    """What `evenload SERVICE` runs."""
-    main = importlib.import_module(f"{service}.__main__").main
-    assert isinstance(main, click.Command)
-    return main
-
-
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_container_starts_a_command_of_ours_with_options_it_understands(service: str, tmp_path: pathlib.Path) -> None:
     assert container(service)["command"] == ["evenload", service]
     given = arguments(service, tmp_path)
     assert not [text for text in given if "$(" in text]
-    context = click_command(service).make_context(service, given)
+    main = importlib.import_module(f"{service}.__main__").main
+    assert isinstance(main, click.Command)
+    context = main.make_context(service, given)
     assert context.params["policy"] == tmp_path / "etc/evenload/policy.yaml"
     assert service_options.listen_address(context.params["listen"], 0) == ("", PORTS[service])
     if service != "extender":

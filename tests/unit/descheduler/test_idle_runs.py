@@ -150,11 +150,6 @@ def test_pods_of_an_eviction_tell_a_paused_descheduler_what_became_of_it(tmp_pat
     assert row.gone_at_seconds == NOW
 
 
-def created_at(at: str) -> builders.Mutator:
-    """Created at that time."""
-    return lambda body: body["metadata"].update(creationTimestamp=at)
-
-
 def test_a_replacement_that_comes_late_is_seen_all_the_same(tmp_path: pathlib.Path) -> None:
     here = World(scenes.hot_and_cool(), tmp_path, alone=True, mode="Enforce")
     here.service.cycle()
@@ -166,7 +161,7 @@ def test_a_replacement_that_comes_late_is_seen_all_the_same(tmp_path: pathlib.Pa
         here.prometheus.age_seconds = 10.0 - (number + 1) * INTERVAL_SECONDS
         if number == 300:
             made_at = clock.to_rfc3339(here.clock.now())
-            late = builders.pod("web-9", node="hot", mutate=created_at(made_at))
+            late = builders.pod("web-9", node="hot", metadata={"creationTimestamp": made_at})
             here.door.objects[kinds.PODS.plural] = (*scene.pods, late)
         here.service.cycle()
     (row,) = here.ledger.rows(Query())

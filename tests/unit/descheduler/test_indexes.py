@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from descheduler.planning import disruption_budgets
 from descheduler.snapshot import usage, workloads
 from descheduler.sources.prometheus import PrometheusUsage
-from kube.objects import Deployment, Pod
+from kube.objects import Deployment
 from policy.schema import load_policy
 from promql.door import Answer, Sample
 from promql.queries import identity
@@ -46,16 +46,12 @@ def test_the_budgets_over_a_pod(
     assert [one.name for one in disruption_budgets.Headroom(reversed(several)).over(pod)] == expected
 
 
-def counts(pod: Pod) -> bool:
-    """Whether it serves."""
-    return pod.ready and not pod.deleting and not pod.finished
-
-
 @hypothesis.given(clusters())
 @hypothesis.settings(max_examples=30)
 def test_the_standing_of_every_workload(scene: scenes.Scene) -> None:
     taken = scene.snapshot()
-    ready = Counter(pod.owner.uid for pod in taken.pods if pod.owner is not None and counts(pod))
+    serving = [pod for pod in taken.pods if pod.ready and not pod.deleting and not pod.finished]
+    ready = Counter(pod.owner.uid for pod in serving if pod.owner is not None)
     assert dict(taken.standings()) == {
         uid: workloads.WorkloadStatus(workload, min(workload.ready, ready[uid]))
         for uid, workload in taken.workloads.items()

@@ -48,11 +48,6 @@ def close(here: World, **spec: object) -> None:
     replace(here, kinds.NODES, "cool", builders.node("cool", spec=spec))
 
 
-def heat(here: World) -> None:
-    """Makes the destination hotter, but not hot: it would be over its target line with the pod."""
-    here.prometheus.show(Scene().node("hot", memory=0.9).node("cool", memory=0.5))
-
-
 def case(name: str, happen: Callable[[World], None], message: str, result: str = "not_done") -> Any:
     """What happens meanwhile, and what the ledger says of the eviction."""
     return pytest.param(happen, message, result, id=name)
@@ -85,8 +80,8 @@ def case(name: str, happen: Callable[[World], None], message: str, result: str =
             "replaced",
         ),
         case(
-            "its destination becomes hotter",
-            heat,
+            "its destination becomes hotter",  # but not hot: it would be over its target line with the pod
+            lambda here: here.prometheus.show(Scene().node("hot", memory=0.9).node("cool", memory=0.5)),
             "no_destination: cool has become hotter: memory_avg_5m 0.62 > 0.60 with it",
         ),
         case(

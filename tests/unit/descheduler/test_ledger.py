@@ -27,12 +27,6 @@ DAY = 86400.0
 ROOT = pathlib.Path(__file__).parents[3]
 
 
-@pytest.fixture
-def path(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Where `ledger` is."""
-    return tmp_path / "ledger.sqlite"
-
-
 def eviction(name: str = "web", node: str = "hot") -> Eviction:
     """A planned eviction of `<name>-0` from `node`."""
     scene = scenes.Scene().node(node, memory=0.9).node("cool").workload(name, on=[node, node, "cool"])

@@ -92,16 +92,12 @@ def halve_allocatable(body: builders.Body) -> None:
 
 
 def test_an_overloaded_node_that_is_not_ready_is_left_alone_with_its_readings() -> None:
-    scene = Scene().node("hot", memory=0.9, mutate=not_ready).node("cool").workload("web", on=["hot", "cool"])
+    scene = Scene().node("cool").workload("web", on=["hot", "cool"])
+    scene.node("hot", memory=0.9, mutate=lambda body: body["status"]["conditions"][0].update(status="False"))
     (node,) = scene.plan().nodes
     assert (node.node.name, node.left_alone, node.candidates, node.pool) == ("hot", "it is not ready", (), "")
     assert node.projected["memory_avg_5m"] == pytest.approx(0.9)
     assert [one.metric for one in node.overloads] == ["memory_avg_5m"]
-
-
-def not_ready(body: builders.Body) -> None:
-    """The kubelet says so."""
-    body["status"]["conditions"][0]["status"] = "False"
 
 
 def test_every_pod_of_an_overloaded_node_is_listed_by_name_with_its_workload_and_use() -> None:

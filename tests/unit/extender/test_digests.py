@@ -40,10 +40,6 @@ def test_digests_have_a_form_that_people_can_compare() -> None:
         assert len(digest) == len("sha256:") + 64
 
 
-def less_memory(world: cluster_view.ClusterView) -> None:
-    world.nodes.node_changed(worlds.node("a", worlds.IDLE), worlds.node("a", worlds.IDLE, memory="16Gi"))
-
-
 def confirmed_later(world: cluster_view.ClusterView) -> None:
     texts = {name: worlds.load_text(load) for name, load in LOADS.items() if load}
     world.nodes.heartbeat_changed(worlds.beat(texts, worlds.NOW + 10), worlds.NOW + 10)
@@ -59,7 +55,9 @@ CHANGES: dict[str, Callable[[cluster_view.ClusterView], object]] = {
         worlds.node("a", worlds.IDLE), worlds.node("a", worlds.load_text(worlds.IDLE, worlds.NOW - 1))
     ),
     "a heartbeat confirmed it later": confirmed_later,
-    "the node offers less": less_memory,
+    "the node offers less": lambda world: world.nodes.node_changed(
+        worlds.node("a", worlds.IDLE), worlds.node("a", worlds.IDLE, memory="16Gi")
+    ),
     "a relief hint": lambda world: world.nodes.node_changed(
         worlds.node("a", worlds.IDLE), worlds.node("a", worlds.IDLE, relief=HINT)
     ),

@@ -283,11 +283,6 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, 
     return tls.context(files), ssl.create_default_context(cadata=authority.pair.certificate)
 
 
-def begun(working: workers.Working) -> int:
-    """The connections of which something has been read."""
-    return sum(not one.idle for one in working.worker._open)
-
-
 HALVES = {"no greeting": b"", "half a greeting": b"\x16\x03\x01"}
 
 
@@ -300,7 +295,8 @@ def test_handshakes_that_come_slowly_hold_no_thread(
             assert answered(scheduler, REQUEST) == 200
             assert not any(map(ended, slow))
             if sent:  # one greeting is read in a turn, and the scheduler's before most of these
-                waiting.eventually(lambda: begun(working) >= MANY, workers.LIMIT_SECONDS, "every greeting to be read")
+                begun = lambda: sum(not one.idle for one in working.worker._open) >= MANY  # noqa: E731
+                waiting.eventually(begun, workers.LIMIT_SECONDS, "every greeting to be read")
             working.clock.advance(http_limits.REQUEST_SECONDS)
             assert answered(scheduler, REQUEST) == 200
         if sent:

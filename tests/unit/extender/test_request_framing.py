@@ -73,11 +73,6 @@ def read(pieces: Pieces) -> Read:
     return Read(tuple(requests), "")
 
 
-def by_bytes(sent: bytes) -> Pieces:
-    """A socket on which each byte comes alone, then the end."""
-    return Pieces(*[sent[at : at + 1] for at in range(len(sent))], ends=True)
-
-
 @pytest.mark.parametrize("sent", WHOLE.values(), ids=WHOLE)
 def test_a_request_is_whole_with_its_last_byte_and_not_before(sent: bytes) -> None:
     coming = request_framing.Incoming(http_exchange.settings(), CLIENT)
@@ -112,8 +107,8 @@ def test_no_bytes_raise_anything_but_the_parsers_errors(sent: bytes, data: st.Da
     changed = bytearray(sent + LENGTH)
     for at, byte in data.draw(st.lists(st.tuples(st.integers(0, len(changed) - 1), st.integers(0, 255)), max_size=3)):
         changed[at] = byte
-    at_once = read(Pieces(bytes(changed), ends=True))
-    assert at_once == read(by_bytes(bytes(changed)))
+    by_bytes = Pieces(*[bytes(changed[at : at + 1]) for at in range(len(changed))], ends=True)
+    assert read(Pieces(bytes(changed), ends=True)) == read(by_bytes)
 
 
 @pytest.mark.parametrize(

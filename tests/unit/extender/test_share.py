@@ -32,17 +32,13 @@ def ask(world: test_app.World, path: str) -> Any:
     return world.client.get("/nodes" if path == "nodes" else "/decisions?namespace=default&pod=new")
 
 
-def answers(world: test_app.World, path: str, most: int = 100) -> int:
-    """How many are answered until one is refused."""
-    return next(at for at in range(most) if ask(world, path).status_code == 429)
-
-
 @pytest.mark.parametrize("path", PEOPLES)
 def test_a_loop_of_them_is_refused_until_when_it_says_and_the_schedulers_verbs_go_on(
     world: test_app.World, path: str
 ) -> None:
     rows_each = {"explain": 500, "nodes": 500, "decisions": 3 * 500 + 1}[path] + app.ROWS_OF_A_REQUEST
-    assert answers(world, path) == -(-app.ROWS_AT_ONCE // rows_each)
+    answers = next(at for at in range(100) if ask(world, path).status_code == 429)
+    assert answers == -(-app.ROWS_AT_ONCE // rows_each)
     assert {one: ask(world, one).status_code for one in PEOPLES} == dict.fromkeys(PEOPLES, 429), "they share it"
     refused = ask(world, path)
     assert refused.json["message"].startswith("such requests have had their share of time")
