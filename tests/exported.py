@@ -56,11 +56,6 @@ class Family(NamedTuple):
         return {self.name + end: self.labels | set(more) for end, more in SUFFIXES[self.kind].items()}
 
 
-def families(of: CollectorRegistry) -> tuple[Family, ...]:
-    """Everything in a registry."""
-    return tuple(one for collector in of._collector_to_names for one in _described(collector))
-
-
 def _described(collector: registry.Collector) -> list[Family]:
     if isinstance(collector, metrics.MetricWrapperBase):
         (one,) = collector.describe()
@@ -74,7 +69,10 @@ def _described(collector: registry.Collector) -> list[Family]:
 def services() -> dict[str, tuple[Family, ...]]:
     """By service what it exports."""
     made = {"annotator": _annotator(), "extender": _extender(), "descheduler": _descheduler()}
-    return {service: families(filled) for service, filled in made.items()}
+    return {
+        service: tuple(one for collector in filled._collector_to_names for one in _described(collector))
+        for service, filled in made.items()
+    }
 
 
 def series() -> dict[str, frozenset[str]]:

@@ -52,7 +52,8 @@ class FakeKubeWrites(door.KubeWriter):
             self.events.append(body["reason"])
             return
         name = request.name or body["metadata"]["name"]
-        self._check(name)
+        if name in self._failures:
+            raise self._failures[name]
         if request.kind.plural == kinds.NODES.plural:
             self.patches.append((name, body))
         elif request.verb == "create":
@@ -79,7 +80,3 @@ class FakeKubeWrites(door.KubeWriter):
     ) -> door.EvictionAnswer:
         """Not served."""
         raise NotImplementedError(name)
-
-    def _check(self, name: str) -> None:
-        if name in self._failures:
-            raise self._failures[name]

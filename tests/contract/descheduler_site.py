@@ -311,15 +311,10 @@ def of_two_workloads(directory: pathlib.Path) -> Iterator[Site]:
         made = Site(running, prometheus, gates, directory)
         stack.callback(made.close)
         for app in ("web", "api"):
-            made.door.create(kinds.DEPLOYMENTS, workload(app), namespace=NAMESPACE)
+            made.door.create(kinds.DEPLOYMENTS, bodies.deployment(app, REPLICAS, **HEAVY), namespace=NAMESPACE)
         yield made
 
 
 def is_eviction(call: gate.Call) -> bool:
     """Whether a call asks for an eviction."""
     return call.method == "POST" and call.path.partition("?")[0].endswith("/eviction")
-
-
-def workload(name: str) -> dict[str, object]:
-    """A Deployment of four heavy pods."""
-    return bodies.deployment(name, REPLICAS, **HEAVY)

@@ -96,7 +96,10 @@ class Guide:
         if not any(wanted.values()) and self.played is None:
             return
         if self.played is None:
-            self._await_rights()
+            texts = (path.read_text(encoding="utf-8") for path in sorted(permissions.FOLDER.glob("*.yaml")))
+            documents = [one for text in texts for one in yaml.safe_load_all(text) if one["kind"] in permissions.PATHS]
+            for right in permissions.granted(documents):
+                permissions.await_right(self.cluster, right)
             self.played = stack.Stack(self.cluster, self._mounted(), self._policy.parent)
         for name in SERVICES:
             self._follow_deployment(getattr(self.played, name), name, wanted[name])
@@ -110,22 +113,22 @@ class Guide:
             )
 
     def _follow_deployment(self, service: services.Service, name: str, replicas: int) -> None:
-        assert self.played is not None
+        played = self.played
+        assert played is not None
         if replicas and not service.running:
             service.start()
             if name == "extender":
-                self._await_view(self.played)
-                self.played.use_extender()  # the guide's third step
+                # It decides as well without the load of every node, but not as the page says.
+                waiting.until(
+                    lambda: (
+                        {row["name"] for row in played.view() if row["usable"] and not row["unusable"]} == set(LOADS)
+                    ),
+                    "every node to have usable readings",
+                    played.view,
+                )
+                played.use_extender()  # the guide's third step
         elif not replicas and service.running:
             service.kill()
-
-    def _await_view(self, played: stack.Stack) -> None:
-        """Until the extender knows the load of every node: it decides as well without, but not as the page says."""
-        waiting.until(
-            lambda: {row["name"] for row in played.view() if row["usable"] and not row["unusable"]} == set(LOADS),
-            "every node to have usable readings",
-            played.view,
-        )
 
     def _replicas(self, name: str) -> int:
         path = f"apis/apps/v1/namespaces/{NAMESPACE}/deployments/evenload-{name}"
@@ -137,12 +140,6 @@ class Guide:
         new = self._policy.with_suffix(".new")
         new.write_text(maps["data"]["policy.yaml"], encoding="utf-8")
         return new.rename(self._policy)  # at once, as kubelet swaps the link of a volume
-
-    def _await_rights(self) -> None:
-        texts = (path.read_text(encoding="utf-8") for path in sorted(permissions.FOLDER.glob("*.yaml")))
-        documents = [one for text in texts for one in yaml.safe_load_all(text) if one["kind"] in permissions.PATHS]
-        for right in permissions.granted(documents):
-            permissions.await_right(self.cluster, right)
 
     def close(self) -> None:
         """Ends what was started here."""

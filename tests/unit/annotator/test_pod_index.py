@@ -32,27 +32,6 @@ POD = {name: kinds(name.removeprefix("default/")) for name in NAMES}
 SNAPSHOTS = st.lists(st.fixed_dictionaries({}, optional={name: st.sampled_from(POD[name]) for name in NAMES}))
 
 
-def check(known: pod_index.PodIndex, pods: dict[str, Pod]) -> None:
-    """All that is kept of the pods is what they say."""
-    living = [one for one in pods.values() if not (one.finished or one.deleting)]
-    owned = {name for name, one in pods.items() if pod_index.owner_key(one)}
-    works = {name for name in owned if pods[name] in living and pods[name].ready_since_seconds is not None}
-    assert {name: known.owners[known.owner[row]] for name, row in rows(known).items()} == {
-        name: pod_index.owner_key(pods[name]) for name in works
-    }
-    assert known.at_work_since(AT - 1).tolist() == []
-    assert known.running_owners() == {pod_index.owner_key(one) for one in living} - {""}
-    assert known.by_uid == {one.uid: one for one in pods.values()}
-    assert hot_counts.waiting(known.unbound.values()) == hot_counts.waiting(pods.values())
-    assert hot_counts.placeholders(known.placeholders.values()) == hot_counts.placeholders(pods.values())
-    placed = [one for one in map(hot_counts.binding, pods.values()) if one is not None]
-    assert sorted(known.placed_since(AT - 1)) == sorted((one.node, one.at_seconds) for one in placed)
-    scheduled = [one for one in pods.values() if one.scheduled_at_seconds is not None]
-    assert known.owners_placed_since(AT - 1) == {pod_index.owner_key(one) for one in scheduled} - {""}
-    assert known.placed_since(AT) == []
-    assert known.owners_placed_since(AT) == frozenset()
-
-
 def rows(known: pod_index.PodIndex) -> dict[str, int]:
     """Where those are that are at work."""
     return {known.names[row]: row for row in known.at_work_since(AT).tolist()}
@@ -63,7 +42,23 @@ def test_what_is_kept_is_what_the_pods_of_the_last_snapshot_say(snapshots: list[
     known = pod_index.PodIndex()
     for pods in snapshots:
         known.follow(pods)
-        check(known, pods)
+        living = [one for one in pods.values() if not (one.finished or one.deleting)]
+        owned = {name for name, one in pods.items() if pod_index.owner_key(one)}
+        works = {name for name in owned if pods[name] in living and pods[name].ready_since_seconds is not None}
+        assert {name: known.owners[known.owner[row]] for name, row in rows(known).items()} == {
+            name: pod_index.owner_key(pods[name]) for name in works
+        }
+        assert known.at_work_since(AT - 1).tolist() == []
+        assert known.running_owners() == {pod_index.owner_key(one) for one in living} - {""}
+        assert known.by_uid == {one.uid: one for one in pods.values()}
+        assert hot_counts.waiting(known.unbound.values()) == hot_counts.waiting(pods.values())
+        assert hot_counts.placeholders(known.placeholders.values()) == hot_counts.placeholders(pods.values())
+        placed = [one for one in map(hot_counts.binding, pods.values()) if one is not None]
+        assert sorted(known.placed_since(AT - 1)) == sorted((one.node, one.at_seconds) for one in placed)
+        scheduled = [one for one in pods.values() if one.scheduled_at_seconds is not None]
+        assert known.owners_placed_since(AT - 1) == {pod_index.owner_key(one) for one in scheduled} - {""}
+        assert known.placed_since(AT) == []
+        assert known.owners_placed_since(AT) == frozenset()
 
 
 def test_what_pods_leave_behind_is_forgotten_in_time() -> None:

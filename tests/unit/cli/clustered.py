@@ -3,7 +3,7 @@
 import contextlib
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 from urllib import parse
 
 from tests import builders, scripted_http
@@ -25,7 +25,13 @@ class Apiserver:
     def __init__(self, replicas: Mapping[str, Application], pod: Mapping[str, object], nodes: Sequence[str]) -> None:
         self.replicas = replicas
         listed = [builders.node_body(node) for node in nodes]
-        objects = {SLICES: self._slices(), "/api/v1/namespaces/default/pods/web": pod, "/api/v1/nodes": listed}
+        endpoints = [{"addresses": ["10.1.0.1"], "targetRef": {"kind": "Pod", "name": name}} for name in replicas]
+        slices = [{"metadata": {"name": "e"}, "endpoints": endpoints, "ports": [{"name": "http", "port": 8900}]}]
+        objects = {
+            SLICES: slices if replicas else [],
+            "/api/v1/namespaces/default/pods/web": pod,
+            "/api/v1/nodes": listed,
+        }
         self._objects = scripted_http.having(objects)
         self.down: set[str] = set()
         self.forbidden: set[str] = set()
@@ -39,11 +45,6 @@ class Apiserver:
             self._proxied(exchange, *path.removeprefix(PODS).split(":8900/proxy", 1))
         else:
             self._objects(exchange)
-
-    def _slices(self) -> list[dict[str, Any]]:
-        endpoints = [{"addresses": ["10.1.0.1"], "targetRef": {"kind": "Pod", "name": name}} for name in self.replicas]
-        ports = [{"name": "http", "port": 8900}]
-        return [{"metadata": {"name": "e"}, "endpoints": endpoints, "ports": ports}] if endpoints else []
 
     def _proxied(self, exchange: scripted_http.Exchange, name: str, path: str) -> None:
         if name in self.down:

@@ -137,7 +137,7 @@ class Scene:
             (node, name)
             for node in usages
             for name, band in policies.bands(node).items()
-            if self._ratio(node, name) > band.evict_above_ratio
+            if self.readings[node].get(name, 0.0) > band.evict_above_ratio
         }
         return overload.confirmed(Memory(relieving=dict.fromkeys(over, NOW)), usages, policies, now_seconds=NOW)
 
@@ -145,9 +145,6 @@ class Scene:
         """The plan for the scene, of whose snapshot these fields are others."""
         obeyed, taken = obeyed or policy(), dataclasses.replace(self.snapshot(), **snapshot)
         return planner.plan(taken, self.overloads(obeyed), NodePolicies(obeyed, taken.nodes), history or History())
-
-    def _ratio(self, node: str, metric: str) -> float:
-        return self.readings[node].get(metric, 0.0)
 
 
 def bound_ago(seconds: float) -> builders.Mutator:

@@ -74,17 +74,13 @@ NODE_CASES = [
 ]
 
 
-def scene_of(node: dict[str, Any], pod: dict[str, Any]) -> Scene:
-    """A hot node with the pod "it", and the node "cool" with a pod `there` that holds host port 80."""
-    scene = Scene().node("hot", memory=0.9).node("cool", **node).node("far", memory=0.59)
-    scene.workload("there", on=["cool"], mutate=set_spec(containers=PORT))
-    return scene.workload("it", on=["hot"], replicas=3, ready=3, **pod).workload("other", on=["far", "far"])
-
-
 @pytest.mark.parametrize(("node", "pod", "fits"), NODE_CASES)
 def test_a_node_takes_the_pod_or_not(node: dict[str, Any], pod: dict[str, Any], fits: bool) -> None:
     obeyed = scenes.policy(coolNodes=0, protect={"minReadyRatio": 0}, limits={"perWorkload": 9})
-    assert scenes.causes(scene_of(node, pod).plan(obeyed))["it-0"] == ("chosen" if fits else "no_destination")
+    scene = Scene().node("hot", memory=0.9).node("cool", **node).node("far", memory=0.59)
+    scene.workload("there", on=["cool"], mutate=set_spec(containers=PORT)).workload("other", on=["far", "far"])
+    scene.workload("it", on=["hot"], replicas=3, ready=3, **pod)
+    assert scenes.causes(scene.plan(obeyed))["it-0"] == ("chosen" if fits else "no_destination")
 
 
 def test_a_pod_that_repels_others_keeps_them_away_too() -> None:
@@ -163,11 +159,6 @@ def test_two_affinity_terms_are_met_by_the_same_pods_only() -> None:
     assert scenes.causes(scene.plan(obeyed))["it-0"] == "chosen"
 
 
-def warm(memory: float, **node: Any) -> Scene:
-    """A hot node and one at so much memory."""
-    return Scene().node("hot", memory=0.9).node("warm", memory=memory, **node).workload("web", on=["hot", "warm"])
-
-
 def filtering(**options: object) -> load_policy.LoadPolicy:
     """A policy whose filter is stricter than evictUntil."""
     bands = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.7}}
@@ -192,7 +183,8 @@ OWN = {"evenload.io/thresholds": '{"memory_avg_5m": 0.55}'}
 
 def filtered(name: str, obeyed: load_policy.LoadPolicy, why: str = "", memory: float = 0.51, **node: Any) -> Any:
     """A node at so much memory, and why the filter of this policy rejects it."""
-    return pytest.param(warm(memory, **node), obeyed, why, id=name)
+    scene = Scene().node("hot", memory=0.9).node("warm", memory=memory, **node)
+    return pytest.param(scene.workload("web", on=["hot", "warm"]), obeyed, why, id=name)
 
 
 def detail(why: str) -> str:

@@ -51,15 +51,6 @@ def left_behind(here: World) -> list[object]:
     return [here.ledger.rows(Query()), ledger_files.last_summary(here.ledger_path), told, called, exported]
 
 
-def move_on(here: World, scene: Scene, step: dict[str, Any], number: int) -> None:
-    """The cluster an interval later: other loads, and pods that were evicted gone or replaced."""
-    here.clock.advance(INTERVAL_SECONDS)
-    here.prometheus.age_seconds = step["age"] - number * INTERVAL_SECONDS
-    here.prometheus.warnings = (step["warning"],) if step["warning"] else ()
-    here.show(scene)
-    here.prometheus.show(scene)
-
-
 def changed(scene: Scene, step: dict[str, Any], evicted: set[str]) -> Scene:
     """Another scene with the loads of the step; None is a node that says nothing."""
     after = copy.copy(scene)
@@ -96,7 +87,11 @@ def test_headroom_is_shown_and_changes_nothing(
         sparing, thorough = World(scene, pathlib.Path(one), **options), World(scene, pathlib.Path(other), **options)
         for number, step in enumerate(steps):
             for here in (sparing, thorough):
-                move_on(here, scene, step, number + 1)
+                here.clock.advance(INTERVAL_SECONDS)
+                here.prometheus.age_seconds = step["age"] - (number + 1) * INTERVAL_SECONDS
+                here.prometheus.warnings = (step["warning"],) if step["warning"] else ()
+                here.show(scene)
+                here.prometheus.show(scene)
             by_one, by_other = run_of(sparing, headroom=False), run_of(thorough, headroom=True)
             assert (by_one is None) == (by_other is None) == bool(step["warning"])
             if by_one is not None and by_other is not None:
@@ -109,15 +104,9 @@ def test_headroom_is_shown_and_changes_nothing(
         thorough.ledger.close()
 
 
-def quiet(tmp_path: pathlib.Path) -> World:
-    """A descheduler after its first run, over a cluster in which no node is overloaded."""
+def test_a_run_that_finds_no_overload_asks_for_nodes_alone(tmp_path: pathlib.Path) -> None:
     here = World(scenes.Scene().node("warm", memory=0.7).node("cool").workload("web", on=["warm", "cool"]), tmp_path)
     here.service.cycle()
-    return here
-
-
-def test_a_run_that_finds_no_overload_asks_for_nodes_alone(tmp_path: pathlib.Path) -> None:
-    here = quiet(tmp_path)
     here.prometheus.asked.clear()
     assert run_of(here, headroom=False) is not None
     assert here.prometheus.asked

@@ -43,11 +43,6 @@ def change(here: World, part: str = "metadata", **fields: Any) -> None:
     replace(here, kinds.PODS, PLANNED, msgspec.structs.replace(pod, **{part: changed}))
 
 
-def close(here: World, **spec: object) -> None:
-    """Closes the destination to new pods, or to those without a toleration."""
-    replace(here, kinds.NODES, "cool", builders.node("cool", spec=spec))
-
-
 def case(name: str, happen: Callable[[World], None], message: str, result: str = "not_done") -> Any:
     """What happens meanwhile, and what the ledger says of the eviction."""
     return pytest.param(happen, message, result, id=name)
@@ -86,12 +81,12 @@ def case(name: str, happen: Callable[[World], None], message: str, result: str =
         ),
         case(
             "its destination is cordoned",
-            lambda here: close(here, unschedulable=True),
+            lambda here: replace(here, kinds.NODES, "cool", builders.node("cool", spec={"unschedulable": True})),
             "no_destination: cool takes no pods any more",
         ),
         case(
             "its destination is tainted",
-            lambda here: close(here, taints=[TAINT]),
+            lambda here: replace(here, kinds.NODES, "cool", builders.node("cool", spec={"taints": [TAINT]})),
             "no_destination: cool does not take it any more: taint",
         ),
         case("its destination goes", lambda here: replace(here, kinds.NODES, "cool"), "no_destination: cool has gone"),

@@ -57,18 +57,14 @@ def clusters(draw: st.DrawFn) -> Scene:
         if draw(st.booleans()):
             scene.reading(name, memory_max_1h=draw(RATIOS))
     for number in range(draw(st.integers(1, 4))):
-        _workload(draw, scene, f"w{number}", nodes)
+        workload, count = f"w{number}", draw(st.integers(2, 5))
+        replicas = count + draw(st.sampled_from([0, 0, 1]))
+        scene.owners.append(builders.replica_set(workload, replicas=replicas, ready=count, labels={"app": workload}))
+        for at in range(count):
+            _pod(draw, scene, f"{workload}-{at}", workload, draw(st.sampled_from(nodes)))
+        if draw(st.booleans()):
+            scene.budget(workload, allowed=draw(st.sampled_from([1, 2, 3, 0])))
     return scene
-
-
-def _workload(draw: st.DrawFn, scene: Scene, name: str, nodes: list[str]) -> None:
-    count = draw(st.integers(2, 5))
-    replicas = count + draw(st.sampled_from([0, 0, 1]))
-    scene.owners.append(builders.replica_set(name, replicas=replicas, ready=count, labels={"app": name}))
-    for number in range(count):
-        _pod(draw, scene, f"{name}-{number}", name, draw(st.sampled_from(nodes)))
-    if draw(st.booleans()):
-        scene.budget(name, allowed=draw(st.sampled_from([1, 2, 3, 0])))
 
 
 def _pod(draw: st.DrawFn, scene: Scene, name: str, workload: str, node: str) -> None:

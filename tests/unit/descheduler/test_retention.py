@@ -18,11 +18,6 @@ SHORT: dict[str, dict[str, Any]] = {
 }
 
 
-def ages_seconds(ledger: Ledger) -> list[float]:
-    """The ages of the rows, newest first."""
-    return [NOW - row.at_seconds for row in ledger.rows(Query())]
-
-
 @pytest.mark.parametrize(
     ("days", "descheduler", "stays_seconds"),
     [
@@ -46,7 +41,7 @@ def test_a_row_stays_for_the_retention_and_for_what_the_policy_counts_by(
     assert not caplog.records
     record(ledger, "evicted", at_seconds=NOW - stays_seconds - 1)
     pruning.prune(policy, now_seconds=NOW)
-    assert ages_seconds(ledger) == [stays_seconds]
+    assert [NOW - row.at_seconds for row in ledger.rows(Query())] == [stays_seconds]
     (line,) = (record.getMessage() for record in caplog.records)
     assert "'old evictions deleted from the ledger'" in line
     assert "'rows': 1" in line
@@ -66,7 +61,7 @@ def test_rows_go_once_an_hour(ledger: Ledger, later_seconds: float, *, pruned: b
     pruning.prune(policy, now_seconds=NOW)
     record(ledger, "evicted", at_seconds=NOW - 100 * DAY)
     pruning.prune(policy, now_seconds=NOW + later_seconds)
-    assert ages_seconds(ledger) == ([] if pruned else [100 * DAY])
+    assert [NOW - row.at_seconds for row in ledger.rows(Query())] == ([] if pruned else [100 * DAY])
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,6 @@ def _window(**keys: object) -> descheduler_section.Window:
     return descheduler_section.Window.model_validate(keys)
 
 
-def _at(text: str) -> float:
-    return datetime.datetime.fromisoformat(text).timestamp()
-
-
 NIGHT = _window(**{"from": "22:00", "to": "06:00", "days": ["Fri"]})
 OFFICE = _window(**{"from": "08:00", "to": "17:00", "timeZone": "Europe/Berlin"})
 
@@ -43,7 +39,7 @@ OFFICE = _window(**{"from": "08:00", "to": "17:00", "timeZone": "Europe/Berlin"}
 def test_a_window_is_open_by_its_own_clock_and_calendar(
     window: descheduler_section.Window, moment: str, is_open: bool
 ) -> None:
-    assert run_schedule.is_open([window], _at(moment)) is is_open
+    assert run_schedule.is_open([window], datetime.datetime.fromisoformat(moment).timestamp()) is is_open
 
 
 def test_no_window_at_all_means_always() -> None:
@@ -51,4 +47,4 @@ def test_no_window_at_all_means_always() -> None:
 
 
 def test_one_open_window_is_enough() -> None:
-    assert run_schedule.is_open([NIGHT, OFFICE], _at("2026-11-20T09:00+00:00"))
+    assert run_schedule.is_open([NIGHT, OFFICE], datetime.datetime.fromisoformat("2026-11-20T09:00+00:00").timestamp())

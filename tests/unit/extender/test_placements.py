@@ -194,32 +194,23 @@ def test_an_assumption_expires_by_itself(placed: PlacementTable) -> None:
     assert counts(placed, "a", NOW + ASSUMED_SECONDS) == [0, 0, 0]
 
 
-def test_the_watch_confirms_an_assumption(placed: PlacementTable) -> None:
+@pytest.mark.parametrize("node", INDEX)
+def test_the_watch_confirms_an_assumption_or_moves_one_that_was_wrong(placed: PlacementTable, node: str) -> None:
     placed.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
-    see(placed, worlds.bound("p", "a"), NOW + 1)
+    see(placed, worlds.bound("p", node), NOW + 1)
     assert placed.assumed(NOW + 1) == 0
-    assert counts(placed, "a", NOW + 10) == [1, 1, 1]
+    for one in INDEX:
+        assert counts(placed, one, NOW + 10) == ([1, 1, 1] if one == node else [0, 0, 0])
 
 
-def test_the_watch_moves_an_assumption_that_was_wrong(placed: PlacementTable) -> None:
-    placed.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
-    see(placed, worlds.bound("p", "b"), NOW + 1)
-    assert counts(placed, "a", NOW + 1) == [0, 0, 0]
-    assert counts(placed, "b", NOW + 1) == [1, 1, 1]
-
-
-def test_the_deletion_of_a_pending_pod_denies_its_assumption(placed: PlacementTable) -> None:
+@pytest.mark.parametrize("news", [None, builders.pod("p", labels={"seen": "yes"})], ids=["deleted", "labelled"])
+def test_only_the_deletion_of_a_pending_pod_denies_its_assumption(
+    placed: PlacementTable, news: objects.Pod | None
+) -> None:
     pod = see(placed, builders.pod("p"))
     placed.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
-    placed.pod_changed(pod, None, NOW + 1)
-    assert counts(placed, "a", NOW + 1) == [0, 0, 0]
-
-
-def test_news_about_a_pending_pod_leave_its_assumption(placed: PlacementTable) -> None:
-    pod = see(placed, builders.pod("p"))
-    placed.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
-    placed.pod_changed(pod, builders.pod("p", labels={"seen": "yes"}), NOW + 1)
-    assert counts(placed, "a", NOW + 1) == [1, 1, 1]
+    placed.pod_changed(pod, news, NOW + 1)
+    assert counts(placed, "a", NOW + 1) == ([1, 1, 1] if news else [0, 0, 0])
 
 
 def test_a_second_question_about_a_pod_moves_its_assumption(placed: PlacementTable) -> None:

@@ -146,20 +146,6 @@ def test_the_filter_alone_counts_where_it_leaves_one_node(world: World) -> None:
     assert (world.counted(), world.points()) == ({"best": 1}, (1, 0))
 
 
-def test_one_node_that_would_have_been_rejected_is() -> None:
-    world = world_of(filter={"whenAllRejected": "pending"})
-    world.schedule(["hot"])
-    world.bind("hot")
-    assert world.counted() == {"rejected": 1}
-
-
-def test_all_nodes_rejected_are_counted_though_none_has_a_score() -> None:
-    world = world_of({"hot": worlds.HOT, "hotter": worlds.HOT}, filter={"whenAllRejected": "pending"})
-    world.schedule(["hot", "hotter"])
-    world.bind("hot")
-    assert (world.counted(), world.points()) == ({"rejected": 1}, (0, 0))
-
-
 def test_the_coolest_of_hot_nodes_are_not_rejected() -> None:
     world = world_of({"hot": worlds.HOT, "hotter": {**worlds.HOT, "cpu_avg_5m": 0.99}})
     world.schedule(["hot", "hotter"])
@@ -178,11 +164,19 @@ def test_a_pod_that_the_filter_does_not_judge_is_not_rejected(world: World, fiel
     assert world.counted() == {"lower": 1}
 
 
-def test_without_any_reading_nothing_was_judged() -> None:
-    world = world_of({"a": None, "b": None})
-    world.schedule(["a", "b"])
-    world.bind("a")
-    assert (world.counted(), world.points()) == ({"unjudged": 1}, (0, 0))
+@pytest.mark.parametrize(
+    ("loads", "asked", "verdict"),
+    [
+        pytest.param(LOADS, ["hot"], "rejected", id="one node"),
+        pytest.param({"hot": worlds.HOT, "hotter": worlds.HOT}, ["hot", "hotter"], "rejected", id="all nodes"),
+        pytest.param({"a": None, "b": None}, ["a", "b"], "unjudged", id="without any reading"),
+    ],
+)
+def test_a_binding_is_counted_though_no_node_has_a_score(loads: Any, asked: list[str], verdict: str) -> None:
+    world = world_of(loads, filter={"whenAllRejected": "pending"})
+    world.schedule(asked)
+    world.bind(asked[0])
+    assert (world.counted(), world.points()) == ({verdict: 1}, (0, 0))
 
 
 def test_the_last_verdict_on_a_pod_counts(world: World) -> None:

@@ -70,10 +70,18 @@ def test_a_refused_content_is_told_once_with_hash_line_column_and_path(world: Wo
     assert world.note().startswith(start)
 
 
-def test_another_refused_content_is_news_even_with_the_same_problem(world: World) -> None:
-    world.turn(MISSPELT)
-    world.turn(HEAD + "filtre: {} # why not?\n")
-    assert world.recorded() == [REFUSED, REFUSED]
+@pytest.mark.parametrize(
+    ("first", "second", "recorded"),
+    [
+        pytest.param(MISSPELT, MISSPELT + "# why not?\n", [REFUSED, REFUSED], id="another content, the same problem"),
+        pytest.param(ANOTHER, None, [ACCEPTED], id="a change without trouble"),
+        pytest.param(MISSPELT, HEAD, [REFUSED, ACCEPTED], id="the good file is put back"),
+    ],
+)
+def test_a_content_is_news_once(world: World, first: str, second: str | None, recorded: object) -> None:
+    world.turn(first)
+    world.turn(second)
+    assert world.recorded() == recorded
 
 
 def test_the_next_accepted_content_is_told_with_its_hash(world: World) -> None:
@@ -81,18 +89,6 @@ def test_the_next_accepted_content_is_told_with_its_hash(world: World) -> None:
     world.turn(ANOTHER)
     assert world.recorded() == [REFUSED, ACCEPTED]
     assert world.note() == f"policy {world.held.content_hash} is in force"
-
-
-def test_a_change_without_trouble_is_told_too(world: World) -> None:
-    world.turn(ANOTHER)
-    world.turn()
-    assert world.recorded() == [ACCEPTED]
-
-
-def test_putting_the_good_file_back_ends_the_refusal(world: World) -> None:
-    world.turn(MISSPELT)
-    world.turn(HEAD)
-    assert world.recorded() == [REFUSED, ACCEPTED]
 
 
 def test_a_file_that_is_gone_is_told_once(world: World) -> None:

@@ -43,13 +43,6 @@ def remarks(tree: object) -> dict[str, str]:
     return {remark.path.rpartition("args.")[2] or remark.path: remark.message for remark in found}
 
 
-def refused(tree: object) -> str:
-    """The problems of a file that is refused."""
-    with pytest.raises(converting.ImportRefused) as error:
-        low_node_utilization.convert(tree)
-    return str(error.value)
-
-
 def test_lines_become_bands_that_stop_a_little_lower_and_not_under_the_cool_line() -> None:
     assert section(file())["thresholds"] == {
         "memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.7},
@@ -195,4 +188,6 @@ def test_where_usage_comes_from_is_said() -> None:
     ],
 )
 def test_a_file_that_descheduler_would_not_read_is_refused(tree: object, words: str) -> None:
-    assert words in refused(tree)
+    with pytest.raises(converting.ImportRefused) as error:
+        low_node_utilization.convert(tree)
+    assert words in str(error.value)

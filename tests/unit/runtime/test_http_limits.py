@@ -61,20 +61,15 @@ def test_a_shorter_limit_of_the_caller_stays_and_ends_as_he_expects(pair: Pair) 
 MORE_THAN_BUFFERS = b"x" * (16 << 20)
 
 
-def begin_to_stall(ours: http_limits.LimitedSocket, ticking: clocks.ManualClock) -> None:
-    """The time for a reply begins when the client no longer takes it, and is over but for a hundredth of a second."""
-    ours.settimeout(0.0)
-    with pytest.raises((BlockingIOError, ssl.SSLWantWriteError)):
-        ours.sendall(MORE_THAN_BUFFERS)
-    ours.settimeout(None)
-    ticking.advance(http_limits.REPLY_SECONDS - 0.01)
-
-
 def test_a_client_that_does_not_read_is_shut_out_when_the_time_for_the_reply_is_over(
     pair: Pair, ticking: clocks.ManualClock
 ) -> None:
     ours, theirs = pair
-    begin_to_stall(ours, ticking)
+    ours.settimeout(0.0)
+    with pytest.raises((BlockingIOError, ssl.SSLWantWriteError)):
+        ours.sendall(MORE_THAN_BUFFERS)  # the time for a reply begins when the client no longer takes it
+    ours.settimeout(None)
+    ticking.advance(http_limits.REPLY_SECONDS - 0.01)
     with pytest.raises(ConnectionResetError, match="the reply was not read in time"):
         ours.sendall(MORE_THAN_BUFFERS)
     while theirs.recv(1 << 20):
