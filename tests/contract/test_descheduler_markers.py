@@ -38,45 +38,34 @@ def plane(plane: Site) -> Iterator[Site]:
     """
     plane.renew()
     try:
-        create_workloads(plane)
+        plane.door.create(kinds.BUDGETS, bodies.budget("web", 1), namespace=NAMESPACE)
+        for name, labels in ((TENANT, {}), (GOLD, {"tier": GOLD})):
+            plane.cluster.api.create("api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        for name, (annotations, _) in MARKED.items():
+            plane.door.create(kinds.DEPLOYMENTS, on_hot(name, annotations=annotations), namespace=TENANT)
+        plane.door.create(kinds.DEPLOYMENTS, on_hot("golden"), namespace=GOLD)
+        volume, claim = bodies.volume("slow", TENANT, "slow.csi.test", "slow")  # which every node can mount
+        plane.door.create(kinds.VOLUMES, volume)
+        plane.door.create(kinds.CLAIMS, claim, namespace=TENANT)
+        plane.door.create(kinds.DEPLOYMENTS, on_hot("stored", claim="data"), namespace=TENANT)
+        plane.door.create(kinds.JOBS, job("once", backoffLimit=0), namespace=TENANT)
+        plane.door.create(kinds.JOBS, job("again", backoffLimit=6), namespace=TENANT)
         yield plane
-    finally:
+    finally:  # other files of the group count the pods of the hot node
         plane.stop()
-        clear(plane)
+        api = plane.cluster.api
+        unmarked = {"spec": {"template": {"metadata": {"annotations": {PREFER: None}}}}}
+        plane.door.merge_patch(kinds.DEPLOYMENTS, "web", unmarked, namespace=NAMESPACE)
+        api.delete(f"apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets")
+        for name in (TENANT, GOLD):  # the namespaces stay, empty: ending one takes 0.4 s of processor time
+            api.delete(f"apis/apps/v1/namespaces/{name}/deployments")
+            api.delete(f"apis/batch/v1/namespaces/{name}/jobs", {"propagationPolicy": "Background"})
 
+        def left() -> list[str]:
+            return [pod.key for name in (TENANT, GOLD) for pod in plane.door.list(kinds.PODS, namespace=name).items]
 
-def create_workloads(plane: Site) -> None:
-    """Creates the budget, the namespaces and the workloads."""
-    plane.door.create(kinds.BUDGETS, bodies.budget("web", 1), namespace=NAMESPACE)
-    for name, labels in ((TENANT, {}), (GOLD, {"tier": GOLD})):
-        plane.cluster.api.create("api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
-    for name, (annotations, _) in MARKED.items():
-        plane.door.create(kinds.DEPLOYMENTS, on_hot(name, annotations=annotations), namespace=TENANT)
-    plane.door.create(kinds.DEPLOYMENTS, on_hot("golden"), namespace=GOLD)
-    volume, claim = bodies.volume("slow", TENANT, "slow.csi.test", "slow")  # which every node can mount
-    plane.door.create(kinds.VOLUMES, volume)
-    plane.door.create(kinds.CLAIMS, claim, namespace=TENANT)
-    plane.door.create(kinds.DEPLOYMENTS, on_hot("stored", claim="data"), namespace=TENANT)
-    plane.door.create(kinds.JOBS, job("once", backoffLimit=0), namespace=TENANT)
-    plane.door.create(kinds.JOBS, job("again", backoffLimit=6), namespace=TENANT)
-
-
-def clear(plane: Site) -> None:
-    """Takes the workloads away, and the marker of `web`: other files of the group count the pods of the hot node. The
-    namespaces stay, empty: ending one takes 0.4 s of processor time.
-    """
-    api = plane.cluster.api
-    unmarked = {"spec": {"template": {"metadata": {"annotations": {PREFER: None}}}}}
-    plane.door.merge_patch(kinds.DEPLOYMENTS, "web", unmarked, namespace=NAMESPACE)
-    api.delete(f"apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets")
-    for name in (TENANT, GOLD):
-        api.delete(f"apis/apps/v1/namespaces/{name}/deployments")
-        api.delete(f"apis/batch/v1/namespaces/{name}/jobs", {"propagationPolicy": "Background"})
-
-    def left() -> list[str]:
-        return [pod.key for name in (TENANT, GOLD) for pod in plane.door.list(kinds.PODS, namespace=name).items]
-
-    waiting.until(lambda: not left() and not preferring(plane), "the pods to go", lambda: (left(), preferring(plane)))
+        gone = lambda: not left() and not preferring(plane)  # noqa: E731
+        waiting.until(gone, "the pods to go", lambda: (left(), preferring(plane)))
 
 
 @pytest.fixture

@@ -38,18 +38,17 @@ class World:
             "extender": [],
             "descheduler": ["--prometheus", "http://127.0.0.1:1", "--ledger", str(directory / "ledger.sqlite")],
         }
-        self.services = {name: services.Service(name, [*self._shared(name), *more[name]], directory) for name in NAMES}
+        self.services = {}
+        for name in NAMES:
+            shared = ["--policy", str(self.policy), "--kubeconfig", str(permissions.kubeconfig(running, name))]
+            arguments = [*shared, "--namespace", permissions.NAMESPACE, *more[name]]
+            self.services[name] = services.Service(name, arguments, directory)
 
     def write(self, text: str) -> None:
         """A policy file that appears whole: half of one would be another refusal."""
         whole = self.policy.with_suffix(".new")
         whole.write_text(text, encoding="utf-8")
         whole.rename(self.policy)
-
-    def _shared(self, name: str) -> list[str]:
-        kubeconfig = permissions.kubeconfig(self.cluster, name)
-        shared = ["--policy", str(self.policy), "--kubeconfig", str(kubeconfig)]
-        return [*shared, "--namespace", permissions.NAMESPACE]
 
     def events_of(self, reason: events.Reason) -> dict[str, dict[str, Any]]:
         """The Events of a reason by who reports them, once all three have; {} before."""

@@ -121,21 +121,16 @@ def test_a_frozen_prometheus_is_given_up_and_asked_again_later(control_plane: cl
 
 def test_a_dead_exporter_is_missing_at_once_although_its_windows_are_full() -> None:
     with cluster.Cluster(kubernetes=False) as running, contextlib.closing(connect(running)) as door:
-        lose_the_exporter(running, door)
-
-
-def lose_the_exporter(running: cluster.Cluster, door: client.Client) -> None:
-    """Ends the real node_exporter of a Prometheus of its own, until no window answers."""
-    longer = [window._replace(window_seconds=LONG_SECONDS) for window in EVERY_WINDOW]
-    stage = prometheus_suite.Stage(door, 1, WINDOW_SECONDS, waiting.until)
-    expressions = [stage.text(window) for window in longer]
-    for expression in expressions:
-        stage.answered(expression)
-    running.processes["node-exporter"].stop()
-    try:
-        waiting.until(
-            lambda: not any(door.query(expression).samples for expression in expressions),
-            "a target that is gone to answer no more",
-        )
-    finally:
-        running.processes["node-exporter"].start()
+        longer = [window._replace(window_seconds=LONG_SECONDS) for window in EVERY_WINDOW]
+        stage = prometheus_suite.Stage(door, 1, WINDOW_SECONDS, waiting.until)
+        expressions = [stage.text(window) for window in longer]
+        for expression in expressions:
+            stage.answered(expression)
+        running.processes["node-exporter"].stop()
+        try:
+            waiting.until(
+                lambda: not any(door.query(expression).samples for expression in expressions),
+                "a target that is gone to answer no more",
+            )
+        finally:
+            running.processes["node-exporter"].start()

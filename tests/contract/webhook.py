@@ -4,7 +4,6 @@ answers.
 
 import base64
 import contextlib
-import pathlib
 import ssl
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
@@ -52,26 +51,27 @@ def registered(running: cluster.Cluster, about: Write = EVICTIONS) -> Iterator[W
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pki / "server.crt", pki / "server.key")
     with scripted_http.serving(webhook.review, tls=context) as server:
-        running.api.create(CONFIGURATIONS, _configuration(server.server_port, pki / "ca.crt", about))
+        hook = {
+            "name": NAME,
+            "clientConfig": {
+                "url": f"https://127.0.0.1:{server.server_port}/",
+                "caBundle": base64.b64encode((pki / "ca.crt").read_bytes()).decode(),
+            },
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": [about.operation],
+                    "resources": [about.resource],
+                }
+            ],
+            "failurePolicy": "Fail",  # such writes wait for it as long as they may; without an answer they fail
+            "sideEffects": "None",
+            "timeoutSeconds": 30,
+            "admissionReviewVersions": ["v1"],
+        }
+        running.api.create(CONFIGURATIONS, {"metadata": {"name": NAME}, "webhooks": [hook]})
         try:
             yield webhook
         finally:
             running.api.delete(f"{CONFIGURATIONS}/{NAME}")
-
-
-def _configuration(port: int, authority: pathlib.Path, about: Write) -> dict[str, object]:
-    """Such writes wait for it as long as they may; without an answer they fail."""
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [about.operation], "resources": [about.resource]}
-    hook = {
-        "name": NAME,
-        "clientConfig": {
-            "url": f"https://127.0.0.1:{port}/",
-            "caBundle": base64.b64encode(authority.read_bytes()).decode(),
-        },
-        "rules": [rule],
-        "failurePolicy": "Fail",
-        "sideEffects": "None",
-        "timeoutSeconds": 30,
-        "admissionReviewVersions": ["v1"],
-    }
-    return {"metadata": {"name": NAME}, "webhooks": [hook]}

@@ -49,13 +49,11 @@ class World:
         self.policy = policies.write(directory / "policy.yaml", descheduler__mode="Enforce")
         prometheus = ["--prometheus", running.prometheus_url]
         more = {"annotator": prometheus, "extender": [], "descheduler": [*prometheus, "--ledger", str(self.ledger)]}
-        self.services = {
-            name: services.Service(name, [*self._common(name), *more[name]], directory) for name in rights.SERVICES
-        }
-
-    def _common(self, name: str) -> list[str]:
-        kubeconfig = permissions.kubeconfig(self.cluster, name)
-        return ["--policy", str(self.policy), "--kubeconfig", str(kubeconfig), "--namespace", NAMESPACE]
+        self.services = {}
+        for name in rights.SERVICES:
+            common = ["--policy", str(self.policy), "--kubeconfig", str(permissions.kubeconfig(running, name))]
+            arguments = [*common, "--namespace", NAMESPACE, *more[name]]
+            self.services[name] = services.Service(name, arguments, directory)
 
     def unused(self) -> list[str]:
         """Rights that no call has needed so far."""
@@ -100,7 +98,12 @@ def world(fleet: cluster.Cluster, tmp_path: pathlib.Path) -> Iterator[World]:
 
 def test_the_services_do_what_they_may_and_may_what_they_do(world: World) -> None:
     someone_elses_kind(world.cluster.api)
-    volume_of_a_driver(world.cluster.api)
+    volume, claim = bodies.volume("disk", SHOP, "disks.test")  # only then is anybody asked about volumes
+    world.cluster.api.create("api/v1/persistentvolumes", volume)
+    world.cluster.api.create(f"api/v1/namespaces/{SHOP}/persistentvolumeclaims", claim)
+    pod = bodies.pod("keeper", claim="data")
+    bound = {**pod, "spec": {**pod["spec"], "nodeName": OTHERS[0]}}  # type: ignore[dict-item]
+    world.cluster.api.create(f"api/v1/namespaces/{SHOP}/pods", bound)
     crowded(world)
     for service in world.services.values():
         service.start()
@@ -108,7 +111,9 @@ def test_the_services_do_what_they_may_and_may_what_they_do(world: World) -> Non
     carried_out = lambda: descheduler.rows("/evictions?outcome=evicted")  # noqa: E731
     waiting.eventually(carried_out, LIMIT, "an eviction", lambda: descheduler.json("/plan"))
     descheduler.kill()
-    forget_an_answer(world.ledger)
+    with contextlib.closing(Ledger(world.ledger).open()) as ledger:  # as a crash before the answer leaves it
+        row = ledger.rows(Query(outcome="evicted", limit=1))[0]
+        ledger.decide(row.id, "unknown", status=None, message="", at_seconds=row.at_seconds)
     descheduler.start()
     usage = f"api/v1/namespaces/{NAMESPACE}/configmaps/{owner_usage.CONFIG_MAP}"
     waiting.eventually(lambda: world.cluster.api.exists(usage), LIMIT, "owners' usage to be published")
@@ -146,19 +151,3 @@ def someone_elses_kind(api: cluster_api.Api) -> None:
         f"api/v1/namespaces/{SHOP}/pods",
         {"metadata": {**pod["metadata"], "ownerReferences": [owner]}, "spec": {**pod["spec"], "nodeName": HOT}},  # type: ignore[dict-item]
     )
-
-
-def volume_of_a_driver(api: cluster_api.Api) -> None:
-    """A pod whose claim is bound to a CSI volume: only then is anybody asked about volumes."""
-    volume, claim = bodies.volume("disk", SHOP, "disks.test")
-    api.create("api/v1/persistentvolumes", volume)
-    api.create(f"api/v1/namespaces/{SHOP}/persistentvolumeclaims", claim)
-    pod = bodies.pod("keeper", claim="data")
-    api.create(f"api/v1/namespaces/{SHOP}/pods", {**pod, "spec": {**pod["spec"], "nodeName": OTHERS[0]}})  # type: ignore[dict-item]
-
-
-def forget_an_answer(path: pathlib.Path) -> None:
-    """The ledger as a crash before the answer leaves it."""
-    with contextlib.closing(Ledger(path).open()) as ledger:
-        row = ledger.rows(Query(outcome="evicted", limit=1))[0]
-        ledger.decide(row.id, "unknown", status=None, message="", at_seconds=row.at_seconds)

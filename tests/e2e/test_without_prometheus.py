@@ -141,15 +141,6 @@ def overload(world: World) -> None:
     waiting.eventually(lambda: world.memory(HOT) > 0.85, LIMIT, "a hot node", world.annotator.log)
 
 
-def without_rights(world: World) -> None:
-    """Without the component's rights nothing is planned, and the descheduler says why."""
-    world.descheduler.start()
-    words = 'configmaps "evenload-heartbeat" is forbidden'
-    waiting.eventually(lambda: words in world.status(), LIMIT, "the refusal in /readyz", world.status)
-    assert world.descheduler.rows("/evictions") == []
-    metrics_server_site.grant(world.cluster, "descheduler")
-
-
 def results(world: World) -> set[str]:
     """The results of all rows."""
     return {row["result"] for row in world.descheduler.rows("/evictions")}
@@ -202,7 +193,12 @@ def without_answers(world: World) -> None:
 
 
 def test_a_hot_node_is_relieved_with_metrics_server_as_the_only_source(world: World) -> None:
-    without_rights(world)
+    # Without the component's rights nothing is planned, and the descheduler says why.
+    world.descheduler.start()
+    words = 'configmaps "evenload-heartbeat" is forbidden'
+    waiting.eventually(lambda: words in world.status(), LIMIT, "the refusal in /readyz", world.status)
+    assert world.descheduler.rows("/evictions") == []
+    metrics_server_site.grant(world.cluster, "descheduler")
     observing(world)
     enforcing(world)
     without_answers(world)

@@ -11,8 +11,6 @@ from kube import errors, kinds
 from kube.door import WriteRequest
 from tests import clocks, fake_kube_writes
 
-BODY = {"metadata": {"annotations": {"a": "b"}}}
-
 
 def too_many(wish: float | None) -> errors.TooManyRequests:
     return errors.TooManyRequests(
@@ -48,7 +46,7 @@ class Bench:
         )
 
     def patch(self, name: str = "node-1") -> None:
-        self.writer.merge_patch(kinds.NODES, name, BODY)
+        self.writer.merge_patch(kinds.NODES, name, {"metadata": {"annotations": {"a": "b"}}})
 
 
 @pytest.fixture

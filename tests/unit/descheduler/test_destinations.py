@@ -229,9 +229,6 @@ def classified(**thresholds: float) -> load_policy.LoadPolicy:
     return load_policy.LoadPolicy.of({**pooled(0.52).as_file(), "podClasses": [production]})
 
 
-LOWER = {"evenload.io/thresholds": '{"memory_avg_5m": 0.45}'}
-
-
 def classed(name: str, why: str = "", *, priority: int = 100, node: dict[str, Any] | None = None, **own: float) -> Any:
     """A pod whose class has these thresholds if its priority is 100, and why the warm node does not take it."""
     return pytest.param(node or {}, priority, classified(**own), why, id=name)
@@ -250,7 +247,7 @@ def classed(name: str, why: str = "", *, priority: int = 100, node: dict[str, An
         classed(
             "the node's own comes before its class",
             "memory_avg_5m over 0.45",
-            node={"annotations": LOWER},
+            node={"annotations": {"evenload.io/thresholds": '{"memory_avg_5m": 0.45}'}},
             memory_avg_5m=0.55,
         ),
     ],

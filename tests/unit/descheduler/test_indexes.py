@@ -102,11 +102,9 @@ def test_a_version_of_something_unknown_leads_nowhere() -> None:
     assert list(workloads.WorkloadStatuses({}, known)) == ["uid-roll", bare.uid]
 
 
-RATIOS = {"cpu": {"a": 0.1, "b": 0.2, "elsewhere": 0.3}, "memory": {"a": 0.4}}
-
-
 def test_usage_of_nodes_needs_a_time_and_a_ratio() -> None:
-    found = usage.of_nodes(RATIOS, {"a": 1.0, "b": 2.0, "silent": 3.0})
+    ratios = {"cpu": {"a": 0.1, "b": 0.2, "elsewhere": 0.3}, "memory": {"a": 0.4}}
+    found = usage.of_nodes(ratios, {"a": 1.0, "b": 2.0, "silent": 3.0})
     assert found == {
         "a": usage.NodeUsage("a", {"cpu": 0.1, "memory": 0.4}, 1.0),
         "b": usage.NodeUsage("b", {"cpu": 0.2}, 2.0),

@@ -165,17 +165,17 @@ def test_a_pod_that_the_filter_does_not_judge_is_not_rejected(world: World, fiel
 
 
 @pytest.mark.parametrize(
-    ("loads", "asked", "verdict"),
+    ("loads", "names", "verdict"),
     [
         pytest.param(LOADS, ["hot"], "rejected", id="one node"),
         pytest.param({"hot": worlds.HOT, "hotter": worlds.HOT}, ["hot", "hotter"], "rejected", id="all nodes"),
         pytest.param({"a": None, "b": None}, ["a", "b"], "unjudged", id="without any reading"),
     ],
 )
-def test_a_binding_is_counted_though_no_node_has_a_score(loads: Any, asked: list[str], verdict: str) -> None:
+def test_a_binding_is_counted_though_no_node_has_a_score(loads: Any, names: list[str], verdict: str) -> None:
     world = world_of(loads, filter={"whenAllRejected": "pending"})
-    world.schedule(asked)
-    world.bind(asked[0])
+    world.schedule(names)
+    world.bind(names[0])
     assert (world.counted(), world.points()) == ({verdict: 1}, (0, 0))
 
 

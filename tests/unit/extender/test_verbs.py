@@ -10,6 +10,7 @@ from extender import protocol
 from extender.state import cluster_view
 from extender.verbs import verbs
 from policy.contract import relief_hint
+from policy.schema import load_policy
 from tests import builders
 from tests.unit.extender import worlds
 
@@ -214,11 +215,22 @@ FIELD = worlds.policy(
 )
 
 
-def test_by_default_the_score_is_that_of_the_worse_resource_with_the_pod_on_it() -> None:
-    load = {"cpu_avg_5m": 0.5, "cpu_max_1h": 0.6, "cpu_max_1d": 0.83}
-    load |= {"memory_avg_5m": 0.2, "memory_max_1h": 0.3, "memory_max_1d": 0.4}
-    # 10 * (.6*.5 + .3*.4 + .1*.17) = 4.37, and .7 * 250m of 8 cores off: 4.15 -> 4
-    assert scored(worlds.view_of({"n": load}, PLAIN), ["n"]) == {"n": 4}
+BUSY = dict(zip(IDLE, [0.5, 0.6, 0.8, 0.2, 0.3, 0.4], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("in_force", "load", "score"),
+    [
+        # 10 * (.6*.5 + .3*.4 + .1*.17) = 4.37, and .7 * 250m of 8 cores off: 4.15 -> 4
+        pytest.param(PLAIN, {**BUSY, "cpu_max_1d": 0.83}, 4, id="by default of the worse resource with the pod on it"),
+        # 10 * (.2*.5 + .3*.4 + .5*.2 + .2*.8 + .3*.7 + .5*.6) / 2.0 = 4.95 -> 5
+        pytest.param(FIELD, BUSY, 5, id="ten times the weighted mean of headroom"),
+        # 10 * (.2*.5 + .5*.9) / .7 = 7.857 -> 8
+        pytest.param(FIELD, {"cpu_avg_5m": 0.5, "memory_max_1d": 0.1}, 8, id="only usable metrics share the weight"),
+    ],
+)
+def test_the_score_is_the_formula(in_force: load_policy.LoadPolicy, load: dict[str, float], score: int) -> None:
+    assert scored(worlds.view_of({"n": load}, in_force), ["n"]) == {"n": score}
 
 
 def test_by_default_the_best_candidate_has_ten_points_and_others_less_by_three_for_each_point_behind() -> None:
@@ -226,18 +238,6 @@ def test_by_default_the_best_candidate_has_ten_points_and_others_less_by_three_f
     assert scored(worlds.view_of(loads), ["a", "b", "c"]) == {"a": 10, "b": 9, "c": 5}
     loads["d"] = dict.fromkeys(IDLE, 0.9)
     assert scored(worlds.view_of(loads), ["a", "b", "c", "d"]) == {"a": 10, "b": 10, "c": 8, "d": 0}
-
-
-def test_the_score_is_ten_times_the_weighted_mean_of_headroom() -> None:
-    load = {"cpu_avg_5m": 0.5, "cpu_max_1h": 0.6, "cpu_max_1d": 0.8}
-    load |= {"memory_avg_5m": 0.2, "memory_max_1h": 0.3, "memory_max_1d": 0.4}
-    # 10 * (.2*.5 + .3*.4 + .5*.2 + .2*.8 + .3*.7 + .5*.6) / 2.0 = 4.95 -> 5
-    assert scored(worlds.view_of({"n": load}, FIELD), ["n"]) == {"n": 5}
-
-
-def test_only_usable_metrics_share_the_weight() -> None:
-    # 10 * (.2*.5 + .5*.9) / .7 = 7.857 -> 8
-    assert scored(worlds.view_of({"n": {"cpu_avg_5m": 0.5, "memory_max_1d": 0.1}}, FIELD), ["n"]) == {"n": 8}
 
 
 def test_a_node_without_readings_gets_the_median_of_the_others() -> None:

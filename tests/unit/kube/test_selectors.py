@@ -67,9 +67,6 @@ def test_node_selectors_need_one_whole_term(terms: tuple[NodeSelectorTerm, ...],
     assert NodeSelector(terms).matches("node-1", LABELS) is holds
 
 
-TAINT = Taint("dedicated", "NoSchedule", "gpu")
-
-
 @pytest.mark.parametrize(
     ("toleration", "holds"),
     [
@@ -84,7 +81,7 @@ TAINT = Taint("dedicated", "NoSchedule", "gpu")
     ],
 )
 def test_tolerations(toleration: Toleration, holds: bool) -> None:
-    assert toleration.tolerates(TAINT) is holds
+    assert toleration.tolerates(Taint("dedicated", "NoSchedule", "gpu")) is holds
 
 
 def test_only_hard_taints_keep_a_pod_away() -> None:

@@ -12,10 +12,6 @@ def config_map(name: str, version: int, uid: str) -> objects.ConfigMap:
     return builders.decoded({"metadata": metadata}, objects.ConfigMap)
 
 
-def pictured(held: store.Store[objects.ConfigMap]) -> dict[str, str]:
-    return {key: one.resource_version for key, one in held.snapshot().items()}
-
-
 @pytest.mark.parametrize(
     ("version", "held", "newer"),
     [
@@ -36,7 +32,7 @@ def test_a_list_older_than_what_is_held_is_the_truth_after_a_restore() -> None:
     held.replace([config_map("a", 90, "u")])
     (change,) = held.replace([config_map("a", 30, "u")])
     assert change.old is not None
-    assert pictured(held) == {"shop/a": "30"}
+    assert {key: one.resource_version for key, one in held.snapshot().items()} == {"shop/a": "30"}
 
 
 def test_a_bookmark_and_an_unknown_deletion_change_nothing() -> None:
@@ -86,5 +82,5 @@ def test_late_repeats_of_any_events_leave_the_picture_and_the_changes_add_up(
             earlier = delivered[repeat % len(delivered)]
             if earlier.object is not None and earlier.object.key in truth:
                 deliver(earlier)
-        assert pictured(held) == truth
+        assert {key: one.resource_version for key, one in held.snapshot().items()} == truth
     assert followed == truth

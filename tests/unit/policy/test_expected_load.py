@@ -89,12 +89,11 @@ def test_no_pod_is_expected_to_use_a_resource_of_the_policys_own() -> None:
     assert expected_load.incoming(pod, np.array([node]), in_force).tolist() == [shares]
 
 
-_PODS = st.lists(
-    st.tuples(st.integers(0, 2), st.floats(-100, 1000), st.floats(0, 1e6), st.floats(0, 1e12)), max_size=10
+@given(
+    pods=st.lists(
+        st.tuples(st.integers(0, 2), st.floats(-100, 1000), st.floats(0, 1e6), st.floats(0, 1e12)), max_size=10
+    )
 )
-
-
-@given(pods=_PODS)
 def test_all_nodes_at_once_give_what_each_node_gives_alone(pods: list[tuple[int, float, float, float]]) -> None:
     allocatable = np.array([[8000, 32 * GIB], [4000, 16 * GIB], [0, GIB]])
     node = np.array([pod[0] for pod in pods], dtype=np.intp)

@@ -94,12 +94,9 @@ def test_many_ratios_are_written_as_each_is_rounded_by_itself(ratios: list[float
     np.testing.assert_array_equal(load_annotation.written(np.array(ratios, dtype=np.float64)), one_by_one)
 
 
-_NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,10}", fullmatch=True)
-
-
 @given(
     at=st.integers(0, 4_000_000_000),
-    values=st.dictionaries(_NAMES, st.floats(0, 1.5), max_size=8),
+    values=st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]{0,10}", fullmatch=True), st.floats(0, 1.5), max_size=8),
     hot=st.dictionaries(st.sampled_from(["1m", "5m", "30m"]), st.integers(0, 1000)),
 )
 def test_what_is_encoded_is_decoded_to_four_decimals(at: int, values: dict[str, float], hot: dict[str, int]) -> None:

@@ -16,12 +16,9 @@ def judge(value: float) -> str | None:
     return None if math.isfinite(value) and value >= 0 else "broken"
 
 
-def answer(*pairs: tuple[str, float]) -> door.Answer:
-    return door.Answer.of(tuple(door.Sample({"instance": label}, value, 1.0) for label, value in pairs))
-
-
 def read(*pairs: tuple[str, float]) -> readings.NodeValues:
-    return readings.by_node(answer(*pairs), DIRECTORY, label="instance", judge=judge)
+    answer = door.Answer.of(tuple(door.Sample({"instance": label}, value, 1.0) for label, value in pairs))
+    return readings.by_node(answer, DIRECTORY, label="instance", judge=judge)
 
 
 def test_two_series_for_one_node_are_both_refused() -> None:

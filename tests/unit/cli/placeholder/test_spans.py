@@ -10,15 +10,6 @@ from cli.placeholder import spans
 from descheduler import run_schedule
 from policy.schema import descheduler_section
 
-MINUTE_OF_WEEK = st.integers(0, spans.WEEK_MINUTES - 1)
-
-
-def minute(day: str, time: str) -> int:
-    """`Mon`, `07:00` as a minute of the week."""
-    hours, minutes = time.split(":")
-    return descheduler_section.DAYS.index(day) * spans.DAY_MINUTES + int(hours) * 60 + int(minutes)
-
-
 HELD = {
     "the first minute": ("20:00-07:00=2", "Tue", "20:00", True),
     "past midnight": ("20:00-07:00=2", "Wed", "06:59", True),
@@ -39,14 +30,16 @@ HELD = {
 @pytest.mark.parametrize("case", HELD)
 def test_a_minute_is_in_a_span_or_not(case: str) -> None:
     text, day, time, expected = HELD[case]
-    assert spans.parse(text).holds(minute(day, time)) is expected
+    hours, minutes = time.split(":")
+    minute = descheduler_section.DAYS.index(day) * spans.DAY_MINUTES + int(hours) * 60 + int(minutes)
+    assert spans.parse(text).holds(minute) is expected
 
 
 @hypothesis.given(
     days=st.sets(st.sampled_from(descheduler_section.DAYS), min_size=1),
     begins=st.integers(0, spans.DAY_MINUTES - 1),
     ends=st.integers(0, spans.DAY_MINUTES),
-    at=MINUTE_OF_WEEK,
+    at=st.integers(0, spans.WEEK_MINUTES - 1),
 )
 def test_without_a_last_day_it_is_a_window_of_the_policy(days: set[str], begins: int, ends: int, at: int) -> None:
     texts = [f"{minutes // 60:02}:{minutes % 60:02}" for minutes in (begins, ends)]
