@@ -20,15 +20,15 @@ PRODUCT: Final = tuple(package for package in pages.PACKAGES if package not in (
 PACKAGES: Final = (*PRODUCT, "simulator", "lab/bench", "lab/cluster", "lab/peers")
 SIMULATED: Final = ("tests/unit/simulator", "tests/contract/simulator")
 MOST_LINES: Final = {
-    "product": ((*PRODUCT, "deploy"), 43_360),
-    "simulator": (("simulator",), 12_380),
-    "lab": (("lab",), 14_610),
-    "tests of the lab": (("lab/tests",), 5_260),
+    "product": ((*PRODUCT, "deploy"), 43_420),
+    "simulator": (("simulator",), 11_750),
+    "lab": (("lab",), 16_270),
+    "tests of the lab": (("lab/tests",), 7_560),
     "tests": (("tests",), 59_850),
-    "tests of the simulator": (SIMULATED, 7_090),
+    "tests of the simulator": (SIMULATED, 6_870),
 }
 APART: Final = ("lab/tests", *SIMULATED)  # within `lab` and `tests`, with limits of their own
-MOST_WORDS: Final = 104_900
+MOST_WORDS: Final = 105_000
 MOST_COMMANDS: Final = 21
 MOST_METRICS: Final = 81
 MOST_POLICY_FIELDS: Final = 173
