@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -58,6 +59,9 @@ class Installation:
         self.clone = clone
         folders = [str(nodes.kubectl_program.parent), os.environ["PATH"]]
         self._reader = pages.Directory(clone, {"PATH": os.pathsep.join(folders), "KUBECONFIG": nodes.kubeconfig})
+        # A process of its own for each command: those that `pages` forks stay in the network of the first world.
+        program = f'#!/bin/sh\nexec {sys.executable} -m cli "$@"\n'
+        (clone / ".bin" / "evenload").write_text(program, encoding="utf-8")
 
     def follow(self) -> None:
         """Types what the page says up to its check of the installation; kube-scheduler asks the extender then."""
