@@ -48,6 +48,7 @@ class Webhook:
 def registered(running: cluster.Cluster, about: Write = EVICTIONS) -> Iterator[Webhook]:
     """A webhook that is asked about every such write."""
     webhook, pki = Webhook(), running.directory / "pki"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [about.operation], "resources": [about.resource]}
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pki / "server.crt", pki / "server.key")
     with scripted_http.serving(webhook.review, tls=context) as server:
@@ -57,14 +58,7 @@ def registered(running: cluster.Cluster, about: Write = EVICTIONS) -> Iterator[W
                 "url": f"https://127.0.0.1:{server.server_port}/",
                 "caBundle": base64.b64encode((pki / "ca.crt").read_bytes()).decode(),
             },
-            "rules": [
-                {
-                    "apiGroups": [""],
-                    "apiVersions": ["v1"],
-                    "operations": [about.operation],
-                    "resources": [about.resource],
-                }
-            ],
+            "rules": [rule],
             "failurePolicy": "Fail",  # such writes wait for it as long as they may; without an answer they fail
             "sideEffects": "None",
             "timeoutSeconds": 30,

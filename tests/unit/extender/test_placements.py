@@ -200,9 +200,8 @@ def test_the_watch_confirms_an_assumption_or_moves_one_that_was_wrong(placed: Pl
     see(placed, worlds.bound("p", node), NOW + 1)
     assert placed.assumed(NOW + 1) == 0
     for one in INDEX:
-        assert (
-            counts(placed, one, NOW + 1) == counts(placed, one, NOW + 10) == ([1, 1, 1] if one == node else [0, 0, 0])
-        )
+        expected = [int(one == node)] * 3
+        assert counts(placed, one, NOW + 1) == counts(placed, one, NOW + 10) == expected
 
 
 @pytest.mark.parametrize("news", [None, builders.pod("p", labels={"seen": "yes"})], ids=["deleted", "labelled"])
