@@ -100,7 +100,7 @@ def test_a_kubelet_that_evicts_is_no_destination_and_shares_its_node_with_evenlo
     burners.set_policy(world, OBSERVE)
     evict_earlier(world, HOME)
     with burners.witnessed(nodes, tmp_path / "pods") as witness:
-        burners.placed(nodes, {HOME}, burners.deployment("shop", burners.container(690)))
+        burners.placed(nodes, {HOME}, burners.deployment("shop", burners.container(670)))
         burners.eventually(lambda: burners.reading(world, HOME, METRIC) > 0.8, "an overload by Evenload's line", 150)
         more = burners.deployment("more", burners.container(120), replicas=1)
         more["spec"]["template"]["spec"]["nodeName"] = HOME
