@@ -27,8 +27,8 @@ WINDOW_SECONDS: Final = 60.0
 LONG_WINDOW: Final = "300"  # seconds; the record has it, too
 WARM_SECONDS: Final = 45.0  # images, an init container of 20 s, the first look of cAdvisor
 RECORD_SECONDS: Final = 45.0
-# In points of a node: 10 millicores, 20.5 MiB.
-NODE_POINTS: Final = 1.0
+# In points of a node: 10 millicores, 20.5 MiB. CPU under lxcfs was up to 2.7 off in a minute (docs/results/0.2.0.md).
+NODE_POINTS: Final = {"cpu": 3.0, "memory": 1.0}
 POD_POINTS: Final = {"cpu": 0.8, "memory": 0.5}
 MEMORY_VOLUME: Final = "volume"
 VOLUME_BYTES: Final = 50 << 20
@@ -67,7 +67,16 @@ STEADY: Final[dict[str, Document]] = {
     },
 }
 RESTARTING: Final[dict[str, Document]] = {
-    "too-large": {"containers": [burner("main", 10, 200, resources={"limits": {"memory": "60Mi"}})]},
+    # 45 MiB for 20 s, which cAdvisor looks at, then more than its limit.
+    "too-large": {
+        "containers": [
+            python(
+                "main",
+                "import time; first = bytearray(45 << 20); time.sleep(20); second = bytearray(100 << 20)",
+                resources={"limits": {"memory": "60Mi"}},
+            )
+        ]
+    },
     "exiting": {"containers": [python("main", "import time; space = bytearray(90 << 20); time.sleep(20)")]},
 }
 STATIC: Final = "static"
@@ -146,7 +155,7 @@ def test_a_node_reads_as_its_cgroup_by_query_annotation_and_command(
     lxcfs_points = VOLUME_BYTES / figures.BYTES_PER_POINT if resource == "memory" else 0  # it takes that for files
     pairs = list(pairs_of(record, NODE, resource, 0.01))
     assert len(pairs) > 3
-    assert all(abs(value - (truth - lxcfs_points)) < NODE_POINTS for value, truth in pairs), pairs
+    assert all(abs(value - (truth - lxcfs_points)) < NODE_POINTS[resource] for value, truth in pairs), pairs
     annotations = [
         each.value
         for each in latest(record, f"{recorder.ANNOTATION} avg_1m")
@@ -154,7 +163,10 @@ def test_a_node_reads_as_its_cgroup_by_query_annotation_and_command(
     ]
     # Up to 2 points are not written (`sync.minChange`).
     assert annotations
-    assert all(abs(100 * value - pairs[-1][0]) < NODE_POINTS + 2 for value in annotations), (annotations, pairs)
+    assert all(abs(100 * value - pairs[-1][0]) < NODE_POINTS[resource] + 2 for value in annotations), (
+        annotations,
+        pairs,
+    )
     answer = json.loads(site.run("evenload nodes -o json 2> err.txt"))
     values = {each["name"]: each["values"][f"{resource}_avg_1m"] for each in answer["nodes"]}
     assert values[NODE] == pytest.approx(annotations[-1], abs=0.02)
