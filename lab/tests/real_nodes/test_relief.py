@@ -205,7 +205,7 @@ def test_a_node_hot_by_cpu_is_relieved_by_the_largest_and_then_by_the_smallest_t
         {HOT},
         *(
             document
-            for name, millicores in (("large", 250), ("small", 150))
+            for name, millicores in (("large", 280), ("small", 170))
             for document in (
                 burners.deployment(name, burners.container(5, millicores=millicores)),
                 burners.budget(name, 1),
@@ -221,9 +221,9 @@ def test_a_node_hot_by_cpu_is_relieved_by_the_largest_and_then_by_the_smallest_t
     print(f"\nrelief: {predicted:.3f} cores predicted, {before:.3f} -> {after:.3f} measured by the cgroup")
     for row in rows:
         print(f"{row['pod']} at {row['value_ratio']:.3f}, to {row['projected_ratio']:.3f}; {summary(row)}")
-    # 0.3 too much: none will do alone, so first the largest; then 0.05 too much, for which the smallest will do.
+    # 0.32 too much: none will do alone, so first the largest; then 0.04 too much, for which the smallest will do.
     assert [row["pod"].split("-")[0] for row in rows] == ["large", "small"]
-    assert predicted == pytest.approx(0.4, abs=0.04)
+    assert predicted == pytest.approx(0.45, abs=0.04)
     assert before - after == pytest.approx(predicted, abs=0.06)
     burners.eventually(lambda: burners.reading(world, HOT, "cpu_avg_1m") <= 0.6, "the node to be under the stop", 120)
     assert {witness.least_ready(app) for app in ("large", "small")} == {1}
