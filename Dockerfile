@@ -19,8 +19,6 @@ RUN python deploy/image/root.py /opt/evenload /image annotator cli console desch
  && mkdir /ledger
 
 FROM scratch
-# The date of the files: an engine that keeps steps takes none of another date's.
-ARG SOURCE_DATE_EPOCH
 LABEL org.opencontainers.image.title="Evenload" \
       org.opencontainers.image.description="Load-aware scheduling for Kubernetes: even by what nodes really use" \
       org.opencontainers.image.version="0.2.0" \

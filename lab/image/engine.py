@@ -6,6 +6,7 @@ authorities; neither gets into the image.
 """
 
 import ast
+import datetime
 import functools
 import os
 import pathlib
@@ -74,18 +75,24 @@ class Engine:
     def build(self, tree: pathlib.Path, *, timestamp: int, fresh: bool = False, pull: bool = False) -> None:
         """Build the tree's Dockerfile as `TAG`; `fresh` uses no step of an earlier build, `pull` the base it names.
 
-        Every file and the image's own date are `timestamp`, so that equal trees make equal images.
+        Every file and the image's own date are `timestamp`, so that equal trees make equal images. buildah finds a kept
+        step by its text alone, so the text of the last stage has the date, too.
         """
         with cache.locked(self.home), tempfile.TemporaryDirectory() as settings:
             self._forget_steps()
+            dockerfile = pathlib.Path(settings, "Dockerfile")
+            text = (tree / "Dockerfile").read_text(encoding="utf-8")
+            created = datetime.datetime.fromtimestamp(timestamp, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            label = f'LABEL org.opencontainers.image.created="{created}"'
+            dockerfile.write_text(text.replace("FROM scratch\n", f"FROM scratch\n{label}\n"), encoding="utf-8")
             base = [] if pull else self._stand_in()
             self._buildah(
                 *("build", "--isolation", "chroot", "--format", "oci", "--identity-label=false", "--quiet"),
-                *("--timestamp", str(timestamp), "--build-arg", f"SOURCE_DATE_EPOCH={timestamp}"),
+                *("--timestamp", str(timestamp)),
                 *("--layers", *(("--no-cache",) if fresh else ())),
                 *_pip_volumes(pathlib.Path(settings)),
                 *base,
-                *("--tag", TAG, "--file", str(tree / "Dockerfile"), str(tree)),
+                *("--tag", TAG, "--file", str(dockerfile), str(tree)),
             )
 
     def configuration_digest(self) -> str:

@@ -22,7 +22,7 @@ class Built(NamedTuple):
     root: pathlib.Path
 
 
-def build(directory: pathlib.Path) -> Built:
+def build(directory: pathlib.Path, timestamp: int = TIMESTAMP) -> Built:
     """Builds with the steps that an earlier build has made. Where no image can be built the test is skipped with the
     reason, and in CI it fails.
     """
@@ -31,7 +31,7 @@ def build(directory: pathlib.Path) -> Built:
             pytest.fail(reason)
         pytest.skip(reason)
     made = engine.Engine()
-    made.build(ROOT, timestamp=TIMESTAMP)
+    made.build(ROOT, timestamp=timestamp)
     made.export(directory / "evenload.tar")
     archive.unpack(directory / "evenload.tar", directory / "root")
     image = archive.read(directory / "evenload.tar")

@@ -25,6 +25,12 @@ def test_a_build_without_any_earlier_step_makes_the_same_image(built: Built) -> 
     assert again.configuration_digest() == built.configuration_digest
 
 
+def test_a_build_of_another_date_takes_no_step_of_this_one(built: Built, tmp_path: pathlib.Path) -> None:
+    later = built_image.build(tmp_path, built_image.TIMESTAMP + 86_400)
+    dates = {int(path.stat().st_mtime) for path in later.root.rglob("*") if path.is_file() and not path.is_symlink()}
+    assert dates == {built_image.TIMESTAMP + 86_400}
+
+
 def test_it_is_small_and_holds_no_tools(built: Built) -> None:
     names = {entry.path.rpartition("/")[2] for entry in built.image.entries if entry.is_file}
     assert built.image.unpacked_bytes < MOST_BYTES
