@@ -36,7 +36,7 @@ class Starter:
     def start(self, nodes: int, *, vm: bool = False, keep: bool = False, archives: Sequence[pathlib.Path] = ()) -> None:
         """Starts nodes that have the images of these docker-archives, too, until all are Ready.
 
-        With `vm` also the node vm1, which has a kernel of its own.
+        With `vm` also the node vm1, which has a kernel of its own and not these images.
 
         Errors: ClusterError, also where some run already.
         """

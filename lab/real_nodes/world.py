@@ -48,14 +48,15 @@ class World:
         """Starts everything, says so, and restarts the nodes' programs that end, for ever."""
         self._connect()
         self._start_lxcfs()
-        archives = [*images.write_all(self._root).values(), *sorted((self._root / IMAGES).iterdir())]
+        own = [*images.write_all(self._root).values()]
         self._plane.start()
         self._write_credentials()
         wanted = [tool for tool in binaries.TOOLS if tool.name == "node_exporter"]
         programs = binaries.find_or_build([*wanted, *binaries.REAL_NODES])
         for place in self._machines:
-            how = vm.start(place, programs, archives)
+            how = vm.start(place, programs, own)  # a large image takes it minutes
             (self._root / ACCELERATOR).write_text(how, encoding="utf-8")
+        archives = [*own, *sorted((self._root / IMAGES).iterdir())]
         started = [Node(place, programs, archives) for place in self._in_namespaces]
         for index, node in enumerate(started):
             node.start(processors[index % len(processors)])

@@ -78,7 +78,7 @@ def budget(name: str, least: int) -> Document:
 
 def placed(nodes: Nodes, where: set[str], *documents: Document) -> None:
     """Creates objects while all other nodes are cordoned, and waits until their Deployments are Ready on these."""
-    others = [each for each in ("rn1", "rn2", "rn3") if each not in where]
+    others = sorted({each["metadata"]["name"] for each in nodes.items("nodes")} - where)
     nodes.kubectl("cordon", *others)
     nodes.apply(*documents)
     for each in (document for document in documents if document["kind"] == "Deployment"):

@@ -193,20 +193,30 @@ def archives(directory: pathlib.Path, programs: Mapping[str, pathlib.Path]) -> l
 
 @contextlib.contextmanager
 def installed(
-    name: str, count: int = 3, *, programs: Mapping[str, pathlib.Path] = MappingProxyType({}), by_page: bool = True
+    name: str,
+    count: int = 3,
+    *,
+    vm: bool = False,
+    programs: Mapping[str, pathlib.Path] = MappingProxyType({}),
+    by_page: bool = True,
 ) -> Iterator[Installation]:
     """Real nodes with Evenload on them, in a directory of that name; the caller is in their network.
 
-    `programs`: images of one program each, by name. Without `by_page` there is only a reader with a clone.
+    With `vm` also vm1, cordoned until Evenload runs. `programs`: images of one program each, by name. Without
+    `by_page` there is only a reader with a clone.
     """
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as undo:
         real = starter.Starter(starter.Starter().directory.with_name(name))
-        real.start(count, archives=archives(pathlib.Path(directory), programs))
+        real.start(count, vm=vm, archives=archives(pathlib.Path(directory), programs))
         undo.callback(real.stop)
         undo.enter_context(network_of(real.init))
         clone = pathlib.Path(directory) / "clone"
         clone.mkdir()
         made = Installation(Nodes(real), clone)
+        if vm:
+            made.nodes.kubectl("cordon", "vm1")
         if by_page:
             made.follow()
+        if vm:
+            made.nodes.kubectl("uncordon", "vm1")
         yield made

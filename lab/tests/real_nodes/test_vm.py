@@ -1,4 +1,4 @@
-"""A node with a kernel of its own: cgroup v2 and pressure figures, from its start to its end. Needs root and QEMU."""
+"""A node with a kernel of its own, from start to end: cgroup v2, pressure figures, relief. Needs root and QEMU."""
 
 import contextlib
 import os
@@ -9,6 +9,8 @@ import pytest
 
 from lab.cluster import cache
 from lab.real_nodes import images, machine, starter, waiting
+from lab.tests.real_nodes import burners
+from lab.tests.real_nodes.installation import installed
 from lab.tests.real_nodes.nodes import Document, Nodes, namespaces, network_of, pids
 from promql.queries import node_queries, pod_queries
 
@@ -53,6 +55,41 @@ def test_a_machine_with_its_own_kernel_tells_the_truth_and_leaves_no_trace() -> 
     assert not [pid for pid in pids() if theirs & set(namespaces(pid))]
     assert pathlib.Path("/proc/mounts").read_text("utf-8") == mounts
     assert not real.directory.exists()
+
+
+@pytest.mark.real_nodes
+def test_relief_by_memory_of_a_machine_with_its_own_kernel(tmp_path: pathlib.Path) -> None:
+    with installed("rn-vm-relief", 2, vm=True) as world, burners.witnessed(world.nodes, tmp_path / "pods") as witness:
+        nodes = world.nodes
+        burners.set_policy(world, burners.SHORT)
+        burners.placed(nodes, {"vm1"}, burners.deployment("web", burners.container(560)), burners.budget("web", 1))
+        burners.placed(nodes, {"vm1"}, burners.deployment("rest", burners.container(120)), burners.budget("rest", 1))
+        burners.eventually(lambda: burners.reading(world, "vm1", "memory_avg_1m") > 0.8, "an overload", LIMIT_SECONDS)
+        before = pods_working_set(nodes)
+        burners.eventually(lambda: bool(burners.evictions(world, result="evicted")), "an eviction", LIMIT_SECONDS)
+        burners.eventually(
+            lambda: all(row["ready_at"] for row in burners.evictions(world, result="evicted")),
+            "its replacement",
+            LIMIT_SECONDS,
+        )
+        burners.eventually(lambda: burners.reading(world, "vm1", "memory_avg_1m") <= 0.6, "a load under the stop", 300)
+        (row,) = burners.evictions(world)
+        predicted, freed = row["value_ratio"] - row["projected_ratio"], before - pods_working_set(nodes)
+        total = nodes.query(f"node_memory_MemTotal_bytes{{{VM}}}")
+        print(f"\nrelief: {predicted:.4f} of the machine predicted, {freed / total:.4f} freed by its cgroups")
+        print(f"reading {row['value_ratio']:.3f} -> {burners.reading(world, 'vm1', 'memory_avg_1m'):.3f}")
+        assert (row["node"], row["pod"].split("-")[0]) == ("vm1", "web")
+        assert row["destination"] in ("rn1", "rn2")
+        assert predicted == pytest.approx(560 * 2**20 / total, abs=0.03)
+        assert freed / total == pytest.approx(predicted, abs=0.03)
+        assert witness.least_ready("web") == 1
+        assert len(burners.requests(nodes)) == 1
+
+
+def pods_working_set(nodes: Nodes) -> int:
+    """Bytes of all pods of the machine, by their cgroup, without page cache that can be had back."""
+    stat = figures(nodes, f"{PODS}/memory.stat")
+    return int(read(nodes, f"{PODS}/memory.current")) - stat["inactive_file"] - stat["active_file"]
 
 
 def check_own_kernel(nodes: Nodes) -> None:
