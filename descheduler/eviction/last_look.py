@@ -1,11 +1,10 @@
-"""The last look at an eviction: its pod, its destination and the Lease, read again right before it is asked for.
+"""The last look at an eviction: pod, both nodes and the Lease, read again right before the eviction is asked for.
 
 `service.py` makes a `LastLook` with the snapshot of a run, `eviction.evictor` calls it between intent and Eviction
-call. A plan is seconds old by then, in a long run minutes: meanwhile a pod may have been protected, a destination may
-have become hot or been cordoned, another replica may lead. The apiserver itself is asked for both objects, not the
-watches; what only many objects tell (replicas, claims) stays as the snapshot has it; budgets are counted by the
-apiserver. The pod's resourceVersion goes along with the call, so that a change after the look is a
-409.
+call. A plan is seconds old by then, in a long run minutes: meanwhile a pod may have been protected, its node relieved
+or cordoned, a destination may have become hot, another replica may lead. The apiserver itself is asked for the objects,
+not the watches; what only many objects tell (replicas, claims) stays as the snapshot has it; budgets are counted by the
+apiserver. The pod's resourceVersion goes along with the call, so that a change after the look is a 409.
 """
 
 import collections.abc
@@ -50,7 +49,7 @@ class LastLook:
         return protections.CandidateContexts(self.planned, self.policy)
 
     def __call__(self, eviction: Eviction) -> EvictionResult | str:
-        """Reads pod, destination and Lease: the pod's resourceVersion, or why not to ask; nothing is raised."""
+        """Reads pod, nodes and Lease: the pod's resourceVersion, or why not to ask; nothing is raised."""
         try:
             pod = self.door.get(kinds.PODS, eviction.pod.name, namespace=eviction.pod.namespace)
         except errors.NotFound as error:
@@ -60,12 +59,11 @@ class LastLook:
         if pod.uid != eviction.pod.uid:
             return EvictionResult("replaced", None, f"another pod has its name now: uid {pod.uid}")
         try:
-            verdict = self._protection(eviction, pod) or self._destination(eviction, pod)
+            verdict = self._protection(eviction, pod) or self._relieved(eviction) or self._destination(eviction, pod)
         except (PromqlError, errors.MetricsServerError) as error:
-            text = f"the destination's reading could not be read again: {error}"
-            return EvictionResult("not_done", None, text, stops=True)
+            return EvictionResult("not_done", None, f"the nodes could not be read again: {error}", stops=True)
         except errors.KubeError as error:
-            return _unread("the destination", error)
+            return _unread("a node", error)
         if verdict is not None:
             return EvictionResult("not_done", None, str(verdict), verdict=verdict)
         if not self.may_act():
@@ -78,6 +76,23 @@ class LastLook:
         if (pod.owner.uid if pod.owner is not None else "") != before:
             return Verdict(Cause.UNKNOWN_OWNER, "it has another owner than in the plan")
         return protections.verdict(self._cases.of(pod, self.clock.now()))
+
+    def _relieved(self, eviction: Eviction) -> Verdict | None:
+        """Why the pod's node needs no relief any more, or is to be left alone. Raises KubeError and PromqlError."""
+        name, metric = eviction.pod.node_name, eviction.overload.metric
+        try:
+            node = self.door.get(kinds.NODES, name)
+        except errors.NotFound:
+            return Verdict(Cause.NOT_NEEDED, f"{name} has gone")
+        if why := open_nodes.leaving(node) or ("" if node.ready else "it is not ready"):
+            return Verdict(Cause.NOT_NEEDED, f"{name} is left alone: {why}")
+        ratio = usage.fresh_ratios(self._usages().get(name), self.clock.now(), self.policy).get(metric)
+        if ratio is None:
+            return Verdict(Cause.NOT_NEEDED, f"{name} has no fresh {metric} any more")
+        if not usage.over(ratio, eviction.overload.evict_until_ratio):
+            figures = f"{metric} {ratio:.2f} <= {eviction.overload.evict_until_ratio:.2f}"
+            return Verdict(Cause.NOT_NEEDED, f"{name} is relieved: {figures}")
+        return None
 
     def _destination(self, eviction: Eviction, pod: Pod) -> Verdict | None:
         """Why the destination would not take the pod as both are at this moment. Raises KubeError and PromqlError."""

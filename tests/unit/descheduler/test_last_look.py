@@ -16,6 +16,7 @@ from tests.unit.descheduler.scenes import Scene
 from tests.unit.descheduler.worlds import World, two_to_evict
 
 PLANNED = "web-0"
+NOT_READY = builders.node("hot", mutate=lambda body: body["status"]["conditions"][0].update(status="False"))
 TAINT = {"key": "maintenance", "effect": "NoSchedule"}
 
 
@@ -89,6 +90,27 @@ def case(name: str, happen: Callable[[World], None], message: str, result: str =
             lambda here: replace(here, kinds.NODES, "cool", builders.node("cool", spec={"taints": [TAINT]})),
             "no_destination: cool does not take it any more: taint",
         ),
+        case(
+            "its node cools down",
+            lambda here: here.prometheus.show(Scene().node("hot", memory=0.6).node("cool", memory=0.1)),
+            "not_needed: hot is relieved: memory_avg_5m 0.60 <= 0.60",
+        ),
+        case(
+            "its node has no readings",
+            lambda here: here.prometheus.show(Scene().node("cool", memory=0.1)),
+            "not_needed: hot has no fresh memory_avg_5m any more",
+        ),
+        case(
+            "its node is cordoned",
+            lambda here: replace(here, kinds.NODES, "hot", builders.node("hot", spec={"unschedulable": True})),
+            "not_needed: hot is left alone: it is cordoned",
+        ),
+        case(
+            "its node is not ready",
+            lambda here: replace(here, kinds.NODES, "hot", NOT_READY),
+            "not_needed: hot is left alone: it is not ready",
+        ),
+        case("its node goes", lambda here: replace(here, kinds.NODES, "hot"), "not_needed: hot has gone"),
         case("its destination goes", lambda here: replace(here, kinds.NODES, "cool"), "no_destination: cool has gone"),
     ],
 )
@@ -147,7 +169,7 @@ def test_the_version_that_was_looked_at_goes_with_the_call(world: World) -> None
         ),
         pytest.param(
             lambda here: setattr(here.prometheus, "down", True),
-            "the destination's reading could not be read again: Prometheus at http://p: connection refused",
+            "the nodes could not be read again: Prometheus at http://p: connection refused",
             id="a Prometheus that fails",
         ),
     ],
@@ -174,6 +196,6 @@ def test_a_pod_that_cannot_be_read_again_stays_and_the_others_go(tmp_path: pathl
 
     here.door.get = get  # type: ignore[method-assign]
     here.service.run()
-    assert read == ["a-0", "b-0", "cool2"]
+    assert read == ["a-0", "b-0", "hot", "cool2"]
     assert [name for name, _, _ in here.door.evictions] == ["default/b-0"]
     assert [row.result for row in here.ledger.rows(Query())] == ["evicted", "not_done"]
