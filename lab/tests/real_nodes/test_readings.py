@@ -209,10 +209,14 @@ def latest(record: recorder.Record, source: str = f"{WINDOW_SECONDS:.0f}") -> li
 
 
 def pairs_of(record: recorder.Record, subject: str, resource: str, unit: float) -> Iterator[tuple[float, float]]:
-    """The latest readings of a node or pod, in points, with the means of its cgroup over their windows."""
+    """The latest readings of a node or pod, in points, with the means of its cgroup over their windows.
+
+    Until a window after its first reading the first look of cAdvisor may lie within one.
+    """
     history = figures.History(record.samples, subject)
+    first_seconds = min(each.at_seconds for each in record.readings if each.subject == subject)
     for each in latest(record):
-        if (each.subject, each.resource) == (subject, resource):
+        if (each.subject, each.resource) == (subject, resource) and each.at_seconds > first_seconds + WINDOW_SECONDS:
             truth = history.mean(resource, each.at_seconds - WINDOW_SECONDS, each.at_seconds)
             if truth is not None:
                 yield each.value / unit, truth
