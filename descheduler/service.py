@@ -152,9 +152,8 @@ class Service:
             )
         memory = overload.observe(before, node_usage, policies, now_seconds=now_seconds)
         overloads = overload.confirmed(memory, node_usage, policies, now_seconds=now_seconds)
-        names = frozenset(one.node for one in overloads)
         source.follow(memory.nodes, until_seconds=self.parts.clock.monotonic() + bridged_seconds)
-        taken = reader.snapshot(view, node_usage, policies.whole, names, now_seconds=now_seconds)
+        taken = reader.snapshot(view, node_usage, policies.whole, memory.nodes, now_seconds=now_seconds)
         departures = self._departures.after(taken, bridged_seconds)
         return RunInput(rules.name, taken, policies, lines, memory, overloads, departures)
 

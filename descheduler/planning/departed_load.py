@@ -53,7 +53,7 @@ def overdue_seconds(pod: Pod, now_seconds: float) -> float:
 
 
 class Departures(NamedTuple):
-    """The pods of overloaded nodes with what they used, by uid, at a run, and those that had gone by the next: ended by
+    """Pods of nodes over a line with what they used, by uid, at a run, and those that had gone by the next: ended by
     a kubelet, a controller or a person. They count from that one on, so that no load is taken for one that stays.
     """
 

@@ -1,7 +1,7 @@
 """Makes the snapshot of one run: the cluster as `snapshot.cluster_watch` has it, and its usage, asked of a source.
 
 `service.py` takes a view, asks the source for the nodes' usage, and completes the snapshot when it knows which nodes
-are overloaded: only of pods on these is the usage asked for, and only their owners of custom kinds are looked up. A
+are over a line: only of pods on these is the usage asked for, and only their owners of custom kinds are looked up. A
 node or pod without a trustworthy value is simply absent.
 """
 
@@ -33,12 +33,12 @@ class Reader:
         view: ClusterView,
         node_usage: collections.abc.Mapping[str, NodeUsage],
         policy: LoadPolicy,
-        overloaded: collections.abc.Collection[str],
+        over_a_line: collections.abc.Collection[str],
         *,
         now_seconds: float,
     ) -> Snapshot:
-        """The view and its usage; of pods, of those on `overloaded` nodes only. Raises as the source does."""
-        leaving = [pod for pod in view.pods if pod.spec.node_name in overloaded] if overloaded else []
+        """The view and its usage; of pods, of those on nodes `over_a_line` only. Raises as the source does."""
+        leaving = [pod for pod in view.pods if pod.spec.node_name in over_a_line] if over_a_line else []
         controllers: dict[str, collections.abc.Iterable[workloads.Controller]] = {
             "ReplicaSet": view.replica_sets,
             "Deployment": view.deployments,

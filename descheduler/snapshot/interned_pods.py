@@ -133,7 +133,7 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
         containers, init_containers = status.container_statuses, status.init_container_statuses
         if containers or init_containers:
             put(self, "running_since_seconds", container_states.running_since_seconds(status.phase, containers))
-            put(self, "failing", container_states.failing(status.phase, containers, init_containers))
+            put(self, "failing", container_states.failing(containers, init_containers))
             put(status, "container_statuses", ())
             put(status, "init_container_statuses", ())
 

@@ -23,7 +23,7 @@ from kube_scheduler import volumes
 class Snapshot:
     """Nodes, pods, budgets, owners and usage at one moment.
 
-    `pod_usage` is of pods on overloaded nodes only: others are in no plan.
+    `pod_usage` is of pods on nodes over a line only, also before that is confirmed: others are in no plan.
     `workloads` is by the uid of the pods' controlling owner, `namespaces` maps a namespace to its labels, `volumes` a
     claim ("namespace/name") to the volume it is bound to, `attach_limits` a node to how many volumes of a CSI driver it
     can hold. `absences` says by pod why its usage is not known, `windows_end_at_readings` whether nodes' windows end at

@@ -85,8 +85,10 @@ def moment_seconds(text: str | None) -> float | None:
 
 
 def running_since_seconds(phase: str, containers: Statuses) -> float | None:
-    """When the last of a pod's containers first started (Unix seconds); None before that or where it is not known."""
-    if phase == PENDING:
+    """When the last of a pod's containers first started (Unix seconds); None before that or where it is not known. One
+    that waits for a reason of failure holds back none that runs.
+    """
+    if phase == PENDING and not any(one.fails for one in containers):
         return None
     latest: float | None = None
     for one in containers:  # of every pod that changes
@@ -96,8 +98,8 @@ def running_since_seconds(phase: str, containers: Statuses) -> float | None:
     return latest
 
 
-def failing(phase: str, containers: Statuses, init_containers: Statuses) -> bool:
-    """Returns whether a container waits for a reason of failure, and the pod has not started or nothing of it runs."""
+def failing(containers: Statuses, init_containers: Statuses) -> bool:
+    """Returns whether a container waits for a reason of failure, and none runs."""
     fails = runs = False
     for one in containers:
         if one.state.running is not None:
@@ -106,4 +108,4 @@ def failing(phase: str, containers: Statuses, init_containers: Statuses) -> bool
             fails = True
     for one in init_containers:
         fails = fails or one.fails
-    return fails and (phase == PENDING or not runs)
+    return fails and not runs

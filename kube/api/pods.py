@@ -171,7 +171,7 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
     def failing(self) -> bool:
         """Whether it waits for a reason of failure: its image, its configuration, a crash loop."""
         status = self.status
-        return container_states.failing(self.phase, status.container_statuses, status.init_container_statuses)
+        return container_states.failing(status.container_statuses, status.init_container_statuses)
 
     @property
     def started_at_seconds(self) -> float | None:

@@ -193,7 +193,7 @@ class Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         if containers:
             put(self, "running_since_seconds", container_states.running_since_seconds(self.phase, containers))
         if containers or init_containers:
-            put(self, "failing", container_states.failing(self.phase, containers, init_containers))
+            put(self, "failing", container_states.failing(containers, init_containers))
         if len(self.nominated_node_name) > identifiers.LONGEST_NAME:
             put(self, "nominated_node_name", "")
         put(self, "conditions", resizing)

@@ -83,9 +83,9 @@ def began_at_seconds(pod: PlacedPod, bound_at_seconds: float, now_seconds: float
     """The moment from which a pod's age counts: the start of its last container; its binding where that is not known,
     or where the node's clock is wrong; LONGEST_WAIT_SECONDS after its binding while a container has not started.
     """
-    if pod.pending:
-        return bound_at_seconds + LONGEST_WAIT_SECONDS
     since_seconds = pod.running_since_seconds
+    if since_seconds is None and pod.pending:
+        return bound_at_seconds + LONGEST_WAIT_SECONDS
     if since_seconds is None or since_seconds > now_seconds + freshness.MAX_AHEAD_SECONDS:
         return bound_at_seconds
     return max(bound_at_seconds, since_seconds)

@@ -135,11 +135,11 @@ def test_a_pod_that_goes_nowhere_while_its_binding_waits_counts_no_longer(end: s
     assert world.placements.assumed(NOW + 60) == 0
 
 
-def waiting(name: str, state: str, **status: object) -> builders.Body:
+def waiting(name: str, state: str, *, bound_ago: float = 400, **status: object) -> builders.Body:
     """A pod of 1500m and 4Gi that was bound to `a` and has not started, as a kubelet reports it."""
 
     def mutate(body: builders.Body) -> None:
-        moment = {"status": "True", "lastTransitionTime": builders.clock_text(NOW - 400)}
+        moment = {"status": "True", "lastTransitionTime": builders.clock_text(NOW - bound_ago)}
         conditions = [{"type": "PodScheduled", **moment}]
         conditions += [{"type": one, "status": "False"} for one in ("Initialized", "Ready", "ContainersReady")]
         containers = [{"name": "main", "restartCount": 0, "state": {"waiting": {"reason": state}}}]
@@ -183,7 +183,7 @@ def points_with(*pods: builders.Body) -> dict[str, int]:
     [("ContainerCreating", {}), ("PodInitializing", {"initContainerStatuses": RUNS_INIT})],
     ids=["image pull", "init container"],
 )
-def test_pods_that_have_not_started_count_in_full(state: str, status: dict[str, object]) -> None:
+def test_pods_that_have_not_started_count_in_full(state: str, status: dict[str, Any]) -> None:
     points = points_with(*(waiting(f"p-{at}", state, **status) for at in range(10)))
     assert points["a"] < points["b"]
 
@@ -207,7 +207,7 @@ def test_pods_that_have_not_started_count_in_full(state: str, status: dict[str, 
     ],
     ids=["pull failed", "pull back-off", "no image", "no ConfigMap", "init crash loop", "crash loop"],
 )
-def test_pods_that_wait_for_a_reason_of_failure_count_no_longer(state: str, status: dict[str, object]) -> None:
+def test_pods_that_wait_for_a_reason_of_failure_count_no_longer(state: str, status: dict[str, Any]) -> None:
     points = points_with(*(waiting(f"p-{at}", state, **status) for at in range(10)))
     assert points["a"] > points["b"]
 

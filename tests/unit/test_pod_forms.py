@@ -124,7 +124,7 @@ STARTS = {  # minutes of the hour, and whether it fails
     "creating": (None, False),
     "in an init container": (None, False),
     "init in a crash loop": (None, True),
-    "without its image": (None, True),
+    "without its image": (4, False),
     "running": (9, False),
     "restarted": (1, False),
     "restarted again": (None, False),

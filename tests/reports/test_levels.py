@@ -1,0 +1,68 @@
+"""Reports about levels of load: what a node's average, a pod's estimate and an overload's minutes are made of."""
+
+import dataclasses
+import pathlib
+
+import pytest
+
+from tests import builders
+from tests.reports.register import Before, reported
+from tests.reports.test_placements import points_with, waiting
+from tests.unit.descheduler import scenes
+from tests.unit.descheduler.scenes import Scene
+from tests.unit.descheduler.worlds import World
+from tests.unit.extender.worlds import NOW
+
+BANDS = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}}
+RELAXED = {"protect": {"minReadyRatio": 0}, "coolNodes": 0, "thresholds": BANDS}
+
+
+def runs(world: World, *scenes_then: Scene) -> list[list[str]]:
+    """What each run would evict, a minute apart, in these scenes one after the other."""
+    plans = []
+    for scene in scenes_then:
+        world.clock.advance(60)
+        world.prometheus.age_seconds -= 60
+        world.show(scene)
+        world.prometheus.show(scene)
+        plans.append(scenes.evicted(world.report().plan))
+    return plans
+
+
+def heated(scene: Scene, **memory: float) -> Scene:
+    """The scene with other readings of these nodes."""
+    changed = {node: {**scene.readings[node], "memory_avg_5m": ratio} for node, ratio in memory.items()}
+    return dataclasses.replace(scene, readings={**scene.readings, **changed})
+
+
+@reported(
+    "evictions",
+    "koordinator-sh/koordinator#990",
+    situation="a Job ends while its node's overload is not confirmed yet; then the average still shows it",
+    expected="its load counts as gone, as during an overload",
+    before=Before.WRONG,
+)
+def test_what_ended_before_an_overload_was_confirmed_is_relief_already(tmp_path: pathlib.Path) -> None:
+    before = Scene().node("hot", memory=0.7).node("cool").workload("web", on=["hot", "cool"])
+    during = heated(before.pod("job", "hot", gib=14.0, owner=("Job", "job")), hot=0.9)
+    after = heated(dataclasses.replace(during, pods=during.pods[:2]), hot=0.85)
+    world = World(before, tmp_path, overloadedFor="3m", interval="1m", **RELAXED)
+    assert runs(world, before, during, during, after, after, after) == [[]] * 6
+    assert runs(world, after) == [["web-0"]], "over half of it has left the average, which is as high as before"
+
+
+@reported(
+    "placements",
+    "kubernetes/kubernetes#141713",
+    "kubernetes/kubernetes#96186",
+    situation="ten pods are Pending as a sidecar lacks its image; their main container has run for 50 s, or an hour",
+    expected="what runs counts from its start on",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(("ran_seconds", "expected"), [(50, True), (3600, False)])
+def test_a_container_without_its_image_hides_no_load_of_another(ran_seconds: float, expected: bool) -> None:
+    main = {"name": "main", "state": {"running": {"startedAt": builders.clock_text(NOW - ran_seconds)}}}
+    side = {"name": "side", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    pods = (waiting(f"p-{at}", "", bound_ago=ran_seconds, containerStatuses=[main, side]) for at in range(10))
+    points = points_with(*pods)
+    assert (points["a"] < points["b"]) is expected
