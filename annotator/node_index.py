@@ -20,17 +20,17 @@ class NodeIndex:
 
     def __init__(self, *, crane: bool) -> None:
         self._crane = crane
-        self._fleet = NodeSet.of(())
+        self.fleet = NodeSet.of(())
         self._followed = identity.NodeDirectory()
         self._directory = self._followed.follow(())
         self._ruled: tuple[LoadPolicy, NodeSet, write_plan.Rules] | None = None
 
     def follow(self, nodes: Sequence[Node]) -> tuple[NodeSet, identity.Directory]:
         """These nodes with their directory."""
-        if nodes is not self._fleet.nodes:
-            self._fleet = NodeSet.of(nodes)
+        if nodes is not self.fleet.nodes:
+            self.fleet = NodeSet.of(nodes)
             self._directory = self._followed.follow(nodes)
-        return self._fleet, self._directory
+        return self.fleet, self._directory
 
     @property
     def claims(self) -> str:
@@ -39,6 +39,6 @@ class NodeIndex:
 
     def rules(self, policy: LoadPolicy) -> write_plan.Rules:
         """When a change of one of them is worth a write."""
-        if self._ruled is None or self._ruled[0] is not policy or self._ruled[1] is not self._fleet:
-            self._ruled = policy, self._fleet, write_plan.Rules.of(policy, self._fleet.nodes, crane=self._crane)
+        if self._ruled is None or self._ruled[0] is not policy or self._ruled[1] is not self.fleet:
+            self._ruled = policy, self.fleet, write_plan.Rules.of(policy, self.fleet.nodes, crane=self._crane)
         return self._ruled[2]

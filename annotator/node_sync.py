@@ -185,7 +185,8 @@ class Annotator:
     def _ask_pods(self, resource: str, window_seconds: float) -> usage_sync.UsageAnswer:
         """Queries the use of pods; raises PromqlError."""
         query, selector = functools.partial(self._query, f"pods_{resource}"), self._settings.labels.pod_selector
-        return usage_sync.ask(query, resource, window_seconds, selector=selector)
+        answer = usage_sync.ask(query, resource, window_seconds, selector=selector)
+        return usage_sync.within_nodes(answer, resource, self.pods.pods, self.fleets.fleet.nodes)
 
     def _query(self, name: str, expression: str) -> Answer:
         if self._prometheus is None:

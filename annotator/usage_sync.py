@@ -11,7 +11,7 @@ container runtime gives it with a good conscience (`annotator.collect.collector.
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from annotator import change_logger
@@ -21,8 +21,10 @@ from annotator.placements.pod_index import PodIndex
 from kube import errors as kube_errors
 from kube import kinds
 from kube.door import KubeWriter
+from kube.objects import Node
+from kube.pods.pod_view import PodView
 from policy import metrics as load_metrics
-from policy.contract import owner_usage
+from policy.contract import load_annotation, owner_usage
 from policy.schema.load_policy import LoadPolicy
 from promql import errors, readings
 from promql.door import Answer
@@ -54,6 +56,20 @@ def ask(query: Callable[[str], Answer], resource: str, window_seconds: float, *,
     answer = query(text(window_seconds, selector=selector))
     amounts, refused = readings.by_pod(answer, judge=functools.partial(invalid_reason, resource))
     return UsageAnswer(amounts, not answer.labels, refused)
+
+
+def within_nodes(answer: UsageAnswer, resource: str, pods: Mapping[str, PodView], nodes: Iterable[Node]) -> UsageAnswer:
+    """Refuses the use of more than a pod's node can have, as after a jump of a counter."""
+    is_cpu, capacities = resource == load_metrics.CPU, ((node.name, node.capacity) for node in nodes)
+    sizes = ((name, one.cpu_millicores / 1000.0 if is_cpu else one.memory_bytes) for name, one in capacities)
+    most = {name: load_annotation.MAX_RATIO * size for name, size in sizes if size > 0}
+    least = min(most.values(), default=math.inf)
+    large = [name for name, amount in answer.amounts.items() if amount > least and name in pods]
+    over = {name: "over_range" for name in large if answer.amounts[name] > most.get(pods[name].node_name, math.inf)}
+    if not over:
+        return answer
+    good = {name: amount for name, amount in answer.amounts.items() if name not in over}
+    return answer._replace(amounts=good, refused={**answer.refused, **over})
 
 
 def invalid_reason(resource: str, amount: float) -> str | None:

@@ -271,9 +271,9 @@ def _age_seconds(pod: Pod, taken: Snapshot, at_seconds: float) -> float | None:
     """
     if not pod.node_name:
         return 0.0 if pod.nominated_node else None
-    bound_at_seconds = pod.scheduled_at_seconds
+    bound_at_seconds = expected_load.bound_at_seconds(pod, taken.at_seconds)
     if bound_at_seconds is None:
-        return None
+        return 0.0 if pod.pending else None
     return at_seconds - expected_load.began_at_seconds(pod, bound_at_seconds, taken.at_seconds)
 
 

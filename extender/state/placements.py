@@ -320,11 +320,9 @@ class PlacementTable:
         return Placement(binding, self.estimates.of(key, self._placements.latest_seconds).load, key, began_at_seconds)
 
     def _bound_at_seconds(self, pod: PodView, now_seconds: float) -> float:
-        """The PodScheduled transition; without one, or with one from a clock that is wrong, when we first saw the pod
-        there, so that it ages all the same.
-        """
-        at_seconds = pod.scheduled_at_seconds
-        if at_seconds is not None and at_seconds <= now_seconds + freshness.MAX_AHEAD_SECONDS:
+        """When it was bound, if its moments say so, else when we first saw it there, so that it ages all the same."""
+        at_seconds = expected_load.bound_at_seconds(pod, now_seconds)
+        if at_seconds is not None:
             return at_seconds
         known = self._placements.by_pod.get(pod.uid)
         return known.binding.at_seconds if known is not None and known.binding.node == pod.node_name else now_seconds

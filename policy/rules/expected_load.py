@@ -76,7 +76,18 @@ class PlacedPod(Protocol):
     @property
     def pending(self) -> bool: ...
     @property
+    def scheduled_at_seconds(self) -> float | None: ...
+    @property
     def running_since_seconds(self) -> float | None: ...
+
+
+def bound_at_seconds(pod: PlacedPod, now_seconds: float) -> float | None:
+    """The PodScheduled transition; without one, or with one of a wrong clock, the start of its last container."""
+    latest_seconds = now_seconds + freshness.MAX_AHEAD_SECONDS
+    at_seconds = pod.scheduled_at_seconds
+    if at_seconds is None or at_seconds > latest_seconds:
+        at_seconds = pod.running_since_seconds
+    return None if at_seconds is None or at_seconds > latest_seconds else at_seconds
 
 
 def began_at_seconds(pod: PlacedPod, bound_at_seconds: float, now_seconds: float) -> float:

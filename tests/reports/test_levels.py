@@ -5,9 +5,13 @@ import pathlib
 
 import pytest
 
+from policy.contract import owner_usage
+from promql import door
+from promql.queries import pod_queries
 from tests import builders
 from tests.reports.register import Before, reported
 from tests.reports.test_placements import points_with, waiting
+from tests.unit.annotator import test_node_sync
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
 from tests.unit.descheduler.worlds import World
@@ -15,6 +19,8 @@ from tests.unit.extender.worlds import NOW
 
 BANDS = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}}
 RELAXED = {"protect": {"minReadyRatio": 0}, "coolNodes": 0, "thresholds": BANDS}
+
+AHEAD = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": builders.clock_text(NOW + 3600)}]
 
 
 def runs(world: World, *scenes_then: Scene) -> list[list[str]]:
@@ -66,3 +72,47 @@ def test_a_container_without_its_image_hides_no_load_of_another(ran_seconds: flo
     pods = (waiting(f"p-{at}", "", bound_ago=ran_seconds, containerStatuses=[main, side]) for at in range(10))
     points = points_with(*pods)
     assert (points["a"] < points["b"]) is expected
+
+
+@reported(
+    "placements",
+    "kubernetes/kubernetes#82195",
+    situation="a counter overflows: one of four replicas uses 900 cores, or over 1.5 times its node",
+    expected="it does not count in its owner's mean, by which the next pods are estimated",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(("times", "expected"), [(112.0, 0.01), (1.6, 0.01), (1.49, 0.38)])
+def test_a_replica_that_uses_more_than_its_node_has_is_in_no_mean(times: float, expected: float) -> None:
+    bench = test_node_sync.Bench()
+    bench.load(node_1=0.3, node_2=0.7)
+    for query, size in ((pod_queries.cpu_cores(300), 8.0), (pod_queries.memory_bytes(300), 32.0 * 2**30)):
+        used = zip("abcd", (0.01, 0.01, 0.01, times), strict=True)
+        samples = (door.Sample({"namespace": "default", "pod": name}, ratio * size, 0.0) for name, ratio in used)
+        bench.prometheus.answer_samples(query, *samples)
+    bench.sync(*(builders.lean_pod(name, node="node-1") for name in "abcd"))
+    (mean,) = owner_usage.decode(bench.kube.config_maps["ours/evenload-usage"]).means.values()
+    assert mean.cpu_millicores == pytest.approx(expected * 8000)
+    assert mean.memory_bytes == pytest.approx(expected * 32 * 2**30, rel=0.01)
+
+
+@reported(
+    "evictions",
+    "kubernetes/kubernetes#29229",
+    situation="the apiserver's clock is an hour ahead, or a pod has no PodScheduled condition; it has run for long",
+    expected="its start says how old it is: it is no recent pod, and its node a destination",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(
+    ("conditions", "started_ago", "evicted"),
+    [(AHEAD, 7000, True), (AHEAD, 5, False), (AHEAD, None, False), ([], 5, False)],
+)
+def test_a_binding_in_the_future_makes_no_pod_young(
+    conditions: list[object], started_ago: float | None, evicted: bool
+) -> None:
+    def mutate(body: builders.Body) -> None:
+        since = {"running": {"startedAt": builders.clock_text(NOW - (started_ago or 0))}}
+        body["status"] |= {"conditions": conditions, "containerStatuses": [{"name": "main", "state": since}]}
+        body["status"] |= {"phase": "Pending", "containerStatuses": []} if started_ago is None else {}
+
+    scene = scenes.hot_and_cool().workload("old", on=["cool"] * 3, cpu="500m", memory="8Gi", mutate=mutate)
+    assert bool(scenes.evicted(scene.plan(scenes.policy(**RELAXED)))) is evicted
