@@ -46,7 +46,13 @@ def history(rows: Rows, failing: Rows, resets: Resets, *, now_seconds: float, wi
         flow=_flows(counted),
         in_flight=frozenset(row.workload_uid for row in counted if _in_flight(row)),
         awaited=tuple(
-            PendingReplacement(row.namespace, row.workload, row.workload_uid, row.intended_at_seconds)
+            PendingReplacement(
+                row.namespace,
+                row.workload,
+                row.workload_uid,
+                row.intended_at_seconds,
+                *((row.destination, _measured(row)) if row.landed_pod is None else ()),
+            )
             for row in counted
             if _in_flight(row) and row.workload and row.intended_at_seconds > now_seconds - FOLLOWED_SECONDS
         ),

@@ -67,6 +67,7 @@ class Destinations:
         *,
         excluded: collections.abc.Collection[str],
         landed: collections.abc.Mapping[str, PodUse],
+        coming: collections.abc.Iterable[tuple[str, PodUse]] = (),
     ) -> None:
         policy = policies.whole
         self._bands = policy.descheduler.thresholds
@@ -81,7 +82,7 @@ class Destinations:
         self._nodes = [every[name] for name in sorted(every) if not closed[name]]
         self._positions = {node.name: position for position, node in enumerate(self._nodes)}
         self._rows = self._cluster.columns.rows_of(list(self._positions))
-        expected = expected_ratios(self._nodes, taken, policy, landed)
+        expected = expected_ratios(self._nodes, taken, policy, landed, coming=coming)
         self._filter = load_filter.LoadFilter(self._nodes, expected, valid, policy)
         columns = {metric.name: column for column, metric in enumerate(policy.metrics_in_force)}
         held = [[judged[name][metric] for metric in self._bands] for name in self._positions]
@@ -197,12 +198,15 @@ def expected_ratios(
     taken: Snapshot,
     policy: LoadPolicy,
     landed: collections.abc.Mapping[str, PodUse],
+    *,
+    coming: collections.abc.Iterable[tuple[str, PodUse]] = (),
 ) -> Floats:
     """Returns the load of recent pods before the windows show it [nodes, metrics in force]: est(p) * decay /
     allocatable.
 
     The replacement of an evicted pod is expected to use what that one measurably used, whatever it requests; if that
-    was evicted for a resource of the policy's own, the same share of it. A pod counts in full until it starts, and on
+    was evicted for a resource of the policy's own, the same share of it. Until it is bound it counts where the plan
+    expected it (`coming`: node and use). A pod counts in full until it starts, and on
     its nominated node until it is bound; DaemonSet pods, placeholders and what waits for a reason of failure do not
     count.
     """
@@ -212,20 +216,25 @@ def expected_ratios(
     pods = [pod for pod in _lately_bound(taken, longest_seconds) if estimated or pod.uid in landed]
     ages = ((pod, _age_seconds(pod, taken, taken.windows_end_seconds(pod.node_name))) for pod in pods if _counts(pod))
     recents = [
-        (rows[pod.node_name or pod.nominated_node], max(0.0, age_seconds), pod)
+        (
+            rows[pod.node_name or pod.nominated_node],
+            max(0.0, age_seconds),
+            landed.get(pod.uid) or _estimate(pod, policy),
+        )
         for pod, age_seconds in ages
         if age_seconds is not None and age_seconds < longest_seconds and (pod.node_name or pod.nominated_node) in rows
     ]
+    recents += [(rows[node], 0.0, used) for node, used in coming if node in rows]
     expected = expected_load.expected(
         np.array([row for row, _, _ in recents], dtype=np.intp),
         np.array([age_seconds for _, age_seconds, _ in recents], dtype=np.float64),
-        np.array([_load(pod, policy, landed) for _, _, pod in recents], dtype=np.float64).reshape(len(recents), 2),
+        np.array([used[:2] for _, _, used in recents], dtype=np.float64).reshape(len(recents), 2),
         _sizes(nodes, (Resource.CPU, Resource.MEMORY)),
         in_force=policy.metrics_in_force,
     )
-    for row, age_seconds, pod in recents:
-        if (measured := landed.get(pod.uid)) is not None:
-            expected[row] += _unseen_shares(measured, age_seconds, policy)
+    for row, age_seconds, used in recents:
+        if used.metric:
+            expected[row] += _unseen_shares(used, age_seconds, policy)
     return expected
 
 
@@ -277,11 +286,9 @@ def _age_seconds(pod: Pod, taken: Snapshot, at_seconds: float) -> float | None:
     return at_seconds - expected_load.began_at_seconds(pod, bound_at_seconds, taken.at_seconds)
 
 
-def _load(pod: Pod, policy: LoadPolicy, landed: collections.abc.Mapping[str, PodUse]) -> expected_load.Load:
-    if (measured := landed.get(pod.uid)) is not None:
-        return expected_load.Load(measured.cpu_millicores, measured.memory_bytes)
+def _estimate(pod: Pod, policy: LoadPolicy) -> PodUse:
     request = expected_load.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes)
-    return expected_load.estimate(request, policy.recent_pods).load
+    return PodUse(*expected_load.estimate(request, policy.recent_pods).load)
 
 
 def _counts(pod: Pod) -> bool:

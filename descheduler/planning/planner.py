@@ -31,6 +31,7 @@ from descheduler.snapshot.eviction_history import History
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from kube.objects import Node, Pod
+from policy.rules import expected_load
 
 
 def plan(
@@ -93,6 +94,8 @@ class PlanDraft:
         self.unreplaced = self._caps.unreplaced
         self.blocked = _blocked(taken, policies, overloaded) or self._caps.brake
         self._overloaded = overloaded
+        since_seconds = taken.at_seconds - expected_load.LONGEST_WAIT_SECONDS
+        self._coming = [(one.destination, one.used) for one in self.unreplaced if one.at_seconds > since_seconds]
         self._landed = history.landed
         self._resources = usage.resources_of(policy)
         self._longest_window_seconds = max(usage.pod_windows(policy).values())
@@ -100,7 +103,9 @@ class PlanDraft:
     @functools.cached_property
     def _destinations(self) -> destinations.Destinations:
         """Where pods could go, looked at when the first pod passed everything else: in most runs none does."""
-        return destinations.Destinations(self._taken, self._policies, excluded=self._overloaded, landed=self._landed)
+        return destinations.Destinations(
+            self._taken, self._policies, excluded=self._overloaded, landed=self._landed, coming=self._coming
+        )
 
     def headroom(self) -> Headroom:
         """Returns the caps and budgets that the plan leaves so far."""

@@ -51,12 +51,16 @@ class PastRelief(NamedTuple):
 
 
 class PendingReplacement(NamedTuple):
-    """An eviction whose replacement was not seen Ready yet: of which workload ("Kind/name"), intended when."""
+    """An eviction whose replacement was not seen Ready yet: of which workload ("Kind/name"), intended when; and until
+    that is bound, where it is expected and with what use.
+    """
 
     namespace: str
     workload: str
     workload_uid: str
     at_seconds: float
+    destination: str = ""
+    used: PodUse = PodUse(0.0, 0.0)
 
 
 class FlowHistory(NamedTuple):

@@ -116,3 +116,25 @@ def test_a_binding_in_the_future_makes_no_pod_young(
 
     scene = scenes.hot_and_cool().workload("old", on=["cool"] * 3, cpu="500m", memory="8Gi", mutate=mutate)
     assert bool(scenes.evicted(scene.plan(scenes.policy(**RELAXED)))) is evicted
+
+
+@reported(
+    "evictions",
+    "koordinator-sh/koordinator#2142",
+    situation="a replacement waits for its volume when the next run looks for destinations, each seen by itself",
+    expected="its destination's room is taken until it is bound, here or elsewhere, for 15 minutes at most",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(("minutes", "bound"), [(1, True), (14, False)])
+def test_the_room_of_a_replacement_that_waits_is_given_away_once(
+    tmp_path: pathlib.Path, minutes: int, bound: bool
+) -> None:
+    first = Scene().node("hot", memory=0.9).node("warm", memory=0.5).node("cool", memory=0.35).node("full", memory=0.59)
+    first.workload("db", on=["hot", "full", "full"], gib=6.0).workload("web", on=["warm", "full"], gib=6.0)
+    world = World(first, tmp_path, mode="Enforce", overloadedFor="0s", **RELAXED)
+    assert runs(world, first) == [["db-0"]]
+    waits = heated(dataclasses.replace(first, pods=first.pods[1:]), hot=0.55, warm=0.9)
+    waits.pod("db-3", "", owner=("ReplicaSet", "db"))
+    assert runs(world, *[waits] * minutes) == [[]] * minutes
+    elsewhere = dataclasses.replace(waits, pods=waits.pods[:-1]).pod("db-3", "full", owner=("ReplicaSet", "db"))
+    assert runs(world, elsewhere if bound else waits) == [["web-0"]]

@@ -219,7 +219,8 @@ def test_an_eviction_awaits_its_replacement_for_a_day(ledger: Ledger) -> None:
     record(ledger, "evicted", at_seconds=NOW - DAY - 60)
     ledger.fill(replaced, ready_at_seconds=NOW)
     history = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0)
-    awaited = PendingReplacement("default", "ReplicaSet/web", "uid-web", NOW - 60)
+    used = PodUse(500.0, 4 * 2.0**30, "memory_avg_5m", 0.125)
+    awaited = PendingReplacement("default", "ReplicaSet/web", "uid-web", NOW - 60, "cool", used)
     assert history.awaited == (awaited._replace(at_seconds=NOW - DAY + 60), awaited, awaited)
     assert ledger.history("DryRun", now_seconds=NOW, window_seconds=0.0).awaited == ()
 
