@@ -154,7 +154,7 @@ class Service:
         overloads = overload.confirmed(memory, node_usage, policies, now_seconds=now_seconds)
         source.follow(memory.nodes, until_seconds=self.parts.clock.monotonic() + bridged_seconds)
         taken = reader.snapshot(view, node_usage, policies.whole, memory.nodes, now_seconds=now_seconds)
-        departures = self._departures.after(taken, bridged_seconds)
+        departures = self._departures.after(taken, policy)
         return RunInput(rules.name, taken, policies, lines, memory, overloads, departures)
 
     def period_seconds(self) -> float:

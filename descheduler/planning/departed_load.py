@@ -23,7 +23,7 @@ import collections.abc
 import dataclasses
 from typing import Final, NamedTuple
 
-from descheduler.planning.overload import Overload
+from descheduler.planning.overload import Overload, bridged_seconds
 from descheduler.snapshot import pod_annotations, usage
 from descheduler.snapshot.eviction_history import HOUR_SECONDS, EvictedPod, History, PodUse
 from descheduler.snapshot.snapshot import Snapshot
@@ -55,18 +55,24 @@ def overdue_seconds(pod: Pod, now_seconds: float) -> float:
 class Departures(NamedTuple):
     """Pods of nodes over a line with what they used, by uid, at a run, and those that had gone by the next: ended by
     a kubelet, a controller or a person. They count from that one on, so that no load is taken for one that stays.
+    A pod of which containers were killed and started again counts with what it lost.
     """
 
     known: collections.abc.Mapping[str, EvictedPod] = {}
     gone: collections.abc.Mapping[str, EvictedPod] = {}
 
-    def after(self, taken: Snapshot, bridged_seconds: float) -> "Departures":
-        """Compares with a later run; after a longer gap the time of a departure is not known."""
-        now_seconds, present = taken.at_seconds, {pod.uid for pod in taken.pods} if self.known else ()
+    def after(self, taken: Snapshot, policy: LoadPolicy) -> "Departures":
+        """Compares with a later run; after a longer gap than readings bridge the time of a departure is not known."""
+        now_seconds, present = taken.at_seconds, {pod.uid: pod for pod in taken.pods} if self.known else {}
+        longest_seconds = bridged_seconds(policy)
         gone = {uid: one for uid, one in self.gone.items() if now_seconds - one.gone_at_seconds < HOUR_SECONDS}
         for uid, one in self.known.items():
-            if uid not in present and now_seconds - one.gone_at_seconds <= bridged_seconds:
-                gone[uid] = one._replace(gone_at_seconds=now_seconds)
+            if now_seconds - one.gone_at_seconds > longest_seconds:
+                continue
+            lost = one.used if uid not in present else _lost(one, present[uid], taken, policy)
+            key = uid if uid not in present else f"{uid} until {now_seconds}"
+            if any(lost[:2]):
+                gone[key] = one._replace(uid=key, gone_at_seconds=now_seconds, used=lost)
         known = {
             pod.uid: EvictedPod(pod.node_name, pod.uid, now_seconds, PodUse(used.cpu_millicores, used.memory_bytes))
             for pod in (taken.pods if taken.pod_usage else ())
@@ -78,6 +84,23 @@ class Departures(NamedTuple):
         """Adds those that have gone to the evicted pods; the ledger knows better when one of these went."""
         departed = {**self.gone, **{one.uid: one for one in history.departed}}
         return dataclasses.replace(history, departed=tuple(departed.values()))
+
+
+def _lost(before: EvictedPod, pod: Pod, taken: Snapshot, policy: LoadPolicy) -> PodUse:
+    """The use that ended with a container of a pod that is still there: usage is of living containers, and the average
+    of one that lives falls by no more than the share of its window that has passed, here with a margin.
+    """
+    used, windows = taken.pod_usage.get(pod.key), usage.pod_windows(policy)
+    if used is None:
+        return before.used if pod.failing else PodUse(0.0, 0.0)
+    passed_seconds = taken.at_seconds - before.gone_at_seconds + MARGIN_SECONDS
+    amounts = (
+        (before.used.cpu_millicores, used.cpu_millicores, windows[usage.Resource.CPU]),
+        (before.used.memory_bytes, used.memory_bytes, windows[usage.Resource.MEMORY]),
+    )
+    return PodUse(
+        *(was - now if now < was * (1.0 - passed_seconds / seconds) else 0.0 for was, now, seconds in amounts)
+    )
 
 
 class DepartedLoad:

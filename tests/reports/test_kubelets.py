@@ -109,10 +109,10 @@ def test_what_others_ended_is_relief_already(tmp_path: pathlib.Path, ending: boo
     world.show(dataclasses.replace(scene, pods=scene.pods[:2]))
     assert plan() == []
     assert plan() == ["web-0"], "a fifth of it has left the average, which is as high as before"
-    known = departed_load.Departures().after(scene.snapshot(), 90.0)
-    for seconds, gone in ((90, 3), (91, 0)):  # after a gap the time is not known
+    known = departed_load.Departures().after(scene.snapshot(), scenes.policy())
+    for seconds, gone in ((300, 3), (301, 0)):  # after a gap the time is not known
         later = dataclasses.replace(scene.snapshot(), at_seconds=NOW + seconds, pods=())
-        assert len(known.after(later, 90.0).gone) == gone
+        assert len(known.after(later, scenes.policy()).gone) == gone
 
 
 @pytest.mark.parametrize(("app", "restarts", "evicted"), [(60, 0, ["web-1"]), (400, 0, ["web-0"]), (60, 2, ["web-0"])])

@@ -10,7 +10,8 @@ from promql import door
 from promql.queries import pod_queries
 from tests import builders
 from tests.reports.register import Before, reported
-from tests.reports.test_placements import points_with, waiting
+from tests.reports.test_placements import appears, points_with, scores, waiting
+from tests.reports.test_scores import HOT_SPOTS, view_of
 from tests.unit.annotator import test_node_sync
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
@@ -138,3 +139,64 @@ def test_the_room_of_a_replacement_that_waits_is_given_away_once(
     assert runs(world, *[waits] * minutes) == [[]] * minutes
     elsewhere = dataclasses.replace(waits, pods=waits.pods[:-1]).pod("db-3", "full", owner=("ReplicaSet", "db"))
     assert runs(world, elsewhere if bound else waits) == [["web-0"]]
+
+
+@reported(
+    "evictions",
+    "koordinator-sh/koordinator#1854",
+    situation="two nodes are over their line for minutes, and a pod leaves the first that is confirmed",
+    expected="the minutes of the other are not forgotten: it is relieved in the run that confirms it",
+    before=Before.RIGHT,
+)
+def test_an_eviction_forgets_no_minutes_of_another_node(tmp_path: pathlib.Path) -> None:
+    first = Scene().node("a", memory=0.9).node("b", memory=0.5).node("cool").node("free")
+    first.workload("web", on=["a", "free"], gib=6.0).workload("db", on=["b", "free"], gib=6.0)
+    second = heated(first, b=0.9)
+    world = World(first, tmp_path, mode="Enforce", overloadedFor="3m", interval="1m", **RELAXED)
+    world.prometheus.show(heated(first, a=0.5))
+    assert runs(world, heated(first, a=0.5), first, second, second) == [[]] * 4
+    assert runs(world, second, second) == [["web-0"], ["db-0"]]
+
+
+@reported(
+    "scores",
+    "kubernetes-sigs/scheduler-plugins#115",
+    situation="pods of a node run one after the other, thirty in five minutes, beside thirty at once on another",
+    expected="of those one after the other only the last counts, in the estimate and as hot spots",
+    before=Before.RIGHT,
+)
+def test_pods_in_succession_are_not_added_up() -> None:
+    world = view_of({"succession": 0.3, "burst": 0.25}, cores=64, hotSpots=HOT_SPOTS)
+    for at in range(30):
+        for node, ended in (("succession", at < 29), ("burst", False)):
+            body = builders.pod_body(f"{node}-{at}", node=node, cpu="1", mutate=scenes.bound_ago(300 - 10 * at))
+            appears(world, body, NOW)
+            if ended:
+                appears(world, {**body, "status": {**body["status"], "phase": "Succeeded"}}, NOW, old=body)
+    points = scores(world, ["succession", "burst"], builders.pod_body("next", cpu="1"), NOW)
+    assert points["succession"] > points["burst"] + 3
+
+
+@reported(
+    "evictions",
+    "openshift/origin#19830",
+    "kubernetes/kubernetes#83767",
+    situation="the kernel kills a container of 14 GiB, which starts again or waits for that; the average shows it",
+    expected="what the pod lost at once counts as gone; what falls no faster than an average can does not",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize(("gib", "evicted"), [(1.0, []), (None, []), (12.0, ["web-0"])])
+def test_what_a_killed_container_used_is_relief_already(
+    tmp_path: pathlib.Path, gib: float | None, evicted: list[str]
+) -> None:
+    alone = Scene().node("hot", memory=0.9).node("cool", memory=0.4).workload("web", on=["hot", "cool"])
+
+    def beside(used_gib: float, **state: object) -> Scene:
+        scene = dataclasses.replace(alone, pods=list(alone.pods), used=dict(alone.used))
+        return scene.pod("big", "hot", gib=used_gib, status={"containerStatuses": [{"name": "main", "state": state}]})
+
+    killed = beside(gib, running={}) if gib else beside(0.0, waiting={"reason": "CrashLoopBackOff"})
+    if gib is None:
+        del killed.used["default/big"]
+    world, large = World(alone, tmp_path, overloadedFor="1m", **RELAXED), beside(14.0, running={})
+    assert runs(world, heated(large, hot=0.7), large, killed) == [[], [], evicted]
