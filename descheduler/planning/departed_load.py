@@ -94,12 +94,13 @@ def _lost(before: EvictedPod, pod: Pod, taken: Snapshot, policy: LoadPolicy) -> 
     if used is None:
         return before.used if pod.failing else PodUse(0.0, 0.0)
     passed_seconds = taken.at_seconds - before.gone_at_seconds + MARGIN_SECONDS
-    amounts = (
-        (before.used.cpu_millicores, used.cpu_millicores, windows[usage.Resource.CPU]),
-        (before.used.memory_bytes, used.memory_bytes, windows[usage.Resource.MEMORY]),
-    )
+
+    def fall(was: float, now: float, window_seconds: float) -> float:
+        return was - now if now < was * (1.0 - passed_seconds / window_seconds) else 0.0
+
     return PodUse(
-        *(was - now if now < was * (1.0 - passed_seconds / seconds) else 0.0 for was, now, seconds in amounts)
+        fall(before.used.cpu_millicores, used.cpu_millicores, windows[usage.Resource.CPU]),
+        fall(before.used.memory_bytes, used.memory_bytes, windows[usage.Resource.MEMORY]),
     )
 
 
