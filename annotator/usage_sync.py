@@ -60,12 +60,11 @@ def ask(query: Callable[[str], Answer], resource: str, window_seconds: float, *,
 
 def within_nodes(answer: UsageAnswer, resource: str, pods: Mapping[str, PodView], nodes: Iterable[Node]) -> UsageAnswer:
     """Refuses the use of more than a pod's node can have, as after a jump of a counter."""
-    is_cpu, capacities = resource == load_metrics.CPU, ((node.name, node.capacity) for node in nodes)
-    sizes = ((name, one.cpu_millicores / 1000.0 if is_cpu else one.memory_bytes) for name, one in capacities)
-    most = {name: load_annotation.MAX_RATIO * size for name, size in sizes if size > 0}
-    least = min(most.values(), default=math.inf)
-    large = [name for name, amount in answer.amounts.items() if amount > least and name in pods]
-    over = {name: "over_range" for name in large if answer.amounts[name] > most.get(pods[name].node_name, math.inf)}
+    sizes = ((node.name, node.capacity) for node in nodes)
+    is_cpu, ratio = resource == load_metrics.CPU, load_annotation.MAX_RATIO
+    most = {name: ratio * (one.cpu_millicores / 1000.0 if is_cpu else one.memory_bytes) for name, one in sizes}
+    used = ((pods[name].node_name, name, amount) for name, amount in answer.amounts.items() if name in pods)
+    over = {name: "over_range" for node, name, amount in used if amount > (most.get(node) or math.inf)}
     if not over:
         return answer
     good = {name: amount for name, amount in answer.amounts.items() if name not in over}

@@ -352,6 +352,19 @@ def test_pods_bound_a_moment_ago_count_with_their_expected_load() -> None:
     assert scenes.causes(scenes.hot_and_cool().workload("new", on=["cool"], memory="18Gi").plan())["web-0"] == "chosen"
 
 
+def started(*seconds_ago: float, reason: str = "") -> builders.Mutator:
+    """A mutator of a pod that was bound so long ago, and whose container waits for a reason or started so long ago."""
+
+    def mutate(body: builders.Body) -> None:
+        scenes.bound_ago(seconds_ago[0])(body)
+        since = {"running": {"startedAt": clock.to_rfc3339(NOW - seconds_ago[-1])}}
+        state = {"waiting": {"reason": reason}} if reason else since
+        phase = "Pending" if reason else "Running"
+        body["status"].update(phase=phase, containerStatuses=[{"restartCount": 0, "state": state}])
+
+    return mutate
+
+
 def recent_placeholder(body: builders.Body) -> None:
     """A placeholder that was bound a second ago."""
     builders.placeholder(body)
@@ -359,6 +372,7 @@ def recent_placeholder(body: builders.Body) -> None:
 
 
 MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}}
+CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
 
 
 @pytest.mark.parametrize(
@@ -370,45 +384,19 @@ MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x", "kubernetes.io/con
         pytest.param({**MIRROR, "owner": ("Node", "cool")}, "chosen", id="a static pod of a restarted kubelet"),
         pytest.param({**MIRROR, "owner": ("ReplicaSet", "cool")}, "no_destination", id="one that only says it is"),
         pytest.param({"mutate": recent_placeholder}, "chosen", id="a placeholder: it uses nothing"),
+        pytest.param({"mutate": started(600, reason=CREATING)}, "no_destination", id="image pull"),
+        pytest.param({"mutate": started(899, reason=INITIALIZING)}, "no_destination", id="init containers"),
+        pytest.param({"mutate": started(1200, reason=CREATING)}, "chosen", id="for longer than is waited"),
+        pytest.param({"mutate": started(60, reason="ImagePullBackOff")}, "chosen", id="no image"),
+        pytest.param({"mutate": started(60, reason="CreateContainerConfigError")}, "chosen", id="no ConfigMap"),
+        pytest.param({"mutate": started(1500, 1)}, "no_destination", id="it counts from its start, just now"),
+        pytest.param({"mutate": started(1500, 290)}, "chosen", id="it counts from its start, long ago"),
     ],
 )
-def test_pods_that_bring_no_load_of_a_scheduler_are_not_expected_to(fields: dict[str, Any], expected: str) -> None:
-    scene = scenes.hot_and_cool().pod("new", "cool", **{"memory": "18Gi", "mutate": scenes.bound_ago(1), **fields})
-    assert scenes.causes(scene.plan())["web-0"] == expected
-
-
-@pytest.mark.parametrize(
-    ("reason", "age_seconds", "expected"),
-    [
-        pytest.param("ContainerCreating", 600, "no_destination", id="image pull"),
-        pytest.param("PodInitializing", 899, "no_destination", id="init containers"),
-        pytest.param("ContainerCreating", 1200, "chosen", id="for longer than is waited"),
-        pytest.param("ImagePullBackOff", 60, "chosen", id="no image"),
-        pytest.param("CreateContainerConfigError", 60, "chosen", id="no ConfigMap"),
-    ],
-)
-def test_a_pod_that_has_not_started_counts_in_full_unless_it_fails(
-    reason: str, age_seconds: float, expected: str
+def test_pods_that_bring_no_load_of_a_scheduler_or_fail_are_not_expected_to(
+    fields: dict[str, Any], expected: str
 ) -> None:
-    def waits(body: builders.Body) -> None:
-        scenes.bound_ago(age_seconds)(body)
-        state = {"waiting": {"reason": reason}}
-        body["status"].update(phase="Pending", containerStatuses=[{"restartCount": 0, "state": state}])
-
-    scene = scenes.hot_and_cool().workload("new", on=["cool"], memory="18Gi", mutate=waits)
-    assert scenes.causes(scene.plan())["web-0"] == expected
-
-
-@pytest.mark.parametrize(
-    ("started_seconds_ago", "expected"), [(1, "no_destination"), (290, "chosen")], ids=["just now", "long ago"]
-)
-def test_a_pod_that_started_late_counts_from_its_start(started_seconds_ago: float, expected: str) -> None:
-    def late(body: builders.Body) -> None:
-        scenes.bound_ago(1500)(body)
-        since = {"startedAt": clock.to_rfc3339(NOW - started_seconds_ago)}
-        body["status"]["containerStatuses"] = [{"restartCount": 0, "state": {"running": since}}]
-
-    scene = scenes.hot_and_cool().workload("new", on=["cool"], memory="18Gi", mutate=late)
+    scene = scenes.hot_and_cool().pod("new", "cool", **{"memory": "18Gi", "mutate": scenes.bound_ago(1), **fields})
     assert scenes.causes(scene.plan())["web-0"] == expected
 
 
