@@ -19,10 +19,7 @@ NOW = 1000.0
 
 
 def metric_answer(
-    metric: metrics.Metric,
-    values: Mapping[str, float] | None,
-    *,
-    refused: Mapping[str, str] | None = None,
+    metric: metrics.Metric, values: Mapping[str, float] | None, *, refused: Mapping[str, str] | None = None
 ) -> collector.MetricAnswer:
     if values is None:
         return collector.MetricAnswer(metric, None, DOWN)
@@ -79,10 +76,7 @@ def test_without_a_current_average_the_maxima_of_that_resource_go_too() -> None:
         metric_answer(CPU_MAX, {"a": 0.9, "b": 0.3}),
         metric_answer(MEMORY, {"a": 0.4, "b": 0.4}),
     ]
-    assert fold(EMPTY, *answers) == {
-        "a": {MEMORY.name: 0.4},
-        "b": {CPU.name: 0.2, CPU_MAX.name: 0.3, MEMORY.name: 0.4},
-    }
+    assert fold(EMPTY, *answers) == {"a": {MEMORY.name: 0.4}, "b": {CPU.name: 0.2, CPU_MAX.name: 0.3, MEMORY.name: 0.4}}
 
 
 def test_a_maximum_is_at_least_the_current_average() -> None:
@@ -164,8 +158,7 @@ def of_one_node(
 
 @given(before=BOOKS, given_answers=st.tuples(ANSWERS, ANSWERS, ANSWERS))
 def test_all_nodes_at_once_are_what_each_is_by_itself(
-    before: dict[str, dict[str, GoodValue]],
-    given_answers: tuple[tuple[dict[str, float] | None, dict[str, str]], ...],
+    before: dict[str, dict[str, GoodValue]], given_answers: tuple[tuple[dict[str, float] | None, dict[str, str]], ...]
 ) -> None:
     answers = [
         metric_answer(

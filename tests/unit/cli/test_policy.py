@@ -143,10 +143,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "deep nesting": (b"a: " + b"[" * 100_000, "nested deeper than 32 levels"),
     "deep flow mappings": (b"{a: " * 10_000, "nested deeper than 32 levels"),
     "NaN": (HEAD.encode() + b"sync: {minChange: .nan}\n", ".nan is not a finite number"),
-    "a YAML 1.1 boolean": (
-        HEAD.encode() + b"recentPods: {enabled: yes}\n",
-        "yes is a text here: write true or false",
-    ),
+    "a YAML 1.1 boolean": (HEAD.encode() + b"recentPods: {enabled: yes}\n", "yes is a text here: write true or false"),
     "tabs": (HEAD.encode() + b"sync:\n\tperiod: 30s\n", "a tab cannot stand here"),
     "a tag that would run code": (b"a: !!python/object/apply:os.system [id]\n", "tags (!name) are not read"),
     "a second document": (HEAD.encode() + b"---\n" + HEAD.encode(), "a second document begins"),

@@ -19,10 +19,7 @@ SAME = {
     "another way to write a duration": ("sync: {staleAfter: 5m}", "sync: {staleAfter: 300s}"),
     "a ratio in percent": ("sync: {minChange: 0.05}", 'sync: {minChange: "5%"}'),
     "a threshold of 0 and none": ("filter: {thresholds: {}}", "filter: {thresholds: {cpu_avg_5m: 0}}"),
-    "a weight of 0 and none": (
-        "score: {weights: {cpu_avg_5m: 1}}",
-        "score: {weights: {cpu_avg_5m: 1, cpu_max_1h: 0}}",
-    ),
+    "a weight of 0 and none": ("score: {weights: {cpu_avg_5m: 1}}", "score: {weights: {cpu_avg_5m: 1, cpu_max_1h: 0}}"),
     "hot spots in another order": (
         "hotSpots: [{window: 1m, pods: 2, penalty: 1}, {window: 5m, pods: 5, penalty: 1}]",
         "hotSpots: [{window: 300s, pods: 5, penalty: 1}, {window: 60s, pods: 2, penalty: 1}]",
@@ -95,10 +92,7 @@ DIFFERENT = {
     "a flow rule": (
         "descheduler: {flow: [{allow: Never}]}",
         "descheduler: {flow: [{allow: {inFlight: 2}}]}",
-        [
-            "descheduler.flow[0].allow: Never -> (none)",
-            "descheduler.flow[0].allow.inFlight: (none) -> 2",
-        ],
+        ["descheduler.flow[0].allow: Never -> (none)", "descheduler.flow[0].allow.inFlight: (none) -> 2"],
     ),
     "a label with dots": (
         "",

@@ -194,11 +194,7 @@ def test_a_bucket_counts_evictions_in_the_order_of_their_times() -> None:
     assert mixed == in_order
 
 
-@given(
-    gaps=st.lists(st.floats(0.0, 300.0), max_size=30),
-    per_minute=st.integers(1, 20),
-    burst=st.integers(1, 20),
-)
+@given(gaps=st.lists(st.floats(0.0, 300.0), max_size=30), per_minute=st.integers(1, 20), burst=st.integers(1, 20))
 def test_a_bucket_never_lets_more_through_than_burst_and_rate_in_any_span(
     gaps: list[float], per_minute: int, burst: int
 ) -> None:

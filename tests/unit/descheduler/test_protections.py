@@ -383,18 +383,8 @@ def when_disrupted(action: str, before: dict[str, object] | None = None) -> dict
         pytest.param({"backoffLimit": 0, **when_disrupted("Ignore")}, {}, "chosen", id="disruptions are ignored"),
         pytest.param({"backoffLimit": 0, **when_disrupted("Count")}, {}, NO_RETRY, id="they are counted"),
         pytest.param(when_disrupted("FailJob"), {}, NO_RETRY, id="a disruption fails the Job"),
-        pytest.param(
-            when_disrupted("Ignore", before=FAILS_WHEN_KILLED),
-            {},
-            NO_RETRY,
-            id="an exit code comes before",
-        ),
-        pytest.param(
-            when_disrupted("FailJob", before=IGNORES_OTHERS),
-            {},
-            NO_RETRY,
-            id="a rule about others",
-        ),
+        pytest.param(when_disrupted("Ignore", before=FAILS_WHEN_KILLED), {}, NO_RETRY, id="an exit code comes before"),
+        pytest.param(when_disrupted("FailJob", before=IGNORES_OTHERS), {}, NO_RETRY, id="a rule about others"),
         pytest.param(
             {"backoffLimit": 0, **when_disrupted("Ignore", before=FAILS_ON_BUG)}, {}, "chosen", id="another exit code"
         ),

@@ -28,11 +28,7 @@ SHORT: dict[str, dict[str, Any]] = {
     ],
 )
 def test_a_row_stays_for_the_retention_and_for_what_the_policy_counts_by(
-    ledger: Ledger,
-    caplog: pytest.LogCaptureFixture,
-    days: int,
-    descheduler: dict[str, Any],
-    stays_seconds: float,
+    ledger: Ledger, caplog: pytest.LogCaptureFixture, days: int, descheduler: dict[str, Any], stays_seconds: float
 ) -> None:
     caplog.set_level("INFO")
     policy, pruning = scenes.policy(**descheduler), retention.Pruning(ledger, days)

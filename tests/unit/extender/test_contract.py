@@ -57,8 +57,7 @@ _MEANS = st.builds(
 _CLUSTERS = st.fixed_dictionaries(dict.fromkeys(NAMES, _NODES))
 _POLICIES = st.builds(
     lambda score, thresholds, on_missing, all_rejected: worlds.policy(
-        score=score,
-        filter={"thresholds": thresholds, "onMissing": on_missing, "whenAllRejected": all_rejected},
+        score=score, filter={"thresholds": thresholds, "onMissing": on_missing, "whenAllRejected": all_rejected}
     ),
     st.fixed_dictionaries(
         {

@@ -81,11 +81,7 @@ def test_every_input_is_in_the_digest_of_the_view(change: Callable[[cluster_view
 
 def test_every_part_of_a_hint_counts() -> None:
     loads = worlds.view_of({"a": worlds.IDLE}).nodes.loads()
-    hints = [
-        relief_hint.Relief({"w": 1.0}),
-        relief_hint.Relief({"w": 2.0}),
-        relief_hint.Relief({"v": 1.0}),
-    ]
+    hints = [relief_hint.Relief({"w": 1.0}), relief_hint.Relief({"w": 2.0}), relief_hint.Relief({"v": 1.0})]
     found = {digests.of_view("h", dataclasses.replace(loads, reliefs={loads.index["a"]: hint})) for hint in hints}
     assert len(found) == 3
 

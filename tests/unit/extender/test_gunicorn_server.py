@@ -85,12 +85,7 @@ def test_tls_options_that_cannot_protect_are_refused(tmp_path: pathlib.Path, mor
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [
-        ("250", "not a Go duration"),
-        ("0s", "more than 0s"),
-        ("6s", "at most 5s"),
-        ("soon", "not a Go duration"),
-    ],
+    [("250", "not a Go duration"), ("0s", "more than 0s"), ("6s", "at most 5s"), ("soon", "not a Go duration")],
 )
 def test_a_deadline_that_is_none_is_refused(text: str, word: str) -> None:
     ended = CliRunner().invoke(entry.main, ["--policy", __file__, "--deadline", text])

@@ -107,11 +107,7 @@ TEXTS = (None, worlds.load_text(worlds.IDLE), worlds.load_text(worlds.HOT, world
 OWN = '{"cpu_avg_5m": 0.9}'
 EVENTS = st.lists(
     st.one_of(
-        st.tuples(
-            st.sampled_from(BUCKET_MATES),
-            st.sampled_from((*TEXTS, "gone")),
-            st.sampled_from((None, OWN)),
-        ),
+        st.tuples(st.sampled_from(BUCKET_MATES), st.sampled_from((*TEXTS, "gone")), st.sampled_from((None, OWN))),
         st.dictionaries(st.sampled_from(BUCKET_MATES), st.sampled_from(TEXTS[1:3])),
     ),
     max_size=12,

@@ -31,13 +31,7 @@ VECTOR = {"status": "success", "data": {"resultType": "vector", "result": ROWS},
 MATRIX = {"status": "success", "data": {"resultType": "matrix", "result": [{"metric": {}, "values": [[1, "2"]]}]}}
 REFUSED = {"status": "error", "errorType": "bad_data", "error": "parse error"}
 DEEP = b'{"kind":"x","metadata":' + b'{"name":' * 5000 + b"1" + b"}" * 5000 + b"}"
-KINDS: list[kinds.Kind[Any]] = [
-    kinds.PODS,
-    compact.PODS,
-    interned_pods.PODS,
-    kinds.NODES,
-    kinds.BUDGETS,
-]
+KINDS: list[kinds.Kind[Any]] = [kinds.PODS, compact.PODS, interned_pods.PODS, kinds.NODES, kinds.BUDGETS]
 
 
 def texts(*samples: Any) -> st.SearchStrategy[bytes]:

@@ -167,11 +167,7 @@ def test_a_credential_plugin_that_fails_is_named_instead_of_going_on_anonymously
 
 @pytest.mark.parametrize(
     ("user", "sent"),
-    [
-        ({"token": "plain"}, "Bearer plain"),
-        ({"username": "jane", "password": "pw"}, "Basic amFuZTpwdw=="),
-        ({}, None),
-    ],
+    [({"token": "plain"}, "Bearer plain"), ({"username": "jane", "password": "pw"}, "Basic amFuZTpwdw=="), ({}, None)],
     ids=["a token", "a name and a password", "nobody"],
 )
 def test_users_are_who_the_kubeconfig_says(tmp_path: Path, user: dict[str, str], sent: str | None) -> None:

@@ -57,11 +57,7 @@ def test_an_event_is_plain_events_v1(written: Write) -> None:
     assert written(related=node, annotations={"evenload.io/decision": "{}"}) == {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {
-            "generateName": "web-1-",
-            "namespace": "shop",
-            "annotations": {"evenload.io/decision": "{}"},
-        },
+        "metadata": {"generateName": "web-1-", "namespace": "shop", "annotations": {"evenload.io/decision": "{}"}},
         "eventTime": "2026-11-21T04:00:00.500000Z",
         "reportingController": "evenload.io/descheduler",
         "reportingInstance": "host-1",

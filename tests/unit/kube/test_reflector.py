@@ -242,10 +242,7 @@ def test_a_relist_finds_what_was_missed_also_deletions(scene: Callable[..., Scen
 
 @pytest.mark.parametrize(
     "error",
-    [
-        errors.Unreachable("watch: broke off"),
-        errors.TooManyRequests("watch", status=429, reason="", message=""),
-    ],
+    [errors.Unreachable("watch: broke off"), errors.TooManyRequests("watch", status=429, reason="", message="")],
     ids=["a broken connection", "too many requests"],
 )
 def test_a_lost_watch_goes_on_where_it_was(scene: Callable[..., Scene], error: errors.KubeError) -> None:
@@ -404,9 +401,7 @@ def test_a_bug_in_reading_is_survived_with_a_relist(scene: Callable[..., Scene])
     assert played.clock.waits == [30.0]
 
 
-def test_a_slow_handler_slows_the_reader_instead_of_filling_the_memory(
-    scene: Callable[..., Scene],
-) -> None:
+def test_a_slow_handler_slows_the_reader_instead_of_filling_the_memory(scene: Callable[..., Scene]) -> None:
     release, handled = threading.Event(), queue.Queue[str]()
 
     def handle(_old: objects.Node | None, new: objects.Node | None) -> None:

@@ -38,8 +38,7 @@ def test_a_pod_is_expected_to_use_a_share_of_its_request(request_: Load, load: L
 
 
 @pytest.mark.parametrize(
-    ("age_seconds", "share"),
-    [(0.0, 1.0), (75.0, 0.75), (150.0, 0.5), (300.0, 0.0), (1e9, 0.0), (-60.0, 1.0)],
+    ("age_seconds", "share"), [(0.0, 1.0), (75.0, 0.75), (150.0, 0.5), (300.0, 0.0), (1e9, 0.0), (-60.0, 1.0)]
 )
 def test_expected_load_fades_as_the_window_fills(age_seconds: float, share: float) -> None:
     ratios = expected((age_seconds, Load(2000, GIB)), node=Load(4000, 4 * GIB))

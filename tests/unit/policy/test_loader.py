@@ -178,10 +178,7 @@ def test_a_list_of_one_wrong_word_is_not_called_empty() -> None:
 
 
 def test_api_version_and_kind_are_required_and_checked() -> None:
-    assert _mistakes("sync: {period: 1m}\n") == [
-        "p.yaml:1:1: apiVersion: is required",
-        "p.yaml:1:1: kind: is required",
-    ]
+    assert _mistakes("sync: {period: 1m}\n") == ["p.yaml:1:1: apiVersion: is required", "p.yaml:1:1: kind: is required"]
     assert _mistakes("apiVersion: v1\nkind: LoadPolicies\n") == [
         'p.yaml:1:13: apiVersion: evenload.io/v1alpha1 expected, got "v1"',
         'p.yaml:2:7: kind: LoadPolicy expected, got "LoadPolicies"; did you mean "LoadPolicy"',

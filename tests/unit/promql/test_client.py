@@ -236,8 +236,7 @@ def test_basic_authentication_comes_from_the_address_or_a_password_file(
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["prometheus:9090", "ftp://prometheus", "http://", "http://a:port", "http://prometheus:9090/?x=1", ""],
+    "url", ["prometheus:9090", "ftp://prometheus", "http://", "http://a:port", "http://prometheus:9090/?x=1", ""]
 )
 def test_an_address_that_cannot_work_is_refused_before_anything_is_sent(url: str) -> None:
     with pytest.raises(errors.ConfigError, match=r"expected http\(s\)://"):

@@ -132,10 +132,7 @@ def test_a_crowd_does_not_keep_the_port_from_the_kubelet(
     """No time passes: whatever the others do is still going on when the probe is answered."""
     monkeypatch.setattr(http_limits, "REQUEST_SECONDS", 3600.0)
     monkeypatch.setattr(http_limits, "REPLY_SECONDS", 3600.0)
-    with (
-        ops_server.serve(application, "127.0.0.1:0", default_port=1) as running,
-        contextlib.ExitStack() as clients,
-    ):
+    with ops_server.serve(application, "127.0.0.1:0", default_port=1) as running, contextlib.ExitStack() as clients:
         address = "127.0.0.1", running.port
         clients.callback(STAND.set)
         STAND.clear()

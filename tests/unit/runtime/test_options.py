@@ -33,11 +33,7 @@ def test_shared_options_arrive_as_one_value_beside_a_commands_own(policy: str) -
     assert result.exit_code == 0, result.output
     assert seen["own"] == "y"
     assert seen["options"] == options.ServiceOptions(
-        policy=Path(policy),
-        prometheus="http://p:9090",
-        once=True,
-        verbosity=2,
-        listen=":8901",
+        policy=Path(policy), prometheus="http://p:9090", once=True, verbosity=2, listen=":8901"
     )
 
 

@@ -73,8 +73,7 @@ def test_without_prometheus_metrics_server_is_asked_instead(cluster: Cluster) ->
 
 
 @pytest.mark.parametrize(
-    ("pods", "which"),
-    [({"extender-0", "extender-1"}, "the extender is"), ({"extender-1"}, "1 of 2 replicas are")],
+    ("pods", "which"), [({"extender-0", "extender-1"}, "the extender is"), ({"extender-1"}, "1 of 2 replicas are")]
 )
 def test_shadow_mode_is_said_and_no_finding(cluster: Cluster, pods: set[str], which: str) -> None:
     cluster.shadow = pods

@@ -128,8 +128,7 @@ BROKEN = {
         "evenload-annotator may not list nodes.metrics.k8s.io",
         "components/metrics-server",
         metrics_server=facts.MetricsServerFacts(
-            (worlds.item("node-1"),),
-            ("the ServiceAccount evenload-annotator may not list nodes.metrics.k8s.io",),
+            (worlds.item("node-1"),), ("the ServiceAccount evenload-annotator may not list nodes.metrics.k8s.io",)
         ),
     ),
     "metrics-server: a descheduler that may neither list pods nor read the heartbeat": fails(
@@ -215,17 +214,13 @@ BROKEN = {
         "cpu_avg_5m takes 3.2 s", "recording rules", metrics=(worlds.metric(seconds=3.2),)
     ),
     "query cost: a query that reads too much": warns(
-        "reads 7,000,000 samples",
-        "policy init --recording-rules",
-        metrics=(worlds.metric(samples=7_000_000),),
+        "reads 7,000,000 samples", "policy init --recording-rules", metrics=(worlds.metric(samples=7_000_000),)
     ),
     "query cost: queries that take a large part of the period": warns(
         "6 queries, 9.00 s", "recording rules", metrics=worlds.every_metric(seconds=1.5, samples=200_000)
     ),
     "query cost: slow queries of a Prometheus that does not count samples": warns(
-        "6 queries, 9.00 s, every",
-        "recording rules",
-        metrics=worlds.every_metric(seconds=1.5, samples=None),
+        "6 queries, 9.00 s, every", "recording rules", metrics=worlds.every_metric(seconds=1.5, samples=None)
     ),
     "nodes matched: a node without a target": fails(
         "1 of 2 nodes matched",
@@ -326,10 +321,7 @@ BROKEN = {
         "node-2 is Ready, but its Lease is 90 s old", "kubelet", node_leases={"node-1": 3.0, "node-2": 90.0}
     ),
     "clocks: many nodes that run ahead": warns(
-        "9 nodes: ",
-        "and 6 more",
-        "on every node",
-        node_leases={f"node-{number}": -41.0 for number in range(9)},
+        "9 nodes: ", "and 6 more", "on every node", node_leases={f"node-{number}": -41.0 for number in range(9)}
     ),
     "service rights: a service without one of its rights": fails(
         "evenload-annotator may not patch nodes",
@@ -337,9 +329,7 @@ BROKEN = {
         account_rights=worlds.rights(annotator=False, extender=True),
     ),
     "service rights: no ServiceAccount at all": fails(
-        "no ServiceAccount of Evenload",
-        "-n",
-        account_rights={"annotator": {access.Access("list", "nodes"): False}},
+        "no ServiceAccount of Evenload", "-n", account_rights={"annotator": {access.Access("list", "nodes"): False}}
     ),
     "annotator: a late heartbeat": warns(
         "120 s ago",
@@ -348,9 +338,7 @@ BROKEN = {
         heartbeat=worlds.beat(age_seconds=120),
     ),
     "annotator: a heartbeat that is too old": fails(
-        "older than staleAfter (300 s)",
-        "logs deployment/evenload-annotator",
-        heartbeat=worlds.beat(age_seconds=300),
+        "older than staleAfter (300 s)", "logs deployment/evenload-annotator", heartbeat=worlds.beat(age_seconds=300)
     ),
     "annotator: annotations that somebody else wrote": warns(
         "does not confirm what node-2 carries", "second annotator", differing=("node-2",)
@@ -375,9 +363,7 @@ BROKEN = {
         pod_series=facts.PodSeries(0, without_containers=("10.0.0.1:10250", "10.0.0.2:10250")),
     ),
     "pod series: containers that are not scraped": warns(
-        "no container has container_memory_working_set_bytes",
-        "compare --pod-selector",
-        pod_series=facts.PodSeries(0),
+        "no container has container_memory_working_set_bytes", "compare --pod-selector", pod_series=facts.PodSeries(0)
     ),
     "pod series: containers that have ended and count": warns(
         "2 of 12 pods have containers that have ended",
@@ -396,9 +382,7 @@ BROKEN = {
         replicas=(worlds.replica("a"), worlds.replica("b", view_digest="sha256:" + "d" * 64)),
     ),
     "extender views: a replica that does not believe the heartbeat": warns(
-        "a: the view does not match",
-        ".heartbeat.differing",
-        replicas=(worlds.replica("a", heartbeat_matches=False),),
+        "a: the view does not match", ".heartbeat.differing", replicas=(worlds.replica("a", heartbeat_matches=False),)
     ),
     "extender views: a replica whose watch brings nothing": fails(
         "a: watches that bring nothing (pods 91 s)",
@@ -411,10 +395,7 @@ BROKEN = {
         undecodable="1 cannot be decoded: Node node-1 (time)",
     ),
     "extender asked: pods bound long after the last question": fails(
-        "a pod was bound at",
-        "last asked at",
-        "evenload scheduler-config",
-        pods=(worlds.scheduled_pod(NOW - 10),),
+        "a pod was bound at", "last asked at", "evenload scheduler-config", pods=(worlds.scheduled_pod(NOW - 10),)
     ),
     "extender asked: pods bound and nothing asked ever": fails(
         "it was never asked",
@@ -453,9 +434,7 @@ BROKEN = {
         settings=worlds.settings(filter={"thresholds": {"cpu_avg_5m": 0.9, "memory_avg_5m": 0.65}}),
     ),
     "policy rules: a filter line under the relief line": warns(
-        "relief stops at 0.6",
-        "evictUntil to 0.5",
-        settings=worlds.settings(filter={"thresholds": {"cpu_avg_5m": 0.5}}),
+        "relief stops at 0.6", "evictUntil to 0.5", settings=worlds.settings(filter={"thresholds": {"cpu_avg_5m": 0.5}})
     ),
     "policy rules: evictions without a filter rule": warns(
         "no filter rule keeps their replacements off",
@@ -478,9 +457,7 @@ BROKEN = {
         settings=worlds.settings(descheduler={"mode": "Enforce", "overloadedFor": "30s"}),
     ),
     "policy rules: more cool nodes wanted than there are nodes": warns(
-        "it never acts",
-        "coolNodes to 1 or less",
-        settings=worlds.settings(descheduler={"coolNodes": 4}),
+        "it never acts", "coolNodes to 1 or less", settings=worlds.settings(descheduler={"coolNodes": 4})
     ),
     "policy rules: a line above what pods may use": warns(
         "memory_avg_5m.evictAbove is 0.8, and the memory that pods may use is 0.50 of node-2, 0.72 of node-1:",
@@ -496,9 +473,7 @@ BROKEN = {
         nodes=(small("node-1", "29Gi", pool="tight"), small("node-2", "29Gi")),
     ),
     "disruption budgets: a budget that wants as many pods as there are": warns(
-        "default/web (minAvailable 3 over 3 pods)",
-        "kubectl -n default patch pdb web",
-        budgets=budget(min_available=3),
+        "default/web (minAvailable 3 over 3 pods)", "kubectl -n default patch pdb web", budgets=budget(min_available=3)
     ),
     "disruption budgets: a budget that wants all in percent": warns(
         "minAvailable 100%", budgets=budget(min_available="100%", status={"desiredHealthy": 3})
@@ -507,14 +482,10 @@ BROKEN = {
         "maxUnavailable 0 over 3 pods", budgets=budget(min_available=None, spec={"maxUnavailable": 0})
     ),
     "placeholders: placeholders that the autoscaler ignores": fails(
-        "priority -1000",
-        "give evenload-placeholder a value from -10 to -1",
-        pods=(worlds.placeholder(-1000),),
+        "priority -1000", "give evenload-placeholder a value from -10 to -1", pods=(worlds.placeholder(-1000),)
     ),
     "placeholders: placeholders that nobody preempts": fails(
-        "ordinary pods (0) do not preempt them",
-        "give evenload-placeholder a value",
-        pods=(worlds.placeholder(0),),
+        "ordinary pods (0) do not preempt them", "give evenload-placeholder a value", pods=(worlds.placeholder(0),)
     ),
     "placeholders: placeholders that preempt": warns(
         "lets placeholders preempt others",

@@ -56,13 +56,7 @@ def test_without_a_time_zone_it_is_utc_and_the_reason_says_so() -> None:
     share=st.integers(0, 1000),
 )
 def test_in_proportion_there_is_room_for_every_begun_part_within_the_bounds(
-    nodes: int,
-    millicores: float,
-    per_node: int | None,
-    per_core: int | None,
-    least: int | None,
-    most: int,
-    share: int,
+    nodes: int, millicores: float, per_node: int | None, per_core: int | None, least: int | None, most: int, share: int
 ) -> None:
     hypothesis.assume(per_node or per_core)
     given = sizing.Sizing(nodes_per_replica=per_node, cores_per_replica=per_core, min_replicas=least, max_replicas=most)
