@@ -155,6 +155,11 @@ def test_a_cap_is_a_number_or_grows_with_the_size_or_is_a_share_rounded_up_as_bu
     assert limits.workload_cap(per_workload, replicas) == cap
 
 
+def returned_twice(seconds_ago: float) -> History:
+    """An eviction of a workload that came back twice."""
+    return History(last_by_workload={"uid-web": NOW - seconds_ago}, returned={"uid-web": 2})
+
+
 @pytest.mark.parametrize(
     ("history", "expected"),
     [
@@ -162,16 +167,8 @@ def test_a_cap_is_a_number_or_grows_with_the_size_or_is_a_share_rounded_up_as_bu
         pytest.param(History(last_by_workload={"uid-web": NOW - 601}), "chosen", id="the workload has rested"),
         pytest.param(History(last_by_node={"hot": NOW - 299}), "node_cooldown", id="the node rests"),
         pytest.param(History(last_by_node={"hot": NOW - 301}), "chosen", id="the node has rested"),
-        pytest.param(
-            History(last_by_workload={"uid-web": NOW - 1799}, returned={"uid-web": 2}),
-            "workload_cooldown",
-            id="two returns: 30 min",
-        ),
-        pytest.param(
-            History(last_by_workload={"uid-web": NOW - 1801}, returned={"uid-web": 2}),
-            "chosen",
-            id="after those 30 min",
-        ),
+        pytest.param(returned_twice(1799), "workload_cooldown", id="two returns: 30 min"),
+        pytest.param(returned_twice(1801), "chosen", id="after those 30 min"),
         pytest.param(History(undecided=frozenset({"uid-web"})), "in_flight", id="no answer was seen yet"),
         pytest.param(History(failures={"uid-web": Failures(2, NOW)}), "chosen", id="two failures are not three"),
         pytest.param(History(failures={"uid-web": Failures(3, NOW - 119)}), "breaker", id="three failures in a row"),
@@ -193,15 +190,10 @@ def test_a_pod_without_a_controller_is_not_asked_for_again_while_its_answer_is_m
     assert scenes.causes(plan) == {"it": "in_flight"}
 
 
-def test_the_cooldown_after_returns_doubles_up_to_its_maximum() -> None:
-    obeyed = scenes.policy().descheduler
-    grown = [limits.workload_cooldown_seconds(obeyed, count) for count in (0, 1, 2, 3, 50)]
+def test_the_cooldown_after_returns_doubles_up_to_its_maximum_and_without_any_is_its_own_however_short() -> None:
+    grown = [limits.workload_cooldown_seconds(scenes.policy().descheduler, count) for count in (0, 1, 2, 3, 50)]
     assert grown == [600, 900, 1800, 3600, 21600]
-
-
-def test_a_workload_that_never_came_back_rests_for_its_own_cooldown_however_short() -> None:
-    obeyed = scenes.policy(cooldown={"workload": "1m"}).descheduler
-    assert limits.workload_cooldown_seconds(obeyed, 0) == 60
+    assert limits.workload_cooldown_seconds(scenes.policy(cooldown={"workload": "1m"}).descheduler, 0) == 60
 
 
 def test_the_breaker_backs_off_more_and_more_with_jitter_and_then_stays_open() -> None:

@@ -64,11 +64,21 @@ def test_at_round_numbers_no_pod_leaves_for_what_sums_of_floats_are_off(
     assert len(scene.plan(obeyed).evictions) == needed
 
 
-def test_after_a_pod_is_chosen_the_next_is_the_one_that_just_covers_what_is_left() -> None:
+@pytest.mark.parametrize(
+    ("gib_of", "evicted"),
+    [
+        pytest.param({"small": 4, "fits": 9.6, "large": 12}, ["fits-0"], id="the one that just covers the excess"),
+        pytest.param({"large": 6, "mid": 5, "small": 4}, ["large-0", "small-0"], id="then what is left of it"),
+        pytest.param({"tiny": 0.01}, [], id="none that is too small to help"),
+    ],
+)
+def test_pods_are_chosen_by_what_they_cover(gib_of: dict[str, float], evicted: list[str]) -> None:
     scene = Scene().node("hot", memory=0.9).node("cool")  # 9.6 GiB over the target line
-    for name, gib in (("large", 6), ("mid", 5), ("small", 4)):
+    for name, gib in gib_of.items():
         scene.workload(name, on=["hot", "cool"], gib=gib, memory="64Mi")
-    assert scenes.evicted(scene.plan(scenes.policy(limits=scenes.UNCAPPED))) == ["large-0", "small-0"]
+    plan = scene.plan(scenes.policy(limits=scenes.UNCAPPED))
+    assert scenes.evicted(plan) == evicted
+    assert scenes.causes(plan).get("tiny-0", "too_small") == "too_small"
 
 
 def test_a_pod_too_small_for_one_metric_is_asked_for_the_next() -> None:
@@ -111,13 +121,6 @@ def test_every_pod_of_an_overloaded_node_is_listed_by_name_with_its_workload_and
         ("web-1", "web"),
     ]
     assert all(used is not None and used.memory_bytes == 4 * GIB for _, _, used in listed)
-
-
-def test_the_pod_that_just_covers_the_excess_goes_before_larger_and_smaller_ones() -> None:
-    scene = Scene().node("hot", memory=0.9).node("cool")
-    for name, gib in (("small", 4), ("fits", 9.6), ("large", 12)):
-        scene.workload(name, on=["hot", "cool"], gib=gib)
-    assert scenes.evicted(scene.plan()) == ["fits-0"]
 
 
 def test_a_pod_that_prefers_to_stay_goes_last_and_the_plan_says_so() -> None:
@@ -174,22 +177,20 @@ def test_a_deletion_cost_that_is_absent_or_no_number_is_zero(annotations: dict[s
     assert candidate_order.deletion_cost(builders.pod("web-0", annotations=annotations)) == cost
 
 
-def test_memory_is_relieved_before_cpu_and_the_pods_cpu_is_deducted_too() -> None:
-    scene = Scene().node("hot", memory=0.9, cpu=0.9).node("cool")
-    scene.workload("both", on=["hot", "cool"], gib=10, cores=3).workload("busy", on=["hot", "cool"], gib=1, cores=3)
+@pytest.mark.parametrize(
+    ("fat_cores", "cpu_ratio", "evicted"),
+    [
+        pytest.param(3, 0.9, {"fat-0": "memory_avg_5m"}, id="the pod's CPU is deducted too"),
+        pytest.param(0.1, 0.95, {"fat-0": "memory_avg_5m", "busy-0": "cpu_avg_5m"}, id="CPU is still over"),
+    ],
+)
+def test_memory_is_relieved_before_cpu(fat_cores: float, cpu_ratio: float, evicted: dict[str, str]) -> None:
+    scene, on = Scene().node("hot", memory=0.9, cpu=cpu_ratio).node("cool"), ["hot", "cool"]
+    scene.workload("fat", on=on, gib=10, cores=fat_cores).workload("busy", on=on, gib=0.1, cores=3)
     plan = scene.plan(scenes.policy(limits=scenes.UNCAPPED))
-    assert scenes.evicted(plan) == ["both-0"]
-    assert plan.nodes[0].projected["cpu_avg_5m"] == pytest.approx(0.9 - 3 / 8)
-
-
-def test_cpu_is_relieved_after_memory_when_it_is_still_over() -> None:
-    scene = Scene().node("hot", memory=0.9, cpu=0.95).node("cool")
-    scene.workload("fat", on=["hot", "cool"], gib=10, cores=0.1).workload("busy", on=["hot", "cool"], gib=0.1, cores=3)
-    plan = scene.plan(scenes.policy(limits=scenes.UNCAPPED))
-    assert [(one.pod.name, one.overload.metric) for one in plan.evictions] == [
-        ("fat-0", "memory_avg_5m"),
-        ("busy-0", "cpu_avg_5m"),
-    ]
+    assert [(one.pod.name, one.overload.metric) for one in plan.evictions] == list(evicted.items())
+    left = cpu_ratio - (fat_cores + 3 * (len(evicted) - 1)) / 8
+    assert plan.nodes[0].projected["cpu_avg_5m"] == pytest.approx(left)
 
 
 def test_the_node_with_the_largest_excess_is_relieved_first() -> None:
@@ -310,11 +311,6 @@ def test_an_eviction_says_when_the_newest_pod_of_its_owner_was_made() -> None:
     plan = scene.plan(scenes.policy(limits=scenes.UNCAPPED, protect={"bare": False}))
     newest = {one.pod.name: one.newest_sibling_at_seconds for one in plan.evictions}
     assert newest == {"web-0": NOW - 600, "bare": NOW - 800}
-
-
-def test_a_pod_too_small_to_help_stays() -> None:
-    scene = Scene().node("hot", memory=0.9).node("cool").workload("tiny", on=["hot", "cool"], gib=0.01)
-    assert scenes.causes(scene.plan())["tiny-0"] == "too_small"
 
 
 def test_without_a_cool_node_nothing_is_evicted_and_the_plan_says_why() -> None:
