@@ -94,14 +94,10 @@ def _lost(before: EvictedPod, pod: Pod, taken: Snapshot, policy: LoadPolicy) -> 
     if used is None:
         return before.used if pod.failing else PodUse(0.0, 0.0)
     passed_seconds = taken.at_seconds - before.gone_at_seconds + MARGIN_SECONDS
-
-    def fall(was: float, now: float, window_seconds: float) -> float:
-        return was - now if now < was * (1.0 - passed_seconds / window_seconds) else 0.0
-
-    return PodUse(
-        fall(before.used.cpu_millicores, used.cpu_millicores, windows[usage.Resource.CPU]),
-        fall(before.used.memory_bytes, used.memory_bytes, windows[usage.Resource.MEMORY]),
-    )
+    now_used, spans = (used.cpu_millicores, used.memory_bytes), [windows[one] for one in usage.Resource]
+    pairs = zip(before.used[:2], now_used, spans, strict=True)
+    cpu, memory = (was - now if now < was * (1.0 - passed_seconds / span) else 0.0 for was, now, span in pairs)
+    return PodUse(cpu, memory)
 
 
 class DepartedLoad:

@@ -208,7 +208,7 @@ def test_an_empty_tainted_zone_moves_no_pod() -> None:
 def test_a_node_whose_load_is_still_to_come_is_no_destination() -> None:
     def just_bound(body: builders.Body) -> None:
         body["status"]["conditions"] = [
-            {"type": "PodScheduled", "status": "True", "lastTransitionTime": moment(NOW - 5)},
+            {"type": "PodScheduled", "status": "True", "lastTransitionTime": moment(NOW - 5)}
         ]
 
     scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "hot", "hot"], gib=4.0)

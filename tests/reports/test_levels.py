@@ -191,12 +191,11 @@ def test_what_a_killed_container_used_is_relief_already(
 ) -> None:
     alone = Scene().node("hot", memory=0.9).node("cool", memory=0.4).workload("web", on=["hot", "cool"])
 
-    def beside(used_gib: float, **state: object) -> Scene:
+    def beside(used_gib: float | None) -> Scene:
+        state = {"waiting": {"reason": "CrashLoopBackOff"}} if used_gib is None else {"running": {}}
         scene = dataclasses.replace(alone, pods=list(alone.pods), used=dict(alone.used))
-        return scene.pod("big", "hot", gib=used_gib, status={"containerStatuses": [{"name": "main", "state": state}]})
+        scene.pod("big", "hot", gib=used_gib or 0.0, status={"containerStatuses": [{"name": "main", "state": state}]})
+        return scene if used_gib else dataclasses.replace(scene, used=alone.used)
 
-    killed = beside(gib, running={}) if gib else beside(0.0, waiting={"reason": "CrashLoopBackOff"})
-    if gib is None:
-        del killed.used["default/big"]
-    world, large = World(alone, tmp_path, overloadedFor="1m", **RELAXED), beside(14.0, running={})
-    assert runs(world, heated(large, hot=0.7), large, killed) == [[], [], evicted]
+    world = World(alone, tmp_path, overloadedFor="1m", **RELAXED)
+    assert runs(world, heated(beside(14.0), hot=0.7), beside(14.0), beside(gib)) == [[], [], evicted]

@@ -92,12 +92,7 @@ def test_a_pod_that_preempted_does_not_go_to_its_node_when_that_is_hot(world: Wo
 )
 def test_a_pinned_pod_gets_its_hot_nominated_node_in_the_same_cycle(world: World, prefix: str) -> None:
     world.load(node_0=0.9, node_1=0.1, node_2=0.1)
-    create(
-        world,
-        prefix,
-        nodeSelector={"kubernetes.io/hostname": "node-0"},
-        schedulingGates=[{"name": HELD}],
-    )
+    create(world, prefix, nodeSelector={"kubernetes.io/hostname": "node-0"}, schedulingGates=[{"name": HELD}])
     world.cluster.api.patch(f"{PODS}/{prefix}/status", {"status": {"nominatedNodeName": "node-0"}})
     world.cluster.api.patch(f"{PODS}/{prefix}", {"spec": {"schedulingGates": []}})
     assert world.placed(prefix, 1) == {"node-0": 1}
