@@ -20,11 +20,11 @@ PRODUCT: Final = tuple(package for package in pages.PACKAGES if package not in (
 PACKAGES: Final = (*PRODUCT, "simulator", "lab/bench", "lab/cluster", "lab/peers")
 SIMULATED: Final = ("tests/unit/simulator", "tests/contract/simulator")
 MOST_LINES: Final = {
-    "product": ((*PRODUCT, "deploy"), 43_435),
+    "product": ((*PRODUCT, "deploy"), 43_500),
     "simulator": (("simulator",), 11_750),
     "lab": (("lab",), 16_270),
     "tests of the lab": (("lab/tests",), 7_620),
-    "tests": (("tests",), 59_850),
+    "tests": (("tests",), 59_900),
     "tests of the simulator": (SIMULATED, 6_870),
 }
 APART: Final = ("lab/tests", *SIMULATED)  # within `lab` and `tests`, with limits of their own
