@@ -172,9 +172,7 @@ def shed(site: Site) -> Iterator[None]:
     schema = {
         "priorityLevelConfiguration": {"name": "no-seat"},
         "matchingPrecedence": 2,
-        "rules": [
-            {"subjects": [{"kind": "ServiceAccount", "serviceAccount": account}], "resourceRules": [rule]},
-        ],
+        "rules": [{"subjects": [{"kind": "ServiceAccount", "serviceAccount": account}], "resourceRules": [rule]}],
     }
     api = site.cluster.api
     api.create(f"{FLOW}/prioritylevelconfigurations", {"metadata": {"name": "no-seat"}, "spec": level})

@@ -98,11 +98,7 @@ def test_explain_now_reads_the_pod_and_the_nodes_from_the_cluster(world: World) 
     chosen = world.place("asked-again")
     story = world.document("explain", "pod", "asked-again", "--now", "--kubeconfig", world.kubeconfig)
     assert (story["source"], story["bound_to"]) == ("now", chosen)
-    assert {row["name"]: row["allowed"] for row in story["nodes"]} == {
-        "node-0": False,
-        "node-1": True,
-        "node-2": True,
-    }
+    assert {row["name"]: row["allowed"] for row in story["nodes"]} == {"node-0": False, "node-1": True, "node-2": True}
 
 
 def test_nodes_shows_what_was_annotated(world: World) -> None:

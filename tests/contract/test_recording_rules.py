@@ -144,9 +144,7 @@ def agree(raw: Values, rule: Values) -> bool:
     )
 
 
-def test_rules_and_raw_queries_agree_and_the_maxima_remember(
-    recorded: tuple[cluster.Cluster, client.Client],
-) -> None:
+def test_rules_and_raw_queries_agree_and_the_maxima_remember(recorded: tuple[cluster.Cluster, client.Client]) -> None:
     running, door = recorded
     set_loads(running, LOADS)
     rule_values = functools.partial(pairs, door, WINDOWS)

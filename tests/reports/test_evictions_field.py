@@ -1,7 +1,6 @@
 """Evictions from public reports: pods that come back, nodes that go, and loads that are already leaving."""
 
 import dataclasses
-import datetime
 import json
 
 import pytest
@@ -16,6 +15,7 @@ from policy.schema import lint, problems
 from policy.schema.load_policy import LoadPolicy
 from tests import builders
 from tests.reports.register import Before, reported
+from tests.reports.test_evictions import spec
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
 from tests.unit.extender import worlds
@@ -23,15 +23,6 @@ from tests.unit.extender import worlds
 RELAXED = scenes.policy(protect={"minReadyRatio": 0}, coolNodes=0)
 EVICT = "descheduler.alpha.kubernetes.io/evict"
 IN_PROGRESS = "descheduler.alpha.kubernetes.io/eviction-in-progress"
-
-
-def moment(at_seconds: float) -> str:
-    """A time as the API writes it."""
-    return f"{datetime.datetime.fromtimestamp(at_seconds, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def spec(**fields: object) -> builders.Mutator:
-    return lambda body: body["spec"].update(fields)
 
 
 def tainted(key: str, effect: str) -> builders.Mutator:
@@ -208,7 +199,7 @@ def test_an_empty_tainted_zone_moves_no_pod() -> None:
 def test_a_node_whose_load_is_still_to_come_is_no_destination() -> None:
     def just_bound(body: builders.Body) -> None:
         body["status"]["conditions"] = [
-            {"type": "PodScheduled", "status": "True", "lastTransitionTime": moment(NOW - 5)}
+            {"type": "PodScheduled", "status": "True", "lastTransitionTime": builders.clock_text(NOW - 5)}
         ]
 
     scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "hot", "hot"], gib=4.0)

@@ -11,6 +11,7 @@ from descheduler.snapshot import interned_pods
 from runtime import clock
 from tests import builders
 from tests.reports.register import Before, reported
+from tests.reports.test_levels import runs
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
 from tests.unit.descheduler.worlds import World
@@ -98,17 +99,10 @@ def test_what_others_ended_is_relief_already(tmp_path: pathlib.Path, ending: boo
     bands = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}}
     scene.pod("large", "hot", gib=11.0, owner=("ReplicaSet", "large"), mutate=mutate)
     world = World(scene, tmp_path, thresholds=bands, **RELAXED)
-
-    def plan() -> list[str]:
-        world.clock.advance(60)
-        world.prometheus.age_seconds -= 60
-        return scenes.evicted(world.report().plan)
-
-    world.show(dataclasses.replace(scene, pods=scene.pods[2:]))
-    assert plan() == [], "it has no owner that would replace it"
-    world.show(dataclasses.replace(scene, pods=scene.pods[:2]))
-    assert plan() == []
-    assert plan() == ["web-0"], "a fifth of it has left the average, which is as high as before"
+    alone, without = (dataclasses.replace(scene, pods=pods) for pods in (scene.pods[2:], scene.pods[:2]))
+    assert runs(world, alone) == [[]], "it has no owner that would replace it"
+    plans = runs(world, without, without)
+    assert plans == [[], ["web-0"]], "a fifth of it has left the average, which is as high as before"
     known = departed_load.Departures().after(scene.snapshot(), scenes.policy())
     for seconds, gone in ((300, 3), (301, 0)):  # after a gap the time is not known
         later = dataclasses.replace(scene.snapshot(), at_seconds=NOW + seconds, pods=())
