@@ -88,11 +88,14 @@ class Departures(NamedTuple):
 
 def _lost(before: EvictedPod, pod: Pod, taken: Snapshot, policy: LoadPolicy) -> PodUse:
     """The use that ended with a container of a pod that is still there: usage is of living containers, and the average
-    of one that lives falls by no more than the share of its window that has passed, here with a margin.
+    of a steady one falls by no more than the share of its window that has passed, here with a margin. A pod that has
+    been Ready ever since lost no container: a peak has left its average, and its node's.
     """
-    used, windows = taken.pod_usage.get(pod.key), usage.pod_windows(policy)
+    used, windows, ready_seconds = taken.pod_usage.get(pod.key), usage.pod_windows(policy), pod.ready_since_seconds
     if used is None:
         return before.used if pod.failing else PodUse(0.0, 0.0)
+    if ready_seconds is not None and ready_seconds < before.gone_at_seconds - MARGIN_SECONDS:
+        return PodUse(0.0, 0.0)
     passed_seconds = taken.at_seconds - before.gone_at_seconds + MARGIN_SECONDS
     now_used, spans = (used.cpu_millicores, used.memory_bytes), [windows[one] for one in usage.Resource]
     pairs = zip(before.used[:2], now_used, spans, strict=True)

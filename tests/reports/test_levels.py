@@ -185,17 +185,27 @@ def test_pods_in_succession_are_not_added_up() -> None:
     expected="what the pod lost at once counts as gone",
     before=Before.WRONG,
 )
-@pytest.mark.parametrize(("gib", "evicted"), [(1.0, []), (None, []), (12.0, ["web-0"])])
+@pytest.mark.parametrize(
+    ("gib", "ready_seconds", "evicted"),
+    [
+        pytest.param(1.0, NOW + 150, [], id="it was started again"),
+        pytest.param(1.0, NOW - 3600, ["web-0"], id="it lives, and a peak has left its average"),
+        pytest.param(None, NOW - 3600, [], id="it is in a crash loop"),
+        pytest.param(12.0, NOW + 150, ["web-0"], id="it uses as much again"),
+    ],
+)
 def test_what_a_killed_container_used_is_relief_already(
-    tmp_path: pathlib.Path, gib: float | None, evicted: list[str]
+    tmp_path: pathlib.Path, gib: float | None, ready_seconds: float, evicted: list[str]
 ) -> None:
     alone = Scene().node("hot", memory=0.9).node("cool", memory=0.4).workload("web", on=["hot", "cool"])
 
-    def beside(used_gib: float | None) -> Scene:
+    def beside(used_gib: float | None, at_seconds: float = NOW - 3600) -> Scene:
+        ready = [{"type": "Ready", "status": "True", "lastTransitionTime": builders.clock_text(at_seconds)}]
         state = {"waiting": {"reason": "CrashLoopBackOff"}} if used_gib is None else {"running": {}}
         scene = dataclasses.replace(alone, pods=list(alone.pods), used=dict(alone.used))
-        scene.pod("big", "hot", gib=used_gib or 0.0, status={"containerStatuses": [{"name": "main", "state": state}]})
+        status = {"containerStatuses": [{"name": "main", "state": state}], "conditions": ready}
+        scene.pod("big", "hot", gib=used_gib or 0.0, status=status)
         return scene if used_gib else dataclasses.replace(scene, used=alone.used)
 
     world = World(alone, tmp_path, overloadedFor="1m", **RELAXED)
-    assert runs(world, heated(beside(14.0), hot=0.7), beside(14.0), beside(gib)) == [[], [], evicted]
+    assert runs(world, heated(beside(14.0), hot=0.7), beside(14.0), beside(gib, ready_seconds)) == [[], [], evicted]
