@@ -206,9 +206,8 @@ def expected_ratios(
 
     The replacement of an evicted pod is expected to use what that one measurably used, whatever it requests; if that
     was evicted for a resource of the policy's own, the same share of it. Until it is bound it counts where the plan
-    expected it (`coming`: node and use). A pod counts in full until it starts, and on
-    its nominated node until it is bound; DaemonSet pods, placeholders and what waits for a reason of failure do not
-    count.
+    expected it (`coming`: node and use). A pod counts in full until it starts, and on its nominated node until it is
+    bound; DaemonSet pods, placeholders and what waits for a reason of failure do not count.
     """
     rows = {node.metadata.name: row for row, node in enumerate(nodes)}
     longest_seconds = max(metric.averaging_seconds for metric in policy.metrics_in_force)

@@ -25,7 +25,7 @@ AHEAD = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": builde
 
 
 def runs(world: World, *scenes_then: Scene) -> list[list[str]]:
-    """What each run would evict, a minute apart, in these scenes one after the other."""
+    """Plans a run a minute, one in each scene; returns the pods that each would evict."""
     plans = []
     for scene in scenes_then:
         world.clock.advance(60)

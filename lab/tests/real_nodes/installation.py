@@ -177,7 +177,7 @@ def archives(directory: pathlib.Path, programs: Mapping[str, pathlib.Path]) -> l
     if reason := engine.obstacle():
         raise engine.EngineError(reason)
     built = engine.Engine()
-    built.build(pages.ROOT, timestamp=built_image.TIMESTAMP)  # an engine may take kept steps of another date
+    built.build(pages.ROOT, timestamp=built_image.TIMESTAMP)  # whose steps the engine has kept
     written = [directory / "evenload.tar"]
     built.export(written[0], as_docker=IMAGE)
     own = {
