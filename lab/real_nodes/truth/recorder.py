@@ -119,22 +119,8 @@ class Recorder:
                     yield path.name.removeprefix("pod"), use_of(path)
 
     def _follow_pods(self) -> None:
-        now_seconds = time.time()
-        for item in self._api.items("api/v1/namespaces/default/pods"):
-            metadata, node = item["metadata"], item["spec"].get("nodeName", "")
-            owners = metadata.get("ownerReferences", [])
-            uid = metadata.get("annotations", {}).get(STATIC_UID, metadata["uid"])
-            known = self.record.pods.get(uid) or Pod(uid, "", "", "", now_seconds)
-            conditions = item["status"].get("conditions", [])
-            ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-            self.record.pods[uid] = known._replace(
-                name=metadata["name"],
-                node=node,
-                owner=owners[0]["name"].rpartition("-")[0] if owners else "",
-                ready_at_seconds=known.ready_at_seconds or (now_seconds if ready else 0.0),
-                leaving_at_seconds=known.leaving_at_seconds
-                or (now_seconds if "deletionTimestamp" in metadata else 0.0),
-            )
+        items = self._api.items("api/v1/namespaces/default/pods")
+        self.record.pods.update(followed(self.record.pods, items, time.time()))
 
     def _follow_annotations(self) -> None:
         now_seconds = time.time()
@@ -166,6 +152,29 @@ class Recorder:
 
     def _add(self, at_seconds: float, source: str, subject: str, resource: str, value: float) -> None:
         self.record.readings.append(Reading(at_seconds, source, subject, resource, value))
+
+
+def followed(before: Mapping[str, Pod], items: Iterable[nodes.Document], now_seconds: float) -> dict[str, Pod]:
+    """The pods by uid after those of the apiserver at this moment. A pod that is there no more leaves by now: one that
+    ends within a second of its deletion may be in no list with a `deletionTimestamp`.
+    """
+    pods: dict[str, Pod] = {}
+    for item in items:
+        metadata, node = item["metadata"], item["spec"].get("nodeName", "")
+        owners = metadata.get("ownerReferences", [])
+        uid = metadata.get("annotations", {}).get(STATIC_UID, metadata["uid"])
+        known = before.get(uid) or Pod(uid, "", "", "", now_seconds)
+        conditions = item["status"].get("conditions", [])
+        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        pods[uid] = known._replace(
+            name=metadata["name"],
+            node=node,
+            owner=owners[0]["name"].rpartition("-")[0] if owners else "",
+            ready_at_seconds=known.ready_at_seconds or (now_seconds if ready else 0.0),
+            leaving_at_seconds=known.leaving_at_seconds or (now_seconds if "deletionTimestamp" in metadata else 0.0),
+        )
+    gone = [pod for uid, pod in before.items() if uid not in pods and not pod.leaving_at_seconds]
+    return {**before, **pods, **{pod.uid: pod._replace(leaving_at_seconds=now_seconds) for pod in gone}}
 
 
 def pods_of(cgroup: pathlib.Path) -> Iterator[pathlib.Path]:

@@ -51,6 +51,19 @@ def run(*readings: recorder.Reading) -> Run:
     return Run(record, [Scene(CASE, 20.0, STEP, END)], [row])
 
 
+def test_a_pod_that_ends_between_two_lists_leaves_by_the_second() -> None:
+    item = {
+        "metadata": {"name": "small-1", "uid": "u1", "ownerReferences": [{"name": "small-5dc4"}]},
+        "spec": {"nodeName": "rn2"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    there = recorder.followed({}, [item], 10.0)
+    assert there == {"u1": recorder.Pod("u1", "small-1", "rn2", "small", 10.0, 10.0)}
+    ended = recorder.followed(there, [], 11.0)
+    assert ended == {"u1": there["u1"]._replace(leaving_at_seconds=11.0)}
+    assert recorder.followed(ended, [], 12.0) == ended
+
+
 def test_a_mean_covers_its_span_or_is_absent() -> None:
     history = figures.History(run().record.samples, "rn2")
     assert history.mean("memory", 100, 160) == pytest.approx(60)
