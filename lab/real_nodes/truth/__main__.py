@@ -1,6 +1,6 @@
 """`python -m lab.real_nodes.truth`: a run on three real nodes, its tables as Markdown, and its picture. Only wiring.
 
-It takes some 17 minutes, and the machine for itself: CPU that other programs take is idle time of a node.
+It takes some 16 minutes, and the machine for itself: CPU that other programs take is idle time of a node.
 """
 
 import pathlib
