@@ -81,7 +81,9 @@ def context_name(kubeconfig: str | os.PathLike[str] | None = None, context: str 
 
 
 def _files(kubeconfig: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> str:
-    """The kubeconfig files to merge, joined as $KUBECONFIG is; "" for none. A file named outright must be there."""
+    """The kubeconfig files to merge, joined as $KUBECONFIG is; "" for none. The file of the option must be there, and
+    one of those of $KUBECONFIG: another cluster's answer, a pod's or this machine's, would look like the one meant.
+    """
     if kubeconfig is not None:
         named = [str(Path(part).expanduser()) for part in os.fspath(kubeconfig).split(os.pathsep) if part]
         for name in named or [""]:
@@ -91,6 +93,11 @@ def _files(kubeconfig: str | os.PathLike[str] | None, environment: Mapping[str, 
     files = [path for part in listed.split(os.pathsep) if part and (path := Path(part).expanduser()).exists()]
     for path in files:
         _check_readable(str(path))
+    if not files and environment.get("KUBECONFIG"):
+        raise errors.ConfigError(
+            f"$KUBECONFIG is {listed!r}: no such file; expected a kubeconfig: correct it, unset it, or pass "
+            "--kubeconfig FILE"
+        )
     return os.pathsep.join(map(str, files))
 
 

@@ -67,6 +67,8 @@ def test_without_kubeconfig_and_url_this_machine_is_asked(
     monkeypatch.setattr(services, "EXTENDER", services.EXTENDER._replace(port=1))
     commands.assert_refused(commands.run("nodes"), 3, "http://127.0.0.1:1/nodes gives no answer")
     assert "neither --kubeconfig" in commands.run("nodes", "--context", "x").stderr
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    commands.assert_refused(commands.run("nodes"), 2, "$KUBECONFIG is '/nowhere': no such file")
 
 
 def test_explain_reads_the_memory_of_every_replica(pair: dict[str, extenders.Extender], tmp_path: pathlib.Path) -> None:

@@ -21,6 +21,11 @@ from tests import builders, scripted_http
 Pod = tuple[pytest_httpserver.HTTPServer, client.Client, Path]
 
 
+@pytest.fixture(autouse=True)
+def _no_file_of_this_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "DEFAULT_FILE", "/nowhere/config")
+
+
 def refused(*arguments: Any, **options: Any) -> str:
     with pytest.raises(errors.ConfigError) as caught:
         config.connect(*arguments, **options)
@@ -70,14 +75,19 @@ def test_a_server_that_is_no_url_is_named(tmp_path: Path, url: str) -> None:
     assert f"server {url!r}: expected a URL" in refused(scripted_http.kubeconfig(tmp_path, url))
 
 
+def test_files_of_the_environment_that_are_not_there_are_named_in_a_pod_too() -> None:
+    variables = {"KUBECONFIG": "/nowhere:/gone", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    assert "$KUBECONFIG is '/nowhere:/gone': no such file" in refused(environment=variables)
+
+
 def test_no_configuration_anywhere_says_what_was_looked_for() -> None:
-    told = refused(environment={"KUBECONFIG": "/nowhere"})
+    told = refused(environment={})
     assert "--kubeconfig" in told
     assert "KUBERNETES_SERVICE_HOST" in told
 
 
 def test_a_pod_without_a_mounted_token_is_told(tmp_path: Path) -> None:
-    variables = {"KUBECONFIG": "/nowhere", "KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    variables = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
     told = refused(environment=variables, service_account=tmp_path)
     assert "automountServiceAccountToken" in told
     assert str(tmp_path) in told
@@ -95,7 +105,7 @@ def in_pod(tmp_path: Path) -> Iterator[Pod]:
     context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "k")
     with pytest_httpserver.HTTPServer(host="127.0.0.1", ssl_context=context) as server:
         server.expect_request("/api/v1/nodes/node-1").respond_with_json(builders.node_body("node-1"))
-        variables = {"KUBECONFIG": "/nowhere", "KUBERNETES_SERVICE_HOST": "127.0.0.1"}
+        variables = {"KUBERNETES_SERVICE_HOST": "127.0.0.1"}
         port = {"KUBERNETES_SERVICE_PORT": str(server.port)}
         with contextlib.closing(config.connect(environment=variables | port, service_account=tmp_path)) as door:
             yield server, door, tmp_path / "token"
@@ -124,7 +134,7 @@ def test_a_pods_token_that_cannot_be_used_is_an_error_of_the_door(in_pod: Pod) -
 
 
 def test_a_context_without_a_kubeconfig_is_refused() -> None:
-    variables = {"KUBECONFIG": "/nowhere", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    variables = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
     assert "'staging'" in refused(None, "staging", environment=variables)
 
 
