@@ -78,13 +78,15 @@ def verdict(node: documents.NodeRow, pod_class: str | None = None) -> output.Cel
 
 def _head(story: Story, weight: int) -> list[str]:
     when = "was decided" if story.source == "decision" else "would be decided"
-    bound = f"; it is on {story.bound_to}" if story.bound_to else ""
+    past = story.source == "decision"
+    bound = f"; it is on {story.bound_to}" if story.bound_to and not past else ""
     exempt = [f"not filtered: {story.exempt}"] if story.exempt else []
     shadow = ["shadow mode: kube-scheduler is told that every node passes and scores the same"] if story.shadow else []
     of_class = [f"of class {story.pod_class}, the first that matches it"] if story.pod_class else []
     return [
         f"pod {story.pod}: what {when} at {story.at}, policy {story.policy}{bound}",
         *story.steps,
+        *([_placement(story, weight)] if story.bound_to and past else []),
         *shadow,
         *of_class,
         *exempt,
@@ -92,6 +94,33 @@ def _head(story: Story, weight: int) -> list[str]:
         f"terms: {_means(story)}; base - hot = score, rounded",
         scheduler_config.arithmetic(weight)[-1],
     ]
+
+
+def _placement(story: Story, weight: int) -> str:
+    """Compares the node that the pod is on with those of the best score, as kube-scheduler got them: it adds the points
+    of its own plugins, and takes any of the nodes with the largest sum.
+    """
+    here = f"it is on {story.bound_to}"
+    node = next((node for node in story.nodes if node.name == story.bound_to), None)
+    scores = {each.name: each.score for each in story.nodes if each.allowed and each.score is not None}
+    if node is not None and not node.allowed:
+        return f"{here}, which is rejected here" + ("" if story.shadow else ": another decision placed it")
+    if not scores and node is not None:
+        return f"{here}, the only node that passed"
+    score = scores.get(story.bound_to)
+    if score is None:
+        return f"{here}: " + ("its score is no longer stored" if story.omitted else "it was not asked about here")
+    best = max(scores.values())
+    first = [name for name, each in scores.items() if each == best]
+    if score == best and len(first) == 1 and not story.omitted:
+        return f"{here}, the only node with the best score, {best}"
+    if score == best:
+        many = f"{'at least ' if story.omitted else ''}{len(first)}"
+        why = "kube-scheduler chose alone" if story.shadow else "kube-scheduler's own plugins chose among them"
+        return f"{here}: one of {many} with the best score, {best}; {why}"
+    others = f"{first[0]} and {len(first) - 1} more have" if len(first) > 1 else f"{first[0]} has"
+    why = f"kube-scheduler's own plugins outweighed {scheduler_config.points(best - score, weight)} points"
+    return f"{here} with score {score}, where {others} {best}: {'kube-scheduler chose alone' if story.shadow else why}"
 
 
 def _means(story: Story) -> str:

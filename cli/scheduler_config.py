@@ -157,9 +157,14 @@ def configuration(url: str, weight: int, http_timeout: str, tls: Tls) -> dict[st
     return {"apiVersion": API_VERSION, "kind": KIND, "extenders": [extender]}
 
 
+def points(score: int, weight: int) -> int:
+    """The points of kube-scheduler that a score of the extender is worth."""
+    return score * weight * (NODE_SCORE // MAX_SCORE)
+
+
 def arithmetic(weight: int) -> tuple[str, ...]:
     """The extender's points beside those of the in-tree plugins, with the default weights of Kubernetes 1.36."""
-    ours, in_tree = MAX_SCORE * weight * (NODE_SCORE // MAX_SCORE), NODE_SCORE * sum(IN_TREE_WEIGHTS.values())
+    ours, in_tree = points(MAX_SCORE, weight), NODE_SCORE * sum(IN_TREE_WEIGHTS.values())
     theirs = ", ".join(f"{name} {NODE_SCORE * share}" for name, share in IN_TREE_WEIGHTS.items())
     share = f"{ours} of {ours + in_tree} points ({100 * ours / (ours + in_tree):.3g} %)"
     return (

@@ -84,6 +84,63 @@ def test_the_numbers_are_those_of_the_moment_not_of_now(extender: extenders.Exte
     assert "--now says what has changed since" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("node", "loads", "sentence"),
+    [
+        ("cool", LOADS, "it is on cool, the only node with the best score, 10"),
+        (
+            "half",
+            LOADS,
+            "it is on half with score 0, where cool has 10: kube-scheduler's own plugins outweighed 200 points",
+        ),
+        (
+            "half",
+            LOADS | {"hot": worlds.IDLE},
+            "it is on half with score 0, where cool and 1 more have 10: "
+            "kube-scheduler's own plugins outweighed 200 points",
+        ),
+        (
+            "half",
+            dict.fromkeys(NAMES, worlds.IDLE),
+            "it is on half: one of 3 with the best score, 10; kube-scheduler's own plugins chose among them",
+        ),
+        ("hot", LOADS, "it is on hot, which is rejected here: another decision placed it"),
+        ("other", LOADS, "it is on other: it was not asked about here"),
+        ("cool", LOADS | {"half": worlds.HOT}, "it is on cool, the only node that passed"),
+    ],
+)
+def test_the_node_of_the_pod_is_compared_with_those_of_the_best_score(
+    node: str, loads: dict[str, dict[str, float]], sentence: str, tmp_path: pathlib.Path
+) -> None:
+    with extenders.serving(loads) as served:
+        served.decide(NAMES)
+        result = explain(served, tmp_path, pod=builders.pod_body("web", node=node))
+        assert sentence in result.stdout.splitlines()
+        document = explain(served, tmp_path, "-o", "json", pod=builders.pod_body("web", node=node)).stdout
+        assert json.loads(document)["bound_to"] == node
+
+
+def _of_another_uid(body: builders.Body) -> None:
+    body["metadata"]["uid"] = "other"
+
+
+def test_a_pod_that_is_another_gone_or_unbound_is_on_no_node(
+    extender: extenders.Extender, tmp_path: pathlib.Path
+) -> None:
+    extender.decide(NAMES)
+    for pod, sentence in (
+        (
+            builders.pod_body("web", node="cool", mutate=_of_another_uid),
+            "pod default/web is another one now (uid other)",
+        ),
+        (builders.pod_body("web"), "pod default/web is on no node yet"),
+        (builders.pod_body("gone"), "where the pod is now is not known: "),
+    ):
+        result = explain(extender, tmp_path, pod=pod)
+        assert sentence in result.stderr
+        assert "it is on" not in result.stdout
+
+
 def test_now_asks_kubernetes_for_the_pod_and_all_nodes(extender: extenders.Extender, tmp_path: pathlib.Path) -> None:
     extender.decide(NAMES)
     extender.view.nodes.node_changed(None, worlds.node("hot", worlds.IDLE))
