@@ -2,28 +2,25 @@
 
 The console script loads this module when `effectiveness` is asked for. It asks Prometheus for what the annotators
 counted (`cli.effectiveness_figures`), or extenders in shadow mode (`cli.effectiveness_shadow`), and prints a table or
-JSON, and a picture on request (`cli.effectiveness_plot`).
+JSON.
 """
 
 import collections.abc
 import functools
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
 
 from cli import effectiveness_figures as figures
-from cli import effectiveness_plot, prometheus_finding
 from cli import effectiveness_shadow as shadow_figures
-from cli.common import durations, output, plotting
+from cli import prometheus_finding
+from cli.common import durations, output
 from kube import errors as kube_errors
 from promql import door as promql_door
 from promql import errors
 from promql.http import client, options
 from runtime import clock, exit_codes
 
-STEPS: Final = 96  # of a picture: a week in steps of 1h45m
-SHORTEST_STEP_SECONDS: Final = 60.0
 WHOLE_RATIO: Final = 0.95  # of the span with data, from which on it counts as covered
 _MEANINGS: Final = {
     "cpu_utilization_total_avg": "mean 5m CPU use of the chosen nodes, at scheduling",
@@ -60,10 +57,6 @@ Ask = collections.abc.Callable[[str], tuple[promql_door.Sample, ...]]
 @click.option("--selector", default="", metavar="MATCHERS", help="""Further matchers, e.g. 'cluster="a"'.""")
 @click.option("--kubeconfig", metavar="FILE", help="To find Prometheus by. Default: as kubectl.")
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
-@click.option(
-    "--png", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw them over time.",
-    deprecated="evenload console draws them",
-)  # fmt: skip
 @click.option("--shadow", is_flag=True, help="What Evenload would have changed, by extenders in shadow mode.")
 @click.option(
     "--points",
@@ -77,7 +70,6 @@ Ask = collections.abc.Callable[[str], tuple[promql_door.Sample, ...]]
 def main(
     since: float,
     selector: str,
-    png: Path | None,
     shadow: bool,
     *,
     points: int,
@@ -93,12 +85,9 @@ def main(
     Examples:
       evenload effectiveness --since 7d
       evenload effectiveness --since 24h -o json | jq .figures.effective_schedule_ratio
-      evenload effectiveness --since 30d --png effectiveness.png
       evenload effectiveness --since 7d --shadow --points 2
     """
-    if shadow and png is not None:
-        raise click.UsageError("--png draws the figures of placements, not those of --shadow: give one of the two")
-    with exit_codes.reported(kube_errors.KubeError, errors.PromqlError, plotting.NotInstalled, OSError):
+    with exit_codes.reported(kube_errors.KubeError, errors.PromqlError):
         door = prometheus_finding.connect(**options)
         warnings: list[str] = []
         until_seconds = _first(_samples(door, "vector(time())", None, [])) or 0.0  # of all queries
@@ -114,13 +103,6 @@ def main(
         else:
             span = {"from": clock.to_rfc3339(until_seconds - since), "to": clock.to_rfc3339(until_seconds)}
             output.data(output.structured(span | report.document, output_format))
-        if png is not None:
-            steps, more = moments(
-                door, selector, since, until_seconds, step_seconds=max(SHORTEST_STEP_SECONDS, since / STEPS)
-            )
-            warnings += more
-            effectiveness_plot.write(steps, png, f"Placements until {clock.to_rfc3339(until_seconds)}")
-            output.say(f"{png}: {len(steps)} steps")
     for warning in dict.fromkeys(warnings):
         output.say(f"warning: the answer may not be whole: {warning}")
     for remark in report.remarks:

@@ -1,6 +1,6 @@
 """The rows of the descheduler's ledger as `evenload evictions` prints them: decoded, paged, worded column by column.
 
-`cli.evictions` prints them and `cli.evictions_plot` draws them. Unknown keys are left aside, so that a newer
+`cli.evictions` prints them. Unknown keys are left aside, so that a newer
 descheduler can be read; what did not happen yet is None.
 """
 

@@ -1,23 +1,22 @@
 """`evenload evictions`: who was evicted, when and why, where it landed, and whether the node cooled down.
 
 It prints GET /evictions of the descheduler, the ledger's rows: as a table, as JSON, YAML or JSON lines (the whole
-ledger, page by page), as they change (-w), or as a picture (`cli.evictions_plot`). `--events` prints GET /events
-instead: what was told, also what the cluster has dropped since.
+ledger, page by page), or as they change (-w). `--events` prints GET /events instead: what was told, also what the
+cluster has dropped since.
 """
 
 import collections.abc
 import functools
 import json
 import threading
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
 import msgspec
 
 from cli import eviction_rows as shown
-from cli import eviction_summary, evictions_plot
-from cli.common import api_types, completing, http_client, output, plotting, services
+from cli import eviction_summary
+from cli.common import api_types, completing, http_client, output, services
 from kube import errors
 from runtime import clock, exit_codes
 
@@ -58,10 +57,6 @@ class Wish(NamedTuple):
 @click.option("--events", is_flag=True, help="The Events of the ledger; --node names their object here.")
 @click.option("--summary", is_flag=True, help="How good plans were: errors of predictions, lines held, returns.")
 @click.option("--by", type=click.Choice(list(GROUPS)), help="With --summary: each node or workload after the whole.")
-@click.option(
-    "--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw: .svg or .png.",
-    deprecated="evenload console shows them",
-)  # fmt: skip
 @click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
 @output.option("table", "wide", "csv", "json", "yaml", "jsonl")
 def main(
@@ -71,7 +66,6 @@ def main(
     summary: bool,
     *,
     by: str | None,
-    timeline: Path | None,
     no_headers: bool,
     output_format: str,
     **options: Any,
@@ -87,16 +81,15 @@ def main(
       evenload evictions --since 7d -o wide
       evenload evictions --node worker-7 --outcome evicted -w
       evenload evictions -o jsonl > evictions.jsonl
-      evenload evictions --since 24h --timeline night.svg
       evenload evictions --events --node worker-7
       evenload evictions --summary --by node --since 7d
     """
     filters = {name: options.pop(name) for name in ("namespace", "node", "workload", "outcome")}
     wish = Wish({"since": since, **filters}, output_format, no_headers)
-    _require_sense(wish, watch=watch, events=events, summary=summary, timeline=timeline)
+    _require_sense(wish, watch=watch, events=events, summary=summary)
     if by and not summary:
         output.fail("--by needs --summary: it says by what the summary is grouped")
-    with exit_codes.reported(http_client.HttpError, errors.KubeError, plotting.NotInstalled, OSError):
+    with exit_codes.reported(http_client.HttpError, errors.KubeError):
         service = services.first(services.DESCHEDULER, services.Where.taken(services.DESCHEDULER, options))
         if events:
             _print_events(service, wish)
@@ -104,23 +97,19 @@ def main(
             _print_summary(service, wish, by)
         elif watch:
             follow(lambda: _rows(service, wish), wish, clock.WallClock())
-        elif timeline is not None:
-            _draw(service, wish, timeline)
         else:
             _print(service, wish)
 
 
-def _require_sense(wish: Wish, *, watch: bool, events: bool, summary: bool, timeline: Path | None) -> None:
-    if sum((watch, events, summary, timeline is not None)) > 1:
-        output.fail("--watch, --events, --summary and --timeline exclude each other: give one of them")
+def _require_sense(wish: Wish, *, watch: bool, events: bool, summary: bool) -> None:
+    if watch + events + summary > 1:
+        output.fail("--watch, --events and --summary exclude each other: give one of them")
     if summary and wish.output_format not in ("table", "json", "yaml"):
         output.fail(f"--summary with -o {wish.output_format}: it is printed as table, json or yaml")
     if summary and wish.query["outcome"]:
         output.fail("--summary judges evictions that took place: leave --outcome out")
     if watch and wish.output_format in ("json", "yaml"):
         output.fail(f"-w with -o {wish.output_format} would never be a whole document: use -o jsonl")
-    if timeline is not None and timeline.suffix not in plotting.FORMATS:
-        output.fail(f"--timeline {timeline}: the name must end in {' or '.join(plotting.FORMATS)}")
     if events and any(wish.query[name] for name in ("namespace", "workload", "outcome")):
         output.fail("--events knows --since and --node (the name of any object) only")
 
@@ -197,16 +186,6 @@ def _print_summary(service: services.Service, wish: Wish, by: str | None) -> Non
         output.say(f"no eviction that took place; {NEXT_STEP.format(output.program())}")
     for remark in eviction_summary.remarks(groups[0]):
         output.say(remark)
-
-
-def _draw(service: services.Service, wish: Wish, path: Path) -> None:
-    rows = [msgspec.convert(row, shown.Row) for row in _all_rows(service, wish)]
-    if not rows:
-        output.fail("there is no such eviction to draw: give a longer --since or fewer filters")
-    names = evictions_plot.write(rows, path, f"Evictions from {rows[-1].intended_at} to {rows[0].intended_at}")
-    left_out = len({row.node for row in rows}) - len(names)
-    more = f", {left_out} nodes with fewer left out: --node draws one" if left_out else ""
-    output.say(f"{path}: {len(rows)} evictions from {len(names)} nodes{more}")
 
 
 def _print_events(service: services.Service, wish: Wish) -> None:

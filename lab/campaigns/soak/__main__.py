@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
+from matplotlib import figure
 
-from cli.common import plotting
 from lab.campaigns.soak import growth, real, simulated
 from lab.campaigns.soak.growth import CACHED, FILES, LEDGER, MEMORY, SERIES, THREADS, Sample
 
@@ -21,6 +21,7 @@ REAL_PER_DAY: Final = {MEMORY: 40.0, FILES: 24.0, THREADS: 24.0, SERIES: 240.0, 
 WARM_DAYS: Final = 10.0  # until caches of what was seen last are full
 WARM_MINUTES: Final = 65.0  # the annotator follows each placement for an hour
 SIZE_INCHES: Final = (8.0, 6.0)
+DOTS_PER_INCH: Final = 120
 
 
 @click.group()
@@ -93,8 +94,8 @@ def ended(
 def draw(samples: Mapping[str, Sequence[Sample]], path: pathlib.Path) -> None:
     """Draws one curve for each process and amount, the amounts below each other."""
     names = list(dict.fromkeys(name for rows in samples.values() for name in rows[0].amounts))
-    figure = plotting.figure(*SIZE_INCHES)
-    for place, (name, axes) in enumerate(zip(names, figure.subplots(len(names), sharex=True), strict=True)):
+    drawn = figure.Figure(figsize=SIZE_INCHES, layout="constrained")
+    for place, (name, axes) in enumerate(zip(names, drawn.subplots(len(names), sharex=True), strict=True)):
         for process, rows in samples.items():
             if name in rows[0].amounts:
                 axes.plot([row.at_seconds / 3600 for row in rows], [row.amounts[name] for row in rows], label=process)
@@ -103,7 +104,7 @@ def draw(samples: Mapping[str, Sequence[Sample]], path: pathlib.Path) -> None:
         if place == 0:
             axes.legend(fontsize=7, ncols=3)
     axes.set_xlabel("hours")
-    plotting.save(figure, path)
+    drawn.savefig(path, dpi=DOTS_PER_INCH)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import sys
 from collections.abc import Iterator
 
 import click.testing
@@ -10,7 +9,6 @@ import pytest
 
 from cli import effectiveness_figures as figures
 from tests import commands, scripted_http
-from tests.unit.cli import test_effectiveness_plot
 from tests.unit.cli.doctor import clusters
 
 NOW_SECONDS = 1_795_233_600.0
@@ -168,27 +166,6 @@ def test_a_prometheus_that_is_gone_is_unreachable() -> None:
     commands.assert_refused(commands.run("effectiveness", "--prometheus", "http://127.0.0.1:1"), 3, "cannot be reached")
 
 
-def test_the_command_draws_the_steps_of_the_span(prometheus: Prometheus, tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "out.png"
-    result = run(prometheus, "--since", "4d", "-o", "json", "--png", file, code=0)
-    assert json.loads(result.stdout)["leftOut"] == 10
-    assert f"{file}: 1 steps" in result.stderr
-    ranges = [exchange.query for exchange in prometheus.asked if exchange.path.endswith("query_range")]
-    assert [query["step"] for query in ranges] == ["3600"]
-    assert test_effectiveness_plot.size(file) == (1200, 960)
-
-
-def test_a_file_that_cannot_be_written_is_bad_input(prometheus: Prometheus, tmp_path: pathlib.Path) -> None:
-    assert "none/out.png" in run(prometheus, "--png", tmp_path / "none" / "out.png", code=2).stderr
-
-
-def test_a_picture_without_matplotlib_says_how_to_install_it(
-    prometheus: Prometheus, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert "pip install 'evenload[report]'" in run(prometheus, "--png", tmp_path / "out.png", code=2).stderr
-
-
 def test_the_table_of_shadow_mode_says_what_would_have_changed(prometheus: Prometheus) -> None:
     result = run(prometheus, "--shadow", "--since", "7d", "--points", "2")
     rows = {line.split()[0]: line.split()[1] for line in result.stdout.splitlines()}
@@ -249,8 +226,3 @@ def test_a_mode_that_began_within_the_span_is_partial(prometheus: Prometheus) ->
     prometheus.shadow_seconds = NOW_SECONDS - 2 * DAY_SECONDS
     result = run(prometheus, "--shadow", "--since", "7d")
     assert (result.exit_code, result.stderr) == (4, "shadow mode began 2.00 days ago, within a span of 7.00\n")
-
-
-def test_shadow_mode_has_no_picture(prometheus: Prometheus) -> None:
-    result = run(prometheus, "--shadow", "--png", "out.png")
-    commands.assert_refused(result, 2, "--png draws the figures of placements, not those of --shadow")

@@ -2,14 +2,13 @@
 
 import json
 import pathlib
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 
-from cli import eviction_rows, evictions, evictions_plot
+from cli import eviction_rows, evictions
 from descheduler.ledger.rows import Query, RecordedEvent
 from tests import clocks, commands
 from tests.unit.cli import deschedulers
@@ -150,7 +149,6 @@ def test_rows_of_pods_that_left_for_a_larger_one_are_ended_and_shown(descheduler
         pytest.param(["--since", "yesterday"], "yesterday", id="no time"),
         pytest.param(["-w", "-o", "json"], "-o jsonl", id="a document that never ends"),
         pytest.param(["-w", "--events"], "exclude each other", id="two things at once"),
-        pytest.param(["--timeline", "out.pdf"], ".png or .svg", id="no picture we draw"),
         pytest.param(["--events", "--outcome", "evicted"], "--since and --node", id="no filter of Events"),
     ],
 )
@@ -158,27 +156,3 @@ def test_bad_input_is_said_and_nothing_printed(
     descheduler: deschedulers.Descheduler, words: list[str], message: str
 ) -> None:
     commands.assert_refused(descheduler.run("evictions", *words), 2, message)
-
-
-def test_a_timeline_is_drawn_in_the_format_of_its_name(
-    descheduler: deschedulers.Descheduler, tmp_path: pathlib.Path
-) -> None:
-    fill(descheduler, landed_node="hot", landed_at_seconds=NOW + 3, load_5m_ratio=0.7, returned=1)
-    record(descheduler.world.ledger, "refused", at_seconds=NOW + 90)
-    for name in ("out.svg", "out.png"):
-        result = descheduler.run("evictions", "--timeline", str(tmp_path / name))
-        assert (result.exit_code, result.stdout) == (0, "")
-        assert "2 evictions from 1 nodes" in result.stderr
-    assert (tmp_path / "out.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    root = ElementTree.fromstring((tmp_path / "out.svg").read_text(encoding="utf-8"))  # noqa: S314 - our own file
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
-
-
-def test_the_busiest_nodes_have_a_lane() -> None:
-    def row(node: str) -> Any:
-        return type("Row", (), {"node": node})
-
-    rows = [row(f"n{number:02}") for number in range(20)] + [row("n19")] * 2
-    drawn = evictions_plot.lanes(rows)
-    assert len(drawn) == evictions_plot.MOST_LANES
-    assert drawn[-1] == "n19"
