@@ -18,6 +18,7 @@ from lab.bench import (
     answers,
     descheduler,
     footprint,
+    peers,
     relief,
     scale,
     scoring,
@@ -29,7 +30,7 @@ from lab.bench import (
 from lab.peers.comparison import PARTS as PARTS_OF_A_TRACE
 
 PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler", "simulator")
-BY_NAME_ONLY = ("scoring", "relief", "scale")  # by a trace, twice; without a reference
+BY_NAME_ONLY = ("scoring", "relief", "scale", "peers")  # by a trace, twice; without a reference; builds for minutes
 
 
 @click.command()
@@ -46,10 +47,13 @@ BY_NAME_ONLY = ("scoring", "relief", "scale")  # by a trace, twice; without a re
     "--pods", default=100_000, show_default=True, help="Pods for `footprint`, `scale`, and at last for `annotator`."
 )
 @click.option("--scheduler-nodes", default=1000, show_default=True, help="Nodes for `throughput`.")
-@click.option("--scheduled", default=1000, show_default=True, help="Pods bound per leg of `throughput`.")
+@click.option("--scheduled", default=1000, show_default=True, help="Pods bound per leg of `throughput`, `peers`.")
 @click.option("--relieved-nodes", default=1000, show_default=True, help="Nodes for `descheduler`.")
 @click.option("--relieved-pods", default=20_000, show_default=True, help="Pods for `descheduler`.")
-@click.option("--legs", default=3, show_default=True, help="Legs per extender of `throughput`, in turns.")
+@click.option("--legs", default=3, show_default=True, help="Legs of each of `throughput` and `peers`, in turns.")
+@click.option(
+    "--compared-nodes", default=(1000, 5000), show_default=True, multiple=True, help="Nodes for `peers`: its sizes."
+)
 @click.option("--few-nodes", default=500, show_default=True, help="Nodes that `annotator` begins with.")
 @click.option("--warm-minutes", default=7.0, show_default=True, help="Minutes of `annotator` before it measures.")
 @click.option("--minutes", default=10.0, show_default=True, help="Minutes that `annotator` and `scale` measure.")
@@ -61,7 +65,7 @@ BY_NAME_ONLY = ("scoring", "relief", "scale")  # by a trace, twice; without a re
     type=click.Path(path_type=pathlib.Path, exists=True),
     help="For `annotator`, `scoring`, `relief`.",
 )
-@click.option("--arrivals", default=50.0, show_default=True, help="For `scale`: pods per second.")
+@click.option("--arrivals", default=50.0, show_default=True, help="For `scale`, `peers`: pods per second.")
 @click.option(
     "--seeds",
     default=8,
@@ -109,6 +113,7 @@ class _Sizes:
     scheduler_nodes: int
     scheduled: int
     legs: int
+    compared_nodes: tuple[int, ...]
     relieved_nodes: int
     relieved_pods: int
     few_nodes: int
@@ -130,6 +135,7 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
         nodes=sizes.nodes, legs=sizes.repeats, rounds=sizes.rounds, calls=sizes.calls, seed=seed, tls=sizes.tls
     )
     placed = throughput.Settings(sizes.scheduler_nodes, sizes.scheduled, sizes.legs, seed)
+    beside = peers.Settings(sizes.compared_nodes, sizes.scheduled, sizes.legs, sizes.arrivals, seed=seed)
     annotated = annotator.Settings(
         few_nodes=sizes.few_nodes,
         nodes=sizes.nodes,
@@ -152,6 +158,7 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
         "footprint": lambda: footprint.measure(footprint.Settings(sizes.nodes, sizes.pods, seed)),
         "descheduler": lambda: descheduler.measure(relieved),
         "simulator": lambda: simulator.measure(simulated),
+        "peers": lambda: peers.measure(beside),
         "scale": lambda: scale.measure(scale.Settings(sizes.nodes, sizes.pods, sizes.arrivals, sizes.minutes, seed)),
         "scoring": lambda: scoring.measure(compared),
         "relief": lambda: relief.measure(compared._replace(contestants=relief.CONTESTANTS)),

@@ -127,14 +127,15 @@ def _in_turns(command: collections.abc.Sequence[str], rival: peer.Peer, settings
     )
 
 
-def caught_up(running: cluster.Cluster) -> None:
+def caught_up(running: cluster.Cluster, paths: collections.abc.Iterable[str] = ("api/v1/nodes", "api/v1/pods")) -> None:
     """Waits until the apiserver's watch cache has what was stored behind its back: before, lists end in a 504."""
     ticking = clock.WallClock()
     deadline = ticking.monotonic() + LIMIT_SECONDS
-    for path in ("api/v1/nodes", "api/v1/pods"):
-        version = running.api.get(path, limit="1")["metadata"]["resourceVersion"]
+    for path in paths:
+        version = ""
         while True:
             try:
+                version = version or running.api.get(path, limit="1")["metadata"]["resourceVersion"]
                 running.api.get(path, limit="1", resourceVersion=version, resourceVersionMatch="NotOlderThan")
                 break
             except api.ApiError:

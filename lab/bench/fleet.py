@@ -18,6 +18,7 @@ from policy.contract import load_annotation
 from runtime import clock
 
 METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_max_1h", "memory_max_1d")
+CORES, GIBIBYTES = 16, 64  # of a node
 HOT_RATIO = 0.05  # so many nodes are over a filter threshold
 PER_TRANSACTION = 100  # etcd refuses more than 128 operations
 NAMESPACE = "default"
@@ -41,7 +42,7 @@ def reading(rng: random.Random, now_seconds: float) -> str:
 def stored_nodes(count: int, rng: random.Random, now_seconds: float) -> collections.abc.Iterator[Stored]:
     """Ready nodes with a fresh reading each."""
     for at, name in enumerate(names(count)):
-        body = nodes.body(nodes.NodeShape(name, cpu="16", memory="64Gi"), at)
+        body = nodes.body(nodes.NodeShape(name, cpu=f"{CORES}", memory=f"{GIBIBYTES}Gi"), at)
         metadata: dict[str, object] = {"name": name, "labels": {"kubernetes.io/hostname": name}}
         metadata["annotations"] = {load_annotation.KEY: reading(rng, now_seconds)}
         body["metadata"] = _metadata(metadata, rng, now_seconds)

@@ -8,6 +8,7 @@ import collections.abc
 import contextlib
 import http.server
 import threading
+import typing
 import urllib.parse
 
 import msgspec
@@ -15,6 +16,13 @@ import msgspec
 from promql.queries import pod_queries
 
 Series = collections.abc.Iterable[tuple[collections.abc.Mapping[str, str], float]]
+
+
+class Answers(typing.Protocol):
+    """Response bodies by the expression that is asked for."""
+
+    def body(self, expression: str) -> bytes:
+        """Returns the response body of an expression."""
 
 
 class StoredAnswers:
@@ -55,7 +63,7 @@ class StoredAnswers:
 
 
 @contextlib.contextmanager
-def serving(prepared: StoredAnswers) -> collections.abc.Iterator[str]:
+def serving(prepared: Answers) -> collections.abc.Iterator[str]:
     """The URL at which the answers are given while the body runs."""
 
     class Handler(http.server.BaseHTTPRequestHandler):

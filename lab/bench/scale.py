@@ -185,7 +185,7 @@ def _readings(
     readings: list[Reading] = []
     with contextlib.ExitStack() as stack:
         sessions = {name: stack.enter_context(one.session()) for name, one in services.items()}
-        control = stack.enter_context(_control_session(running))
+        control = stack.enter_context(control_session(running))
         began = ticking.monotonic()
         while ticking.monotonic() < began + SETTLE_SECONDS + 60 * settings.minutes:
             ticking.wait(never, SAMPLE_SECONDS)
@@ -207,7 +207,8 @@ def _readings(
     return readings
 
 
-def _control_session(running: cluster.Cluster) -> requests.Session:
+def control_session(running: cluster.Cluster) -> requests.Session:
+    """Returns a client that all components answer."""
     session = requests.Session()
     session.trust_env = False
     pki = running.directory / "pki"

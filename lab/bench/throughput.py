@@ -9,6 +9,7 @@ The budget is for an extender with a processor of its own (`processors`); the sa
 beside it.
 """
 
+import collections.abc
 import concurrent.futures
 import contextlib
 import pathlib
@@ -20,10 +21,8 @@ import tempfile
 import threading
 from typing import NamedTuple
 
-import requests
-
 from lab import cluster
-from lab.bench import contestants, fleet, processors
+from lab.bench import contestants, fleet, processors, scale
 from lab.bench.table import Row
 from lab.cluster import nodes
 from policy.contract import load_annotation
@@ -109,19 +108,38 @@ def _leg(running: cluster.Cluster, contestant: contestants.Contestant, prefix: s
     """Create, schedule, count: pods per second."""
     scheduler = running.processes["kube-scheduler"]
     scheduler.stop()
-    _create_pods(running, prefix, count)
+    create_pods(running, prefix, count)
     stanza = {"urlPrefix": contestant.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 2}
     running.start_scheduler(extenders=[{**stanza, "nodeCacheCapable": True, "httpTimeout": "5s"}])
-    ticking = clock.WallClock()
-    counts = [(ticking.monotonic(), 0.0)]
-    while counts[-1][1] < count:
-        if counts[-1][0] - counts[0][0] > LEG_SECONDS:
-            raise Stuck(f"{prefix}: {counts[-1][1]:g} of {count} pods scheduled in {LEG_SECONDS:g} s")
-        _NEVER.wait(POLL_SECONDS)
-        scheduled = _scheduled(running)
-        counts.append((ticking.monotonic(), scheduled))
+    samples = drained(running, prefix, count)
     scheduler.stop()
-    return rate(counts, count)
+    return rate([(sample.at_seconds, sample.scheduled) for sample in samples], count)
+
+
+class Sample(NamedTuple):
+    """How many pods were scheduled at a moment, and the processor seconds that they had taken."""
+
+    at_seconds: float
+    processor_seconds: float
+    scheduled: float
+
+
+def drained(
+    running: cluster.Cluster, prefix: str, count: int, spent: collections.abc.Callable[[], float] = float
+) -> list[Sample]:
+    """Samples kube-scheduler until it has scheduled so many pods; `spent` gives processor seconds. Raises Stuck."""
+    ticking = clock.WallClock()
+    samples = [Sample(ticking.monotonic(), spent(), 0.0)]
+    with scale.control_session(running) as session:
+        while (last := samples[-1]).scheduled < count:
+            if last.at_seconds - samples[0].at_seconds > LEG_SECONDS:
+                raise Stuck(f"{prefix}: {last.scheduled:g} of {count} pods scheduled in {LEG_SECONDS:g} s")
+            _NEVER.wait(POLL_SECONDS)
+            answer = session.get(f"{running.url('kube-scheduler')}/metrics", timeout=5)
+            answer.raise_for_status()
+            scheduled = sum(float(value) for value in _SCHEDULED.findall(answer.text))
+            samples.append(Sample(ticking.monotonic(), spent(), scheduled))
+    return samples
 
 
 def rate(samples: list[tuple[float, float]], count: int) -> float:
@@ -130,7 +148,8 @@ def rate(samples: list[tuple[float, float]], count: int) -> float:
     return (high - low) / (end - start) if end > start else 0.0
 
 
-def _create_pods(running: cluster.Cluster, prefix: str, count: int) -> None:
+def create_pods(running: cluster.Cluster, prefix: str, count: int) -> None:
+    """Creates pods that ask for little and end at once when they are deleted."""
     container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}}
 
     def create(at: int) -> None:
@@ -142,12 +161,3 @@ def _create_pods(running: cluster.Cluster, prefix: str, count: int) -> None:
 
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         list(pool.map(create, range(count)))
-
-
-def _scheduled(running: cluster.Cluster) -> float:
-    with requests.Session() as session:
-        session.trust_env = False  # a proxy or CA of the environment has no business on loopback
-        authority = running.directory / "pki" / "ca.crt"
-        answer = session.get(f"{running.url('kube-scheduler')}/metrics", timeout=5, verify=str(authority))
-    answer.raise_for_status()
-    return sum(float(value) for value in _SCHEDULED.findall(answer.text))

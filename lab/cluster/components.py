@@ -25,6 +25,7 @@ WORKERS = 64
 DISABLED_CONTROLLERS = "-ttl-controller,-certificatesigningrequest-signing-controller"
 
 Arguments = list[str]
+Stanzas = collections.abc.Sequence[collections.abc.Mapping[str, object]]
 
 
 class Layout(typing.NamedTuple):
@@ -178,10 +179,10 @@ def scheduler(layout: Layout, *, port: int, gates: collections.abc.Mapping[str, 
     ]
 
 
-def scheduler_configuration(
-    kubeconfig: str, extenders: collections.abc.Sequence[collections.abc.Mapping[str, object]]
-) -> str:
-    """A KubeSchedulerConfiguration; `extenders` are its stanzas as the user writes them (urlPrefix, filterVerb, …)."""
+def scheduler_configuration(kubeconfig: str, extenders: Stanzas, profiles: Stanzas = ()) -> str:
+    """A KubeSchedulerConfiguration; `extenders` are its stanzas as the user writes them (urlPrefix, filterVerb, …), and
+    so are `profiles`.
+    """
     document: dict[str, object] = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -190,6 +191,8 @@ def scheduler_configuration(
     }
     if extenders:
         document["extenders"] = [dict(extender) for extender in extenders]
+    if profiles:
+        document["profiles"] = [dict(profile) for profile in profiles]
     return yaml.safe_dump(json.loads(json.dumps(document)), sort_keys=False)
 
 

@@ -20,6 +20,7 @@ import typing
 
 from lab.cluster import binaries, components, errors, kubeconfigs, monitoring, nodes, ports, processes, site, state
 from lab.cluster.api import Api
+from lab.cluster.components import Stanzas
 from lab.cluster.nodes import NodeShape
 from lab.cluster.nodes import shapes as node_shapes
 from lab.cluster.processes import Process
@@ -151,10 +152,11 @@ class Cluster:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def start_scheduler(
-        self, *, extenders: collections.abc.Sequence[collections.abc.Mapping[str, object]] = ()
+        self, *, extenders: Stanzas = (), profiles: Stanzas = (), program: pathlib.Path | None = None
     ) -> None:
-        """(Re)starts kube-scheduler with these extender stanzas, until it is ready. ComponentError shows its log."""
-        self._started.site.write_scheduler(extenders)
+        """(Re)starts kube-scheduler (or a `program` in its place), until it is ready. ComponentError shows its log."""
+        self._started.site.write_scheduler(extenders, profiles)
+        self._started.site.scheduler = program
         process = self._started.process("kube-scheduler")
         process.stop()
         process.start()

@@ -60,6 +60,7 @@ class Site:
         self.ports = chosen
         self.settings = settings
         self.authority: certificates.Authority | None = None
+        self.scheduler: pathlib.Path | None = None  # another program than kube-scheduler's own
 
     def url(self, name: str) -> str:
         """Where a component answers."""
@@ -110,10 +111,10 @@ class Site:
         """A kubeconfig with a bearer token."""
         return kubeconfigs.with_token(self.url("kube-apiserver"), self._read("pki/ca.crt"), user, token)
 
-    def write_scheduler(self, extenders: collections.abc.Sequence[collections.abc.Mapping[str, object]]) -> None:
-        """The scheduler's configuration with these extenders."""
+    def write_scheduler(self, extenders: components.Stanzas, profiles: components.Stanzas = ()) -> None:
+        """The scheduler's configuration with these extenders and profiles."""
         kubeconfig = self.layout.kubeconfig("kube-scheduler.kubeconfig")
-        self.write("configuration/scheduler.yaml", components.scheduler_configuration(kubeconfig, extenders))
+        self.write("configuration/scheduler.yaml", components.scheduler_configuration(kubeconfig, extenders, profiles))
 
     def write_targets(self, jobs: collections.abc.Collection[str]) -> None:
         """Tells Prometheus where the exporters are."""
@@ -152,6 +153,8 @@ class Site:
         if name == "kwok":
             return components.kwok(layout, port=port, stages=self._stages(), pod_cidr=self.settings.pod_cidr)
         if name == "kube-scheduler":
+            if self.scheduler is not None:
+                layout = layout._replace(binaries={name: self.scheduler})
             return components.scheduler(layout, port=port, gates=self.settings.scheduler_gates)
         if name == "load-exporter":
             return self._load_exporter(port)
@@ -185,7 +188,7 @@ class Site:
         return [*command, "--listen", f"{self.layout.listen}:{port}", *self.settings.exporter_arguments]
 
     def _answers(self, name: str) -> bool:
-        tls_probes = _TLS_PROBES_OF_1_30 if minors.chosen() == "1.30" else _TLS_PROBES
+        tls_probes = _TLS_PROBES_OF_1_30 if minors.chosen() == "1.30" or self.scheduler else _TLS_PROBES
         probe = _PLAIN_PROBES.get(name) or tls_probes[name]
         ca = self.layout.pki("ca.crt")
         with requests.Session() as session:
