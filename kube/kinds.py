@@ -20,6 +20,7 @@ class Kind(Generic[T]):
     name: str  # as in `kind:`
     type: type[T]
     namespaced: bool = True
+    answer_seconds: float = 10.0  # how long an answer about one may take to begin
 
     @property
     def api_version(self) -> str:
@@ -44,7 +45,8 @@ DEPLOYMENTS = Kind("apis/apps/v1", "deployments", "Deployment", objects.Deployme
 STATEFUL_SETS = Kind("apis/apps/v1", "statefulsets", "StatefulSet", objects.StatefulSet)
 JOBS = Kind("apis/batch/v1", "jobs", "Job", objects.Job)
 BUDGETS = Kind("apis/policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", objects.DisruptionBudget)
-LEASES = Kind("apis/coordination.k8s.io/v1", "leases", "Lease", objects.Lease)
+# A request that is never answered must leave `kube.lease` the time to ask again before it has to stop leading.
+LEASES = Kind("apis/coordination.k8s.io/v1", "leases", "Lease", objects.Lease, answer_seconds=4.0)
 EVENTS = Kind("apis/events.k8s.io/v1", "events", "Event", objects.Event)
 PRIORITY_CLASSES = Kind(
     "apis/scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", objects.PriorityClass, namespaced=False

@@ -123,7 +123,7 @@ class Client(KubeWriter):
 
     def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
         """One object."""
-        request = Request("GET", _path(kind, namespace, name))
+        request = Request("GET", _path(kind, namespace, name), read_seconds=kind.answer_seconds)
         item, lost = decoding.decoded(self._transport.name(request), kind.type, self._transport.send(request))
         if lost is not None:
             self.undecodable.read(kind.name, lost)
@@ -147,11 +147,11 @@ class Client(KubeWriter):
     def write(self, request: WriteRequest) -> None:
         """POST, PATCH or PUT of one object."""
         path = _path(request.kind, request.namespace, request.name, request.subresource)
+        write = functools.partial(self._write, dry_run=request.dry_run, read_seconds=request.kind.answer_seconds)
         if request.verb == "merge_patch":
-            self._write("PATCH", path, request.body, dry_run=request.dry_run, content_type=MERGE_PATCH)
+            write("PATCH", path, request.body, content_type=MERGE_PATCH)
         else:
-            method = "POST" if request.verb == "create" else "PUT"
-            self._write(method, path, _typed(request.kind, request.body), dry_run=request.dry_run)
+            write("POST" if request.verb == "create" else "PUT", path, _typed(request.kind, request.body))
 
     def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
         """Delete, in the background for owned objects."""
@@ -218,9 +218,11 @@ class Client(KubeWriter):
         *,
         dry_run: bool,
         content_type: str = "application/json",
+        read_seconds: float = kinds.PODS.answer_seconds,
     ) -> bytes:
         query = MANAGER + (DRY_RUN if dry_run else ())
-        return self._transport.send(Request(method, path, query=query, body=body, content_type=content_type))
+        request = Request(method, path, query=query, body=body, content_type=content_type, read_seconds=read_seconds)
+        return self._transport.send(request)
 
 
 def _path(kind: Kind[T], namespace: str, name: str = "", subresource: str = "") -> str:

@@ -1,0 +1,68 @@
+"""Reports about load: what services ask of an apiserver that is slow, throttles or restarts, and how large a pod is."""
+
+import random
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+import pytest
+
+from kube import errors, lease
+from kube.http import client, transport, undecodable
+from kube.http.request import Request
+from tests import clocks
+from tests.reports.register import Before, reported
+
+T = TypeVar("T")
+THROTTLED = errors.TooManyRequests(
+    "PATCH", status=429, reason=errors.FLOW_CONTROL, message="too many requests", retry_after_seconds=1
+)
+
+
+class HangingTransport(transport.Transport):
+    """One Lease; the next request of the method `hangs` is not answered within its time."""
+
+    def __init__(self, clock: clocks.ManualClock) -> None:
+        self._clock, self._closed, self.url = clock, threading.Event(), "https://apiserver"
+        self._advance = clock.advance
+        self.lease: Mapping[str, object] = {"metadata": {"name": "ours", "resourceVersion": "1"}, "spec": {}}
+        self.hangs = ""
+        self.on_hang: Callable[[], None] = lambda: None
+
+    def _take_once(self, request: Request, make: Callable[[Iterable[bytes]], T]) -> T:
+        if request.method == self.hangs:
+            self.hangs = ""
+            self._advance(request.read_seconds)
+            self.on_hang()
+            raise errors.Unreachable(f"{self.name(request)}: timed out")
+        if request.body is not None:
+            self.lease = request.body
+        return make([msgspec.json.encode(self.lease)])
+
+
+@reported(
+    "services",
+    "kubernetes-sigs/controller-runtime#3027",
+    "opensearch-project/opensearch-k8s-operator#1545",
+    situation="a leader's request for its Lease is never answered: a balancer forgot the connection",
+    expected="it asks again in time, and leads on",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_one_request_that_hangs_costs_no_leadership(method: str) -> None:
+    clock, stop = clocks.ManualClock(), threading.Event()
+    wire = HangingTransport(clock)
+    door = client.Client(wire, undecodable.UndecodableObjects(clock))
+    election = lease.Election(door, namespace="default", name="ours", identity="me", clock=clock, rng=random.Random(1))
+    led: list[bool] = []
+
+    def look() -> None:
+        led.append(election.is_leader())
+        wire.hangs = method if len(led) == 1 else ""
+        if len(led) == 6:
+            stop.set()
+
+    clock.on_wait, wire.on_hang = lambda _seconds: look(), look
+    election.run(stop)
+    assert led == [True] * 6
