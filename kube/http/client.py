@@ -80,7 +80,7 @@ class Client(KubeWriter):
         from_cache: bool = False,
         **selection: Unpack[Selection],
     ) -> Listing[T]:
-        """All objects of a kind, in one answer or page by page."""
+        """All objects of a kind, in one answer or page by page; in one, too, where the next page is too old (410)."""
         items: list[T] = []
         undecodable: list[UndecodableObject] = []
         path = _path(kind, selection.get("namespace", ""))
@@ -91,7 +91,12 @@ class Client(KubeWriter):
             query = selected + ((where,) if token or from_cache else ())
             request = Request("GET", path, query=query, read_seconds=LIST_SECONDS, compressed=True)
             decoded = functools.partial(decoding.page, self._transport.name(request), kind.type)
-            page = self._transport.take(request, decoded)
+            try:
+                page = self._transport.take(request, decoded)
+            except errors.Gone:
+                if not token:
+                    raise
+                return self.list(kind, limit=0, **selection)
             items.extend(page.items or ())
             undecodable.extend(page.undecodable)
             token = page.metadata.token

@@ -1,5 +1,7 @@
 """Reports about load: what services ask of an apiserver that is slow, throttles or restarts, and how large a pod is."""
 
+import contextlib
+import pathlib
 import random
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -8,10 +10,10 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from kube import errors, lease
+from kube import config, errors, kinds, lease
 from kube.http import client, transport, undecodable
 from kube.http.request import Request
-from tests import clocks
+from tests import builders, clocks, scripted_http
 from tests.reports.register import Before, reported
 
 T = TypeVar("T")
@@ -66,3 +68,27 @@ def test_one_request_that_hangs_costs_no_leadership(method: str) -> None:
     clock.on_wait, wire.on_hang = lambda _seconds: look(), look
     election.run(stop)
     assert led == [True] * 6
+
+
+@reported(
+    "services",
+    "folio-pro/kdashboard#70",
+    "kubernetes-client/python#953",
+    situation="an apiserver is so slow that a list's next page is too old (410) each time",
+    expected="the list is asked for in one piece",
+    before=Before.WRONG,
+)
+def test_a_list_whose_pages_are_too_old_comes_in_one_piece(tmp_path: pathlib.Path) -> None:
+    def answer(exchange: scripted_http.Exchange) -> None:
+        if "continue" in exchange.query:
+            exchange.status(410, "Expired", "The provided continue parameter is too old")
+            return
+        names, token = (["a"], "next") if "limit" in exchange.query else (["a", "b"], "")
+        metadata = {"resourceVersion": "9", "continue": token}
+        exchange.answer({"metadata": metadata, "items": [builders.node_body(name) for name in names]})
+
+    with scripted_http.serving(answer) as server:
+        door = config.connect(scripted_http.kubeconfig(tmp_path, server.url), clock=clocks.ManualClock())
+        with contextlib.closing(door):
+            assert [node.name for node in door.list(kinds.NODES).items] == ["a", "b"]
+    assert len(server.seen) == 3
