@@ -3,7 +3,8 @@
 The extender's nodes and pods, the annotator's placements and heartbeat each are one Reflector over the door. The
 manners are those of client-go's reflector: paged list, watch from its resourceVersion with bookmarks, relist on 410,
 Retry-After honoured up to the longest back-off, full-jitter back-off from 0.8 to 30 s that only a watch of over 10 s
-resets, so that neither a dead apiserver nor one whose watches end at once is hammered.
+resets, so that neither a dead apiserver nor one whose watches end at once is hammered. Unlike client-go's it lists
+nothing again where a watch was refused for a while: while apiservers restart, all clients would.
 
 Its watches are shorter than client-go's (300 s). The apiserver sends a bookmark two seconds before the end of one that
 lasts 40 to 50 s, and ends it: one that has brought nothing by then is dead, whatever its connection says. The next goes
@@ -49,6 +50,9 @@ RESUMED_SECONDS = (12.0, 18.0)  # after a failure: that a short watch ends in it
 BACKOFF_FLOOR_SECONDS = 0.8
 BACKOFF_CAP_SECONDS = 30.0
 LIVED_SECONDS = 10.0  # a watch that lived longer was healthy: its end resets the back-off
+# A balancer without an apiserver, one that has not loaded rights yet, or an etcd without a leader. Not 504: so says an
+# apiserver that does not know the resourceVersion yet, and may never (etcd was restored).
+REFUSED_FOR_A_WHILE = (401, 403, 500, 502, 503)
 QUEUED_BATCHES = 256
 FULL_WAIT_SECONDS = 0.2
 BATCH_CHANGES = 500
@@ -198,12 +202,12 @@ class Reflector(Generic[T]):
 
     def _cycle(self, stop: threading.Event) -> None:
         """One turn; says how long to pause after it."""
-        self._opened_seconds = FOREVER
         if self._turn(stop):
             self._ended()
 
     def _turn(self, stop: threading.Event) -> bool:
         """One list, if there is none to go on from, and one watch; whether the door answered."""
+        self._opened_seconds = FOREVER
         try:
             if not self._version:
                 self._list(stop)
@@ -264,13 +268,15 @@ class Reflector(Generic[T]):
         self._pause_seconds = _backoff_seconds(self._rng, self._failures)
 
     def _failed(self, error: errors.KubeError) -> None:
-        """After a broken connection or 429 watch on; after anything else, garbage too, list again."""
+        """After a broken connection, 429 or a refusal for a while watch on; after all else, garbage too, list again."""
         if self._clock.monotonic() - self._opened_seconds > LIVED_SECONDS:
             self._failures = 0
         self._failures += 1
         wish_seconds = error.retry_after_seconds if isinstance(error, errors.ApiError) else None
         self._pause_seconds = max(_backoff_seconds(self._rng, self._failures), wish_seconds or 0.0)
         may_go_on = isinstance(error, errors.Unreachable | errors.TooManyRequests)
+        if self._opened_seconds == FOREVER and isinstance(error, errors.ApiError):
+            may_go_on |= error.status in REFUSED_FOR_A_WHILE
         if isinstance(error, errors.Undecodable) or not may_go_on:
             self._version = ""
         self.problem = str(error)

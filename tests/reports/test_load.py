@@ -15,6 +15,7 @@ from kube.http import client, transport, undecodable
 from kube.http.request import Request
 from tests import builders, clocks, scripted_http
 from tests.reports.register import Before, reported
+from tests.reports.test_services import BusyDoor, reflected
 
 T = TypeVar("T")
 THROTTLED = errors.TooManyRequests(
@@ -92,3 +93,18 @@ def test_a_list_whose_pages_are_too_old_comes_in_one_piece(tmp_path: pathlib.Pat
         with contextlib.closing(door):
             assert [node.name for node in door.list(kinds.NODES).items] == ["a", "b"]
     assert len(server.seen) == 3
+
+
+@reported(
+    "services",
+    "kubernetes/kubernetes#119646",
+    "kubernetes/kubernetes#86483",
+    situation="apiservers restart: watches are refused by the balancer (503), or before rights are loaded",
+    expected="they go on where they were: nothing is listed again",
+    before=Before.WRONG,
+)
+@pytest.mark.parametrize("status", [401, 403, 500, 502, 503])
+def test_a_watch_that_is_refused_for_a_while_is_no_reason_to_list(status: int) -> None:
+    busy = BusyDoor(errors.class_for(status)("watch", status=status, reason="", message=""))
+    reflected(busy, clocks.ManualClock())
+    assert busy.verbs == ["list", "watch from 7", "watch from 7"]
