@@ -6,6 +6,7 @@ the official model refuses Events of other writers whose eventTime is null.
 """
 
 import enum
+import math
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -24,6 +25,8 @@ T = TypeVar("T", bound=Object)
 
 NOTE_LIMIT_BYTES = 1024  # validation of events.k8s.io/v1; name limits likewise
 NAME_LIMIT = 128
+SILENT_SECONDS = 60.0  # after an Event that was not taken: a run has hundreds, and each would be waited for as long
+_UNTAKEN = (errors.Unreachable, errors.TooManyRequests, errors.ServerError)  # of whatever object it is
 CLUSTER_NAMESPACE = "default"  # where Events about cluster-wide objects must live
 
 
@@ -57,13 +60,14 @@ def cut(text: str, limit_bytes: int) -> str:
 
 
 class EventWriter:
-    """Posts Events; a failure is logged, never raised."""
+    """Posts Events; a failure is logged, never raised. After one that nobody took none is tried for SILENT_SECONDS."""
 
     def __init__(self, door: KubeDoor, *, controller: str, instance: str, clock: clocks.Clock) -> None:
         self._door = door
         self._controller = controller
         self._instance = instance
         self._clock = clock
+        self._silent_until_seconds = -math.inf  # monotonic
 
     def write(
         self,
@@ -77,6 +81,8 @@ class EventWriter:
         annotations: Mapping[str, str] | None = None,
     ) -> None:
         """Post an events.k8s.io/v1 Event; a note over 1 KiB is cut at a character. The name is the server's."""
+        if self._clock.monotonic() < self._silent_until_seconds:
+            return
         namespace = regarding.namespace or CLUSTER_NAMESPACE
         metadata: dict[str, object] = {"generateName": f"{regarding.name[:200]}-", "namespace": namespace}
         if annotations:
@@ -100,3 +106,5 @@ class EventWriter:
             self._door.create(kinds.EVENTS, body, namespace=namespace)
         except errors.KubeError as error:
             log.warning("event not written", reason=str(reason), error=str(error))
+            if isinstance(error, _UNTAKEN):
+                self._silent_until_seconds = self._clock.monotonic() + SILENT_SECONDS

@@ -16,6 +16,7 @@ from kube.http.request import Request
 from tests import builders, clocks, scripted_http
 from tests.reports.register import Before, reported
 from tests.reports.test_services import BusyDoor, reflected
+from tests.unit.descheduler import worlds
 
 T = TypeVar("T")
 THROTTLED = errors.TooManyRequests(
@@ -108,3 +109,26 @@ def test_a_watch_that_is_refused_for_a_while_is_no_reason_to_list(status: int) -
     busy = BusyDoor(errors.class_for(status)("watch", status=status, reason="", message=""))
     reflected(busy, clocks.ManualClock())
     assert busy.verbs == ["list", "watch from 7", "watch from 7"]
+
+
+@reported(
+    "services",
+    "m3db/m3db-operator#89",
+    "kubernetes/kubernetes#127912",
+    situation="Events have an etcd of their own, which has gone: none is answered",
+    expected="one is tried; the evictions of the run go on",
+    before=Before.WRONG,
+)
+def test_events_that_nobody_takes_hold_no_run_up(tmp_path: pathlib.Path) -> None:
+    world = worlds.two_to_evict(tmp_path)
+    tried: list[float] = []
+
+    def hang() -> None:
+        tried.append(world.clock.now())
+        world.clock.advance(11)
+        raise errors.Unreachable("POST events: timed out")
+
+    world.door.before_create = hang
+    assert len(world.report().outcomes or ()) == 2
+    assert len(tried) == 1
+    assert len(world.ledger.events()) == 6, "the ledger keeps each"

@@ -30,6 +30,7 @@ class FakeDoor(KubeWriter):
         self.versions: list[str] = []
         self.patches: list[tuple[str, collections.abc.Mapping[str, object]]] = []
         self.created: list[collections.abc.Mapping[str, Any]] = []
+        self.before_create: collections.abc.Callable[[], object] = lambda: None
         self.before_evict: collections.abc.Callable[[], object] = lambda: None
         self.unreachable = False
         self.served: dict[str, tuple[ApiResource, ...]] = {}
@@ -85,6 +86,7 @@ class FakeDoor(KubeWriter):
 
     def write(self, request: WriteRequest) -> None:
         if request.verb == "create":
+            self.before_create()
             self.created.append(request.body)
         else:
             self.patches.append((request.name, request.body))

@@ -117,3 +117,17 @@ def test_a_refused_event_is_logged_and_nobody_fails(
     writer.write(events.Reason.EVICTION_LOOP, "back again", regarding=POD, action="Evict")
     (line,) = [record.getMessage() for record in caplog.records]
     assert all(words in line for words in ("event not written", "EvictionLoop", "namespace is terminating"))
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_after_an_event_that_nobody_took_none_is_tried_for_a_minute(
+    writer: events.EventWriter, door: EventDoor, clock: clocks.ManualClock, status: int
+) -> None:
+    door.error = errors.class_for(status)("POST", status=status, reason="", message="")
+    for _ in range(3):
+        writer.write(events.Reason.EVICTION_LOOP, "back again", regarding=POD, action="Evict")
+    assert door.asked == 1
+    door.error = None
+    clock.advance(events.SILENT_SECONDS)
+    writer.write(events.Reason.EVICTION_LOOP, "back again", regarding=POD, action="Evict")
+    assert len(door.created) == 1
