@@ -22,7 +22,8 @@ from runtime import logs
 log = logs.get(__name__)
 
 KNOWN_VERSIONS = frozenset({"v1", "apps/v1", "batch/v1"})  # of the kinds that are listed, and of DaemonSet and Node
-# An API that does not answer is waited for; after so many of them owners of further ones are not asked for in this run.
+# An API that does not answer is waited for; after so many of them owners of further ones are not asked for in this run,
+# nor after one 429: the apiserver's flow control is about this process, and each answer asks for a pause.
 MOST_UNANSWERED: Final = 2
 UNANSWERED: Final = "unanswered"
 OF_ERRORS: Final = {errors.InvalidPath: "invalid", errors.ServerError: "server_error", errors.ApiError: "refused"}
@@ -110,8 +111,9 @@ class _Asking:
             raise _NotServedError(str(error)) from error
 
     def _require_answers(self, version: str) -> None:
-        if version in self._failed:
-            raise self._failed[version]
+        throttled = (error for error in self._failed.values() if isinstance(error, errors.TooManyRequests))
+        if failed := next(throttled, self._failed.get(version)):
+            raise failed
         silent = [name for name, error in self._failed.items() if isinstance(error, errors.Unreachable)]
         if len(silent) >= MOST_UNANSWERED:
             raise errors.Unreachable(f"not asked in this run, because {' and '.join(silent)} did not answer")
@@ -124,7 +126,7 @@ class _Asking:
         kind = kinds.Kind(f"apis/{reference.api_version}", plural, reference.kind, Scale)
         try:
             scale = self._door.scale(kind, reference.name, namespace=owner.namespace)
-        except errors.Unreachable as error:
+        except (errors.Unreachable, errors.TooManyRequests) as error:
             self._failed[reference.api_version] = error
             raise
         if scale.uid not in ("", reference.uid):

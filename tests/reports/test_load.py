@@ -10,13 +10,14 @@ from typing import TypeVar
 import msgspec
 import pytest
 
+from descheduler.snapshot import scaled_owners
 from kube import config, errors, kinds, lease
 from kube.http import client, transport, undecodable
 from kube.http.request import Request
 from tests import builders, clocks, scripted_http
 from tests.reports.register import Before, reported
 from tests.reports.test_services import BusyDoor, reflected
-from tests.unit.descheduler import worlds
+from tests.unit.descheduler import test_scaled_owners, worlds
 
 T = TypeVar("T")
 THROTTLED = errors.TooManyRequests(
@@ -132,3 +133,21 @@ def test_events_that_nobody_takes_hold_no_run_up(tmp_path: pathlib.Path) -> None
     assert len(world.report().outcomes or ()) == 2
     assert len(tried) == 1
     assert len(world.ledger.events()) == 6, "the ledger keeps each"
+
+
+@reported(
+    "services",
+    "kedacore/keda#1453",
+    "kubernetes/kubernetes#47899",
+    situation="hundreds of Rollouts have pods on hot nodes; the apiserver throttles (429) looks at their scale",
+    expected="one is asked for in a run; the pods of all stay",
+    before=Before.WRONG,
+)
+def test_owners_are_asked_for_no_more_while_the_apiserver_throttles() -> None:
+    door = test_scaled_owners.door()
+    door.scale_failure = THROTTLED
+    owners = [test_scaled_owners.custom(name=f"web-{at}", uid=f"uid-{at}") for at in range(300)]
+    owners += [test_scaled_owners.custom(version=f"a{at}.io/v1", uid=f"uid-of-{at}") for at in range(300)]
+    failures = scaled_owners.workloads(door, owners).failures
+    assert len(door.scales_asked) + len(door.versions_asked) <= 2
+    assert len(failures) == 600
