@@ -33,7 +33,7 @@ class RunJournal:
     source: UsageSource
     announcer: EventPublisher
     telemetry: Telemetry
-    _stuck: dict[str, tuple[str, float]] = dataclasses.field(default_factory=dict)  # reason of the last Event, by node
+    _stuck: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)  # the last Event, by node and reason
     _looks_back: followup.LookBack = dataclasses.field(default_factory=followup.LookBack)
 
     def reconcile(self, now_seconds: float) -> None:
@@ -62,6 +62,7 @@ class RunJournal:
         if report.stale:
             self.telemetry.failures.labels("apiserver").inc()
             log.warning("a watch is silent, nothing is evicted", error=report.stale)
+        self._stuck = {key: at for key, at in self._stuck.items() if report.run.at_seconds - at < REPEAT_SECONDS}
         for one in report.parts:
             run, plan, summary = one.run, one.plan, one.own_summary
             self.ledger.record_run(run, plan, summary)
@@ -72,10 +73,6 @@ class RunJournal:
 
     def _announce(self, draft: eviction_events.EventDraft | None, node: NodePlan, run: Run) -> None:
         """An Event on a node that cannot be relieved, once per reason and half hour."""
-        if draft is None:
-            return
-        before = self._stuck.get(node.node.name)
-        if before is not None and before[0] == draft.reason and run.at_seconds - before[1] < REPEAT_SECONDS:
-            return
-        self._stuck[node.node.name] = (draft.reason, run.at_seconds)
-        self.announcer.post(draft)
+        if draft is not None and (key := (node.node.name, draft.reason)) not in self._stuck:
+            self._stuck[key] = run.at_seconds
+            self.announcer.post(draft)

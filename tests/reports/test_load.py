@@ -1,6 +1,7 @@
 """Reports about load: what services ask of an apiserver that is slow, throttles or restarts, and how large a pod is."""
 
 import contextlib
+import dataclasses
 import pathlib
 import random
 import threading
@@ -16,8 +17,10 @@ from kube.http import client, transport, undecodable
 from kube.http.request import Request
 from tests import builders, clocks, scripted_http
 from tests.reports.register import Before, reported
+from tests.reports.test_levels import RELAXED, heated, runs
 from tests.reports.test_services import BusyDoor, reflected
 from tests.unit.descheduler import test_scaled_owners, worlds
+from tests.unit.descheduler.scenes import Scene
 
 T = TypeVar("T")
 THROTTLED = errors.TooManyRequests(
@@ -151,3 +154,21 @@ def test_owners_are_asked_for_no_more_while_the_apiserver_throttles() -> None:
     failures = scaled_owners.workloads(door, owners).failures
     assert len(door.scales_asked) + len(door.versions_asked) <= 2
     assert len(failures) == 600
+
+
+@reported(
+    "services",
+    "CleverCloud/clever-kubernetes-operator#175",
+    "kubernetes-sigs/descheduler#1295",
+    situation="what keeps a hot node from relief changes from run to run: a budget, no destination, a budget",
+    expected="an Event for each reason in half an hour, not one in each run",
+    before=Before.WRONG,
+)
+def test_reasons_that_take_turns_are_no_stream_of_events(tmp_path: pathlib.Path) -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "cool"], gib=6.0)
+    full = heated(scene, cool=0.59)
+    kept = dataclasses.replace(scene, budgets=[builders.budget("web", allowed=0, labels={"app": "web"})])
+    world = worlds.World(scene, tmp_path, mode="Enforce", overloadedFor="0s", **RELAXED)
+    assert runs(world, *[full, kept] * 4) == [[]] * 8
+    reasons = [body["reason"] for body in world.door.created]
+    assert sorted(reasons) == ["EvictionBlockedByPDB", "NoFittingNode"]
