@@ -15,10 +15,12 @@ from descheduler.snapshot import scaled_owners
 from kube import config, errors, kinds, lease
 from kube.http import client, transport, undecodable
 from kube.http.request import Request
+from policy.contract import heartbeat
 from tests import builders, clocks, scripted_http
 from tests.reports.register import Before, reported
 from tests.reports.test_levels import RELAXED, heated, runs
 from tests.reports.test_services import BusyDoor, reflected
+from tests.unit.annotator import test_node_sync
 from tests.unit.descheduler import test_scaled_owners, worlds
 from tests.unit.descheduler.scenes import Scene
 
@@ -172,3 +174,31 @@ def test_reasons_that_take_turns_are_no_stream_of_events(tmp_path: pathlib.Path)
     assert runs(world, *[full, kept] * 4) == [[]] * 8
     reasons = [body["reason"] for body in world.door.created]
     assert sorted(reasons) == ["EvictionBlockedByPDB", "NoFittingNode"]
+
+
+@reported(
+    "readings",
+    "kubernetes/kubernetes#47899",
+    "kubernetes/kubernetes#50304",
+    situation="the load of 300 of 900 nodes changes, and the apiserver takes none of the writes on them (429)",
+    expected="these age; the heartbeat renews the 600 that are quiet",
+    before=Before.WRONG,
+)
+def test_quiet_nodes_stay_fresh_while_the_apiserver_throttles_writes_on_others() -> None:
+    bench = test_node_sync.Bench()
+    bench.names = [f"node-{at}" for at in range(900)]
+    moved, quiet = bench.names[:300], bench.names[300:]
+    bench.load_by_name(**dict.fromkeys([name.replace("-", "_") for name in bench.names], 0.3))
+    bench.sync()
+    ratios = {**dict.fromkeys(quiet, 0.3), **dict.fromkeys(moved, 0.6)}
+    bench.load_by_name(**{name.replace("-", "_"): ratio for name, ratio in ratios.items()})
+    for name in moved:
+        bench.kube.fail(name, THROTTLED)
+    bench.sync(after_seconds=30)
+    times = heartbeat.EffectiveTimes()
+    for name, text in bench.texts.items():
+        times.put(name, text)
+    times.accept(bench.heartbeat(), bench.clock.now())
+    times.settle()
+    fresh = {name for name in bench.names if times.matched_seconds(name) == bench.clock.now()}
+    assert fresh == set(quiet)
