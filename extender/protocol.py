@@ -24,7 +24,7 @@ from policy.rules import scoring
 BODY_LIMIT_BYTES: Final = 16 * 2**20  # whole Node objects of 1,700 nodes
 # What decoding costs goes by values, not bytes: `[{},{},...]` of 15.6 MB makes 5 million of them, and takes seconds and
 # more memory than the pod has. In whole Nodes and Pods there are 40 to 60 bytes to a value; names are short, but few.
-VALUES_MOST: Final = 2**16
+VALUES_MOST: Final = 2**17  # the largest pods have 80,000: of 13,000 ports, each again in managedFields
 BYTES_OF_A_VALUE: Final = 32
 NAMES_MOST: Final = 50_000  # ten times the nodes that Kubernetes supports
 

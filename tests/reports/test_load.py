@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from descheduler.snapshot import scaled_owners
+from extender import protocol
 from kube import config, errors, kinds, lease
 from kube.http import client, transport, undecodable
 from kube.http.request import Request
@@ -202,3 +203,23 @@ def test_quiet_nodes_stay_fresh_while_the_apiserver_throttles_writes_on_others()
     times.settle()
     fresh = {name for name in bench.names if times.matched_seconds(name) == bench.clock.now()}
     assert fresh == set(quiet)
+
+
+@reported(
+    "pods",
+    "kubernetes/enhancements#6220",
+    "element-hq/ess-helm#549",
+    situation="a media server's pod declares 12,000 ports, each again in its managedFields",
+    expected="it is filtered as others: refused as too large (413) it would be Pending for ever",
+    before=Before.WRONG,
+)
+def test_a_pod_of_twelve_thousand_ports_is_no_excess() -> None:
+    ports = [{"containerPort": port, "protocol": "UDP"} for port in range(10_000, 22_000)]
+    owned: dict[str, object] = {".": {}, "f:containerPort": {}, "f:protocol": {}}
+    fields = {"k:" + msgspec.json.encode(port).decode(): owned for port in ports}
+    pod = builders.pod_body("sip")
+    pod["spec"]["containers"][0]["ports"] = ports
+    pod["metadata"]["managedFields"] = [{"fieldsV1": {"f:spec": {"f:containers": {"f:ports": fields}}}}]
+    head = msgspec.json.encode({"Pod": pod, "Nodes": None})[:-1]
+    assert protocol.pod_before_names(head) is not None
+    assert protocol.decode_args(head + b',"NodeNames":["a"]}').pod.name == "sip"
