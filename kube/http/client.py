@@ -32,6 +32,8 @@ WATCH_END_SECONDS = 5.0  # a watch that is silent for so long past its end is de
 DRY_RUN: Query = (("dryRun", "All"),)
 MANAGER: Query = (("fieldManager", "evenload"),)
 MERGE_PATCH = "application/merge-patch+json"
+JSON = "application/json"
+METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"  # of a written object, which nobody reads
 EVICTED_BY = {"evenload.io/evicted-by": "descheduler"}  # by it deploy/guard takes an Eviction up
 
 
@@ -222,11 +224,19 @@ class Client(KubeWriter):
         body: Mapping[str, object],
         *,
         dry_run: bool,
-        content_type: str = "application/json",
+        content_type: str = JSON,
         read_seconds: float = kinds.PODS.answer_seconds,
     ) -> bytes:
         query = MANAGER + (DRY_RUN if dry_run else ())
-        request = Request(method, path, query=query, body=body, content_type=content_type, read_seconds=read_seconds)
+        request = Request(
+            method,
+            path,
+            query=query,
+            body=body,
+            content_type=content_type,
+            read_seconds=read_seconds,
+            accept=METADATA,
+        )
         return self._transport.send(request)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """One request: path from the root of the API, query pairs, a JSON body, for how long to wait between bytes, and
-    whether the answer may be compressed.
+    """One request: path from the root of the API, query pairs, a JSON body, for how long to wait between bytes, whether
+    the answer may be compressed, and its form.
     """
 
     method: str
@@ -17,3 +17,4 @@ class Request:
     content_type: str = "application/json"
     read_seconds: float = 10.0
     compressed: bool = False
+    accept: str = "application/json"

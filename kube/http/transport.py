@@ -129,7 +129,7 @@ class Transport:
                 request.path,
                 query_params=list(request.query),
                 header_params={
-                    "Accept": "application/json",
+                    "Accept": request.accept,
                     "Accept-Encoding": "gzip" if request.compressed else "identity",
                     "Content-Type": request.content_type,
                 },

@@ -75,6 +75,16 @@ def test_a_merge_patch_says_it_is_one_and_keeps_nulls(wire: Wire) -> None:
     assert wire.last.query == {"fieldManager": "evenload"}
 
 
+def test_of_a_written_object_only_the_metadata_is_sent_back_where_the_apiserver_can(wire: Wire) -> None:
+    patch(wire)
+    assert wire.last.headers["Accept"].split(",") == [
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        "application/json",
+    ]
+    get(wire)
+    assert wire.last.headers["Accept"] == "application/json"
+
+
 def test_create_fills_in_what_the_kind_knows(wire: Wire) -> None:
     wire.door.create(kinds.LEASES, {"metadata": {"name": "a"}}, namespace="shop", dry_run=True)
     assert (wire.last.method, wire.last.path) == ("POST", "/apis/coordination.k8s.io/v1/namespaces/shop/leases")
