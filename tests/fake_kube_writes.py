@@ -15,11 +15,14 @@ T = TypeVar("T", bound=objects.IdentifiedObject)
 
 
 class FakeKubeWrites(door.KubeWriter):
-    """`patches`: (node, body) in order; `config_maps`: data by "namespace/name"; `lists`: what list() gives by kind."""
+    """`patches`: (node, body) in order; `config_maps`: data by "namespace/name"; `lists`: what list() gives by kind;
+    `done`: names and bodies of all writes that did not raise, but Events', in order.
+    """
 
     def __init__(self) -> None:
         self.patches: list[tuple[str, Mapping[str, Any]]] = []
         self.config_maps: dict[str, dict[str, str]] = {}
+        self.done: list[tuple[str, Mapping[str, Any]]] = []
         self.events: list[str] = []
         self.lists: dict[str, tuple[objects.Object, ...]] = {}
         self._failures: dict[str, errors.KubeError] = {}
@@ -63,6 +66,7 @@ class FakeKubeWrites(door.KubeWriter):
             if request.verb == "replace":
                 data.clear()
             data.update(body["data"])
+        self.done.append((name, body))
 
     def _existing(self, namespace: str, name: str) -> dict[str, str]:
         """The data of a ConfigMap; NotFound as the apiserver says it."""

@@ -1,5 +1,4 @@
-"""Brings last good values to the nodes: patches of those whose readings moved, then the heartbeat that confirms the
-others.
+"""Brings last good values to the nodes: patches of those whose readings moved, and heartbeats that confirm the others.
 
 `annotator.node_sync` calls `publish` in every sync, with values of the nodes as they are. `NodePublisher` is the one of
 a cluster; a simulation hands the values over in another one (`simulator.world.handing`).
@@ -41,7 +40,11 @@ class Publisher(Protocol):
 
 
 class NodePublisher:
-    """Writes annotations and the heartbeat through the Kubernetes door, at most `writers` nodes at a time."""
+    """Writes annotations and the heartbeat through the Kubernetes door, at most `writers` nodes at a time.
+
+    The heartbeat goes first, without the nodes about to be patched, so that no quiet node waits for a slow write; and
+    once more when the patches are done, with those that succeeded.
+    """
 
     def __init__(self, kube: KubeWriter, telemetry: Telemetry, *, namespace: str, writers: int) -> None:
         self._kube = kube
@@ -63,6 +66,10 @@ class NodePublisher:
         carried = self._standing.carried(fleet, publication.book.metrics, now_seconds=now_seconds)
         chosen = write_plan.weigh(publication, carried, again=self._cooled)
         patches, self._cooled = chosen.patches, chosen.cooled
+        lagging = publication.lagging_names[: heartbeat.EXCLUDED_MOST]
+        texts, excluded = write_plan.vouched(carried.texts, patches, {}, lagging)
+        if patches and texts:
+            self._beat(publication, lagging, texts, excluded)
         results = write_plan.write(self._kube, patches, writers=self._writers)
         for patch in patches:
             if results[patch.node].result == write_plan.WRITTEN:
@@ -73,13 +80,14 @@ class NodePublisher:
         self._complaints.update("node annotations not written", error, failed=counted[write_plan.FAILED])
         for result, count in counted.items():
             self._telemetry.patches.labels(result).inc(count)
-        texts, excluded = write_plan.vouched(carried.texts, patches, results, publication.lagging_names)
-        return Result(counted, error, self._beat(texts, excluded, publication))
+        texts, excluded = write_plan.vouched(carried.texts, patches, results, lagging)
+        return Result(counted, error, self._beat(publication, lagging, texts, excluded))
 
     def _beat(
-        self, texts: Mapping[str, str], excluded: Collection[str], publication: Publication
+        self, publication: Publication, lagging: Collection[str], texts: Mapping[str, str], excluded: Collection[str]
     ) -> errors.KubeError | None:
-        at_seconds = write_plan.confirmed_seconds(publication.book, excluded, now_seconds=publication.now_seconds)
+        """Both heartbeats of a sync have one time, or the second could be older and be ignored."""
+        at_seconds = write_plan.confirmed_seconds(publication.book, lagging, now_seconds=publication.now_seconds)
         digest = self._digester.digest(texts)
         data = heartbeat.encode(at_seconds, publication.content_hash, len(texts), digest, excluded=excluded)
         try:

@@ -1,12 +1,12 @@
-"""Selects the fewest merge-patches of nodes, then builds the heartbeat that renews all the quiet ones.
+"""Selects the fewest merge-patches of nodes, and builds the heartbeats that renew all the quiet ones.
 
 `weigh` is pure: it compares what is held of all nodes with what they carry (`annotator.publish.node_annotations`) and
 leaves out every change too small to be worth a write; `WriteSet.patches` makes texts of what is left. `write` carries
 these out in parallel. How nothing is presented fresher than it is:
 
 * a reading's `at` is the oldest confirmation among its values, and the heartbeat's `at` the oldest among all nodes';
-* a node whose patch failed, or of which a value was not answered and stands (`lagging`), is named in the heartbeat as
-  not vouched for: its text ages in the extender instead of being renewed, and the texts of all others are renewed;
+* a node whose patch is on its way or failed, or of which a value was not answered and stands (`lagging`), is named in
+  the heartbeat as not vouched for: its text ages in the extender, and the texts of all others are renewed;
 * nothing at all is written by a sync in which no query succeeded (`annotator.node_sync`).
 """
 
@@ -260,27 +260,20 @@ def vouched(
     results: Mapping[str, WriteResult],
     lagging: Sequence[str] = (),
 ) -> tuple[Mapping[str, str], frozenset[str]]:
-    """The texts that the heartbeat digests, and the nodes left out: as they stand, without the nodes whose patch did
-    not succeed, nor the `lagging` ones.
+    """The texts that the heartbeat digests, and the nodes left out: as they stand, without the `lagging` nodes, nor
+    those whose patch did not succeed, or has no result yet.
 
     What such a node carries is out of date, or (after a broken connection) not known, so nothing may renew it; and the
     other nodes of its bucket must not age with it. Beyond the most that a heartbeat names, a node stands with the text
-    it should carry: its bucket does not match, which is as safe and less precise. A lagging node beyond it holds back
-    the time of the heartbeat (`confirmed_seconds`).
+    it should carry: its bucket matches once that has arrived, which is as safe and less precise. A lagging node beyond
+    it holds back the time of the heartbeat (`confirmed_seconds`), so these are named first.
     """
-    texts, excluded = dict(standing), list[str]()
-    for patch in patches:
-        if results[patch.node].result == WRITTEN or len(excluded) >= heartbeat.EXCLUDED_MOST:
-            texts[patch.node] = patch.row.text
-        else:
-            texts.pop(patch.node, None)
-            excluded.append(patch.node)
-    named = frozenset(excluded)
-    behind = [node for node in lagging if node in texts and node not in named]
-    for node in behind[: heartbeat.EXCLUDED_MOST - len(excluded)]:
-        del texts[node]
-        excluded.append(node)
-    return texts, frozenset(excluded)
+    texts = {**standing, **{patch.node: patch.row.text for patch in patches}}
+    written = {node for node, one in results.items() if one.result == WRITTEN}
+    unwritten = [patch.node for patch in patches if patch.node not in written]
+    behind = dict.fromkeys([node for node in (*lagging, *unwritten) if node in texts])
+    excluded = frozenset([*behind][: heartbeat.EXCLUDED_MOST])
+    return {node: text for node, text in texts.items() if node not in excluded}, excluded
 
 
 def confirmed_seconds(book: LastGoodValues, excluded: Collection[str] = (), *, now_seconds: float) -> float:

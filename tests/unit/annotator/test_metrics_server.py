@@ -11,7 +11,7 @@ from annotator.sync_outcome import Outcome
 from kube import errors, objects
 from kube.objects import NodeMetrics
 from policy import metrics
-from policy.contract import owner_usage
+from policy.contract import heartbeat, owner_usage
 from policy.schema import load_policy
 from runtime import clock as clocks_of_services
 from tests import builders, fake_kube_writes
@@ -187,6 +187,18 @@ def test_a_node_that_is_not_listed_keeps_its_values_with_their_time(bench: Bench
         "kubelet"
     )
     assert (bench.values("node-1"), len(bench.values("node-2"))) == ({}, 6)
+
+
+def test_both_heartbeats_of_a_sync_have_the_time_of_the_oldest_sample(bench: Bench) -> None:
+    bench.run(180)
+    bench.clock.advance(30)
+    now_seconds = bench.clock.now()
+    bench.items(item("node-1", now_seconds - 20, cpu="8000m"), item("node-2", now_seconds - 10))
+    bench.kube.done.clear()
+    bench.sync()
+    (_, early), (patched, _), (_, late) = bench.kube.done
+    times = [heartbeat.decode(body["data"]).at_seconds for body in (early, late)]
+    assert (patched, times) == ("node-1", [now_seconds - 20] * 2), "an extender ignores one that is older than the last"
 
 
 @pytest.mark.parametrize("how", ["away", "empty", "stale", "others"])

@@ -239,11 +239,13 @@ def test_refused_values_are_counted_by_reason_and_never_written(bench: Bench) ->
     assert bench.metric("evenload_annotator_invalid_samples_total", reason="double") == 1.0
 
 
+def mates_of_one_bucket() -> list[str]:
+    return [name for name in (f"node-{n}" for n in range(1, 5000)) if heartbeat.bucket_of(name) == 7][:2]
+
+
 def test_a_node_whose_patch_fails_for_long_ages_alone_and_recovers(bench: Bench) -> None:
-    mates = [name for name in (f"node-{n}" for n in range(1, 5000)) if heartbeat.bucket_of(name) == 7][:2]
-    bench.names = mates
-    stuck, mate = mates
-    ratio = {name.replace("-", "_"): 0.3 for name in mates}
+    stuck, mate = bench.names = mates_of_one_bucket()
+    ratio = {name.replace("-", "_"): 0.3 for name in bench.names}
     bench.load_by_name(**ratio)
     bench.sync()
     bench.kube.fail(stuck, kube_errors.Forbidden("PATCH", status=403, reason="Forbidden", message="no"))
@@ -260,6 +262,34 @@ def test_a_node_whose_patch_fails_for_long_ages_alone_and_recovers(bench: Bench)
     assert bench.sync().patches == {"written": 1}
     assert bench.reading(stuck).values["cpu_avg_5m"] == 0.9
     assert bench.heartbeat().excluded == frozenset()
+
+
+def test_quiet_nodes_are_renewed_before_any_patch_and_moved_ones_by_nothing_older_than_their_new_text() -> None:
+    bench = Bench()
+    moved, quiet = bench.names = mates_of_one_bucket()
+    bench.load_by_name(**{name.replace("-", "_"): 0.3 for name in bench.names})
+    bench.sync()
+    seen = heartbeat.EffectiveTimes()
+    for name, text in bench.texts.items():
+        seen.put(name, text)
+    bench.load_by_name(**{moved.replace("-", "_"): 0.5, quiet.replace("-", "_"): 0.3})
+    bench.kube.done.clear()
+    bench.sync(after_seconds=30)
+    (_, early), (patched, _), (_, late) = bench.kube.done
+    seen.accept(heartbeat.decode(early["data"]), bench.clock.now())
+    assert patched == moved
+    assert seen.settle() == {quiet}
+    seen.put(moved, bench.texts[moved])
+    assert not seen.settle()
+    seen.accept(heartbeat.decode(late["data"]), bench.clock.now())
+    assert seen.settle() == {moved}
+
+
+def test_where_no_node_is_quiet_one_heartbeat_is_enough(synced: Bench) -> None:
+    synced.load(node_1=0.5, node_2=0.9)
+    synced.kube.done.clear()
+    synced.sync(after_seconds=30)
+    assert sorted(name for name, _ in synced.kube.done) == ["evenload-heartbeat", "node-1", "node-2"]
 
 
 def test_pods_without_a_node_are_counted_as_woken_once_a_sync_that_patches(bench: Bench) -> None:

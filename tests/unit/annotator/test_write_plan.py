@@ -249,12 +249,12 @@ def test_the_rest_of_a_plan_is_left_when_no_write_can_succeed(error: errors.Kube
 
 
 def test_a_heartbeat_leaves_out_every_node_whose_patch_did_not_succeed() -> None:
-    names = ("written", "failed", "skipped", "gone")
-    results = {name: write_plan.WriteResult(name) for name in names}
+    names = ("written", "failed", "skipped", "gone", "on its way")
+    results = {name: write_plan.WriteResult(name) for name in names[:-1]}
     stood = {**dict.fromkeys(names, "old"), "quiet": "same"}
     texts, excluded = write_plan.vouched(stood, [patch_of(name) for name in names], results)
     assert texts == {"written": "new", "quiet": "same"}
-    assert excluded == {"failed", "skipped", "gone"}
+    assert excluded == {"failed", "skipped", "gone", "on its way"}
 
 
 def test_lagging_nodes_are_left_out_and_beyond_the_names_they_hold_the_heartbeat_back() -> None:
