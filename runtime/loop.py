@@ -16,6 +16,7 @@ from runtime import clock, health, logs
 log = logs.get(__name__)
 
 PERIOD_JITTER_RATIO = 0.1  # so that replicas started together do not ask Prometheus at one instant
+LEAST_REST_RATIO = 1 / 3
 RESTART_SECONDS = 1.0  # until a thread that died begins again
 BACKOFF_CAP_SECONDS = 30.0  # or the period, where that is longer
 
@@ -68,6 +69,9 @@ def attempt(name: str, work: Callable[[], None], on_failure: Callable[[BaseExcep
 class Loop:
     """Calls `work` at once and then every period, plus or minus a tenth, until stopped.
 
+    The period is from one beginning to the next, but a third of it is always left between two cycles: a neighbour that
+    is slow to answer gets a rest.
+
     The heartbeat beats when a cycle ends, failed or not: it says that the thread lives, not that the world is well.
     """
 
@@ -95,15 +99,20 @@ class Loop:
         failures = 0
         self._heartbeat.beat(self._clock.monotonic())
         while not stop.is_set():
+            began_seconds = self._clock.monotonic()
             failures = 0 if attempt(self._name, self._work, self._on_failure) else failures + 1
-            self._heartbeat.beat(self._clock.monotonic())
-            if self._clock.wait(stop, self._pause_seconds(failures)):
+            ended_seconds = self._clock.monotonic()
+            self._heartbeat.beat(ended_seconds)
+            if self._clock.wait(stop, self._pause_seconds(failures, ended_seconds - began_seconds)):
                 return
 
-    def _pause_seconds(self, failures: int) -> float:
-        """Period +- 10 %; after f failures in a row a random half to whole of min(2^f s, max(period, 30 s))."""
+    def _pause_seconds(self, failures: int, took_seconds: float) -> float:
+        """Rest of the period, at least a third of it, +- 10 %; after f failures in a row a random half to whole of
+        min(2^f s, max(period, 30 s)).
+        """
         period_seconds = self._period_seconds()
         if failures == 0:
-            return period_seconds * self._rng.uniform(1 - PERIOD_JITTER_RATIO, 1 + PERIOD_JITTER_RATIO)
+            rest_seconds = max(period_seconds - took_seconds, period_seconds * LEAST_REST_RATIO)
+            return rest_seconds * self._rng.uniform(1 - PERIOD_JITTER_RATIO, 1 + PERIOD_JITTER_RATIO)
         cap_seconds = max(period_seconds, BACKOFF_CAP_SECONDS)
         return min(2.0 ** min(failures, 16), cap_seconds) * self._rng.uniform(0.5, 1.0)

@@ -1,3 +1,4 @@
+import functools
 import os
 import random
 import signal
@@ -33,6 +34,17 @@ def test_work_begins_at_once_and_repeats_every_period_give_or_take_a_tenth() -> 
     assert len(calls) == 20
     assert all(9.0 <= pause <= 11.0 for pause in pauses)
     assert len(set(pauses)) > 10
+
+
+@pytest.mark.parametrize(("took_seconds", "pause_seconds"), [(0.0, 30.0), (12.0, 18.0), (25.0, 10.0), (99.0, 10.0)])
+def test_a_period_counts_from_the_beginning_of_the_work_and_leaves_a_third_for_a_rest(
+    took_seconds: float, pause_seconds: float
+) -> None:
+    stop = threading.Event()
+    clock = clocks.ManualClock(on_wait=lambda _seconds: stop.set())
+    work = functools.partial(clock.advance, took_seconds)
+    loop.Loop("test", work, period_seconds=lambda: 30.0, clock=clock, rng=random.Random(1)).run(stop)
+    assert clock.waits == [pytest.approx(pause_seconds, rel=loop.PERIOD_JITTER_RATIO)]
 
 
 def test_failures_are_told_and_retried_ever_later_up_to_the_cap() -> None:
