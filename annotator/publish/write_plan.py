@@ -120,13 +120,14 @@ class Publication(NamedTuple):
 
 
 class WriteSet(NamedTuple):
-    """A publication with the values of all its nodes as text, the nodes worth a write [nodes], and the node that the
-    next sync is to write again ("" for none).
+    """A publication with the values of all its nodes as text, the nodes worth a write and those to be written first
+    [nodes], and the node that the next sync is to write again ("" for none).
     """
 
     publication: Publication
     readings: "Readings"
     worth: Flags
+    first: Flags
     cooled: str
 
     @property
@@ -134,7 +135,8 @@ class WriteSet(NamedTuple):
         """The patches that bring what the nodes carry to what is held, and no more than that."""
         fleet, hot, extent = self.publication.fleet, self.publication.hot, self.publication.extent
         patches = []
-        for place in np.flatnonzero(self.worth).tolist():
+        places = np.flatnonzero(self.worth)
+        for place in places[np.argsort(~self.first[places], kind="stable")].tolist():
             name = fleet.names[place]
             extra = self.readings.cranes(place) if self.publication.rules.crane else {}
             row = self.readings.row(place, hot.of(name), extent(name))
@@ -151,6 +153,8 @@ def weigh(publication: Publication, carried: AnnotationColumns, *, again: str = 
     the pod would then wait for the next write anywhere. So the sync after writes this node once more: one patch, after
     every watch has caught up, and none after that, as nothing crossed.
 
+    First come nodes that cross a line, or get or lose a metric: what they carry decides otherwise than it should.
+
     A node that never had a value gets no annotation; one that lost its values gets an empty reading, because its old
     one would otherwise be renewed by every heartbeat. A quiet node that begins to lag is written with the time of its
     values: the one it carries may be hours old, and an extender that starts now has no other.
@@ -163,7 +167,8 @@ def weigh(publication: Publication, carried: AnnotationColumns, *, again: str = 
         worth[names.index(again)] = True
     worth &= np.array([name in carried.texts for name in names], np.bool_) | ~np.isnan(book.ratios).all(axis=1)
     cooled = worth & (_is_over(carried.ratios, rules) & ~_is_over(readings.ratios, rules)).any(axis=1)
-    return WriteSet(publication, readings, worth, names[int(cooled.argmax())] if cooled.any() else "")
+    first = load_annotation.must_write(carried.ratios, readings.ratios, math.inf, rules.limits)
+    return WriteSet(publication, readings, worth, first, names[int(cooled.argmax())] if cooled.any() else "")
 
 
 class Readings(NamedTuple):

@@ -148,6 +148,18 @@ def test_only_changes_worth_it_are_written(
     assert len(planned(node, {"cpu_avg_5m": GoodValue(after, NOW)}, policy=policy).patches) == patches
 
 
+def test_nodes_that_cross_a_line_or_have_no_reading_yet_are_written_first() -> None:
+    before = {"moves": 0.3, "cools": 0.66, "moves too": 0.5, "heats": 0.64}
+    after = {"moves": 0.4, "cools": 0.64, "moves too": 0.4, "heats": 0.66, "is new": 0.1}
+    nodes = [builders.node(name, annotations=written(cpu_avg_5m=ratio).annotations) for name, ratio in before.items()]
+    fleet = NodeSet.of([*nodes, builders.node("is new")])
+    book = LastGoodValues.of({name: {"cpu_avg_5m": GoodValue(ratio, NOW)} for name, ratio in after.items()}, METRICS)
+    carried = node_annotations.NodeAnnotationCache().carried(fleet, METRICS, now_seconds=NOW)
+    rules = write_plan.Rules.of(POLICY, fleet.nodes, crane=False)
+    patches = write_plan.weigh(publication(fleet, book, rules), carried).patches
+    assert [patch.node for patch in patches] == ["cools", "heats", "is new", "moves", "moves too"]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "cooled"),
     [
