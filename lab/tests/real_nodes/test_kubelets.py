@@ -181,11 +181,14 @@ def test_a_burst_starts_in_the_room_of_placeholders_which_come_back(world: Insta
     nodes = world.nodes
     options = "--replicas 12 --requests cpu=50m,memory=400Mi --burst-class"
     world.run(f"evenload placeholder render {options} | kubectl apply -f -")
-    burners.eventually(lambda: 6 <= len(placed_holders(world)) < 12, "placeholders to fill the nodes", 120)
+    burners.eventually(lambda: 6 <= len(placed_holders(world)) == 12 - unschedulable(world), "full nodes", 120)
     first = placed_holders(world)
     burst = burners.container(10, request="390Mi")
     nodes.apply(burners.deployment("burst", burst, replicas=3, priorityClassName="high-priority"))
-    nodes.kubectl("rollout", "status", "deployment/burst", "--timeout=60s")
+    try:
+        nodes.kubectl("rollout", "status", "deployment/burst", "--timeout=60s")
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{nodes.kubectl('describe', 'pods', '-l', 'app=burst')}") from error
     pods = nodes.items("pods", "--selector=app=burst")
     ready = max(condition(pod, "Ready")["lastTransitionTime"] for pod in pods)
     created = min(pod["metadata"]["creationTimestamp"] for pod in pods)
@@ -202,6 +205,11 @@ def placed_holders(world: Installation) -> set[str]:
     return {pod["metadata"]["name"] for pod in world.pods("placeholder") if burners.is_ready(pod)}
 
 
+def unschedulable(world: Installation) -> int:
+    """How many placeholders find no room, as kube-scheduler says."""
+    return sum(condition(pod, "PodScheduled").get("reason") == "Unschedulable" for pod in world.pods("placeholder"))
+
+
 def condition(pod: Document, kind: str) -> Document:
-    """A condition of a pod."""
-    return next(each for each in pod["status"]["conditions"] if each["type"] == kind)
+    """A condition of a pod, empty where it has none of that kind."""
+    return next((each for each in pod["status"].get("conditions", ()) if each["type"] == kind), {})
