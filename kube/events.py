@@ -105,6 +105,6 @@ class EventWriter:
         try:
             self._door.create(kinds.EVENTS, body, namespace=namespace)
         except errors.KubeError as error:
-            log.warning("event not written", reason=str(reason), error=str(error))
-            if isinstance(error, _UNTAKEN):
-                self._silent_until_seconds = self._clock.monotonic() + SILENT_SECONDS
+            silent_seconds = SILENT_SECONDS if isinstance(error, _UNTAKEN) else 0.0
+            self._silent_until_seconds = self._clock.monotonic() + silent_seconds
+            log.warning("event not written", reason=str(reason), error=str(error), silent_seconds=silent_seconds)

@@ -242,9 +242,7 @@ def node_metrics(loads: Loads, now_seconds: float) -> collections.abc.Iterator[f
         yield f"/registry/slo.koordinator.sh/nodemetrics/{name}", {**body, "spec": {}, "status": status}
 
 
-def _leg(
-    settings: Settings, running: cluster.Cluster, entrant: Entrant, hot_nodes: collections.abc.Set[str]
-) -> Figures:
+def _leg(settings: Settings, running: cluster.Cluster, entrant: Entrant, hot_nodes: set[str]) -> Figures:
     """Pods that wait, then pods that come, with one scheduler; leaves no pod."""
     throughput.create_pods(running, "waiting", settings.pods)
     scheduler = running.processes["kube-scheduler"]

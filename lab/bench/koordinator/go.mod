@@ -1,4 +1,5 @@
-// koord-scheduler for `bench peers`: a module without a line of Go; only the bench builds its tool line. The replace lines are those of its go.mod.
+// koord-scheduler for `bench peers`: a module without a line of Go; only the bench builds its tool line. The replace
+// lines are those of its go.mod.
 module evenload.io/bench/koordinator
 
 go 1.26.0

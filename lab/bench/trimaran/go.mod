@@ -1,4 +1,5 @@
-// Trimaran for `bench peers`: a module without a line of Go; only the bench builds its tool line. The replace lines are those of its go.mod.
+// Trimaran for `bench peers`: a module without a line of Go; only the bench builds its tool line. v0.35.7 is not in proxy.golang.org, nor are
+// all staging modules of Kubernetes 1.34.7 that v0.34.7 names: the replace lines of its go.mod are here of 1.34.4.
 module evenload.io/bench/trimaran
 
 go 1.26.0
