@@ -19,6 +19,11 @@ from lab import cluster
 pytestmark = pytest.mark.cluster
 
 
+@pytest.fixture(autouse=True)
+def _no_file_of_this_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "DEFAULT_FILE", "/nowhere/config")
+
+
 @pytest.fixture
 def service_account(control_plane: cluster.Cluster) -> Path:
     """A kubeconfig with the token of default/default, which may do nothing."""
@@ -78,4 +83,4 @@ def in_cluster(kubeconfig: Path, directory: Path, *, token: str | None) -> clien
     (directory / "token").write_text(token or user.get("token") or Path(user["tokenFile"]).read_text())
     url = parse.urlsplit(entry["server"])
     variables = {"KUBERNETES_SERVICE_HOST": url.hostname or "", "KUBERNETES_SERVICE_PORT": str(url.port)}
-    return config.connect(environment={**variables, "KUBECONFIG": "/nonexistent"}, service_account=directory)
+    return config.connect(environment=variables, service_account=directory)
