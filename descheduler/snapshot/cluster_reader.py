@@ -83,13 +83,15 @@ class Reader:
 def _over_their_node(
     pods: collections.abc.Iterable[Pod], measured: collections.abc.Mapping[str, PodUsage], nodes: tuple[Node, ...]
 ) -> dict[str, str]:
-    """The pods whose use is more than a node can have, as after a jump of a counter, and the resource in words."""
+    """The pods whose use is more than a node can have, as after a jump of a counter, and the resource in words. Those
+    of a node that is gone, or cannot be read, are not judged by it.
+    """
     capacities = {node.name: node.capacity for node in nodes}
     return {
         pod.key: f"it uses {times:.0f} times the {resource} of its node"
         for pod in pods
         for resource in usage.Resource
-        if pod.key in measured
+        if pod.key in measured and pod.node_name in capacities
         if (times := usage.share(measured[pod.key], capacities[pod.node_name], resource)) > load_annotation.MAX_RATIO
     }
 

@@ -1,5 +1,6 @@
 """Whole runs over fake doors: when it acts, when it does nothing, and what it remembers."""
 
+import dataclasses
 import math
 import pathlib
 from collections.abc import Callable
@@ -592,3 +593,13 @@ def test_a_run_of_the_loop_says_nothing_of_headroom_and_a_preview_does(world: Wo
     world.service.cycle()
     assert world.last.plan.headroom.destinations == ()
     assert [name for name, _ in world.previews.plan().plan.headroom.destinations] == ["cool"]
+
+
+def test_pods_of_a_node_that_is_gone_leave_the_others_their_judgement(tmp_path: pathlib.Path) -> None:
+    scene = scenes.Scene().node("hot", memory=0.9).node("gone", memory=0.9).node("cool")
+    scene.workload("web", on=["hot", "cool"]).workload("left", on=["gone", "cool"])
+    world = World(scene, tmp_path)
+    world.report()
+    world.show(dataclasses.replace(scene, nodes={name: scene.nodes[name] for name in ("hot", "cool")}))
+    world.clock.advance(60)
+    assert "web-0" in scenes.judged(world.report().plan)
