@@ -60,7 +60,7 @@ def cut(text: str, limit_bytes: int) -> str:
 
 
 class EventWriter:
-    """Posts Events; a failure is logged, never raised. After one that nobody took none is tried for SILENT_SECONDS."""
+    """Posts Events; a failure is logged, never raised. After no answer, 429 or 5xx none for SILENT_SECONDS."""
 
     def __init__(self, door: KubeDoor, *, controller: str, instance: str, clock: clocks.Clock) -> None:
         self._door = door

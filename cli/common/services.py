@@ -132,7 +132,7 @@ descheduler_options: Final = functools.partial(options, names=DESCHEDULER)
 
 
 def in_cluster(where: Where) -> bool:
-    """Whether a cluster is meant: one that is named, or kubectl's where no URL is. ConfigError as `config.connect`."""
+    """Whether to ask a cluster: an option names it, or there is no URL and kubectl has one. ConfigError."""
     return bool(where.kubeconfig or where.context or (not where.url and config.has_kubeconfig()))
 
 

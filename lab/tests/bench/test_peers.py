@@ -27,7 +27,7 @@ def test_every_peer_has_the_loads_of_the_annotations() -> None:
     ("entrant", "placed"),
     [
         pytest.param(Entrant("peer"), ["idle", "hot"], id="a peer has put a pod on a hot node"),
-        pytest.param(Entrant(peers.STOCK, by_load=False), ["idle"], id="nobody would put one there"),
+        pytest.param(Entrant(peers.STOCK, by_load=False), ["idle"], id="kube-scheduler has no pod on a hot node"),
     ],
 )
 def test_a_comparison_that_says_nothing_fails(entrant: Entrant, placed: list[str]) -> None:
