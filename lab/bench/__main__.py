@@ -41,6 +41,8 @@ BY_NAME_ONLY = ("scoring", "relief", "scale", "peers")  # by a trace, twice; wit
 )
 @click.option("--repeats", default=7, show_default=True, help="Legs of `answers`; their medians are told.")
 @click.option("--tls", is_flag=True, help="`answers` over mTLS.")
+@click.option("--busy", default=0, help="`answers` while so many other processes want a processor all the time.")
+@click.option("--names", multiple=True, default=answers.Settings().names, show_default=True, help="Names in a request.")
 @click.option("--rounds", default=20, show_default=True, help="Rounds per leg of `answers`; the first one warms up.")
 @click.option("--calls", default=50, show_default=True, help="Pods asked about per round of `answers`.")
 @click.option(
@@ -106,6 +108,8 @@ class _Sizes:
 
     nodes: int
     tls: bool
+    busy: int
+    names: tuple[int, ...]
     repeats: int
     rounds: int
     calls: int
@@ -132,7 +136,7 @@ class _Sizes:
 def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Callable[[], list[table.Row]]]:
     """Returns the function that measures each part."""
     answer_settings = answers.Settings(
-        nodes=sizes.nodes, legs=sizes.repeats, rounds=sizes.rounds, calls=sizes.calls, seed=seed, tls=sizes.tls
+        sizes.names, sizes.nodes, sizes.repeats, sizes.rounds, sizes.calls, seed, tls=sizes.tls, busy=sizes.busy
     )
     placed = throughput.Settings(sizes.scheduler_nodes, sizes.scheduled, sizes.legs, seed)
     beside = peers.Settings(sizes.compared_nodes, sizes.scheduled, sizes.legs, sizes.arrivals, seed=seed)

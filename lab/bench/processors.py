@@ -8,7 +8,11 @@ about caches than about the extender. What is started inside `only` inherits the
 import collections.abc
 import contextlib
 import os
-from typing import NamedTuple
+import subprocess
+import sys
+from typing import Final, NamedTuple
+
+SPINNING: Final = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"  # ends with the bench
 
 
 class Arrangement(NamedTuple):
@@ -38,3 +42,15 @@ def only(chosen: collections.abc.Set[int]) -> collections.abc.Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+@contextlib.contextmanager
+def wanted_by_others(count: int) -> collections.abc.Iterator[list[int]]:
+    """So many processes, whose ids it gives, take all the processor time that they get within the block."""
+    spinning = [subprocess.Popen([sys.executable, "-c", SPINNING]) for _ in range(count)]
+    try:
+        yield [process.pid for process in spinning]
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
