@@ -122,9 +122,10 @@ class CandidateScores(NamedTuple):
         weighing = table.standing.in_force.weighing
         base = self._column("base") if load is None else self._bases_with(load)
         crowded = self._column("penalty")
+        whole = None if table.sound else table.whole[rows]
+        if weighing.stretch or not weighing.weighted or not (whole is None or whole.all()):
+            return scoring.rank(base, crowded, whole=whole, stretch=weighing.stretch)
         penalty = scoring.beyond_least(crowded)
-        if weighing.stretch or not weighing.weighted or not (table.sound or table.whole[rows].all()):
-            return scoring.rank(base, penalty, whole=table.whole[rows], stretch=weighing.stretch)
         none = np.zeros(len(rows), dtype=np.bool_)  # each node's numbers are its own, and without a load stand ready
         if load is not None or not np.array_equal(penalty, crowded):
             return scoring.Ranking(base, none, none, penalty, *scoring.clamped(base, penalty))
