@@ -28,20 +28,19 @@ from tests import evenload_script
 ROOT: Final = pathlib.Path(__file__).parents[1]
 # The folders with Python of this tree.
 PACKAGES: Final = (
-    *(
-        "annotator",
-        "cli",
-        "console",
-        "descheduler",
-        "extender",
-        "kube",
-        "kube_scheduler",
-        "lab",
-        "policy",
-        "promql",
-        "runtime",
-    ),
-    *("simulator", "tests"),
+    "annotator",
+    "cli",
+    "console",
+    "descheduler",
+    "extender",
+    "kube",
+    "kube_scheduler",
+    "lab",
+    "policy",
+    "promql",
+    "runtime",
+    "simulator",
+    "tests",
 )
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 RULE: Final = (

@@ -10,23 +10,10 @@ import re
 
 import pytest
 
-from tests import conftest, sources
+from tests import conftest, pages, sources
 
 ROOT = pathlib.Path(__file__).parents[1]
-PACKAGES = (
-    "annotator",
-    "cli",
-    "console",
-    "descheduler",
-    "extender",
-    "kube",
-    "kube_scheduler",
-    "lab",
-    "policy",
-    "promql",
-    "runtime",
-    "simulator",
-)
+PACKAGES = tuple(package for package in pages.PACKAGES if package != "tests")
 HOP_NAME = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`")
 
 

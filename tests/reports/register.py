@@ -2,6 +2,11 @@
 
 `python -m tests.reports.register > docs/why/reports.md` writes the page; tests/reports/test_register.py compares it. A
 test without its report, or a report without a source, fails there.
+
+    @reported("evictions", "owner/repository#1", before=Before.RIGHT)
+    @situation("a pod ends")
+    @behaviour("its load counts no longer")
+    def test_...
 """
 
 import collections.abc
@@ -38,31 +43,51 @@ class Report:
     area: str  # readings, placements, evictions ...: a heading of the page
     sources: tuple[str, ...]  # owner/repository#number
     situation: str
-    expected: str
+    behaviour: str
     before: Before
     test: str
 
 
 REPORTS: list[Report] = []
+Texts = dict[collections.abc.Callable[..., object], str]
+SITUATIONS: Texts = {}
+BEHAVIOURS: Texts = {}
 Test = typing.TypeVar("Test", bound=collections.abc.Callable[..., object])
 
 
-def reported(
-    area: str, *sources: str, situation: str, expected: str, before: Before
-) -> collections.abc.Callable[[Test], Test]:
-    """Registers the test below it as the proof of a report.
+def reported(area: str, *sources: str, before: Before) -> collections.abc.Callable[[Test], Test]:
+    """Registers the test below it as the proof of a report, with its situation and behaviour.
 
     Raises:
+        KeyError: a test without one of them.
         ValueError: no source, or a source that is not owner/repository#number.
     """
     if not sources or not all(SOURCE.fullmatch(source) for source in sources):
         raise ValueError(f"sources of a report are owner/repository#number, not {sources}")
 
     def register(test: Test) -> Test:
-        REPORTS.append(Report(area, sources, situation, expected, before, test.__name__))
+        REPORTS.append(Report(area, sources, SITUATIONS[test], BEHAVIOURS[test], before, test.__name__))
         return test
 
     return register
+
+
+def situation(text: str) -> collections.abc.Callable[[Test], Test]:
+    """Describes the situation that the test below it sets up."""
+    return _described(SITUATIONS, text)
+
+
+def behaviour(text: str) -> collections.abc.Callable[[Test], Test]:
+    """Describes the behaviour that the test below it asserts."""
+    return _described(BEHAVIOURS, text)
+
+
+def _described(texts: Texts, text: str) -> collections.abc.Callable[[Test], Test]:
+    def describe(test: Test) -> Test:
+        texts[test] = text
+        return test
+
+    return describe
 
 
 def modules() -> list[str]:
@@ -83,7 +108,7 @@ def page(reports: collections.abc.Iterable[Report]) -> str:
             f"\n## {area.capitalize()}\n\n| reported in | situation | Evenload | before |\n| --- | --- | --- | --- |\n"
         )
         text.extend(
-            f"| {', '.join(report.sources)} | {report.situation} | {report.expected} | {report.before.value} |\n"
+            f"| {', '.join(report.sources)} | {report.situation} | {report.behaviour} | {report.before.value} |\n"
             for report in rows
             if report.area == area
         )

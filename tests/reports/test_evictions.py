@@ -11,7 +11,7 @@ from descheduler.snapshot.workloads import Workload
 from kube import objects
 from runtime import clock
 from tests import builders
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
 
@@ -77,10 +77,10 @@ def terminating(since_seconds: float, grace_seconds: int = 30) -> builders.Mutat
     "kubernetes-sigs/descheduler#766",
     "kubernetes-sigs/descheduler#797",
     "kubernetes/kubernetes#91141",
-    situation="a pod has been Terminating for 10 h after a grace period of 30 s, and still uses 40 % of its node",
-    expected="its load counts; within its grace period it is gone",
     before=Before.WRONG,
 )
+@situation("a pod has been Terminating for 10 h after a grace period of 30 s, and still uses 40 % of its node")
+@behaviour("its load counts; within its grace period it is gone")
 @pytest.mark.parametrize(
     ("since_seconds", "expected"),
     [
@@ -96,13 +96,9 @@ def test_the_load_of_a_pod_that_does_not_end_is_load(since_seconds: float, expec
     assert scenes.evicted(made.plan()) == expected
 
 
-@reported(
-    "evictions",
-    "kubernetes/kubernetes#91141",
-    situation="a terminating pod has a grace period of two hours, of which one has passed",
-    expected="it counts as gone",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kubernetes/kubernetes#91141", before=Before.RIGHT)
+@situation("a terminating pod has a grace period of two hours, of which one has passed")
+@behaviour("it counts as gone")
 def test_a_long_grace_period_is_granted() -> None:
     made = scene().workload("web", on=["hot", "cool", "cool"], gib=10)
     made.pod("slow", "hot", gib=12.8, owner=("ReplicaSet", "other"), mutate=terminating(HOUR, 7200))
@@ -112,13 +108,9 @@ def test_a_long_grace_period_is_granted() -> None:
 # Kinds of other groups.
 
 
-@reported(
-    "evictions",
-    "openkruise/kruise#2285",
-    situation="an evicted pod of an apps.kruise.io StatefulSet is never replaced, its scale not read",
-    expected="it counts in limits.unreplaced for an hour, as of every other API group",
-    before=Before.WRONG,
-)
+@reported("evictions", "openkruise/kruise#2285", before=Before.WRONG)
+@situation("an evicted pod of an apps.kruise.io StatefulSet is never replaced, its scale not read")
+@behaviour("it counts in limits.unreplaced for an hour, as of every other API group")
 @pytest.mark.parametrize("kind", ["StatefulSet", "Deployment", "Job", "CloneSet"])
 def test_a_kind_of_another_group_is_not_taken_for_kubernetes_own(kind: str) -> None:
     evicted = Workload(kind, "default", "db", "uid-db", 3, 2, api_version="apps.kruise.io/v1beta1")
@@ -132,14 +124,9 @@ def test_a_kind_of_another_group_is_not_taken_for_kubernetes_own(kind: str) -> N
 # Groups.
 
 
-@reported(
-    "evictions",
-    "pdb-operator/pdb-operator#81",
-    "kubernetes/enhancements#6326",
-    situation="a pod is one of a group that starts and restarts as a whole: LeaderWorkerSet, JobSet, a gang",
-    expected="it stays (`group`), also one of an unknown form",
-    before=Before.WRONG,
-)
+@reported("evictions", "pdb-operator/pdb-operator#81", "kubernetes/enhancements#6326", before=Before.WRONG)
+@situation("a pod is one of a group that starts and restarts as a whole: LeaderWorkerSet, JobSet, a gang")
+@behaviour("it stays (`group`), also one of an unknown form")
 @pytest.mark.parametrize(
     ("fields", "reference"),
     [
@@ -192,13 +179,9 @@ TWO_REVISIONS = {"currentRevision": "web-a", "updateRevision": "web-b", "current
 ROLLED = {"updatedReplicas": 4}
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/descheduler#618",
-    situation="a Deployment has one pod of the new revision, or is paused with a new template",
-    expected="its pods wait for the rollout",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubernetes-sigs/descheduler#618", before=Before.WRONG)
+@situation("a Deployment has one pod of the new revision, or is paused with a new template")
+@behaviour("its pods wait for the rollout")
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -228,13 +211,9 @@ def test_pods_of_a_deployment_wait_for_its_rollout(fields: dict[str, Any], expec
     assert sentence(planned("Deployment", workload("Deployment", 4, **fields), {}, {}, {}, {})) == expected
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/descheduler#618",
-    situation="a Deployment is rolled out, scaled up or paused without a new template",
-    expected="its pod may leave",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kubernetes-sigs/descheduler#618", before=Before.RIGHT)
+@situation("a Deployment is rolled out, scaled up or paused without a new template")
+@behaviour("its pod may leave")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -247,13 +226,9 @@ def test_a_deployment_that_is_rolled_out_may_lose_a_pod(fields: dict[str, Any]) 
     assert scenes.evicted(planned("Deployment", workload("Deployment", 4, **fields), {}, {}, {}, {})) == ["web-0"]
 
 
-@reported(
-    "evictions",
-    "kubernetes/kubernetes#70442",
-    situation="a StatefulSet of 3 has one pod of the new revision",
-    expected="its pods wait for the rollout; with a partition only until the pods above it are updated",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubernetes/kubernetes#70442", before=Before.WRONG)
+@situation("a StatefulSet of 3 has one pod of the new revision")
+@behaviour("its pods wait for the rollout; with a partition only until the pods above it are updated")
 @pytest.mark.parametrize(
     ("strategy", "expected"),
     [
@@ -267,14 +242,9 @@ def test_pods_of_a_stateful_set_wait_for_its_rollout(strategy: dict[str, Any], e
     assert sentence(planned("StatefulSet", controller, *hashes)) == expected
 
 
-@reported(
-    "evictions",
-    "kubernetes/kubernetes#70442",
-    "kubernetes/kubernetes#106055",
-    situation="a StatefulSet with OnDelete has a new revision that waits for deletions",
-    expected="pods of the older revision stay: an eviction would roll the new one out; others may leave",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubernetes/kubernetes#70442", "kubernetes/kubernetes#106055", before=Before.WRONG)
+@situation("a StatefulSet with OnDelete has a new revision that waits for deletions")
+@behaviour("pods of the older revision stay: an eviction would roll the new one out; others may leave")
 @pytest.mark.parametrize(
     ("revision", "strategy", "expected"),
     [
@@ -294,14 +264,9 @@ def test_an_eviction_rolls_no_revision_out(revision: str, strategy: dict[str, An
     assert sentence(planned("StatefulSet", controller, labels, labels, labels)) == expected
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/descheduler#618",
-    "openkruise/kruise#2285",
-    situation="an owner of another kind (CloneSet, Rollout) has pods of two revisions; its status cannot be read",
-    expected="its pods wait until they are of one revision",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubernetes-sigs/descheduler#618", "openkruise/kruise#2285", before=Before.WRONG)
+@situation("an owner of another kind (CloneSet, Rollout) has pods of two revisions; its status cannot be read")
+@behaviour("its pods wait until they are of one revision")
 @pytest.mark.parametrize(
     ("label", "other", "expected"),
     [
@@ -319,13 +284,9 @@ def test_pods_of_another_kind_wait_until_they_are_of_a_single_revision(label: st
     assert sentence(made.plan()) == expected
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/descheduler#618",
-    situation="a Rollout (Argo) stands at a canary: each of its two ReplicaSets has pods",
-    expected="its pods wait, though the Rollout itself is read by its scale only",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubernetes-sigs/descheduler#618", before=Before.WRONG)
+@situation("a Rollout (Argo) stands at a canary: each of its two ReplicaSets has pods")
+@behaviour("its pods wait, though the Rollout itself is read by its scale only")
 @pytest.mark.parametrize(
     ("canary", "expected"),
     [
@@ -347,13 +308,9 @@ def test_pods_of_a_rollout_wait_for_its_canary(canary: str, expected: str) -> No
     assert sentence(made.plan()) == expected
 
 
-@reported(
-    "evictions",
-    "kubernetes/website#37768",
-    situation="pods of a Deployment with minReadySeconds are Ready and not available yet",
-    expected="they are not counted as there: minReadyRatio and limits.perWorkload are about available pods",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubernetes/website#37768", before=Before.WRONG)
+@situation("pods of a Deployment with minReadySeconds are Ready and not available yet")
+@behaviour("they are not counted as there: minReadyRatio and limits.perWorkload are about available pods")
 def test_pods_that_are_on_trial_are_not_counted_as_ready() -> None:
     controller = workload("Deployment", 4, spec={"minReadySeconds": 600}, status={**ROLLED, "availableReplicas": 2})
     made = scene().controller("Deployment", controller)
@@ -371,14 +328,9 @@ def failure(of_disruptions: str, **rule: object) -> dict[str, object]:
     return {"podFailurePolicy": {"rules": [*([rule] if rule else []), disrupted]}}
 
 
-@reported(
-    "evictions",
-    "kelos-dev/kelos#1348",
-    "kubernetes/autoscaler#7095",
-    situation="a Job reaches its backoffLimit with one more failed pod",
-    expected="its pods stay: an eviction is a failed pod, and takes no last retry",
-    before=Before.WRONG,
-)
+@reported("evictions", "kelos-dev/kelos#1348", "kubernetes/autoscaler#7095", before=Before.WRONG)
+@situation("a Job reaches its backoffLimit with one more failed pod")
+@behaviour("its pods stay: an eviction is a failed pod, and takes no last retry")
 @pytest.mark.parametrize(
     ("limit", "state", "left"),
     [
@@ -397,13 +349,9 @@ def test_a_job_does_not_lose_its_last_retry(limit: int | None, state: dict[str, 
     assert sentence(plan) == f"job_without_retry: {words}"
 
 
-@reported(
-    "evictions",
-    "kelos-dev/kelos#1348",
-    situation="a Job has retries left, or ignores disruptions by its podFailurePolicy",
-    expected="its pod may leave: with Ignore on DisruptionTarget an eviction is free",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kelos-dev/kelos#1348", before=Before.RIGHT)
+@situation("a Job has retries left, or ignores disruptions by its podFailurePolicy")
+@behaviour("its pod may leave: with Ignore on DisruptionTarget an eviction is free")
 @pytest.mark.parametrize(
     ("limited", "state"),
     [
@@ -417,13 +365,9 @@ def test_a_job_that_can_bear_it_may_lose_a_pod(limited: dict[str, Any], state: d
     assert scenes.evicted(plan) == ["web-0"]
 
 
-@reported(
-    "evictions",
-    "kelos-dev/kelos#1348",
-    situation="pods of a Job terminate, or its containers restarted in place",
-    expected="they count toward the backoffLimit before the Job's status says so",
-    before=Before.WRONG,
-)
+@reported("evictions", "kelos-dev/kelos#1348", before=Before.WRONG)
+@situation("pods of a Job terminate, or its containers restarted in place")
+@behaviour("they count toward the backoffLimit before the Job's status says so")
 @pytest.mark.parametrize(
     ("others", "policy", "stays"),
     [
@@ -448,13 +392,9 @@ def test_failures_on_their_way_count(others: list[builders.Mutator], policy: str
     assert (scenes.evicted(plan) == []) is stays
 
 
-@reported(
-    "evictions",
-    "kelos-dev/kelos#1348",
-    situation="an indexed Job has backoffLimitPerIndex, and the pod's index has failed before",
-    expected="the pod stays if a failure takes its index's last retry, or its count is not known",
-    before=Before.WRONG,
-)
+@reported("evictions", "kelos-dev/kelos#1348", before=Before.WRONG)
+@situation("an indexed Job has backoffLimitPerIndex, and the pod's index has failed before")
+@behaviour("the pod stays if a failure takes its index's last retry, or its count is not known")
 @pytest.mark.parametrize(
     ("count", "expected"),
     [
@@ -477,13 +417,9 @@ def test_an_index_does_not_lose_its_last_retry(count: str | None, expected: str)
     assert sentence(plan) == words.get(expected, expected)
 
 
-@reported(
-    "evictions",
-    "kelos-dev/kelos#1348",
-    situation="a rule of the podFailurePolicy before that about disruptions matches the exit code of SIGTERM",
-    expected="the first matching rule decides: the eviction is not free; an unknown action protects",
-    before=Before.WRONG,
-)
+@reported("evictions", "kelos-dev/kelos#1348", before=Before.WRONG)
+@situation("a rule of the podFailurePolicy before that about disruptions matches the exit code of SIGTERM")
+@behaviour("the first matching rule decides: the eviction is not free; an unknown action protects")
 @pytest.mark.parametrize(
     ("rules", "failed"),
     [
@@ -498,14 +434,9 @@ def test_a_rule_that_is_not_ignore_is_not_free(rules: dict[str, object], failed:
     assert scenes.causes(planned("Job", controller, {}, {}, {}))["web-0"] == "job_without_retry"
 
 
-@reported(
-    "evictions",
-    "kubernetes/autoscaler#7095",
-    "kubernetes/kubernetes#17242",
-    situation="a Job's pod has run for longer than is left until its activeDeadlineSeconds",
-    expected="the pod stays",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubernetes/autoscaler#7095", "kubernetes/kubernetes#17242", before=Before.WRONG)
+@situation("a Job's pod has run for longer than is left until its activeDeadlineSeconds")
+@behaviour("the pod stays")
 @pytest.mark.parametrize(
     ("ran_seconds", "stays"), [pytest.param(3599, False, id="it can"), pytest.param(3601, True, id="it cannot")]
 )
@@ -522,14 +453,9 @@ def test_a_job_does_not_miss_its_deadline(ran_seconds: float, stays: bool) -> No
 # Volumes.
 
 
-@reported(
-    "evictions",
-    "istio/istio#19395",
-    "kubernetes/autoscaler#3947",
-    situation="pods of a mesh declare scratch volumes safe to lose, for the cluster autoscaler",
-    expected="local storage does not keep them if all is declared; every other protection stays",
-    before=Before.WRONG,
-)
+@reported("evictions", "istio/istio#19395", "kubernetes/autoscaler#3947", before=Before.WRONG)
+@situation("pods of a mesh declare scratch volumes safe to lose, for the cluster autoscaler")
+@behaviour("local storage does not keep them if all is declared; every other protection stays")
 @pytest.mark.parametrize(
     ("annotations", "expected"),
     [
@@ -551,13 +477,9 @@ def test_local_storage_that_is_declared_safe_may_leave(annotations: dict[str, st
     assert sentence(made.plan()) == expected
 
 
-@reported(
-    "evictions",
-    "kubernetes/autoscaler#3947",
-    situation="a pod that is declared safe to evict is protected by something else than local storage",
-    expected="it stays: the annotation lifts local storage only",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kubernetes/autoscaler#3947", before=Before.RIGHT)
+@situation("a pod that is declared safe to evict is protected by something else than local storage")
+@behaviour("it stays: the annotation lifts local storage only")
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -577,13 +499,9 @@ def test_safe_to_evict_lifts_nothing_else(fields: dict[str, Any], expected: str)
     assert scenes.causes(made.plan())["web-0"] == expected
 
 
-@reported(
-    "evictions",
-    "kubernetes/autoscaler#3947",
-    situation="a pod has a volume of a kind, or is in a phase, that a later Kubernetes brought",
-    expected="it stays (`unrecognised`), whatever the policy says about volumes",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubernetes/autoscaler#3947", before=Before.WRONG)
+@situation("a pod has a volume of a kind, or is in a phase, that a later Kubernetes brought")
+@behaviour("it stays (`unrecognised`), whatever the policy says about volumes")
 @pytest.mark.parametrize(
     ("mutate", "expected"),
     [
@@ -607,13 +525,9 @@ def test_a_pod_that_is_not_understood_stays(mutate: builders.Mutator, expected: 
     assert sentence(made.plan(scenes.policy(protect=protect))) == expected
 
 
-@reported(
-    "evictions",
-    "kubernetes/autoscaler#3947",
-    situation="a pod has a volume of each of the kinds that bring their data to any node",
-    expected="it may leave",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kubernetes/autoscaler#3947", before=Before.RIGHT)
+@situation("a pod has a volume of each of the kinds that bring their data to any node")
+@behaviour("it may leave")
 @pytest.mark.parametrize(
     "source",
     ["configMap", "secret", "projected", "downwardAPI", "csi", "nfs", "image", "scaleIO", "awsElasticBlockStore", "fc"],
@@ -626,13 +540,9 @@ def test_volumes_that_are_not_local_keep_no_pod(source: str) -> None:
 # Owners.
 
 
-@reported(
-    "evictions",
-    "kubevirt/kubevirt#15423",
-    situation="a virt-launcher pod is owned by a VirtualMachineInstance, which has no scale",
-    expected="it stays (`unknown_owner`): nothing known would make it anew",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kubevirt/kubevirt#15423", before=Before.RIGHT)
+@situation("a virt-launcher pod is owned by a VirtualMachineInstance, which has no scale")
+@behaviour("it stays (`unknown_owner`): nothing known would make it anew")
 def test_a_pod_of_an_owner_without_a_scale_stays() -> None:
     made = scene().pod("virt-launcher-vm", "hot", owner=("VirtualMachineInstance", "vm"))
     words = "unknown_owner: VirtualMachineInstance vm: its replicas cannot be counted"

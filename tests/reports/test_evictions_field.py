@@ -14,7 +14,7 @@ from policy.contract import relief_hint
 from policy.schema import lint, problems
 from policy.schema.load_policy import LoadPolicy
 from tests import builders
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 from tests.reports.test_evictions import spec
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
@@ -29,13 +29,9 @@ def tainted(key: str, effect: str) -> builders.Mutator:
     return spec(taints=[{"key": key, "effect": effect}])
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/descheduler#335",
-    situation="the only cool node has a replica that the pod must avoid",
-    expected="another pod goes",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kubernetes-sigs/descheduler#335", before=Before.RIGHT)
+@situation("the only cool node has a replica that the pod must avoid")
+@behaviour("another pod goes")
 def test_a_pod_that_could_only_come_back_stays() -> None:
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "alone"}}}
     apart = spec(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
@@ -45,25 +41,17 @@ def test_a_pod_that_could_only_come_back_stays() -> None:
     assert all(name.startswith("web") for name in scenes.evicted(plan))
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/descheduler#1695",
-    situation="a pod is so large that it overloads whichever node it is on",
-    expected="it stays: no node is a destination",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kubernetes-sigs/descheduler#1695", before=Before.RIGHT)
+@situation("a pod is so large that it overloads whichever node it is on")
+@behaviour("it stays: no node is a destination")
 def test_a_pod_that_overloads_every_node_is_not_passed_around() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool").node("free").workload("large", on=["hot", "cool"], gib=26.0)
     assert scenes.evicted(scene.plan(RELAXED)) == []
 
 
-@reported(
-    "evictions",
-    "koordinator-sh/koordinator#1721",
-    situation="the agent of a node is gone, and its last reading was high",
-    expected="an old reading evicts no pod",
-    before=Before.RIGHT,
-)
+@reported("evictions", "koordinator-sh/koordinator#1721", before=Before.RIGHT)
+@situation("the agent of a node is gone, and its last reading was high")
+@behaviour("an old reading evicts no pod")
 def test_the_last_high_reading_of_a_silent_node_evicts_nothing() -> None:
     taken = scenes.hot_and_cool().snapshot()
     assert scenes.evicted(scenes.hot_and_cool().plan(RELAXED))
@@ -76,13 +64,9 @@ def test_the_last_high_reading_of_a_silent_node_evicts_nothing() -> None:
     assert ([one.node for one in over[0]], over[1]) == (["hot"], ())
 
 
-@reported(
-    "evictions",
-    "kubevirt/community#258",
-    situation="a virtual machine's accepted eviction goes on in the background, its load is still there",
-    expected="its load counts as leaving",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubevirt/community#258", before=Before.WRONG)
+@situation("a virtual machine's accepted eviction goes on in the background, its load is still there")
+@behaviour("its load counts as leaving")
 def test_a_migration_that_goes_on_is_relief_already() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "hot", "cool"], gib=4.0)
     scene.workload("machine", on=["hot", "cool"], gib=12.0, annotations={IN_PROGRESS: ""})
@@ -96,27 +80,18 @@ def test_a_migration_that_goes_on_is_relief_already() -> None:
     assert scenes.evicted(hangs) == ["web-0"], "the annotation has no time: a migration that hangs must not hide load"
 
 
-@reported(
-    "evictions",
-    "openshift/cluster-kube-descheduler-operator#614",
-    situation='the owner writes `descheduler.alpha.kubernetes.io/evict: "false"` to keep a pod',
-    expected="the value counts: it stays",
-    before=Before.RIGHT,
-)
+@reported("evictions", "openshift/cluster-kube-descheduler-operator#614", before=Before.RIGHT)
+@situation('the owner writes `descheduler.alpha.kubernetes.io/evict: "false"` to keep a pod')
+@behaviour("the value counts: it stays")
 @pytest.mark.parametrize("key", [EVICT, "evenload.io/evictable"])
 def test_an_annotation_that_says_false_is_no_permission(key: str) -> None:
     scene = scenes.hot_and_cool(annotations={key: "false"})
     assert scenes.evicted(scene.plan(RELAXED)) == []
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/karpenter#651",
-    "kubernetes-sigs/karpenter#624",
-    situation="a cool node is about to be consolidated away, and the pod tolerates every taint",
-    expected="no destination, whatever the effect of the taint",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kubernetes-sigs/karpenter#651", "kubernetes-sigs/karpenter#624", before=Before.RIGHT)
+@situation("a cool node is about to be consolidated away, and the pod tolerates every taint")
+@behaviour("no destination, whatever the effect of the taint")
 @pytest.mark.parametrize("effect", ["NoSchedule", "PreferNoSchedule", "NoExecute"])
 @pytest.mark.parametrize("key", ["karpenter.sh/disrupted", "karpenter.sh/disruption"])
 def test_a_node_that_is_consolidated_is_no_destination(key: str, effect: str) -> None:
@@ -125,26 +100,18 @@ def test_a_node_that_is_consolidated_is_no_destination(key: str, effect: str) ->
     assert set(scenes.causes(scene.plan(RELAXED)).values()) == {"no_destination"}
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/karpenter#1167",
-    situation='a pod carries karpenter.sh/do-not-disrupt: "true", a duration of a decade or more, or another text',
-    expected="it stays: what cannot be read protects",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubernetes-sigs/karpenter#1167", before=Before.WRONG)
+@situation('a pod carries karpenter.sh/do-not-disrupt: "true", a duration of a decade or more, or another text')
+@behaviour("it stays: what cannot be read protects")
 @pytest.mark.parametrize("value", ["true", "True", "100000h", "forever"])
 def test_a_pod_that_must_not_be_disrupted_stays(value: str) -> None:
     scene = scenes.hot_and_cool(annotations={"karpenter.sh/do-not-disrupt": value})
     assert scenes.evicted(scene.plan(RELAXED)) == []
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/cluster-proportional-autoscaler#58",
-    situation="a virtual kubelet offers thousands of cores and has no exporter",
-    expected="no destination: it has no reading",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kubernetes-sigs/cluster-proportional-autoscaler#58", before=Before.RIGHT)
+@situation("a virtual kubelet offers thousands of cores and has no exporter")
+@behaviour("no destination: it has no reading")
 def test_a_virtual_node_without_a_reading_is_no_destination() -> None:
     scene = Scene().node("hot", memory=0.9)
     scene.nodes["virtual"] = builders.node("virtual", cpu="5000", memory="20Ti")
@@ -152,14 +119,9 @@ def test_a_virtual_node_without_a_reading_is_no_destination() -> None:
     assert scenes.evicted(scene.plan(RELAXED)) == []
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/descheduler#886",
-    "kubernetes-sigs/descheduler#524",
-    situation="pods are bound by selector to nodes that are all full",
-    expected="they stay, however idle the other groups are",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kubernetes-sigs/descheduler#886", "kubernetes-sigs/descheduler#524", before=Before.RIGHT)
+@situation("pods are bound by selector to nodes that are all full")
+@behaviour("they stay, however idle the other groups are")
 def test_an_idle_node_of_another_group_is_no_destination() -> None:
     scene = Scene().node("hot", memory=0.9, labels={"group": "a"}).node("full", memory=0.69, labels={"group": "a"})
     scene.node("idle", labels={"group": "b"})
@@ -167,13 +129,9 @@ def test_an_idle_node_of_another_group_is_no_destination() -> None:
     assert scenes.evicted(scene.plan(RELAXED)) == []
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/descheduler#566",
-    situation="a zone of tainted nodes counts as empty for topology spread",
-    expected="domains count as with kube-scheduler: the pod stays",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kubernetes-sigs/descheduler#566", before=Before.RIGHT)
+@situation("a zone of tainted nodes counts as empty for topology spread")
+@behaviour("domains count as with kube-scheduler: the pod stays")
 def test_an_empty_tainted_zone_moves_no_pod() -> None:
     zone = "topology.kubernetes.io/zone"
     rule = {
@@ -188,14 +146,9 @@ def test_an_empty_tainted_zone_moves_no_pod() -> None:
     assert scenes.evicted(scene.plan(RELAXED)) == []
 
 
-@reported(
-    "evictions",
-    "volcano-sh/volcano#5313",
-    "koordinator-sh/koordinator#1327",
-    situation="a node looks idle: no window shows the large pods bound to it seconds ago",
-    expected="their expected load counts: it is no destination",
-    before=Before.RIGHT,
-)
+@reported("evictions", "volcano-sh/volcano#5313", "koordinator-sh/koordinator#1327", before=Before.RIGHT)
+@situation("a node looks idle: no window shows the large pods bound to it seconds ago")
+@behaviour("their expected load counts: it is no destination")
 def test_a_node_whose_load_is_still_to_come_is_no_destination() -> None:
     def just_bound(body: builders.Body) -> None:
         body["status"]["conditions"] = [
@@ -208,27 +161,18 @@ def test_a_node_whose_load_is_still_to_come_is_no_destination() -> None:
     assert scenes.evicted(scene.plan(RELAXED)) == []
 
 
-@reported(
-    "evictions",
-    "koordinator-sh/koordinator#1975",
-    situation="one pod would bring the node under its target, many small ones are beside it",
-    expected="one goes, not several",
-    before=Before.RIGHT,
-)
+@reported("evictions", "koordinator-sh/koordinator#1975", before=Before.RIGHT)
+@situation("one pod would bring the node under its target, many small ones are beside it")
+@behaviour("one goes, not several")
 def test_one_pod_that_suffices_goes_alone() -> None:
     scene = Scene().node("hot", memory=0.85).node("cool").node("free")
     scene.workload("small", on=["hot"] * 6 + ["cool"], gib=0.5).workload("fitting", on=["hot", "free"], gib=6.0)
     assert scenes.evicted(scene.plan(RELAXED)) == ["fitting-0"]
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/descheduler#1026",
-    "kubernetes-sigs/descheduler#616",
-    situation="the scheduler fills nodes up to, or beyond, the descheduler's line",
-    expected="`policy validate` and the log name both lines; a filter that stops under it is not doubted",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubernetes-sigs/descheduler#1026", "kubernetes-sigs/descheduler#616", before=Before.WRONG)
+@situation("the scheduler fills nodes up to, or beyond, the descheduler's line")
+@behaviour("`policy validate` and the log name both lines; a filter that stops under it is not doubted")
 @pytest.mark.parametrize(("limit_ratio", "doubted"), [(0.85, True), (0.8, True), (0.65, False)])
 def test_a_filter_that_stops_above_the_line_of_evictions_is_named(limit_ratio: float, doubted: bool) -> None:
     bands = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}}
@@ -242,13 +186,9 @@ def test_a_filter_that_stops_above_the_line_of_evictions_is_named(limit_ratio: f
     assert found == ["filter.thresholds.memory_avg_5m"] * doubted
 
 
-@reported(
-    "evictions",
-    "koordinator-sh/koordinator#987",
-    situation="the load of a node rises for less than two minutes, and a run falls into the rise",
-    expected="nothing is evicted: `overloadedFor` takes readings without one under the line between",
-    before=Before.RIGHT,
-)
+@reported("evictions", "koordinator-sh/koordinator#987", before=Before.RIGHT)
+@situation("the load of a node rises for less than two minutes, and a run falls into the rise")
+@behaviour("nothing is evicted: `overloadedFor` takes readings without one under the line between")
 def test_a_spike_that_is_over_evicts_nothing() -> None:
     policy = scenes.policy(
         thresholds={"cpu_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}}, overloadedFor="3m", interval="2m"
@@ -263,13 +203,9 @@ def test_a_spike_that_is_over_evicts_nothing() -> None:
     assert found == []
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/descheduler#994",
-    situation="the node that a pod was evicted from has the best score for it, or all others are hotter",
-    expected="it refuses pods of that workload, and no others, until the hint ends or it is cool",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kubernetes-sigs/descheduler#994", before=Before.RIGHT)
+@situation("the node that a pod was evicted from has the best score for it, or all others are hotter")
+@behaviour("it refuses pods of that workload, and no others, until the hint ends or it is cool")
 def test_the_relieved_node_refuses_the_replacement_also_where_others_are_hotter() -> None:
     hint = relief_hint.encode(relief_hint.Relief({"uid-web": NOW + 600}))
     world = worlds.view_of({"hotter": {**worlds.IDLE, "memory_avg_5m": 0.95}})

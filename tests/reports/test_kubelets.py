@@ -10,7 +10,7 @@ from descheduler.planning import departed_load
 from descheduler.snapshot import interned_pods
 from runtime import clock
 from tests import builders
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 from tests.reports.test_levels import runs
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
@@ -32,13 +32,9 @@ def pressed(*kinds: str) -> builders.Mutator:
 
 
 @pytest.mark.parametrize("kind", ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"])
-@reported(
-    "kubelets",
-    "kubernetes/kubernetes#72846",
-    situation="the only cool node is under pressure, and the pod tolerates every taint",
-    expected="no destination: its kubelet refuses pods, or ends them again",
-    before=Before.WRONG,
-)
+@reported("kubelets", "kubernetes/kubernetes#72846", before=Before.WRONG)
+@situation("the only cool node is under pressure, and the pod tolerates every taint")
+@behaviour("no destination: its kubelet refuses pods, or ends them again")
 def test_a_node_under_pressure_is_no_destination_for_a_pod_that_tolerates_it(kind: str) -> None:
     def plan(*conditions: str) -> list[str]:
         scene = Scene().node("hot", memory=0.9).node("cool", mutate=pressed(*conditions))
@@ -58,13 +54,9 @@ def test_a_node_under_pressure_is_no_destination_for_a_pod_that_tolerates_it(kin
         ("memory_avg_5m", {"gib": 64.0}, "it uses 2 times the memory of its node"),
     ],
 )
-@reported(
-    "kubelets",
-    "google/cadvisor#3611",
-    situation="a container's counter jumps: its pod uses millions of cores, or twice its node",
-    expected="no usage: it does not leave, and ending it hides no load",
-    before=Before.WRONG,
-)
+@reported("kubelets", "google/cadvisor#3611", before=Before.WRONG)
+@situation("a container's counter jumps: its pod uses millions of cores, or twice its node")
+@behaviour("no usage: it does not leave, and ending it hides no load")
 def test_a_pod_that_uses_more_than_its_node_has_is_not_measured(
     tmp_path: pathlib.Path, metric: str, amounts: dict[str, Any], words: str, leaving: bool
 ) -> None:
@@ -82,14 +74,9 @@ def test_a_pod_that_uses_more_than_its_node_has_is_not_measured(
 
 
 @pytest.mark.parametrize("ending", [False, True], ids=["ended by its kubelet", "deleted, with a grace period"])
-@reported(
-    "kubelets",
-    "kubernetes-sigs/descheduler#326",
-    "kubernetes/kubernetes#43166",
-    situation="a kubelet or a person ends a pod of an overloaded node; averages still show it",
-    expected="its load counts as gone, less and less",
-    before=Before.WRONG,
-)
+@reported("kubelets", "kubernetes-sigs/descheduler#326", "kubernetes/kubernetes#43166", before=Before.WRONG)
+@situation("a kubelet or a person ends a pod of an overloaded node; averages still show it")
+@behaviour("its load counts as gone, less and less")
 def test_what_others_ended_is_relief_already(tmp_path: pathlib.Path, ending: bool) -> None:
     def mutate(body: builders.Body) -> None:
         if ending:
@@ -110,14 +97,9 @@ def test_what_others_ended_is_relief_already(tmp_path: pathlib.Path, ending: boo
 
 
 @pytest.mark.parametrize(("app", "restarts", "evicted"), [(60, 0, ["web-1"]), (400, 0, ["web-0"]), (60, 2, ["web-0"])])
-@reported(
-    "kubelets",
-    "kubernetes/kubernetes#67252",
-    "kubernetes/kubernetes#28692",
-    situation="an init container works for an hour, the pod's own run for a minute; or these restart",
-    expected="work before their first start is no use of the pod",
-    before=Before.WRONG,
-)
+@reported("kubelets", "kubernetes/kubernetes#67252", "kubernetes/kubernetes#28692", before=Before.WRONG)
+@situation("an init container works for an hour, the pod's own run for a minute; or these restart")
+@behaviour("work before their first start is no use of the pod")
 def test_the_work_of_init_containers_is_no_use_of_the_pod(app: int, restarts: int, evicted: list[str]) -> None:
     def mutate(body: builders.Body) -> None:
         if body["metadata"]["name"] == "web-0":

@@ -9,7 +9,7 @@ from policy.contract import owner_usage
 from promql import door
 from promql.queries import pod_queries
 from tests import builders
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 from tests.reports.test_placements import appears, points_with, scores, waiting
 from tests.reports.test_scores import HOT_SPOTS, view_of
 from tests.unit.annotator import test_node_sync
@@ -42,13 +42,9 @@ def heated(scene: Scene, **memory: float) -> Scene:
     return dataclasses.replace(scene, readings={**scene.readings, **changed})
 
 
-@reported(
-    "evictions",
-    "koordinator-sh/koordinator#990",
-    situation="a Job ends before its node's overload is confirmed; the average still shows it",
-    expected="its load counts as gone, as during an overload",
-    before=Before.WRONG,
-)
+@reported("evictions", "koordinator-sh/koordinator#990", before=Before.WRONG)
+@situation("a Job ends before its node's overload is confirmed; the average still shows it")
+@behaviour("its load counts as gone, as during an overload")
 def test_what_ended_before_an_overload_was_confirmed_is_relief_already(tmp_path: pathlib.Path) -> None:
     before = Scene().node("hot", memory=0.7).node("cool").workload("web", on=["hot", "cool"])
     during = heated(before.pod("job", "hot", gib=14.0, owner=("Job", "job")), hot=0.9)
@@ -58,14 +54,9 @@ def test_what_ended_before_an_overload_was_confirmed_is_relief_already(tmp_path:
     assert runs(world, after) == [["web-0"]], "over half of it has left the average, which is as high as before"
 
 
-@reported(
-    "placements",
-    "kubernetes/kubernetes#141713",
-    "kubernetes/kubernetes#96186",
-    situation="ten pods are Pending as a sidecar lacks its image; their main container runs",
-    expected="what runs counts from its start on",
-    before=Before.WRONG,
-)
+@reported("placements", "kubernetes/kubernetes#141713", "kubernetes/kubernetes#96186", before=Before.WRONG)
+@situation("ten pods are Pending as a sidecar lacks its image; their main container runs")
+@behaviour("what runs counts from its start on")
 @pytest.mark.parametrize(("ran_seconds", "expected"), [(50, True), (3600, False)])
 def test_a_container_without_its_image_hides_no_load_of_another(ran_seconds: float, expected: bool) -> None:
     main = {"name": "main", "state": {"running": {"startedAt": builders.clock_text(NOW - ran_seconds)}}}
@@ -75,13 +66,9 @@ def test_a_container_without_its_image_hides_no_load_of_another(ran_seconds: flo
     assert (points["a"] < points["b"]) is expected
 
 
-@reported(
-    "placements",
-    "kubernetes/kubernetes#82195",
-    situation="a counter overflows: a replica uses 900 cores, or over 1.5 times its node",
-    expected="it is not in its owner's mean, by which the next pods are estimated",
-    before=Before.WRONG,
-)
+@reported("placements", "kubernetes/kubernetes#82195", before=Before.WRONG)
+@situation("a counter overflows: a replica uses 900 cores, or over 1.5 times its node")
+@behaviour("it is not in its owner's mean, by which the next pods are estimated")
 @pytest.mark.parametrize(("times", "expected"), [(112.0, 0.01), (1.6, 0.01), (1.49, 0.38)])
 def test_a_replica_that_uses_more_than_its_node_has_is_in_no_mean(times: float, expected: float) -> None:
     bench = test_node_sync.Bench()
@@ -96,13 +83,9 @@ def test_a_replica_that_uses_more_than_its_node_has_is_in_no_mean(times: float, 
     assert mean.memory_bytes == pytest.approx(expected * 32 * 2**30, rel=0.01)
 
 
-@reported(
-    "evictions",
-    "kubernetes/kubernetes#29229",
-    situation="a pod's PodScheduled is an hour ahead, or absent; it has run for long",
-    expected="its start says its age: its node is a destination",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubernetes/kubernetes#29229", before=Before.WRONG)
+@situation("a pod's PodScheduled is an hour ahead, or absent; it has run for long")
+@behaviour("its start says its age: its node is a destination")
 @pytest.mark.parametrize(
     ("conditions", "started_ago", "evicted"),
     [(AHEAD, 7000, True), (AHEAD, 5, False), (AHEAD, None, False), ([], 5, False)],
@@ -119,13 +102,9 @@ def test_a_binding_in_the_future_makes_no_pod_young(
     assert bool(scenes.evicted(scene.plan(scenes.policy(**RELAXED)))) is evicted
 
 
-@reported(
-    "evictions",
-    "koordinator-sh/koordinator#2142",
-    situation="a replacement waits for its volume while the next run looks for destinations",
-    expected="its room is taken until it is bound, for 15 minutes at most",
-    before=Before.WRONG,
-)
+@reported("evictions", "koordinator-sh/koordinator#2142", before=Before.WRONG)
+@situation("a replacement waits for its volume while the next run looks for destinations")
+@behaviour("its room is taken until it is bound, for 15 minutes at most")
 @pytest.mark.parametrize(("minutes", "bound"), [(1, True), (14, False)])
 def test_the_room_of_a_replacement_that_waits_is_given_away_once(
     tmp_path: pathlib.Path, minutes: int, bound: bool
@@ -141,13 +120,9 @@ def test_the_room_of_a_replacement_that_waits_is_given_away_once(
     assert runs(world, elsewhere if bound else waits) == [["web-0"]]
 
 
-@reported(
-    "evictions",
-    "koordinator-sh/koordinator#1854",
-    situation="two nodes are over their line, and a pod leaves the first that is confirmed",
-    expected="the minutes of the other are not forgotten",
-    before=Before.RIGHT,
-)
+@reported("evictions", "koordinator-sh/koordinator#1854", before=Before.RIGHT)
+@situation("two nodes are over their line, and a pod leaves the first that is confirmed")
+@behaviour("the minutes of the other are not forgotten")
 def test_an_eviction_forgets_no_minutes_of_another_node(tmp_path: pathlib.Path) -> None:
     first = Scene().node("a", memory=0.9).node("b", memory=0.5).node("cool").node("free")
     first.workload("web", on=["a", "free"], gib=6.0).workload("db", on=["b", "free"], gib=6.0)
@@ -158,13 +133,9 @@ def test_an_eviction_forgets_no_minutes_of_another_node(tmp_path: pathlib.Path) 
     assert runs(world, second, second) == [["web-0"], ["db-0"]]
 
 
-@reported(
-    "scores",
-    "kubernetes-sigs/scheduler-plugins#115",
-    situation="thirty pods of a node run one after the other, beside thirty at once on another",
-    expected="of those only the last counts, as load and in hot spots",
-    before=Before.RIGHT,
-)
+@reported("scores", "kubernetes-sigs/scheduler-plugins#115", before=Before.RIGHT)
+@situation("thirty pods of a node run one after the other, beside thirty at once on another")
+@behaviour("of those only the last counts, as load and in hot spots")
 def test_pods_in_succession_are_not_added_up() -> None:
     world = view_of({"succession": 0.3, "burst": 0.25}, cores=64, hotSpots=HOT_SPOTS)
     for at in range(30):
@@ -177,14 +148,9 @@ def test_pods_in_succession_are_not_added_up() -> None:
     assert points["succession"] > points["burst"] + 3
 
 
-@reported(
-    "evictions",
-    "openshift/origin#19830",
-    "kubernetes/kubernetes#83767",
-    situation="the kernel kills a container of 14 GiB; its pod stays, and the average shows it",
-    expected="what the pod lost at once counts as gone",
-    before=Before.WRONG,
-)
+@reported("evictions", "openshift/origin#19830", "kubernetes/kubernetes#83767", before=Before.WRONG)
+@situation("the kernel kills a container of 14 GiB; its pod stays, and the average shows it")
+@behaviour("what the pod lost at once counts as gone")
 @pytest.mark.parametrize(
     ("gib", "ready_seconds", "evicted"),
     [

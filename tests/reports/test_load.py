@@ -18,7 +18,7 @@ from kube.http import client, transport, undecodable
 from kube.http.request import Request
 from policy.contract import heartbeat
 from tests import builders, clocks, scripted_http
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 from tests.reports.test_levels import RELAXED, heated, runs
 from tests.reports.test_services import BusyDoor, reflected
 from tests.unit.annotator import test_node_sync
@@ -56,10 +56,10 @@ class HangingTransport(transport.Transport):
     "services",
     "kubernetes-sigs/controller-runtime#3027",
     "opensearch-project/opensearch-k8s-operator#1545",
-    situation="a leader's request for its Lease is never answered: a balancer forgot the connection",
-    expected="it asks again in time, and leads on",
     before=Before.WRONG,
 )
+@situation("a leader's request for its Lease is never answered: a balancer forgot the connection")
+@behaviour("it asks again in time, and leads on")
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 def test_one_request_that_hangs_costs_no_leadership(method: str) -> None:
     clock, stop = clocks.ManualClock(), threading.Event()
@@ -79,14 +79,9 @@ def test_one_request_that_hangs_costs_no_leadership(method: str) -> None:
     assert led == [True] * 6
 
 
-@reported(
-    "services",
-    "folio-pro/kdashboard#70",
-    "kubernetes-client/python#953",
-    situation="an apiserver is so slow that a list's next page is too old (410) each time",
-    expected="the list is asked for in one piece",
-    before=Before.WRONG,
-)
+@reported("services", "folio-pro/kdashboard#70", "kubernetes-client/python#953", before=Before.WRONG)
+@situation("an apiserver is so slow that a list's next page is too old (410) each time")
+@behaviour("the list is asked for in one piece")
 def test_a_list_whose_pages_are_too_old_comes_in_one_piece(tmp_path: pathlib.Path) -> None:
     def answer(exchange: scripted_http.Exchange) -> None:
         if "continue" in exchange.query:
@@ -103,14 +98,9 @@ def test_a_list_whose_pages_are_too_old_comes_in_one_piece(tmp_path: pathlib.Pat
     assert len(server.seen) == 3
 
 
-@reported(
-    "services",
-    "kubernetes/kubernetes#119646",
-    "kubernetes/kubernetes#86483",
-    situation="apiservers restart: watches are refused by the balancer (503), or before rights are loaded",
-    expected="they go on where they were: nothing is listed again",
-    before=Before.WRONG,
-)
+@reported("services", "kubernetes/kubernetes#119646", "kubernetes/kubernetes#86483", before=Before.WRONG)
+@situation("apiservers restart: watches are refused by the balancer (503), or before rights are loaded")
+@behaviour("they go on where they were: nothing is listed again")
 @pytest.mark.parametrize("status", [401, 403, 500, 502, 503])
 def test_a_watch_that_is_refused_for_a_while_is_no_reason_to_list(status: int) -> None:
     busy = BusyDoor(errors.class_for(status)("watch", status=status, reason="", message=""))
@@ -118,14 +108,9 @@ def test_a_watch_that_is_refused_for_a_while_is_no_reason_to_list(status: int) -
     assert busy.verbs == ["list", "watch from 7", "watch from 7"]
 
 
-@reported(
-    "services",
-    "m3db/m3db-operator#89",
-    "kubernetes/kubernetes#127912",
-    situation="Events have an etcd of their own, which has gone: none is answered",
-    expected="one is tried; the evictions of the run go on",
-    before=Before.WRONG,
-)
+@reported("services", "m3db/m3db-operator#89", "kubernetes/kubernetes#127912", before=Before.WRONG)
+@situation("Events have an etcd of their own, which has gone: none is answered")
+@behaviour("one is tried; the evictions of the run go on")
 def test_events_that_nobody_takes_hold_no_run_up(tmp_path: pathlib.Path) -> None:
     world = worlds.two_to_evict(tmp_path)
     tried: list[float] = []
@@ -141,14 +126,9 @@ def test_events_that_nobody_takes_hold_no_run_up(tmp_path: pathlib.Path) -> None
     assert len(world.ledger.events()) == 6, "the ledger keeps each"
 
 
-@reported(
-    "services",
-    "kedacore/keda#1453",
-    "kubernetes/kubernetes#47899",
-    situation="hundreds of Rollouts have pods on hot nodes; the apiserver throttles (429) looks at their scale",
-    expected="one is asked for in a run; the pods of all stay",
-    before=Before.WRONG,
-)
+@reported("services", "kedacore/keda#1453", "kubernetes/kubernetes#47899", before=Before.WRONG)
+@situation("hundreds of Rollouts have pods on hot nodes; the apiserver throttles (429) looks at their scale")
+@behaviour("one is asked for in a run; the pods of all stay")
 def test_owners_are_asked_for_no_more_while_the_apiserver_throttles() -> None:
     door = test_scaled_owners.door()
     door.scale_failure = THROTTLED
@@ -160,13 +140,10 @@ def test_owners_are_asked_for_no_more_while_the_apiserver_throttles() -> None:
 
 
 @reported(
-    "services",
-    "CleverCloud/clever-kubernetes-operator#175",
-    "kubernetes-sigs/descheduler#1295",
-    situation="what keeps a hot node from relief changes from run to run: a budget, no destination, a budget",
-    expected="an Event for each reason in half an hour, not one in each run",
-    before=Before.WRONG,
+    "services", "CleverCloud/clever-kubernetes-operator#175", "kubernetes-sigs/descheduler#1295", before=Before.WRONG
 )
+@situation("what keeps a hot node from relief changes from run to run: a budget, no destination, a budget")
+@behaviour("an Event for each reason in half an hour, not one in each run")
 def test_reasons_that_take_turns_are_no_stream_of_events(tmp_path: pathlib.Path) -> None:
     scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "cool"], gib=6.0)
     full = heated(scene, cool=0.59)
@@ -177,14 +154,9 @@ def test_reasons_that_take_turns_are_no_stream_of_events(tmp_path: pathlib.Path)
     assert sorted(reasons) == ["EvictionBlockedByPDB", "NoFittingNode"]
 
 
-@reported(
-    "readings",
-    "kubernetes/kubernetes#47899",
-    "kubernetes/kubernetes#50304",
-    situation="the load of 300 of 900 nodes changes, and the apiserver takes none of the writes on them (429)",
-    expected="these age; the heartbeat renews the 600 that are quiet",
-    before=Before.WRONG,
-)
+@reported("readings", "kubernetes/kubernetes#47899", "kubernetes/kubernetes#50304", before=Before.WRONG)
+@situation("the load of 300 of 900 nodes changes, and the apiserver takes none of the writes on them (429)")
+@behaviour("these age; the heartbeat renews the 600 that are quiet")
 def test_quiet_nodes_stay_fresh_while_the_apiserver_throttles_writes_on_others() -> None:
     bench = test_node_sync.Bench()
     bench.names = [f"node-{at}" for at in range(900)]
@@ -205,14 +177,9 @@ def test_quiet_nodes_stay_fresh_while_the_apiserver_throttles_writes_on_others()
     assert fresh == set(quiet)
 
 
-@reported(
-    "pods",
-    "kubernetes/enhancements#6220",
-    "element-hq/ess-helm#549",
-    situation="a media server's pod declares 12,000 ports, each again in its managedFields",
-    expected="it is filtered as others: refused as too large (413) it would be Pending for ever",
-    before=Before.WRONG,
-)
+@reported("pods", "kubernetes/enhancements#6220", "element-hq/ess-helm#549", before=Before.WRONG)
+@situation("a media server's pod declares 12,000 ports, each again in its managedFields")
+@behaviour("it is filtered as others: refused as too large (413) it would be Pending for ever")
 def test_a_pod_of_twelve_thousand_ports_is_no_excess() -> None:
     ports = [{"containerPort": port, "protocol": "UDP"} for port in range(10_000, 22_000)]
     owned: dict[str, object] = {".": {}, "f:containerPort": {}, "f:protocol": {}}

@@ -12,7 +12,7 @@ from extender.state import cluster_view
 from extender.verbs import verbs
 from kube.pods import compact
 from tests import builders
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 from tests.unit.extender import worlds
 
 NOW = worlds.NOW
@@ -72,14 +72,9 @@ def nominated(body: builders.Body, node: str) -> builders.Body:
     return {**body, "status": {**body["status"], "nominatedNodeName": node}}
 
 
-@reported(
-    "placements",
-    "kubernetes-sigs/scheduler-plugins#797",
-    "kubernetes/kubernetes#136334",
-    situation="12 pods of a StatefulSet, a request every 0.7 s, each binding waits for its volume",
-    expected="4, 4, 4 on three nodes, as when bound at once",
-    before=Before.WRONG,
-)
+@reported("placements", "kubernetes-sigs/scheduler-plugins#797", "kubernetes/kubernetes#136334", before=Before.WRONG)
+@situation("12 pods of a StatefulSet, a request every 0.7 s, each binding waits for its volume")
+@behaviour("4, 4, 4 on three nodes, as when bound at once")
 def test_pods_whose_binding_takes_long_are_spread_as_if_bound_at_once() -> None:
     world, spread = world_of(NODES), collections.Counter[str]()
     for at in range(12):
@@ -89,13 +84,9 @@ def test_pods_whose_binding_takes_long_are_spread_as_if_bound_at_once() -> None:
     assert spread == {"a": 4, "b": 4, "c": 4}
 
 
-@reported(
-    "placements",
-    "kubernetes/kubernetes#136334",
-    situation="a gang waits with Permit for 10 minutes, nominated to another than the best node",
-    expected="it counts on its nominated node, in every replica, until it is bound",
-    before=Before.WRONG,
-)
+@reported("placements", "kubernetes/kubernetes#136334", before=Before.WRONG)
+@situation("a gang waits with Permit for 10 minutes, nominated to another than the best node")
+@behaviour("it counts on its nominated node, in every replica, until it is bound")
 @pytest.mark.parametrize("answered", [True, False], ids=["the replica that answered", "another replica"])
 def test_a_gang_that_waits_counts_on_its_nominated_nodes(answered: bool) -> None:
     world = world_of({"a": 0.3, "b": 0.31})
@@ -114,13 +105,9 @@ def test_a_gang_that_waits_counts_on_its_nominated_nodes(answered: bool) -> None
     assert scores(world, ("a", "b"), replica(4), later)["a"] >= points["b"]
 
 
-@reported(
-    "placements",
-    "kubernetes-sigs/scheduler-plugins#797",
-    situation="a pod is deleted, or its cycle fails, while its binding waits",
-    expected="it counts no longer",
-    before=Before.WRONG,
-)
+@reported("placements", "kubernetes-sigs/scheduler-plugins#797", before=Before.WRONG)
+@situation("a pod is deleted, or its cycle fails, while its binding waits")
+@behaviour("it counts no longer")
 @pytest.mark.parametrize("end", ["deleted", "failed"])
 def test_a_pod_that_goes_nowhere_while_its_binding_waits_counts_no_longer(end: str) -> None:
     world, body = world_of({"a": 0.3, "b": 0.4}), replica(0)
@@ -171,13 +158,9 @@ def points_with(*pods: builders.Body) -> dict[str, int]:
     return scores(world, ("a", "b"), builders.pod_body("new"), NOW)
 
 
-@reported(
-    "placements",
-    "koordinator-sh/koordinator#2531",
-    situation="ten pods have not started after 400 s: their image is pulled, or an init container runs",
-    expected="their expected load counts in full",
-    before=Before.WRONG,
-)
+@reported("placements", "koordinator-sh/koordinator#2531", before=Before.WRONG)
+@situation("ten pods have not started after 400 s: their image is pulled, or an init container runs")
+@behaviour("their expected load counts in full")
 @pytest.mark.parametrize(
     ("state", "status"),
     [("ContainerCreating", {}), ("PodInitializing", {"initContainerStatuses": RUNS_INIT})],
@@ -188,13 +171,9 @@ def test_pods_that_have_not_started_count_in_full(state: str, status: dict[str, 
     assert points["a"] < points["b"]
 
 
-@reported(
-    "placements",
-    "koordinator-sh/koordinator#2531",
-    situation="ten pods of a node wait for a reason of failure: image, configuration, crash loop",
-    expected="they count no longer: nothing of them will run soon",
-    before=Before.RIGHT,
-)
+@reported("placements", "koordinator-sh/koordinator#2531", before=Before.RIGHT)
+@situation("ten pods of a node wait for a reason of failure: image, configuration, crash loop")
+@behaviour("they count no longer: nothing of them will run soon")
 @pytest.mark.parametrize(
     ("state", "status"),
     [
@@ -215,14 +194,9 @@ def test_pods_that_wait_for_a_reason_of_failure_count_no_longer(state: str, stat
 NOMINATED: dict[str, Any] = {"hot": 0.9, "cool": 0.1, "mid": 0.5}
 
 
-@reported(
-    "placements",
-    "kubernetes/kubernetes#94418",
-    "kubernetes/kubernetes#93179",
-    situation="kube-scheduler evaluates the nominated node first, by itself; it is hot, cooler nodes exist",
-    expected="refused, so that kube-scheduler goes on to all nodes",
-    before=Before.WRONG,
-)
+@reported("placements", "kubernetes/kubernetes#94418", "kubernetes/kubernetes#93179", before=Before.WRONG)
+@situation("kube-scheduler evaluates the nominated node first, by itself; it is hot, cooler nodes exist")
+@behaviour("refused, so that kube-scheduler goes on to all nodes")
 def test_a_hot_nominated_node_is_refused_while_cooler_ones_exist() -> None:
     world, nominee = world_of(NOMINATED), nominated(builders.pod_body("nominee"), "hot")
     assert filtered(world, ["hot"], nominee) == []
@@ -230,13 +204,9 @@ def test_a_hot_nominated_node_is_refused_while_cooler_ones_exist() -> None:
     assert filtered(world, ["hot"], nominee) == [], "the next cycle"
 
 
-@reported(
-    "placements",
-    "kubernetes/kubernetes#93179",
-    situation="a pod can run on its nominated node only, which is hot",
-    expected="refused once per cycle at most: the identical request that follows passes",
-    before=Before.BY_CHOICE,
-)
+@reported("placements", "kubernetes/kubernetes#93179", before=Before.BY_CHOICE)
+@situation("a pod can run on its nominated node only, which is hot")
+@behaviour("refused once per cycle at most: the identical request that follows passes")
 def test_a_pod_that_can_run_on_its_hot_nominated_node_only_does_not_wait_for_ever() -> None:
     world, pinned = world_of(NOMINATED), nominated(builders.pod_body("pinned"), "hot")
     for _ in range(5):

@@ -11,7 +11,7 @@ from kube import objects
 from kube.pods import compact
 from kube_scheduler import pod_requests
 from tests import builders
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 from tests.unit.cli.placeholder.test_commands import Apiserver
 from tests.unit.descheduler import scenes
 
@@ -89,14 +89,9 @@ RESIZED = {
 }
 
 
-@reported(
-    "placements",
-    "kubernetes/kubernetes#117765",
-    "kubernetes-sigs/karpenter#3037",
-    situation="a pod is resized in place: its spec, the amount granted and the one in force differ",
-    expected="the largest counts, as with kube-scheduler; without the spec if that is infeasible",
-    before=Before.WRONG,
-)
+@reported("placements", "kubernetes/kubernetes#117765", "kubernetes-sigs/karpenter#3037", before=Before.WRONG)
+@situation("a pod is resized in place: its spec, the amount granted and the one in force differ")
+@behaviour("the largest counts, as with kube-scheduler; without the spec if that is infeasible")
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__module__)
 @pytest.mark.parametrize(("mutate", "millicores"), RESIZED.values(), ids=RESIZED)
 def test_a_pod_that_is_resized_counts_by_the_largest(
@@ -109,13 +104,9 @@ def test_a_pod_that_is_resized_counts_by_the_largest(
         assert dict(pod_requests.of_pod(pod).amounts)["cpu"] == millicores
 
 
-@reported(
-    "placements",
-    "kubernetes/kubernetes#129532",
-    situation="a cool node is full of a pod that shrinks, its larger amount still in force",
-    expected="no destination: kube-scheduler would say Insufficient cpu",
-    before=Before.WRONG,
-)
+@reported("placements", "kubernetes/kubernetes#129532", before=Before.WRONG)
+@situation("a cool node is full of a pod that shrinks, its larger amount still in force")
+@behaviour("no destination: kube-scheduler would say Insufficient cpu")
 def test_the_room_that_a_shrinking_pod_still_has_is_no_destination() -> None:
     scene = scenes.hot_and_cool(cpu="3").workload("large", on=["cool"], mutate=SHRINKING)
     obeyed = scenes.policy(protect={"minReadyRatio": 0})
@@ -132,10 +123,10 @@ def tainted(effect: str) -> builders.Mutator:
     "placements",
     "kubernetes-sigs/cluster-proportional-autoscaler#38",
     "kubernetes-sigs/cluster-proportional-autoscaler#115",
-    situation="placeholders follow the number of nodes, most not tolerated or selected by their template",
-    expected="only nodes that can take one count: 1 of 4",
     before=Before.WRONG,
 )
+@situation("placeholders follow the number of nodes, most not tolerated or selected by their template")
+@behaviour("only nodes that can take one count: 1 of 4")
 def test_nodes_that_placeholders_cannot_use_do_not_raise_their_number(tmp_path: pathlib.Path) -> None:
     nodes = [
         builders.node_body("web", labels={"pool": "web"}),

@@ -16,7 +16,7 @@ from policy.schema.load_policy import LoadPolicy
 from promql.queries import pod_queries
 from runtime import clock
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 from tests.unit.cli.doctor import worlds
 
 
@@ -30,14 +30,9 @@ def text(finding: findings.Finding) -> str:
     return f"{finding.verdict}: {finding.observation} -> {finding.fix}"
 
 
-@reported(
-    "pods",
-    "prometheus-community/helm-charts#5050",
-    "prometheus/prometheus#13060",
-    situation="the scrape job of cAdvisor honours its times and does not track their staleness",
-    expected="doctor counts the pods with dead containers and names both settings that end them",
-    before=Before.WRONG,
-)
+@reported("pods", "prometheus-community/helm-charts#5050", "prometheus/prometheus#13060", before=Before.WRONG)
+@situation("the scrape job of cAdvisor honours its times and does not track their staleness")
+@behaviour("doctor counts the pods with dead containers and names both settings that end them")
 def test_doctor_names_the_setting_that_ends_dead_series() -> None:
     line = text(judged("pod series", pod_series=facts.PodSeries(60, dead=7)))
     assert line.startswith("warn: 7 of 60 pods have containers that have ended")
@@ -45,26 +40,18 @@ def test_doctor_names_the_setting_that_ends_dead_series() -> None:
     assert "honor_timestamps: false" in line
 
 
-@reported(
-    "pods",
-    "kubernetes/kubernetes#111077",
-    situation="doctor on a cluster with a runtime that cAdvisor does not know",
-    expected="a failure with the targets; the next step is /metrics/resource, whose series have the label",
-    before=Before.WRONG,
-)
+@reported("pods", "kubernetes/kubernetes#111077", before=Before.WRONG)
+@situation("doctor on a cluster with a runtime that cAdvisor does not know")
+@behaviour("a failure with the targets; the next step is /metrics/resource, whose series have the label")
 def test_doctor_names_the_targets_without_containers() -> None:
     line = text(judged("pod series", pod_series=facts.PodSeries(0, without_containers=("10.0.0.1:10250",))))
     assert line.startswith("fail: cAdvisor's series of 10.0.0.1:10250 have pods and no label `container`")
     assert "/metrics/resource" in line
 
 
-@reported(
-    "pods",
-    "google/cadvisor#3572",
-    situation="an annotator begins over a cAdvisor without the label container",
-    expected="log and /readyz?verbose say so; nothing is published",
-    before=Before.WRONG,
-)
+@reported("pods", "google/cadvisor#3572", before=Before.WRONG)
+@situation("an annotator begins over a cAdvisor without the label container")
+@behaviour("log and /readyz?verbose say so; nothing is published")
 def test_the_annotator_says_that_no_pod_has_a_value() -> None:
     now = clocks.ManualClock(clock.from_rfc3339(builders.SCHEDULED) + 4000)
     prometheus, kube = fake_prometheus.FakePrometheus(), fake_kube_writes.FakeKubeWrites()
@@ -86,13 +73,9 @@ def test_the_annotator_says_that_no_pod_has_a_value() -> None:
 
 @pytest.mark.parametrize("missing", ["main", "proxy"])
 @pytest.mark.parametrize("ready", [True, False])
-@reported(
-    "pods",
-    "kubernetes-sigs/metrics-server#1781",
-    situation="metrics-server leaves out a container, or the sidecar, of a running pod",
-    expected="the pod has no usage, and the plan names the container",
-    before=Before.WRONG,
-)
+@reported("pods", "kubernetes-sigs/metrics-server#1781", before=Before.WRONG)
+@situation("metrics-server leaves out a container, or the sidecar, of a running pod")
+@behaviour("the pod has no usage, and the plan names the container")
 def test_a_part_of_a_pod_is_not_taken_for_the_whole(missing: str, ready: bool) -> None:
     def mutate(body: builders.Body) -> None:
         body["spec"]["initContainers"] = [{"name": "proxy", "restartPolicy": "Always"}, {"name": "setup"}]

@@ -19,7 +19,7 @@ from promql import door, readings
 from promql.queries import identity
 from runtime import clock
 from tests import builders
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 from tests.unit.annotator import test_metrics_server
 from tests.unit.annotator.test_node_sync import EXPRESSIONS, POLICY, Bench
 from tests.unit.descheduler import scenes
@@ -48,14 +48,11 @@ class Extender:
         return float(loads.values[row, 0]) if usable else math.nan, now_seconds - effective_seconds
 
 
-@reported(
-    "readings",
-    "2i2c-org/infrastructure#2646",
-    "prometheus/node_exporter#1161",
-    situation="an overloaded node misses one scrape",
-    expected="its last reading stands, ages alone and is confirmed by the next scrape; one that stays away is missing "
-    "before `staleAfter`",
-    before=Before.WRONG,
+@reported("readings", "2i2c-org/infrastructure#2646", "prometheus/node_exporter#1161", before=Before.WRONG)
+@situation("an overloaded node misses one scrape")
+@behaviour(
+    "its last reading stands, ages alone and is confirmed by the next scrape; "
+    "one that stays away is missing before `staleAfter`"
 )
 def test_a_hot_node_that_misses_scrapes_stays_hot_until_its_reading_is_old() -> None:
     bench = Bench()
@@ -83,13 +80,9 @@ def test_a_hot_node_that_misses_scrapes_stays_hot_until_its_reading_is_old() -> 
     assert math.isnan(extender.load("node-2")[0])
 
 
-@reported(
-    "readings",
-    "prometheus/node_exporter#1161",
-    situation="for a sync a value of a hot node is NaN, out of range, or of two exporters",
-    expected="the last good value stands and ages; the annotator says node, metric and reason",
-    before=Before.WRONG,
-)
+@reported("readings", "prometheus/node_exporter#1161", before=Before.WRONG)
+@situation("for a sync a value of a hot node is NaN, out of range, or of two exporters")
+@behaviour("the last good value stands and ages; the annotator says node, metric and reason")
 @pytest.mark.parametrize(
     ("samples", "reason"),
     [
@@ -116,13 +109,9 @@ def test_a_doubtful_value_does_not_replace_a_good_one(samples: list[float], reas
     assert outcome.problems() == [f"last values of 1 of 2 nodes stand and age: node-2 ({reason}: cpu_avg_5m)"]
 
 
-@reported(
-    "readings",
-    "kubernetes-sigs/metrics-server#759",
-    situation="metrics-server says 0 CPU and 0 bytes of a running node",
-    expected="refused and counted (`zero`); the last good values stand, and doctor names the node",
-    before=Before.WRONG,
-)
+@reported("readings", "kubernetes-sigs/metrics-server#759", before=Before.WRONG)
+@situation("metrics-server says 0 CPU and 0 bytes of a running node")
+@behaviour("refused and counted (`zero`); the last good values stand, and doctor names the node")
 @pytest.mark.parametrize("resource", ["both", "cpu", "memory"])
 def test_a_running_node_that_uses_nothing_was_not_measured(resource: str) -> None:
     bench = test_metrics_server.Bench()
@@ -138,13 +127,9 @@ def test_a_running_node_that_uses_nothing_was_not_measured(resource: str) -> Non
     assert metrics_server.refusal(seen, builders.node("node-1"), bench.clock.now()) == "zero"
 
 
-@reported(
-    "readings",
-    "kubernetes-sigs/metrics-server#759",
-    situation="metrics-server says 0 bytes of a running pod",
-    expected="the pod has no usage, which the plan says; idle CPU is usage",
-    before=Before.WRONG,
-)
+@reported("readings", "kubernetes-sigs/metrics-server#759", before=Before.WRONG)
+@situation("metrics-server says 0 bytes of a running pod")
+@behaviour("the pod has no usage, which the plan says; idle CPU is usage")
 def test_a_running_pod_without_memory_was_not_measured() -> None:
     pod, now_seconds = builders.pod("web-1"), 1000.0
 
@@ -167,13 +152,9 @@ def test_a_running_pod_without_memory_was_not_measured() -> None:
     assert unmeasured.absence(pod, POLICY, now_seconds=now_seconds).endswith("are refused: zero")
 
 
-@reported(
-    "readings",
-    "vexxhost/atmosphere#3934",
-    situation="720 of 768 GiB are huge pages: capacity has them, allocatable memory has not",
-    expected="load, shares of pods and predictions are of the 48 GiB without the pool",
-    before=Before.WRONG,
-)
+@reported("readings", "vexxhost/atmosphere#3934", before=Before.WRONG)
+@situation("720 of 768 GiB are huge pages: capacity has them, allocatable memory has not")
+@behaviour("load, shares of pods and predictions are of the 48 GiB without the pool")
 def test_shares_are_of_the_memory_without_the_pool_of_huge_pages() -> None:
     node = builders.node("node-1", memory="46Gi", mutate=_with_pool)
     assert (node.capacity.memory_bytes, node.allocatable.memory_bytes) == (48 * GIB, 46 * GIB)
@@ -196,13 +177,9 @@ class _PoolBench(test_metrics_server.Bench):
         return [builders.node(name, annotations=carried.get(name), mutate=_with_pool) for name in self.names]
 
 
-@reported(
-    "readings",
-    "giantswarm/prometheus-meta-operator#823",
-    situation="a query of the policy's own, or an earlier version's rule, keeps the label of the exporter's pod",
-    expected="one reading while both agree; else the last good one stands (`replicas_disagree`)",
-    before=Before.WRONG,
-)
+@reported("readings", "giantswarm/prometheus-meta-operator#823", before=Before.WRONG)
+@situation("a query of the policy's own, or an earlier version's rule, keeps the label of the exporter's pod")
+@behaviour("one reading while both agree; else the last good one stands (`replicas_disagree`)")
 @pytest.mark.parametrize(("second", "reason"), [(0.9, None), (0.2, "replicas_disagree")])
 def test_series_of_two_pods_of_one_exporter_are_one_target(second: float, reason: str | None) -> None:
     directory = identity.build([identity.NodeAddress("node-1", ("10.0.0.1",))])
@@ -215,13 +192,9 @@ def test_series_of_two_pods_of_one_exporter_are_one_target(second: float, reason
     assert found.refused == ({"node-1": reason} if reason else {})
 
 
-@reported(
-    "readings",
-    "prometheus-operator/prometheus-operator#6548",
-    situation="a dead Node object still holds the address that its successor got",
-    expected="the living node has the reading, also after a restart; annotator and doctor name both",
-    before=Before.WRONG,
-)
+@reported("readings", "prometheus-operator/prometheus-operator#6548", before=Before.WRONG)
+@situation("a dead Node object still holds the address that its successor got")
+@behaviour("the living node has the reading, also after a restart; annotator and doctor name both")
 @pytest.mark.parametrize("known", [True, False], ids=["while running", "at the start"])
 def test_the_living_node_has_the_address_of_a_dead_one(known: bool) -> None:
     dead = builders.node("node-old", address="10.0.0.1", mutate=_of(created="2026-11-01T00:00:00Z", ready="Unknown"))
@@ -234,13 +207,9 @@ def test_the_living_node_has_the_address_of_a_dead_one(known: bool) -> None:
     assert matching.claims(directory) == "node-old claims 10.0.0.1, which node-new has while node-old is not Ready"
 
 
-@reported(
-    "readings",
-    "prometheus-operator/prometheus-operator#6548",
-    situation="the node that has an address is not Ready for a while, and another one claims the address",
-    expected="it has the address again as soon as it is Ready",
-    before=Before.RIGHT,
-)
+@reported("readings", "prometheus-operator/prometheus-operator#6548", before=Before.RIGHT)
+@situation("the node that has an address is not Ready for a while, and another one claims the address")
+@behaviour("it has the address again as soon as it is Ready")
 def test_a_node_that_was_away_has_its_address_again() -> None:
     other = builders.node("node-2", address="10.0.0.1", mutate=_of(created="2026-11-20T00:00:00Z", ready="True"))
     directories, holders = identity.NodeDirectory(), []
@@ -270,13 +239,10 @@ NAMES: dict[str, list[tuple[str, str | None]]] = {
 
 
 @reported(
-    "readings",
-    "GoogleCloudPlatform/prometheus-engine",
-    "kubernetes-sigs/scheduler-plugins#702",
-    situation="`instance` has the name of a port, or a host's full name where the node has the short one",
-    expected="matched; another domain, or the first part of an address, is not",
-    before=Before.WRONG,
+    "readings", "GoogleCloudPlatform/prometheus-engine", "kubernetes-sigs/scheduler-plugins#702", before=Before.WRONG
 )
+@situation("`instance` has the name of a port, or a host's full name where the node has the short one")
+@behaviour("matched; another domain, or the first part of an address, is not")
 @pytest.mark.parametrize(
     ("node", "label", "expected"), [(node, *pair) for node, pairs in NAMES.items() for pair in pairs]
 )
@@ -286,13 +252,9 @@ def test_a_label_names_its_node_in_other_words(node: str, label: str, expected: 
     assert directory.resolved([label]) == [expected]
 
 
-@reported(
-    "readings",
-    "kubernetes-sigs/scheduler-plugins#702",
-    situation="two nodes have one short name, or a machine of another domain has a node's short name",
-    expected="neither has the reading; a series that names the node itself stands alone",
-    before=Before.RIGHT,
-)
+@reported("readings", "kubernetes-sigs/scheduler-plugins#702", before=Before.RIGHT)
+@situation("two nodes have one short name, or a machine of another domain has a node's short name")
+@behaviour("neither has the reading; a series that names the node itself stands alone")
 def test_an_ambiguous_short_name_is_no_nodes() -> None:
     twins = identity.build([identity.NodeAddress(f"worker-1.{zone}.example.org") for zone in "ab"])
     assert twins.resolve("worker-1:9100") is None
@@ -300,26 +262,18 @@ def test_an_ambiguous_short_name_is_no_nodes() -> None:
     assert single.resolved(["worker-1:9100", "worker-1.elsewhere.org:9100"]) == ["worker-1", None]
 
 
-@reported(
-    "readings",
-    "kubernetes-sigs/scheduler-plugins#702",
-    situation="an IPv6 address is written in another form than the node's",
-    expected="matched",
-    before=Before.WRONG,
-)
+@reported("readings", "kubernetes-sigs/scheduler-plugins#702", before=Before.WRONG)
+@situation("an IPv6 address is written in another form than the node's")
+@behaviour("matched")
 @pytest.mark.parametrize("label", ["[FD00:0:0:0::7]:9100", "fd00::7", "[fd00::0007]:metrics", "[::ffff:10.0.0.7]:9100"])
 def test_an_address_has_more_than_one_form(label: str) -> None:
     nodes = [identity.NodeAddress("node-7", ("10.0.0.7", "fd00:0::7")), identity.NodeAddress("node-8", ("fd00::8",))]
     assert identity.build(nodes).resolve(label) == "node-7"
 
 
-@reported(
-    "readings",
-    "prometheus/node_exporter#1161",
-    situation="the hourly maximum, or the average, of the only cool node is missing in one run",
-    expected="it is no destination; with the reading it is, if it was cool for the hour",
-    before=Before.WRONG,
-)
+@reported("readings", "prometheus/node_exporter#1161", before=Before.WRONG)
+@situation("the hourly maximum, or the average, of the only cool node is missing in one run")
+@behaviour("it is no destination; with the reading it is, if it was cool for the hour")
 @pytest.mark.parametrize(
     ("absent", "hour", "evicted"),
     [
@@ -335,13 +289,9 @@ def test_a_node_of_which_a_reading_is_missing_is_no_destination(absent: str, hou
     assert bool(scenes.evicted(scene.plan())) is evicted
 
 
-@reported(
-    "readings",
-    "2i2c-org/infrastructure#2646",
-    situation="a node over a line for minutes misses a scrape in one run",
-    expected="nothing is evicted in that run, and no minute over the line is forgotten",
-    before=Before.RIGHT,
-)
+@reported("readings", "2i2c-org/infrastructure#2646", before=Before.RIGHT)
+@situation("a node over a line for minutes misses a scrape in one run")
+@behaviour("nothing is evicted in that run, and no minute over the line is forgotten")
 def test_a_missed_scrape_neither_acts_nor_forgets() -> None:
     policies = NodePolicies(scenes.policy())
     memory, start_seconds = overload.Memory(), 1000.0

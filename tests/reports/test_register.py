@@ -32,4 +32,4 @@ def test_the_page_has_every_report() -> None:
 
 def test_a_source_that_cannot_be_looked_up_is_refused() -> None:
     with pytest.raises(ValueError, match="owner/repository#number"):
-        register.reported("readings", "a blog", situation="", expected="", before=register.Before.RIGHT)
+        register.reported("readings", "a blog", before=register.Before.RIGHT)

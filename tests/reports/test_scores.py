@@ -12,7 +12,7 @@ import pytest
 
 from extender.state import cluster_view
 from tests import builders
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 from tests.reports.test_placements import appears, filtered, scores
 from tests.unit.extender import worlds
 
@@ -64,14 +64,9 @@ def place(
     return spread
 
 
-@reported(
-    "scores",
-    "kubernetes/kubernetes#130692",
-    "kubernetes/kubernetes#129138",
-    situation="a scale-up brings so many pods that hot spots cost every node all its points",
-    expected="what every candidate loses is taken off none: the busy node scores below idle ones",
-    before=Before.WRONG,
-)
+@reported("scores", "kubernetes/kubernetes#130692", "kubernetes/kubernetes#129138", before=Before.WRONG)
+@situation("a scale-up brings so many pods that hot spots cost every node all its points")
+@behaviour("what every candidate loses is taken off none: the busy node scores below idle ones")
 @pytest.mark.parametrize("spread", ["none", "stretch"])
 def test_a_burst_over_all_nodes_does_not_end_in_scores_of_0(spread: str) -> None:
     nodes = {"busy": 0.5, "a": 0.1, "b": 0.1}
@@ -85,13 +80,9 @@ def test_a_burst_over_all_nodes_does_not_end_in_scores_of_0(spread: str) -> None
 PEAKS = {f"n-{at}": {**worlds.IDLE, "cpu_avg_5m": 0.2, "cpu_max_1h": 0.76 + 0.02 * at} for at in range(10)}
 
 
-@reported(
-    "scores",
-    "koordinator-sh/koordinator#2538",
-    situation="a spike of all nodes is over, and hourly maxima keep each over a threshold",
-    expected="all that are cool now take pods, not only the node of the lowest peak",
-    before=Before.WRONG,
-)
+@reported("scores", "koordinator-sh/koordinator#2538", before=Before.WRONG)
+@situation("a spike of all nodes is over, and hourly maxima keep each over a threshold")
+@behaviour("all that are cool now take pods, not only the node of the lowest peak")
 def test_after_a_spike_of_all_nodes_pods_go_where_it_is_cool_now() -> None:
     world = view_of(PEAKS, hotSpots=[])
     now, spread = NOW, collections.Counter[str]()
@@ -111,13 +102,9 @@ def test_after_a_spike_of_all_nodes_pods_go_where_it_is_cool_now() -> None:
     assert 0.2 + max(spread.values()) * 0.35 / 8 < THRESHOLDS["cpu_avg_5m"], spread
 
 
-@reported(
-    "scores",
-    "koordinator-sh/koordinator#2538",
-    situation="after such a spike one node has no average, one is still hot, and one has a threshold of its own",
-    expected="each is judged by its load now and its own line; an unknown load by the maximum",
-    before=Before.WRONG,
-)
+@reported("scores", "koordinator-sh/koordinator#2538", before=Before.WRONG)
+@situation("after such a spike one node has no average, one is still hot, and one has a threshold of its own")
+@behaviour("each is judged by its load now and its own line; an unknown load by the maximum")
 def test_what_is_not_known_now_is_judged_by_its_maximum() -> None:
     peak = {**worlds.IDLE, "cpu_max_1h": 0.9}
     world = view_of({"cool": peak, "unread": {**peak}, "hot": {**peak, "cpu_avg_5m": 0.7}})
@@ -128,14 +115,9 @@ def test_what_is_not_known_now_is_judged_by_its_maximum() -> None:
     assert filtered(world, ["unread", "hot"], builders.pod_body("new")) == ["hot"]
 
 
-@reported(
-    "scores",
-    "kubernetes/kubernetes#61607",
-    "k0sproject/k0s#2467",
-    situation="a new node joins four at 55 %, and 20 pods are placed within 20 s",
-    expected="it takes most, and is no hotter than they are when the pods run",
-    before=Before.RIGHT,
-)
+@reported("scores", "kubernetes/kubernetes#61607", "k0sproject/k0s#2467", before=Before.RIGHT)
+@situation("a new node joins four at 55 %, and 20 pods are placed within 20 s")
+@behaviour("it takes most, and is no hotter than they are when the pods run")
 @pytest.mark.parametrize("spread", ["none", "stretch"])
 def test_a_new_node_is_not_flooded(spread: str) -> None:
     nodes = {"new": 0.02, **{f"old-{at}": 0.55 for at in range(4)}}
@@ -146,13 +128,9 @@ def test_a_new_node_is_not_flooded(spread: str) -> None:
     assert then["new"] <= 0.65
 
 
-@reported(
-    "scores",
-    "koordinator-sh/koordinator#2076",
-    situation="the exporter of a hot node went away: its last reading is old, others have fresh ones",
-    expected="the old reading closes it for no pod; it scores as the middle of the others",
-    before=Before.RIGHT,
-)
+@reported("scores", "koordinator-sh/koordinator#2076", before=Before.RIGHT)
+@situation("the exporter of a hot node went away: its last reading is old, others have fresh ones")
+@behaviour("the old reading closes it for no pod; it scores as the middle of the others")
 @pytest.mark.parametrize("spread", ["none", "stretch"])
 def test_a_node_whose_reading_is_old_is_neither_closed_nor_flooded(spread: str) -> None:
     world = view_of({"a": 0.2, "b": 0.3, "c": 0.4}, spread=spread)
@@ -162,26 +140,18 @@ def test_a_node_whose_reading_is_old_is_neither_closed_nor_flooded(spread: str) 
     assert "old" in filtered(world, ["a", "b", "c", "old"], builders.pod_body("new"))
 
 
-@reported(
-    "scores",
-    "volcano-sh/volcano#2129",
-    situation="a node is idle by CPU and nearly full by memory",
-    expected="the worse resource decides",
-    before=Before.RIGHT,
-)
+@reported("scores", "volcano-sh/volcano#2129", before=Before.RIGHT)
+@situation("a node is idle by CPU and nearly full by memory")
+@behaviour("the worse resource decides")
 def test_a_node_full_of_memory_does_not_win_by_its_idle_cpu() -> None:
     full = {**dict.fromkeys(worlds.IDLE, 0.02), "memory_avg_5m": 0.64, "memory_max_1h": 0.64}
     points = scores(view_of({"full": full, "even": 0.45}), ["full", "even"], builders.pod_body("new"), NOW)
     assert points["full"] < points["even"]
 
 
-@reported(
-    "scores",
-    "intel/platform-aware-scheduling#111",
-    situation="an extender gives the best node 10 points and the next 9, whatever their loads",
-    expected="points are by load: 20 % fuller is 7 points behind, 30 % ten; as they are 2 and 3",
-    before=Before.RIGHT,
-)
+@reported("scores", "intel/platform-aware-scheduling#111", before=Before.RIGHT)
+@situation("an extender gives the best node 10 points and the next 9, whatever their loads")
+@behaviour("points are by load: 20 % fuller is 7 points behind, 30 % ten; as they are 2 and 3")
 @pytest.mark.parametrize(
     ("load", "spread", "difference"),
     [
@@ -198,13 +168,9 @@ def test_points_are_as_far_apart_as_loads(load: float, spread: str, difference: 
     assert points["a"] - points["b"] == difference
 
 
-@reported(
-    "scores",
-    "koordinator-sh/koordinator#490",
-    situation="a rollout replaces every pod: windows still show the old ones, the new ones count in full",
-    expected="nodes seem up to twice as loaded for a window; no pod waits",
-    before=Before.BY_CHOICE,
-)
+@reported("scores", "koordinator-sh/koordinator#490", before=Before.BY_CHOICE)
+@situation("a rollout replaces every pod: windows still show the old ones, the new ones count in full")
+@behaviour("nodes seem up to twice as loaded for a window; no pod waits")
 def test_a_rollout_that_counts_twice_for_a_window_leaves_no_pod_waiting() -> None:
     nodes = {"a": 0.5, "b": 0.5, "c": 0.5}
     placed = place(view_of(nodes, hotSpots=[]), 12, every_seconds=5, cpu="2", memory="64Mi")

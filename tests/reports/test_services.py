@@ -15,17 +15,12 @@ from policy.loading import loader
 from runtime import reloading
 from simulator.apiserver import ApiServer
 from tests import builders, clocks
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 
 
-@reported(
-    "services",
-    "kubernetes/kubernetes#61151",
-    "kubernetes-csi/external-provisioner#690",
-    situation="two processes of one host name and one port stand for one Lease",
-    expected="one leads, the other follows",
-    before=Before.WRONG,
-)
+@reported("services", "kubernetes/kubernetes#61151", "kubernetes-csi/external-provisioner#690", before=Before.WRONG)
+@situation("two processes of one host name and one port stand for one Lease")
+@behaviour("one leads, the other follows")
 def test_two_processes_of_one_host_name_have_one_leader() -> None:
     clock = clocks.ManualClock()
     door = ApiServer(clock, random.Random(1)).door(waits=False)
@@ -40,14 +35,9 @@ def test_two_processes_of_one_host_name_have_one_leader() -> None:
     assert [process.is_leader() for process in processes] == [True, False]
 
 
-@reported(
-    "services",
-    "nil-go/konf#1112",
-    "deblasis/wintty#1138",
-    situation="a configuration is written in place while the process polls it",
-    expected="the last whole one stays in force until the new one is whole",
-    before=Before.WRONG,
-)
+@reported("services", "nil-go/konf#1112", "deblasis/wintty#1138", before=Before.WRONG)
+@situation("a configuration is written in place while the process polls it")
+@behaviour("the last whole one stays in force until the new one is whole")
 def test_no_beginning_of_a_policy_comes_into_force(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "policy.yaml"
     head = ["apiVersion: evenload.io/v1alpha1", "kind: LoadPolicy"]
@@ -118,26 +108,18 @@ def reflected(busy: BusyDoor, clock: clocks.ManualClock) -> reflector.Reflector[
     return nodes
 
 
-@reported(
-    "services",
-    "kubernetes/kubernetes#100878",
-    situation="a watch is answered 429",
-    expected="it is watched on from the same resourceVersion, and nothing is listed again",
-    before=Before.RIGHT,
-)
+@reported("services", "kubernetes/kubernetes#100878", before=Before.RIGHT)
+@situation("a watch is answered 429")
+@behaviour("it is watched on from the same resourceVersion, and nothing is listed again")
 def test_a_watch_that_is_one_too_many_is_no_reason_to_list() -> None:
     busy = BusyDoor(errors.TooManyRequests("watch", status=429, reason="", message="", retry_after_seconds=1))
     reflected(busy, clocks.ManualClock())
     assert busy.verbs == ["list", "watch from 7", "watch from 7"]
 
 
-@reported(
-    "services",
-    "kubernetes/kubernetes#100878",
-    situation="a watch is answered 429 with a Retry-After of an hour, or of twenty digits",
-    expected="the next watch begins within 30 s",
-    before=Before.WRONG,
-)
+@reported("services", "kubernetes/kubernetes#100878", before=Before.WRONG)
+@situation("a watch is answered 429 with a Retry-After of an hour, or of twenty digits")
+@behaviour("the next watch begins within 30 s")
 @pytest.mark.parametrize("wish_seconds", [3600.0, float("9" * 20)])
 def test_a_watch_waits_no_hour(wish_seconds: float) -> None:
     clock = clocks.ManualClock()
@@ -146,13 +128,9 @@ def test_a_watch_waits_no_hour(wish_seconds: float) -> None:
     assert clock.waits == [30.0]
 
 
-@reported(
-    "services",
-    "argoproj/argo-workflows#5874",
-    situation="a thread of a controller dies without a word, and its probes stay green",
-    expected="its traceback is in the log, and it is begun again",
-    before=Before.WRONG,
-)
+@reported("services", "argoproj/argo-workflows#5874", before=Before.WRONG)
+@situation("a thread of a controller dies without a word, and its probes stay green")
+@behaviour("its traceback is in the log, and it is begun again")
 def test_a_thread_that_dies_is_no_silence(caplog: pytest.LogCaptureFixture) -> None:
     clock, stop = clocks.BreakingClock(), threading.Event()
     busy = BusyDoor(RecursionError("too deep"))

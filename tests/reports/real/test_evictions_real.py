@@ -25,7 +25,7 @@ from policy.schema.load_policy import LoadPolicy
 from runtime import clock
 from tests import patience
 from tests.e2e import waiting
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 
 pytestmark = pytest.mark.cluster
 SYSTEM = permissions.NAMESPACE
@@ -137,14 +137,9 @@ def conditions(admin: KubeDoor, namespace: str) -> set[str]:
     return {one.type for one in sums.status.conditions if one.status == "True"}
 
 
-@reported(
-    "evictions",
-    "kelos-dev/kelos#1348",
-    "kubernetes/autoscaler#7095",
-    situation="a Job with backoffLimit 2 loses pods under the real Job controller",
-    expected="one leaves, all others stay, and the Job runs on; evicted nevertheless, it fails",
-    before=Before.WRONG,
-)
+@reported("evictions", "kelos-dev/kelos#1348", "kubernetes/autoscaler#7095", before=Before.WRONG)
+@situation("a Job with backoffLimit 2 loses pods under the real Job controller")
+@behaviour("one leaves, all others stay, and the Job runs on; evicted nevertheless, it fails")
 def test_a_real_job_keeps_its_last_retry(admin: KubeDoor, namespace: str, judge: Judge) -> None:
     admin.create(kinds.JOBS, job(2), namespace=namespace)
     pods = running(admin, namespace)
@@ -159,13 +154,9 @@ def test_a_real_job_keeps_its_last_retry(admin: KubeDoor, namespace: str, judge:
     waiting.eventually(lambda: "Failed" in conditions(admin, namespace), LIMIT, "the Job to fail")
 
 
-@reported(
-    "evictions",
-    "kelos-dev/kelos#1348",
-    situation="a real Job with backoffLimit 1 ignores DisruptionTarget by its podFailurePolicy",
-    expected="its pods may leave: three evictions later nothing is counted, and it runs",
-    before=Before.RIGHT,
-)
+@reported("evictions", "kelos-dev/kelos#1348", before=Before.RIGHT)
+@situation("a real Job with backoffLimit 1 ignores DisruptionTarget by its podFailurePolicy")
+@behaviour("its pods may leave: three evictions later nothing is counted, and it runs")
 def test_an_eviction_that_a_real_job_ignores_is_free(admin: KubeDoor, namespace: str, judge: Judge) -> None:
     admin.create(kinds.JOBS, job(1, podFailurePolicy={"rules": [IGNORED]}), namespace=namespace)
     for _ in range(3):
@@ -177,13 +168,9 @@ def test_an_eviction_that_a_real_job_ignores_is_free(admin: KubeDoor, namespace:
     assert (sums.status.failed, conditions(admin, namespace)) == (0, set())
 
 
-@reported(
-    "evictions",
-    "kelos-dev/kelos#1348",
-    situation="an indexed Job with backoffLimitPerIndex 2 loses a pod, under the real controller",
-    expected="the next pod of this index stays, those of the others may leave",
-    before=Before.WRONG,
-)
+@reported("evictions", "kelos-dev/kelos#1348", before=Before.WRONG)
+@situation("an indexed Job with backoffLimitPerIndex 2 loses a pod, under the real controller")
+@behaviour("the next pod of this index stays, those of the others may leave")
 def test_an_index_of_a_real_job_keeps_its_last_retry(admin: KubeDoor, namespace: str, judge: Judge) -> None:
     indexed = {"completionMode": "Indexed", "backoffLimitPerIndex": 2, "backoffLimit": 100}
     admin.create(kinds.JOBS, job(100, **indexed), namespace=namespace)
@@ -198,14 +185,9 @@ def test_an_index_of_a_real_job_keeps_its_last_retry(admin: KubeDoor, namespace:
     assert staying == {index}
 
 
-@reported(
-    "evictions",
-    "kubernetes/kubernetes#70442",
-    "kubernetes/kubernetes#106055",
-    situation="a StatefulSet with OnDelete gets a new template, under the real controller",
-    expected="its pods stay; a deleted one's successor may leave",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubernetes/kubernetes#70442", "kubernetes/kubernetes#106055", before=Before.WRONG)
+@situation("a StatefulSet with OnDelete gets a new template, under the real controller")
+@behaviour("its pods stay; a deleted one's successor may leave")
 def test_a_real_revision_is_not_rolled_out_by_an_eviction(admin: KubeDoor, namespace: str, judge: Judge) -> None:
     strategy = {"updateStrategy": {"type": "OnDelete"}, "podManagementPolicy": "Parallel", "serviceName": "web"}
     admin.create(kinds.STATEFUL_SETS, workload(**strategy), namespace=namespace)
@@ -222,13 +204,9 @@ def test_a_real_revision_is_not_rolled_out_by_an_eviction(admin: KubeDoor, names
     waiting.eventually(lambda: staying() == names - {"web-1"}, LIMIT, "the updated pod to be free", judge)
 
 
-@reported(
-    "evictions",
-    "kubernetes-sigs/descheduler#618",
-    situation="a paused Deployment gets a new template and is resumed, under the real controller",
-    expected="its pods wait until all are of the new revision",
-    before=Before.WRONG,
-)
+@reported("evictions", "kubernetes-sigs/descheduler#618", before=Before.WRONG)
+@situation("a paused Deployment gets a new template and is resumed, under the real controller")
+@behaviour("its pods wait until all are of the new revision")
 def test_pods_wait_for_a_real_rollout(admin: KubeDoor, namespace: str, judge: Judge) -> None:
     admin.create(kinds.DEPLOYMENTS, workload(), namespace=namespace)
     running(admin, namespace)

@@ -12,7 +12,7 @@ import cli.__main__
 from lab import cluster
 from lab.cluster import binaries
 from tests.e2e import waiting
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 
 pytestmark = pytest.mark.cluster
 NAMESPACE = "default"
@@ -55,13 +55,9 @@ def kubectl(running: cluster.Cluster, *arguments: str) -> subprocess.CompletedPr
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=waiting.LIMIT_SECONDS)
 
 
-@reported(
-    "placements",
-    "devantler-tech/platform#2086",
-    situation="a release waits for a Deployment of placeholders, some Pending by design",
-    expected="condition Available is True with none running; the page says what each tool waits for",
-    before=Before.WRONG,
-)
+@reported("placements", "devantler-tech/platform#2086", before=Before.WRONG)
+@situation("a release waits for a Deployment of placeholders, some Pending by design")
+@behaviour("condition Available is True with none running; the page says what each tool waits for")
 def test_placeholders_that_wait_leave_their_deployment_available(running: cluster.Cluster) -> None:
     everywhere = ("-n", NAMESPACE, "deployment/placeholder")
     assert kubectl(running, "wait", "--for=condition=Available", "--timeout=5s", *everywhere).returncode == 0
@@ -69,13 +65,9 @@ def test_placeholders_that_wait_leave_their_deployment_available(running: cluste
     assert waited.returncode == 1, "as the page says: it waits for all of them"
 
 
-@reported(
-    "placements",
-    "devantler-tech/platform#2086",
-    situation="the template of placeholders changes while over a quarter of them wait for room",
-    expected="the new ones take the old ones' room; maxUnavailable of 25 % waits for ever",
-    before=Before.WRONG,
-)
+@reported("placements", "devantler-tech/platform#2086", before=Before.WRONG)
+@situation("the template of placeholders changes while over a quarter of them wait for room")
+@behaviour("the new ones take the old ones' room; maxUnavailable of 25 % waits for ever")
 def test_a_rollout_of_placeholders_ends_although_some_wait(running: cluster.Cluster) -> None:
     change = {"spec": {"template": {"metadata": {"labels": {"colour": "blue"}}}}}
     assert (

@@ -10,7 +10,7 @@ import pytest
 from kube import kinds, objects
 from tests.e2e import bodies, waiting
 from tests.e2e.extender_world import NODES, PENDING, POLICY, World
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 
 pytestmark = pytest.mark.cluster
 PODS = "api/v1/namespaces/default/pods"
@@ -56,13 +56,9 @@ def filters(world: World, name: str) -> list[tuple[int, int]]:
     return found[::-1]
 
 
-@reported(
-    "placements",
-    "kubernetes/kubernetes#94418",
-    situation="a pod waits for its victim; its nominated node gets hot meanwhile (real kube-scheduler)",
-    expected="refused: the pod goes to the coolest node in the same cycle",
-    before=Before.WRONG,
-)
+@reported("placements", "kubernetes/kubernetes#94418", before=Before.WRONG)
+@situation("a pod waits for its victim; its nominated node gets hot meanwhile (real kube-scheduler)")
+@behaviour("refused: the pod goes to the coolest node in the same cycle")
 def test_a_pod_that_preempted_does_not_go_to_its_node_when_that_is_hot(world: World, prefix: str) -> None:
     for name, value in {"low": 10, "high": 1000}.items():
         world.door.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": f"{prefix}-{name}"}, "value": value})
@@ -83,13 +79,9 @@ def test_a_pod_that_preempted_does_not_go_to_its_node_when_that_is_hot(world: Wo
     assert filters(world, urgent)[-2:] == [(1, 0), (3, 1)]
 
 
-@reported(
-    "placements",
-    "kubernetes/kubernetes#93179",
-    situation="a pod's only possible node, the nominated one, is hot (real kube-scheduler)",
-    expected="refused once, bound in the same cycle",
-    before=Before.BY_CHOICE,
-)
+@reported("placements", "kubernetes/kubernetes#93179", before=Before.BY_CHOICE)
+@situation("a pod's only possible node, the nominated one, is hot (real kube-scheduler)")
+@behaviour("refused once, bound in the same cycle")
 def test_a_pinned_pod_gets_its_hot_nominated_node_in_the_same_cycle(world: World, prefix: str) -> None:
     world.load(node_0=0.9, node_1=0.1, node_2=0.1)
     create(world, prefix, nodeSelector={"kubernetes.io/hostname": "node-0"}, schedulingGates=[{"name": HELD}])
@@ -124,13 +116,9 @@ def never(world: World) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("never")
-@reported(
-    "placements",
-    "kubernetes/kubernetes#136334",
-    situation="pods whose bindings wait for volumes that do not come (real kube-scheduler), the extender restarted",
-    expected="they count on their nominated nodes, and nowhere once they are deleted",
-    before=Before.WRONG,
-)
+@reported("placements", "kubernetes/kubernetes#136334", before=Before.WRONG)
+@situation("pods whose bindings wait for volumes that do not come (real kube-scheduler), the extender restarted")
+@behaviour("they count on their nominated nodes, and nowhere once they are deleted")
 def test_pods_whose_bindings_wait_count_on_their_nominated_nodes(world: World, prefix: str) -> None:
     for at in range(REPLICAS):
         name = f"{prefix}-{at}"

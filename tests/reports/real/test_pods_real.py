@@ -16,7 +16,7 @@ from tests.contract import test_victoria_metrics
 from tests.e2e import waiting
 from tests.reports.real import kubelet_pages
 from tests.reports.real.kubelet_pages import MIB, Job, Life
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 
 pytestmark = pytest.mark.cluster
 WINDOW_SECONDS = 300.0
@@ -79,54 +79,39 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
-@reported(
-    "pods",
-    "prometheus-operator/kube-prometheus#695",
-    "google/cadvisor#2526",
-    situation="containers that crash, are killed for memory or were init containers, and pods of a StatefulSet that "
-    "come back, stay in Prometheus for 5 minutes (scrapes of 10, 30 and 60 s)",
-    expected="the pod uses what its living containers use; one without any has no value",
-    before=Before.WRONG,
+@reported("pods", "prometheus-operator/kube-prometheus#695", "google/cadvisor#2526", before=Before.WRONG)
+@situation(
+    "containers that crash, are killed for memory or were init containers, and pods of a StatefulSet that come back, "
+    "stay in Prometheus for 5 minutes (scrapes of 10, 30 and 60 s)"
 )
+@behaviour("the pod uses what its living containers use; one without any has no value")
 def test_only_living_containers_count(story: Story, job: Job) -> None:
     assert story.memory(job) == pytest.approx(LIVING)
     assert story.dead(job) == [6.0]
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
-@reported(
-    "pods",
-    "prometheus-operator/kube-prometheus#695",
-    situation="the query names only a pod of a StatefulSet that was recreated on another node",
-    expected="the root cgroup of its old node says that the old series are dead",
-    before=Before.WRONG,
-)
+@reported("pods", "prometheus-operator/kube-prometheus#695", before=Before.WRONG)
+@situation("the query names only a pod of a StatefulSet that was recreated on another node")
+@behaviour("the root cgroup of its old node says that the old series are dead")
 def test_a_pod_asked_for_by_name_counts_as_among_all(story: Story, job: Job) -> None:
     assert story.memory(job, "db-0") == pytest.approx({"db-0": 100})
     assert story.memory(job, "alone-1", "late-1", "slow-1") == pytest.approx({"late-1": 80, "slow-1": 70})
 
 
 @pytest.mark.parametrize("job", WITHOUT_TIMES, ids=lambda job: job.name)
-@reported(
-    "pods",
-    "prometheus-operator/kube-prometheus#695",
-    situation="containers that end, scraped with honor_timestamps: false",
-    expected="series end with their containers; nothing is dead, and no living one is left out",
-    before=Before.RIGHT,
-)
+@reported("pods", "prometheus-operator/kube-prometheus#695", before=Before.RIGHT)
+@situation("containers that end, scraped with honor_timestamps: false")
+@behaviour("series end with their containers; nothing is dead, and no living one is left out")
 def test_series_that_end_are_no_finding(story: Story, job: Job) -> None:
     assert story.memory(job) == pytest.approx(LIVING)
     assert story.dead(job) == []
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
-@reported(
-    "pods",
-    "prometheus-community/helm-charts#5063",
-    situation="cAdvisor looks at a living container every 20 or 60 s, at others every 10 s",
-    expected="it counts at every moment; of a container that restarts, one life",
-    before=Before.WRONG,
-)
+@reported("pods", "prometheus-community/helm-charts#5063", before=Before.WRONG)
+@situation("cAdvisor looks at a living container every 20 or 60 s, at others every 10 s")
+@behaviour("it counts at every moment; of a container that restarts, one life")
 def test_no_living_container_is_left_out_at_any_moment(story: Story, job: Job) -> None:
     text = pod_queries.memory_bytes(WINDOW_SECONDS, selector=f'job="{job.name}"')
     end_seconds = story.end_seconds
@@ -138,13 +123,9 @@ def test_no_living_container_is_left_out_at_any_moment(story: Story, job: Job) -
     assert max(values["killed-1"]) <= 900
 
 
-@reported(
-    "pods",
-    "prometheus/prometheus#13060",
-    situation="the scrape job has track_timestamps_staleness: true",
-    expected="a series ends with its container at the next scrape",
-    before=Before.RIGHT,
-)
+@reported("pods", "prometheus/prometheus#13060", before=Before.RIGHT)
+@situation("the scrape job has track_timestamps_staleness: true")
+@behaviour("a series ends with its container at the next scrape")
 def test_a_series_with_a_stale_marker_is_not_dead(tmp_path: pathlib.Path) -> None:
     labels = 'namespace="shop",pod="web-1",container="app",instance="10.0.0.1:10250",job="kubelet"'
     series = [
@@ -155,14 +136,9 @@ def test_a_series_with_a_stale_marker_is_not_dead(tmp_path: pathlib.Path) -> Non
     judged(tmp_path, series, {pod_queries.memory_bytes(WINDOW_SECONDS): expected, pod_queries.dead_pods(): []})
 
 
-@reported(
-    "pods",
-    "kubernetes/kubernetes#111077",
-    "google/cadvisor#3572",
-    situation="cAdvisor does not know the runtime: its series have pods and no label container",
-    expected="no value; annotator and doctor say so, with the next step; the pod's cgroup is not read",
-    before=Before.WRONG,
-)
+@reported("pods", "kubernetes/kubernetes#111077", "google/cadvisor#3572", before=Before.WRONG)
+@situation("cAdvisor does not know the runtime: its series have pods and no label container")
+@behaviour("no value; annotator and doctor say so, with the next step; the pod's cgroup is not read")
 def test_targets_whose_series_have_no_containers_are_found(tmp_path: pathlib.Path) -> None:
     def of(node: int, more: str) -> dict[str, str]:
         labels = f'namespace="shop",pod="web-{node}",instance="10.0.0.{node}:10250",job="kubelet"'
@@ -191,15 +167,12 @@ TWICE = {
 
 
 @pytest.mark.parametrize("case", TWICE)
-@reported(
-    "pods",
-    "prometheus-community/helm-charts#614",
-    "kubernetes-sigs/kubernetes-mixin#512",
-    situation="two Services select the kubelets, two Prometheus are behind one Thanos, or the node is a container: "
-    "each series is there twice",
-    expected="a container counts once; its lives within a window add up",
-    before=Before.WRONG,
+@reported("pods", "prometheus-community/helm-charts#614", "kubernetes-sigs/kubernetes-mixin#512", before=Before.WRONG)
+@situation(
+    "two Services select the kubelets, two Prometheus are behind one Thanos, or the node is a container: "
+    "each series is there twice"
 )
+@behaviour("a container counts once; its lives within a window add up")
 def test_a_container_whose_series_are_there_twice_counts_once(tmp_path: pathlib.Path, case: str) -> None:
     lives = (("one", "0+30x14 stale"), ("two", "_x15 0+15x5"))  # a core until minute 7, half a core from 7.5 on
     series = [
@@ -212,14 +185,10 @@ def test_a_container_whose_series_are_there_twice_counts_once(tmp_path: pathlib.
 
 
 @reported(
-    "pods",
-    "kubernetes/kubernetes#43916",
-    "kubernetes/kubernetes#138372",
-    "google/cadvisor#3445",
-    situation="of a pod's 10 GiB 8 are active page cache, which its node has as available memory",
-    expected="it uses 2 GiB; all 10 where cAdvisor has no series of the cache",
-    before=Before.WRONG,
+    "pods", "kubernetes/kubernetes#43916", "kubernetes/kubernetes#138372", "google/cadvisor#3445", before=Before.WRONG
 )
+@situation("of a pod's 10 GiB 8 are active page cache, which its node has as available memory")
+@behaviour("it uses 2 GiB; all 10 where cAdvisor has no series of the cache")
 def test_page_cache_that_its_node_calls_available_is_no_use_of_a_pod(tmp_path: pathlib.Path) -> None:
     def of(series: str, pod: str, gib: int, values: str = "{}+0x20", **labels: str) -> dict[str, str]:
         target = {"namespace": "shop", "pod": pod, "container": "app", "instance": "n", "name": "a", **labels}
@@ -239,13 +208,9 @@ def test_page_cache_that_its_node_calls_available_is_no_use_of_a_pod(tmp_path: p
     judged(tmp_path, series, {pod_queries.memory_bytes(WINDOW_SECONDS): samples})
 
 
-@reported(
-    "pods",
-    "deckhouse/deckhouse#8138",
-    situation="a StatefulSet's pod of 1.5 cores is recreated every 90 s, scraped every 30",
-    expected="1.5 cores, no sum of four lives",
-    before=Before.RIGHT,
-)
+@reported("pods", "deckhouse/deckhouse#8138", before=Before.RIGHT)
+@situation("a StatefulSet's pod of 1.5 cores is recreated every 90 s, scraped every 30")
+@behaviour("1.5 cores, no sum of four lives")
 def test_lives_that_follow_each_other_are_no_sum_of_loads(tmp_path: pathlib.Path) -> None:
     starts = range(10, 21, 3)  # in scrapes; each life has three of them, and no stale marker
     lives = [f"_x{start} 0+45x{min(2, 20 - start)}" for start in starts]
@@ -271,13 +236,9 @@ def judged(directory: pathlib.Path, series: list[dict[str, str]], expected: dict
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
-@reported(
-    "pods",
-    "VictoriaMetrics/VictoriaMetrics#1526",
-    situation="VictoriaMetrics has the samples of containers that ended, and no marker of their end",
-    expected="it answers as Prometheus does",
-    before=Before.WRONG,
-)
+@reported("pods", "VictoriaMetrics/VictoriaMetrics#1526", before=Before.WRONG)
+@situation("VictoriaMetrics has the samples of containers that ended, and no marker of their end")
+@behaviour("it answers as Prometheus does")
 def test_victoria_metrics_says_the_same(tmp_path: pathlib.Path) -> None:
     (binary,) = binaries.find_or_build([tool for tool in binaries.TOOLS if tool.name == "victoria-metrics"]).values()
     kubelets = kubelet_pages.Kubelets(LIVES, time.time() - 5, LATE)

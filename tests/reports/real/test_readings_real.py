@@ -13,7 +13,7 @@ from lab.cluster import binaries
 from policy import metrics
 from promql.queries import node_queries, recording_rules
 from promql.queries.node_queries import Window
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 
 pytestmark = pytest.mark.cluster
 WINDOWS: Final = {
@@ -84,14 +84,9 @@ def replaced(old: dict[str, str], new: dict[str, str], ends: str = " stale") -> 
     return before + cpus("_x61 1204+24x139", "_x61 2647+6x139", **new)
 
 
-@reported(
-    "readings",
-    "giantswarm/prometheus-meta-operator#823",
-    "prometheus/node_exporter#1842",
-    situation="the exporter's pod is replaced: another pod, or labels of a new release",
-    expected="one reading, weighed by the scrapes of both; maxima go on, also in recording rules",
-    before=Before.WRONG,
-)
+@reported("readings", "giantswarm/prometheus-meta-operator#823", "prometheus/node_exporter#1842", before=Before.WRONG)
+@situation("the exporter's pod is replaced: another pod, or labels of a new release")
+@behaviour("one reading, weighed by the scrapes of both; maxima go on, also in recording rules")
 @pytest.mark.parametrize(
     ("old", "new", "ends"),
     [
@@ -128,13 +123,9 @@ def test_another_pod_of_the_exporter_goes_on_with_the_reading(
     check(promtool, tmp_path, replaced(old, new, ends), questions)
 
 
-@reported(
-    "readings",
-    "prometheus/node_exporter#1842",
-    situation="an exporter without the host's network gets another address, and a label of the target names the node",
-    expected="one reading by that label, as above",
-    before=Before.WRONG,
-)
+@reported("readings", "prometheus/node_exporter#1842", before=Before.WRONG)
+@situation("an exporter without the host's network gets another address, and a label of the target names the node")
+@behaviour("one reading by that label, as above")
 def test_another_address_of_the_exporter_goes_on_where_a_label_names_the_node(
     promtool: str, tmp_path: pathlib.Path
 ) -> None:
@@ -144,13 +135,9 @@ def test_another_address_of_the_exporter_goes_on_where_a_label_names_the_node(
     check(promtool, tmp_path, series, questions)
 
 
-@reported(
-    "readings",
-    "prometheus-operator/prometheus-operator#6548",
-    situation="two jobs scrape the exporter of one node",
-    expected="two series, refused as a double: no mean of targets that may be two machines",
-    before=Before.RIGHT,
-)
+@reported("readings", "prometheus-operator/prometheus-operator#6548", before=Before.RIGHT)
+@situation("two jobs scrape the exporter of one node")
+@behaviour("two series, refused as a double: no mean of targets that may be two machines")
 def test_two_jobs_stay_two_series(promtool: str, tmp_path: pathlib.Path) -> None:
     series = cpus("0+3x200", "0+27x200") + cpus("0+24x200", "0+6x200", job="other")
     samples = [
@@ -161,13 +148,9 @@ def test_two_jobs_stay_two_series(promtool: str, tmp_path: pathlib.Path) -> None
     check(promtool, tmp_path, series, [both])
 
 
-@reported(
-    "readings",
-    "prometheus/node_exporter#1161",
-    situation="a machine starts anew: counters begin at 0, its exporter is away for two minutes",
-    expected="neither load nor idle time; the maximum goes on",
-    before=Before.RIGHT,
-)
+@reported("readings", "prometheus/node_exporter#1161", before=Before.RIGHT)
+@situation("a machine starts anew: counters begin at 0, its exporter is away for two minutes")
+@behaviour("neither load nor idle time; the maximum goes on")
 def test_a_machine_that_starts_anew_is_neither_idle_nor_hot(promtool: str, tmp_path: pathlib.Path) -> None:
     series = cpus("90000+3x60 stale _x4 0.5+3x139", "90000+27x60 stale _x4 4.5+27x139")
     questions = [question(raw("cpu_avg_5m"), at, 0.9) for at in ("30m", "34m", "36m", "45m")]
@@ -195,14 +178,9 @@ FELL: Final = {
 }
 
 
-@reported(
-    "readings",
-    "prometheus/node_exporter#1686",
-    "prometheus/node_exporter#1903",
-    situation="a counter of one CPU falls by a second, as iowait and idle may",
-    expected="a hot node stays hot, an idle one does not get hot, in averages and maxima",
-    before=Before.WRONG,
-)
+@reported("readings", "prometheus/node_exporter#1686", "prometheus/node_exporter#1903", before=Before.WRONG)
+@situation("a counter of one CPU falls by a second, as iowait and idle may")
+@behaviour("a hot node stays hot, an idle one does not get hot, in averages and maxima")
 @pytest.mark.parametrize("case", FELL)
 def test_a_counter_that_falls_is_no_load_and_no_idle_time(promtool: str, tmp_path: pathlib.Path, case: str) -> None:
     series, (least, most) = FELL[case]
@@ -223,13 +201,9 @@ def meminfo(total_gib: int, available_gib: int, **others: float) -> list[Series]
     return [one_series(f"node_memory_{name}", f"{value:.0f}x200") for name, value in amounts.items()]
 
 
-@reported(
-    "readings",
-    "vexxhost/atmosphere#3934",
-    situation="720 of 768 GiB are free huge pages; 30 of the other 48 GiB are in use",
-    expected="0.625: memory without the pool, in use or not",
-    before=Before.WRONG,
-)
+@reported("readings", "vexxhost/atmosphere#3934", before=Before.WRONG)
+@situation("720 of 768 GiB are free huge pages; 30 of the other 48 GiB are in use")
+@behaviour("0.625: memory without the pool, in use or not")
 @pytest.mark.parametrize(
     "pool",
     [
@@ -253,13 +227,9 @@ def test_memory_is_without_the_pool_of_huge_pages(
     check(promtool, tmp_path, meminfo(768, 18, **pool), [question(text, "30m", 0.625) for text in texts])
 
 
-@reported(
-    "readings",
-    "vexxhost/atmosphere#3934",
-    situation="a node without huge pages, or whose exporter says nothing of them",
-    expected="its memory as ever",
-    before=Before.RIGHT,
-)
+@reported("readings", "vexxhost/atmosphere#3934", before=Before.RIGHT)
+@situation("a node without huge pages, or whose exporter says nothing of them")
+@behaviour("its memory as ever")
 @pytest.mark.parametrize("pool", [{}, {"HugePages_Total": 0, "Hugepagesize_bytes": 2 * 2**20, "Hugetlb_bytes": 0}])
 def test_memory_without_a_pool_is_what_it_was(promtool: str, tmp_path: pathlib.Path, pool: dict[str, float]) -> None:
     check(promtool, tmp_path, meminfo(64, 16, **pool), [question(raw("memory_avg_5m"), "30m", 0.75)])

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.extender_world import POLICY, World
 from tests.reports.real.test_placements_real import create
-from tests.reports.register import Before, reported
+from tests.reports.register import Before, behaviour, reported, situation
 
 pytestmark = pytest.mark.cluster
 IMAGE = "registry.example/large:1"
@@ -46,14 +46,9 @@ def weigh(world: World, spread: str, weight: int) -> None:
     world.use_extender(weight=weight)
 
 
-@reported(
-    "scores",
-    "gocrane/crane-scheduler#40",
-    "gocrane/crane#849",
-    situation="the node of the best load has most requests, and in-tree plugins prefer a hot one",
-    expected="30 % more load is worth 200 points, and 60 without `stretch`",
-    before=Before.RIGHT,
-)
+@reported("scores", "gocrane/crane-scheduler#40", "gocrane/crane#849", before=Before.RIGHT)
+@situation("the node of the best load has most requests, and in-tree plugins prefer a hot one")
+@behaviour("30 % more load is worth 200 points, and 60 without `stretch`")
 @WEIGHED
 def test_load_outweighs_free_requests(world: World, prefix: str, spread: str, weight: int) -> None:
     for node in ("node-1", "node-2"):
@@ -75,14 +70,9 @@ def pulled(world: World) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("pulled")
-@reported(
-    "scores",
-    "kubernetes/kubernetes#65745",
-    "kubernetes-sigs/descheduler#994",
-    situation="only a busy node has pulled a large image, which draws every replica there",
-    expected="load outweighs the image",
-    before=Before.RIGHT,
-)
+@reported("scores", "kubernetes/kubernetes#65745", "kubernetes-sigs/descheduler#994", before=Before.RIGHT)
+@situation("only a busy node has pulled a large image, which draws every replica there")
+@behaviour("load outweighs the image")
 @WEIGHED
 def test_load_outweighs_an_image_that_is_there(world: World, prefix: str, spread: str, weight: int) -> None:
     world.load(node_0=0.6, node_1=0.1, node_2=0.1)
@@ -93,13 +83,9 @@ def test_load_outweighs_an_image_that_is_there(world: World, prefix: str, spread
     assert world.placed(prefix, 4)["node-0"] == 0
 
 
-@reported(
-    "scores",
-    "kubernetes/kubernetes#88174",
-    situation="a pod prefers by affinity a node whose load is 1 % higher than the others'",
-    expected="the preference decides, stretched or not",
-    before=Before.RIGHT,
-)
+@reported("scores", "kubernetes/kubernetes#88174", before=Before.RIGHT)
+@situation("a pod prefers by affinity a node whose load is 1 % higher than the others'")
+@behaviour("the preference decides, stretched or not")
 @pytest.mark.parametrize("spread", ["stretch", "none"])
 def test_a_preferred_node_outweighs_a_little_load(world: World, prefix: str, spread: str) -> None:
     world.load(node_0=0.1, node_1=0.11, node_2=0.1)

@@ -62,22 +62,13 @@ def test_whole_combinations_are_taken() -> None:
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ((A, None, None, ()), "--tls-key"),
-        ((None, B, None, ()), "--tls-cert"),
-        ((None, None, C, ()), "--client-ca needs --tls-cert"),
-        ((A, None, C, ()), "need each other"),
-        ((A, B, None, ("me",)), "--client-name needs --client-ca"),
-        ((None, None, None, ("me",)), "--client-name needs --client-ca"),
-        ((A, B, C, ("me", "")), "expected a certificate's common name"),
-    ],
-    ids=[
-        "a certificate without a key",
-        "a key without a certificate",
-        "a client CA without TLS",
-        "a client CA with half of TLS",
-        "a name without a CA",
-        "a name alone",
-        "an empty name",
+        pytest.param((A, None, None, ()), "--tls-key", id="a certificate without a key"),
+        pytest.param((None, B, None, ()), "--tls-cert", id="a key without a certificate"),
+        pytest.param((None, None, C, ()), "--client-ca needs --tls-cert", id="a client CA without TLS"),
+        pytest.param((A, None, C, ()), "need each other", id="a client CA with half of TLS"),
+        pytest.param((A, B, None, ("me",)), "--client-name needs --client-ca", id="a name without a CA"),
+        pytest.param((None, None, None, ("me",)), "--client-name needs --client-ca", id="a name alone"),
+        pytest.param((A, B, C, ("me", "")), "expected a certificate's common name", id="an empty name"),
     ],
 )
 def test_half_a_combination_is_refused(options: tuple[Any, Any, Any, tuple[str, ...]], word: str) -> None:
