@@ -22,9 +22,9 @@ HERE = pathlib.Path(__file__).parent
 SOURCE = re.compile(r"[\w.-]+/[\w.-]+(#\d+(, #\d+)*)?")  # of GitHub: owner/repository#number, or the repository
 HEAD = """# Reports
 
-Situations reported in public, and what Evenload does there. Inputs are of our own making. `before` says
-what it did when the report was first tried: right, wrong, or another way by choice. Each line is a test in
-`tests/reports`, which `make test` runs. `python -m tests.reports.register` writes this page.
+Situations reported in public, and what Evenload does there. Inputs are of our own making. Of {all} situations {wrong}
+went wrong when first tried. Each line is a test in `tests/reports`, which says that, too, and which `make test` runs.
+`python -m tests.reports.register` writes this page.
 """
 
 
@@ -101,14 +101,13 @@ def modules() -> list[str]:
 
 def page(reports: collections.abc.Iterable[Report]) -> str:
     """The page of all reports, by area, in the order of their sources."""
-    text = [HEAD]
     rows = sorted(reports, key=lambda report: (report.area, report.sources, report.test))
+    wrong = sum(report.before is Before.WRONG for report in rows)
+    text = [HEAD.format(all=len(rows), wrong=wrong)]
     for area in dict.fromkeys(report.area for report in rows):
-        text.append(
-            f"\n## {area.capitalize()}\n\n| reported in | situation | Evenload | before |\n| --- | --- | --- | --- |\n"
-        )
+        text.append(f"\n## {area.capitalize()}\n\n| reported in | situation | Evenload |\n| --- | --- | --- |\n")
         text.extend(
-            f"| {', '.join(report.sources)} | {report.situation} | {report.behaviour} | {report.before.value} |\n"
+            f"| {', '.join(report.sources)} | {report.situation} | {report.behaviour} |\n"
             for report in rows
             if report.area == area
         )
