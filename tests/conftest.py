@@ -13,13 +13,16 @@ ends: test_bytes_kept, which collects often, takes 4 s of CPU with this and 12 w
 import collections.abc
 import gc
 import pathlib
+import uuid
 
 import pytest
 import xdist.scheduler
 
-from kube.door import KubeDoor
+from kube import kinds
+from kube.door import KubeDoor, ScalesDoor
 from lab import cluster
 from lab.cluster import processes
+from lab.cluster.demo import permissions
 from tests import patience, shared, starting
 from tests.e2e import extender_world
 from tests.e2e.extender_world import World
@@ -191,3 +194,36 @@ def admin(control_plane: cluster.Cluster) -> collections.abc.Iterator[KubeDoor]:
     door = patience.connect(control_plane.kubeconfig)
     yield door
     door.close()
+
+
+@pytest.fixture(scope="module")
+def permitted(control_plane: cluster.Cluster) -> cluster.Cluster:
+    """The same, where the services' accounts have the rights of deploy/rbac, also from an earlier file of the group."""
+    api = control_plane.api
+    if not api.exists(f"api/v1/namespaces/{permissions.NAMESPACE}"):
+        api.create("api/v1/namespaces", {"metadata": {"name": permissions.NAMESPACE}})
+        permissions.apply(control_plane)
+    return control_plane
+
+
+@pytest.fixture(scope="module")
+def descheduler(permitted: cluster.Cluster) -> collections.abc.Iterator[ScalesDoor]:
+    """A door with the rights of the shipped manifest."""
+    door = patience.connect(permissions.kubeconfig(permitted, "descheduler"))
+    yield door
+    door.close()
+
+
+@pytest.fixture
+def namespace(admin: KubeDoor) -> collections.abc.Iterator[str]:
+    """A fresh namespace."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    admin.create(kinds.NAMESPACES, {"metadata": {"name": name}})
+    yield name
+    admin.delete(kinds.NAMESPACES, name)
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A pod name prefix of the test's own."""
+    return f"p{uuid.uuid4().hex[:8]}"

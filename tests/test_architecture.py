@@ -89,7 +89,7 @@ def test_the_files_that_are_dealt_out_first_exist_and_those_that_share_something
         path for folder in ("contract", "e2e", "reports/real") for path in (ROOT / "tests" / folder).rglob("test_*.py")
     ]
     assert set(conftest.LONGEST_FIRST) - set(conftest.SHARED) <= {path.stem for path in paths}
-    fixtures = r"\bcontrol_plane\b|\b(extender_plane|fleet|six_nodes|admin|built): "
+    fixtures = r"\bcontrol_plane\b|\b(extender_plane|fleet|six_nodes|admin|built|permitted): "
     named = re.compile(rf"{fixtures}|\bshared\.shared\(|\bfour_kubelets\.renewed\(")
     sharing = {path.stem for path in paths if named.search(path.read_text("utf-8"))}
     grouped = {stem for stems in conftest.SHARED.values() for stem in stems}

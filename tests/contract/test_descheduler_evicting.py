@@ -42,33 +42,10 @@ from promql.errors import PromqlError
 from promql.http import client as prometheus
 from promql.queries import identity
 from runtime import clock
-from tests import patience
 from tests.e2e import bodies, policies, waiting
 
 pytestmark = pytest.mark.cluster
-SYSTEM = permissions.NAMESPACE
 DEFINITIONS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
-
-@pytest.fixture(scope="module")
-def descheduler(control_plane: cluster.Cluster) -> Iterator[ScalesDoor]:
-    """A door with the rights of the shipped manifest."""
-    api = control_plane.api
-    if not api.exists(f"api/v1/namespaces/{SYSTEM}"):  # the control plane is shared by the suites of a worker
-        api.create("api/v1/namespaces", {"metadata": {"name": SYSTEM}})
-        permissions.apply(control_plane)
-    door = patience.connect(permissions.kubeconfig(control_plane, "descheduler"))
-    yield door
-    door.close()
-
-
-@pytest.fixture
-def namespace(admin: KubeDoor) -> Iterator[str]:
-    """A fresh namespace."""
-    name = f"evict-{uuid.uuid4().hex[:8]}"
-    admin.create(kinds.NAMESPACES, {"metadata": {"name": name}})
-    yield name
-    admin.delete(kinds.NAMESPACES, name)
 
 
 @pytest.fixture
@@ -247,7 +224,7 @@ def test_the_service_account_may_not_delete(descheduler: KubeDoor, pod: objects.
 def test_the_service_account_can_lead(descheduler: KubeDoor) -> None:
     election = lease.Election(
         descheduler,
-        namespace=SYSTEM,
+        namespace=permissions.NAMESPACE,
         name="evenload-descheduler",
         identity="test",
         clock=clock.WallClock(),

@@ -12,8 +12,7 @@ import math
 import pathlib
 import signal
 import sqlite3
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
@@ -29,7 +28,7 @@ from lab import cluster
 from lab.cluster.demo import permissions
 from policy.contract import relief_hint
 from runtime.clock import WallClock
-from tests import patience, starting
+from tests import starting
 from tests.contract import mortal
 from tests.e2e import bodies, policies, waiting
 
@@ -98,19 +97,11 @@ def oldest(pods: Mapping[str, Pod]) -> Pod:
 
 
 @pytest.fixture
-def site(control_plane: cluster.Cluster, tmp_path: pathlib.Path) -> Iterator[Site]:
+def site(permitted: cluster.Cluster, admin: KubeDoor, namespace: str, tmp_path: pathlib.Path) -> Site:
     """Three victims of one Deployment, and the descheduler's own rights."""
-    api, admin = control_plane.api, patience.connect(control_plane.kubeconfig)
-    if not api.exists(f"api/v1/namespaces/{permissions.NAMESPACE}"):
-        api.create("api/v1/namespaces", {"metadata": {"name": permissions.NAMESPACE}})
-        permissions.apply(control_plane)
-    name = f"kills-{uuid.uuid4().hex[:8]}"
-    admin.create(kinds.NAMESPACES, {"metadata": {"name": name}})
-    admin.create(kinds.DEPLOYMENTS, bodies.deployment("victim", REPLICAS), namespace=name)
+    admin.create(kinds.DEPLOYMENTS, bodies.deployment("victim", REPLICAS), namespace=namespace)
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(QUICK), encoding="utf-8")
-    yield Site(admin, name, permissions.kubeconfig(control_plane, "descheduler"), tmp_path)
-    admin.delete(kinds.NAMESPACES, name)
-    admin.close()
+    return Site(admin, namespace, permissions.kubeconfig(permitted, "descheduler"), tmp_path)
 
 
 def restarted(site: Site, known: int) -> list[Row]:

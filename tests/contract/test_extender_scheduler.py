@@ -8,7 +8,6 @@ import pathlib
 import re
 import socket
 import urllib.request
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,12 +40,6 @@ def waiting_world(world: World) -> Iterator[World]:
     world.obey(PENDING)
     yield world
     world.obey(POLICY)
-
-
-@pytest.fixture
-def prefix() -> str:
-    """A pod name prefix of the test's own."""
-    return f"p{uuid.uuid4().hex[:8]}"
 
 
 def test_a_hot_node_gets_no_new_pod(world: World, prefix: str) -> None:

@@ -89,12 +89,9 @@ def variables(**expressions: str) -> list[Document]:
 
 
 @pytest.fixture(scope="module")
-def doors(control_plane: cluster.Cluster) -> Iterator[dict[str, client.Client]]:
+def doors(permitted: cluster.Cluster) -> Iterator[dict[str, client.Client]]:
     """A door of each account, with every right on nodes and pods on top of the shipped ones."""
-    api = control_plane.api
-    if not api.exists(f"api/v1/namespaces/{permissions.NAMESPACE}"):
-        api.create("api/v1/namespaces", {"metadata": {"name": permissions.NAMESPACE}})
-        permissions.apply(control_plane)
+    api = permitted.api
     users = [f"system:serviceaccount:{permissions.NAMESPACE}:evenload-{name}" for name in ACCOUNTS]
     extra = [permissions.Right(user, "delete", "", "nodes") for user in users]
     subjects = [
@@ -105,15 +102,15 @@ def doors(control_plane: cluster.Cluster) -> Iterator[dict[str, client.Client]]:
     bound = {"metadata": {"name": "guard-test"}, "roleRef": role, "subjects": subjects}
     api.create(f"{RBAC}/clusterrolebindings", bound)
     for right in extra:
-        permissions.await_right(control_plane, right)
-    opened = {name: patience.connect(permissions.kubeconfig(control_plane, name)) for name in ACCOUNTS}
+        permissions.await_right(permitted, right)
+    opened = {name: patience.connect(permissions.kubeconfig(permitted, name)) for name in ACCOUNTS}
     yield opened
     for door in opened.values():
         door.close()
     for plural in ("clusterrolebindings", "clusterroles"):
         api.delete(f"{RBAC}/{plural}/guard-test")
     for right in extra:
-        permissions.await_right(control_plane, right, allowed=False)  # other suites prove that they have none
+        permissions.await_right(permitted, right, allowed=False)  # other suites prove that they have none
 
 
 @pytest.fixture(scope="module")

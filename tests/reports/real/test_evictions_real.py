@@ -6,8 +6,7 @@ go through the Eviction API.
 """
 
 import random
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,40 +18,16 @@ from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.workloads import Index
 from kube import kinds, objects
 from kube.door import KubeDoor
-from lab import cluster
-from lab.cluster.demo import permissions
 from policy.schema.load_policy import LoadPolicy
 from runtime import clock
-from tests import patience
 from tests.e2e import waiting
 from tests.reports.register import Before, behaviour, reported, situation
 
 pytestmark = pytest.mark.cluster
-SYSTEM = permissions.NAMESPACE
 LIMIT = waiting.LIMIT_SECONDS
 POLICY = LoadPolicy.of({"descheduler": {"protect": {"minPodAge": "0s", "minReadyRatio": 0.1}}})
 HOURS = {"cluster.evenload.io/complete-after": "3h", "cluster.evenload.io/delete-delay": "20s"}
 IGNORED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-
-
-@pytest.fixture(scope="module")
-def descheduler(control_plane: cluster.Cluster) -> Iterator[KubeDoor]:
-    """A door with the rights of the shipped manifest."""
-    if not control_plane.api.exists(f"api/v1/namespaces/{SYSTEM}"):
-        control_plane.api.create("api/v1/namespaces", {"metadata": {"name": SYSTEM}})
-        permissions.apply(control_plane)
-    door = patience.connect(permissions.kubeconfig(control_plane, "descheduler"))
-    yield door
-    door.close()
-
-
-@pytest.fixture
-def namespace(admin: KubeDoor) -> Iterator[str]:
-    """A fresh namespace."""
-    name = f"reports-{uuid.uuid4().hex[:8]}"
-    admin.create(kinds.NAMESPACES, {"metadata": {"name": name}})
-    yield name
-    admin.delete(kinds.NAMESPACES, name)
 
 
 Judge = Callable[[], dict[str, Verdict | None]]

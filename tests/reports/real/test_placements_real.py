@@ -1,7 +1,6 @@
 """Nominated nodes and slow bindings under a real kube-scheduler, with nodes that are annotated by hand."""
 
 import collections
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,12 +27,6 @@ def world(extender_plane: World) -> Iterator[World]:
     extender_plane.reset()
     yield extender_plane
     extender_plane.obey(POLICY)
-
-
-@pytest.fixture
-def prefix() -> str:
-    """A pod name prefix of the test's own."""
-    return f"p{uuid.uuid4().hex[:8]}"
 
 
 def create(world: World, name: str, **fields: Any) -> None:

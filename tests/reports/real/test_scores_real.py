@@ -4,7 +4,6 @@ Its plugins give up to 100 points times their weights: 100 for free requests, 10
 image that is there, 200 for a preferred node. Ours are 0 to 100 times the weight in the extender's stanza.
 """
 
-import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -32,12 +31,6 @@ def world(extender_plane: World) -> Iterator[World]:
     yield extender_plane
     extender_plane.obey(POLICY)
     extender_plane.use_extender()
-
-
-@pytest.fixture
-def prefix() -> str:
-    """A pod name prefix of the test's own."""
-    return f"p{uuid.uuid4().hex[:8]}"
 
 
 def weigh(world: World, spread: str, weight: int) -> None:
