@@ -26,29 +26,26 @@ Document = dict[str, Any]
     show_default=True,
     help="order: an autoscaler adds nodes for those that lost their place. soak: free room only.",
 )
-@click.option("--name", callback=sizing.read(choice.name), metavar="NAME", help="Of the set, to have several.")
+@click.option("--name", type=sizing.Text("NAME", choice.name), help="Of the set, to have several.")
 @click.option(
     "-n",
     "--namespace",
     default=choice.NAMESPACE,
     show_default=True,
-    callback=sizing.read(choice.namespace),
-    metavar="NAME",
+    type=sizing.Text("NAME", choice.namespace),
     help="Where it is put; another one than this must exist.",
 )
 @click.option(
     "--requests",
-    callback=sizing.read(choice.requests),
-    metavar="LIST",
+    type=sizing.Text("LIST", choice.requests),
     help="What one holds, its limits too. Default: cpu=300m,memory=600Mi.",
 )
 @sizing.options
-@click.option("--image", callback=sizing.read(choice.image), metavar="IMAGE", help="One that does nothing for ever.")
+@click.option("--image", type=sizing.Text("IMAGE", choice.image), help="One that does nothing for ever.")
 @click.option("--priority", type=int, metavar="N", help="Of the PriorityClass. Default: -5 (order), -100 (soak).")
 @click.option(
     "--priority-class",
-    callback=sizing.read(choice.priority_class),
-    metavar="NAME",
+    type=sizing.Text("NAME", choice.priority_class),
     help="Its name. Default: evenload-placeholder (order), evenload-placeholder-soak.",
 )
 @click.option("--existing-priority-class", is_flag=True, help="It is there already: make none.")
@@ -64,28 +61,24 @@ Document = dict[str, Any]
     "--node-selector",
     "node_selectors",
     multiple=True,
-    callback=sizing.read(choice.label),
-    metavar="KEY=VALUE",
+    type=sizing.Text("KEY=VALUE", choice.label),
     help="Only on nodes with this label; may be repeated.",
 )
 @click.option(
     "--toleration",
     "tolerations",
     multiple=True,
-    callback=sizing.read(choice.toleration),
-    metavar="TAINT",
+    type=sizing.Text("TAINT", choice.toleration),
     help="KEY[=VALUE][:EFFECT], or * for all taints; may be repeated.",
 )
-@click.option("--affinity", callback=sizing.read(choice.affinity), metavar="FILE", help="A pod's `affinity`.")
+@click.option("--affinity", type=sizing.Text("FILE", choice.affinity), help="A pod's `affinity`.")
 @click.option(
     "--spread-nodes", type=click.Choice(choice.SPREADS), default="soft", show_default=True, help="Over hostnames."
 )
 @click.option(
     "--spread-zones", type=click.Choice(choice.SPREADS), default="soft", show_default=True, help="Over zones."
 )
-@click.option(
-    "--evenload-image", callback=sizing.read(choice.image), metavar="IMAGE", help="Of the job that sets the number."
-)
+@click.option("--evenload-image", type=sizing.Text("IMAGE", choice.image), help="Of the job that sets the number.")
 @click.option(
     "--kustomization",
     "deploy",

@@ -42,8 +42,7 @@ DEPLOYMENTS: Final = kinds.Kind("apis/apps/v1", "deployments", "Deployment", Dep
     "--node-selector",
     "node_selectors",
     multiple=True,
-    callback=sizing.read(choice.label),
-    metavar="KEY=VALUE",
+    type=sizing.Text("KEY=VALUE", choice.label),
     help="Count only nodes with this label, too; may be repeated.",
 )
 @sizing.options

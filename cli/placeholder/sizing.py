@@ -121,16 +121,18 @@ def planned(sizing: Sizing, nodes: Nodes, now_seconds: float) -> ReplicaCount:
     return ReplicaCount(replicas, f"{holding[-1].text} {sizing.time_zone or UTC}; {base.why}")
 
 
-def read(parse: collections.abc.Callable[[str], Any]) -> collections.abc.Callable[..., Any]:
-    """A click callback that reads each text given with `parse`; its ValueError names the option."""
+class Text(click.ParamType[Any]):
+    """The type of an option whose text `parse` reads; its ValueError is the option's refusal."""
 
-    def callback(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
+    def __init__(self, name: str, parse: collections.abc.Callable[[str], Any]) -> None:
+        self.name, self._parse = name, parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns what the text means."""
         try:
-            return tuple(map(parse, value)) if isinstance(value, tuple) else (None if value is None else parse(value))
+            return self._parse(value)
         except ValueError as error:
-            raise click.BadParameter(str(error)) from error
-
-    return callback
+            self.fail(str(error), param, ctx)
 
 
 def time_zone(text: str) -> str:
@@ -152,11 +154,10 @@ def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Call
         click.option(
             "--during",
             multiple=True,
-            callback=read(spans.parse),
-            metavar="SPAN=N",
+            type=Text("SPAN=N", spans.parse),
             help="Another size in a span of the week, as '20:00-07:00=2'; may be repeated, the last that holds counts.",
         ),
-        click.option("--time-zone", callback=read(time_zone), metavar="NAME", help="Of --during. Default: UTC."),
+        click.option("--time-zone", type=Text("NAME", time_zone), help="Of --during. Default: UTC."),
         click.option("--max-replicas", type=_COUNT, metavar="N", help="Not more, whatever the cluster's size."),
         click.option("--min-replicas", type=_COUNT, metavar="N", help="Not fewer, whatever the cluster's size."),
         click.option("--cores-per-replica", type=_PER, metavar="N", help="One for every N cores, begun ones too."),
