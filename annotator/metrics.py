@@ -10,7 +10,7 @@ import platform
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, core, registry
+from prometheus_client import CollectorRegistry, core, registry
 
 from annotator.diagnostics.spread import Ratios, Spread
 from annotator.diagnostics.staleness import Unusable
@@ -18,6 +18,7 @@ from annotator.placements import hot_counts
 from annotator.placements.effectiveness import Tally
 from annotator.placements.lookback import LookbackTally
 from runtime import version
+from runtime.metric_families import MetricFamilies
 
 STATES: Final = ("fresh", "stale", "missing")
 FIGURES: Final = {  # of `Tally`
@@ -39,113 +40,67 @@ class Telemetry:
 
     def __init__(self, registry: CollectorRegistry, now: Callable[[], float]) -> None:
         self._now = now
-        self._registry = registry
+        self._registry, self._families = registry, MetricFamilies(registry)
         self._oldest: dict[str, float] = {}
         self.last_sync = LastSync()
-        build = self._gauge("evenload_build_info", "Always 1.", "version", "python")
+        build = self._families.gauge("evenload_build_info", "Always 1.", "version", "python")
         build.labels(version.VERSION, platform.python_version()).set(1)
-        self._reading()
-        self._writing()
+        self._reading(self._families)
+        self._writing(self._families)
         self._registry.register(self.last_sync)
 
-    def _reading(self) -> None:
-        self.query_seconds = Histogram(
+    def _reading(self, families: MetricFamilies) -> None:
+        text = "One query for all nodes; a rise means Prometheus is loaded or the window reads too much."
+        self.query_seconds = families.histogram(
             "evenload_prometheus_query_duration_seconds",
-            "One query for all nodes; a rise means Prometheus is loaded or the window reads too much.",
-            ["metric"],
-            registry=self._registry,
+            text,
             buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+            metric=(),
         )
-        self.query_failures = self._counter(
-            "evenload_prometheus_query_failures",
-            "Queries without a usable answer; the last good values are kept until nearly stale, then dropped.",
-            "metric",
+        text = "Queries without a usable answer; the last good values are kept until nearly stale, then dropped."
+        self.query_failures = families.counter("evenload_prometheus_query_failures", text, metric=())
+        text = "Values refused and not written; double means two series claim one node (see --node-selector)."
+        self.invalid_samples = families.counter("evenload_annotator_invalid_samples", text, reason=())
+        text = "Nodes with (matched) and without (unmatched) any value; unmatched nodes are judged by onMissing."
+        self.nodes = families.gauge("evenload_annotator_nodes", text, "state")
+        text = (
+            "Series whose label is not a node's name or address; a rise means other machines or a wrong --node-label."
         )
-        self.invalid_samples = self._counter(
-            "evenload_annotator_invalid_samples",
-            "Values refused and not written; double means two series claim one node (see --node-selector).",
-            "reason",
+        self.unmatched_series = families.gauge("evenload_annotator_unmatched_series", text)
+        text = (
+            "Addresses that several nodes claim; each stays with the node that had it. A rise: a kubelet may be lying."
         )
-        self.nodes = self._gauge(
-            "evenload_annotator_nodes",
-            "Nodes with (matched) and without (unmatched) any value; unmatched nodes are judged by onMissing.",
-            "state",
-        )
-        self.unmatched_series = self._gauge(
-            "evenload_annotator_unmatched_series",
-            "Series whose label is not a node's name or address; a rise means other machines or a wrong --node-label.",
-        )
-        self.contested_addresses = self._gauge(
-            "evenload_annotator_contested_addresses",
-            "Addresses that several nodes claim; each stays with the node that had it. A rise: a kubelet may be lying.",
-        )
-        self.age_seconds = self._gauge(
-            "evenload_node_metric_age_seconds",
-            "Age of the least recently confirmed value of any node; a rise means its query fails.",
-            "metric",
-        )
+        self.contested_addresses = families.gauge("evenload_annotator_contested_addresses", text)
+        text = "Age of the least recently confirmed value of any node; a rise means its query fails."
+        self.age_seconds = families.gauge("evenload_node_metric_age_seconds", text, "metric")
 
-    def _writing(self) -> None:
-        self.sync_seconds = Histogram(
-            "evenload_annotator_sync_duration_seconds",
-            "One sync, queries to heartbeat; a rise means a slow Prometheus or apiserver, see the parts.",
-            registry=self._registry,
-            buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+    def _writing(self, families: MetricFamilies) -> None:
+        text = "One sync, queries to heartbeat; a rise means a slow Prometheus or apiserver, see the parts."
+        self.sync_seconds = families.histogram(
+            "evenload_annotator_sync_duration_seconds", text, buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
         )
-        self.syncs = self._counter(
-            "evenload_annotator_syncs",
-            "Syncs by result; partial: some query, answer or patch failed; failed: nothing could be read.",
-            "result",
-            values=("whole", "partial", "failed"),
-        )
-        self.patches = self._counter(
-            "evenload_annotator_node_patches",
+        text = "Syncs by result; partial: some query, answer or patch failed; failed: nothing could be read."
+        self.syncs = families.counter("evenload_annotator_syncs", text, result=("whole", "partial", "failed"))
+        text = (
             "Node patches by result; written rises with load changes (aim: under 0.2 per node and minute), "
-            "failed and skipped mean nodes keep old values that soon turn stale.",
-            "result",
-            values=("written", "failed", "skipped"),
+            "failed and skipped mean nodes keep old values that soon turn stale."
         )
-        self.sent_bytes = self._counter(
-            "evenload_annotator_sent_bytes",
-            "Bytes of request bodies sent to the apiserver by kind; a rise means more or larger writes.",
-            "kind",
+        results = ("written", "failed", "skipped")
+        self.patches = families.counter("evenload_annotator_node_patches", text, result=results)
+        text = "Bytes of request bodies sent to the apiserver by kind; a rise means more or larger writes."
+        self.sent_bytes = families.counter("evenload_annotator_sent_bytes", text, kind=())
+        text = "Pods without a node at syncs that patched nodes: scheduling attempts that its writes may cause."
+        self.wakeups = families.counter("evenload_annotator_wakeups", text)
+        text = "Heartbeats by result; without written ones quiet nodes turn stale."
+        self.heartbeats = families.counter("evenload_annotator_heartbeats", text, result=("written", "failed"))
+        text = (
+            "Placeholders that hold room (placed) or wait for it (waiting); many of order for long: no node is added."
         )
-        self.wakeups = self._counter(
-            "evenload_annotator_wakeups",
-            "Pods without a node at syncs that patched nodes: scheduling attempts that its writes may cause.",
-        )
-        self.heartbeats = self._counter(
-            "evenload_annotator_heartbeats",
-            "Heartbeats by result; without written ones quiet nodes turn stale.",
-            "result",
-            values=("written", "failed"),
-        )
-        self.placeholders = self._gauge(
-            "evenload_annotator_placeholders",
-            "Placeholders that hold room (placed) or wait for it (waiting); many of order for long: no node is added.",
-            "preset",
-            "state",
-        )
-        self.owners = self._gauge(
-            "evenload_annotator_owners",
-            "Owners whose replicas' mean use is published, or left out for lack of room.",
-            "state",
-        )
-        self.usage_writes = self._counter(
-            "evenload_annotator_usage_writes",
-            "Writes of the ConfigMap evenload-usage by result; failed: pods are soon estimated by request again.",
-            "result",
-        )
-
-    def _counter(self, name: str, text: str, *labels: str, values: Iterable[str] = ()) -> Counter:
-        """A counter; `values` are there from the start, at 0: a rule sees the first failure as a step up from it."""
-        counter = Counter(name, text, labels, registry=self._registry)
-        for value in values:
-            counter.labels(value)
-        return counter
-
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(name, text, labels, registry=self._registry)
+        self.placeholders = families.gauge("evenload_annotator_placeholders", text, "preset", "state")
+        text = "Owners whose replicas' mean use is published, or left out for lack of room."
+        self.owners = families.gauge("evenload_annotator_owners", text, "state")
+        text = "Writes of the ConfigMap evenload-usage by result; failed: pods are soon estimated by request again."
+        self.usage_writes = families.counter("evenload_annotator_usage_writes", text, result=())
 
     def oldest(self, confirmed_seconds: Mapping[str, float]) -> None:
         """Set which confirmation (Unix seconds, by metric name) is the oldest held of each metric."""
@@ -162,13 +117,13 @@ class Telemetry:
 
     def export_leadership(self, is_leader: Callable[[], bool]) -> None:
         """Export whether this replica publishes."""
-        gauge = self._gauge("evenload_annotator_leader", "1 while this replica publishes.")
+        gauge = self._families.gauge("evenload_annotator_leader", "1 while this replica publishes.")
         gauge.set_function(lambda: float(is_leader()))
 
     def export_effectiveness(self, tally: Callable[[], Tally], stayed: Callable[[], LookbackTally]) -> None:
         """Export the figures of docs/contract.md, effectiveness, from tally and look-back as they are when scraped."""
         for name, text in FIGURES.items():
-            self._gauge(f"evenload_{name}", text).set_function(functools.partial(_figure, name, tally))
+            self._families.gauge(f"evenload_{name}", text).set_function(functools.partial(_figure, name, tally))
         self._registry.register(_Sums(tally, stayed))
 
     def _age(self, name: str) -> float:

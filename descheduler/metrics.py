@@ -8,7 +8,7 @@ import collections.abc
 import math
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
 
 from descheduler.eviction import api_results
 from descheduler.eviction.evictor import EvictionOutcome
@@ -17,6 +17,7 @@ from descheduler.ledger import prediction_errors
 from descheduler.ledger.rows import Row
 from descheduler.planning.plans import EvictionPlan
 from descheduler.snapshot import scaled_owners
+from runtime.metric_families import MetricFamilies
 
 DOORS: Final = ("apiserver", "prometheus", "metrics-server", "ledger")
 RUN_BUCKETS_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -26,41 +27,23 @@ SIDES: Final = ("hotter", "cooler")
 RELIEF: Final = {True: "under_line", False: "over_line", None: "unknown"}
 
 
-def _counter(name: str, text: str, registry: CollectorRegistry, **values: collections.abc.Sequence[str]) -> Counter:
-    """Makes a counter of one label, with a sample of each value, at 0, from the start."""
-    ((label, known),) = values.items()
-    counter = Counter(name, text, (label,), registry=registry)
-    for value in known:
-        counter.labels(value)
-    return counter
-
-
 class PredictionMetrics:
     """The metrics of how evictions turned out: the load of their node, as predicted and as measured."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._errors = Histogram(
+    def __init__(self, families: MetricFamilies) -> None:
+        text = "Load measured after an eviction against what the plan expected; large and hotter: relief does not come."
+        self._errors = families.histogram(
             "evenload_descheduler_prediction_error_ratio",
-            "Load measured after an eviction against what the plan expected; large and hotter: relief does not come.",
-            ("after", "side"),
-            registry=registry,
+            text,
             buckets=(0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3),
-        )
-        self._unmeasured = _counter(
-            "evenload_descheduler_predictions_unmeasured_total",
-            "Predictions without a fresh reading at their moment; a rise means that no error is known.",
-            registry,
             after=prediction_errors.PREDICTED,
+            side=SIDES,
         )
-        for after in prediction_errors.PREDICTED:
-            for side in SIDES:
-                self._errors.labels(after, side)
-        self._relief = _counter(
-            "evenload_descheduler_relief_total",
-            "Evictions by whether their node was at or under its line at every look until 30 minutes later.",
-            registry,
-            result=tuple(RELIEF.values()),
-        )
+        name = "evenload_descheduler_predictions_unmeasured_total"
+        text = "Predictions without a fresh reading at their moment; a rise means that no error is known."
+        self._unmeasured = families.counter(name, text, after=prediction_errors.PREDICTED)
+        text = "Evictions by whether their node was at or under its line at every look until 30 minutes later."
+        self._relief = families.counter("evenload_descheduler_relief_total", text, result=RELIEF.values())
 
     def count(self, looks: collections.abc.Iterable[Look]) -> None:
         """The load of nodes some time after evictions from them; a look is one of `rows.LOOK_BACKS`."""
@@ -80,108 +63,58 @@ class PredictionMetrics:
 
 
 class Telemetry:
-    """The metrics of one process, in one registry. What counts failures is there from the start, at 0: a rule sees the
-    first one only as a step up from it.
-    """
+    """The metrics of one process, in one registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._evictions = Counter(
-            "evenload_evictions_total",
-            "Evictions by what became of them; dry_run and observed disturbed no pod.",
-            ("mode", "result", "metric"),
-            registry=registry,
+        families = MetricFamilies(registry)
+        text = "Evictions by what became of them; dry_run and observed disturbed no pod."
+        self._evictions = families.counter("evenload_evictions_total", text, mode=(), result=(), metric=())
+        text = "Evictions and dry runs that were refused, or not answered (unanswered); a rise means planning in vain."
+        self._refusals = families.counter("evenload_eviction_refusals_total", text, refused_by=api_results.REFUSERS)
+        text = "Replacements that came back to the node they had left; a rise means evictions in vain."
+        self.returned = families.counter("evenload_eviction_returned_total", text)
+        text = (
+            "Owners of pods on hot nodes that could not be looked up; their pods stay, by verdict owner_lookup_failed."
         )
-        self._refusals = _counter(
-            "evenload_eviction_refusals_total",
-            "Evictions and dry runs that were refused, or not answered (unanswered); a rise means planning in vain.",
-            registry,
-            refused_by=api_results.REFUSERS,
+        self.owners_failed = families.counter(
+            "evenload_owner_lookup_failures_total", text, reason=scaled_owners.REASONS
         )
-        self.returned = Counter(
-            "evenload_eviction_returned_total",
-            "Replacements that came back to the node they had left; a rise means evictions in vain.",
-            registry=registry,
+        self._export_plans(families)
+        text = (
+            "When a corrupt ledger was last set aside, 0 if none was; Enforce observes for at least an hour after it."
         )
-        self.owners_failed = _counter(
-            "evenload_owner_lookup_failures_total",
-            "Owners of pods on hot nodes that could not be looked up; their pods stay, by verdict owner_lookup_failed.",
-            registry,
-            reason=scaled_owners.REASONS,
-        )
-        self._export_plans(registry)
-        self.set_aside = Gauge(
-            "evenload_ledger_set_aside_timestamp_seconds",
-            "When a corrupt ledger was last set aside, 0 if none was; Enforce observes for at least an hour after it.",
-            registry=registry,
-        )
-        self.predictions = PredictionMetrics(registry)
-        self._export_runs(registry)
+        self.set_aside = families.gauge("evenload_ledger_set_aside_timestamp_seconds", text)
+        self.predictions = PredictionMetrics(families)
+        self._export_runs(families)
 
-    def _export_plans(self, registry: CollectorRegistry) -> None:
-        self._candidates = Gauge(
-            "evenload_eviction_candidates",
-            "Pods of overloaded nodes by verdict in the last run; says why nothing is evicted.",
-            ("verdict",),
-            registry=registry,
-        )
-        self._overloaded = Gauge(
-            "evenload_overloaded_nodes",
-            "Nodes confirmed as overloaded in the last run.",
-            registry=registry,
-        )
-        self._left = Gauge(
-            "evenload_eviction_budget_remaining",
-            "Evictions still allowed in this hour; 0 means perHour holds evictions back.",
-            ("scope",),
-            registry=registry,
-        )
-        self._unreplaced = Gauge(
-            "evenload_evictions_unreplaced",
-            "Evictions whose replacement is not Ready yet, in the last run with an overload; see limits.unreplaced.",
-            registry=registry,
-        )
+    def _export_plans(self, families: MetricFamilies) -> None:
+        text = "Pods of overloaded nodes by verdict in the last run; says why nothing is evicted."
+        self._candidates = families.gauge("evenload_eviction_candidates", text, "verdict")
+        text = "Nodes confirmed as overloaded in the last run."
+        self._overloaded = families.gauge("evenload_overloaded_nodes", text)
+        text = "Evictions still allowed in this hour; 0 means perHour holds evictions back."
+        self._left = families.gauge("evenload_eviction_budget_remaining", text, "scope")
+        text = "Evictions whose replacement is not Ready yet, in the last run with an overload; see limits.unreplaced."
+        self._unreplaced = families.gauge("evenload_evictions_unreplaced", text)
 
-    def _export_runs(self, registry: CollectorRegistry) -> None:
-        self._runs = _counter(
-            "evenload_descheduler_runs_total",
-            "Runs by result: planned, blocked (a reason holds for the whole run) or failed (a door did not answer).",
-            registry,
-            result=RUN_RESULTS,
+    def _export_runs(self, families: MetricFamilies) -> None:
+        text = "Runs by result: planned, blocked (a reason holds for the whole run) or failed (a door did not answer)."
+        self._runs = families.counter("evenload_descheduler_runs_total", text, result=RUN_RESULTS)
+        text = "Runs given up by what did not answer; ledger: a full disk, missing rights, or a file set aside."
+        self.failures = families.counter("evenload_descheduler_failures_total", text, door=DOORS)
+        text = (
+            "Runs that ended before their last eviction, by why; snapshot_age: limits.maxSnapshotAge, doors are slow."
         )
-        self.failures = _counter(
-            "evenload_descheduler_failures_total",
-            "Runs given up by what did not answer; ledger: a full disk, missing rights, or a file set aside.",
-            registry,
-            door=DOORS,
-        )
-        self.cut_short = _counter(
-            "evenload_descheduler_runs_cut_short_total",
-            "Runs that ended before their last eviction, by why; snapshot_age: limits.maxSnapshotAge, doors are slow.",
-            registry,
-            reason=CUTS,
-        )
-        self._duration = Histogram(
-            "evenload_descheduler_run_duration_seconds",
-            "How long a run takes, evictions included.",
-            registry=registry,
-            buckets=RUN_BUCKETS_SECONDS,
-        )
-        self._planning = Histogram(
-            "evenload_descheduler_plan_duration_seconds",
-            "How long a run takes until its plan is made: usage from its source and the decision, without evictions.",
-            registry=registry,
-            buckets=RUN_BUCKETS_SECONDS,
-        )
-        self.leader = Gauge(
-            "evenload_descheduler_leader",
-            "1 while this replica acts; no 1 anywhere means that no replica does.",
-            registry=registry,
-        )
-        self._last = Gauge(
-            "evenload_descheduler_last_run_timestamp_seconds",
-            "When the last run ended well.",
-            registry=registry,
-        )
+        self.cut_short = families.counter("evenload_descheduler_runs_cut_short_total", text, reason=CUTS)
+        name, text = "evenload_descheduler_run_duration_seconds", "How long a run takes, evictions included."
+        self._duration = families.histogram(name, text, buckets=RUN_BUCKETS_SECONDS)
+        name = "evenload_descheduler_plan_duration_seconds"
+        text = "How long a run takes until its plan is made: usage from its source and the decision, without evictions."
+        self._planning = families.histogram(name, text, buckets=RUN_BUCKETS_SECONDS)
+        text = "1 while this replica acts; no 1 anywhere means that no replica does."
+        self.leader = families.gauge("evenload_descheduler_leader", text)
+        text = "When the last run ended well."
+        self._last = families.gauge("evenload_descheduler_last_run_timestamp_seconds", text)
 
     def planned(self, plans: collections.abc.Collection[EvictionPlan], *, hour_left: int, seconds: float) -> None:
         """A run's plans, one for each mode, made in so many seconds."""

@@ -11,6 +11,7 @@ import prometheus_client
 from prometheus_client import core, registry
 
 from policy.rules import scoring
+from runtime.metric_families import MetricFamilies
 
 VERBS: Final = ("filter", "prioritize", "preempt")
 DROPPED: Final = ("connections", "bytes", "late")  # over a limit of connections or of memory; too slow
@@ -35,58 +36,40 @@ class Metrics:
     """The extender's counters and gauges in one registry."""
 
     def __init__(self, into: prometheus_client.CollectorRegistry) -> None:
-        self.duration_seconds = prometheus_client.Histogram(
-            "evenload_extender_request_duration_seconds",
-            "Time to answer kube-scheduler; a rise slows down every pod's scheduling.",
-            ["verb", "result"],
-            buckets=DURATION_BUCKETS_SECONDS,
-            registry=into,
+        families = MetricFamilies(into)
+        text = "Time to answer kube-scheduler; a rise slows down every pod's scheduling."
+        self.duration_seconds = families.histogram(
+            "evenload_extender_request_duration_seconds", text, buckets=DURATION_BUCKETS_SECONDS, verb=(), result=()
         )
         text = "Nodes rejected in filter answers by reason (in shadow mode: by decision); a rise means hot nodes."
-        self.rejected = _counter(into, "nodes_rejected", text, "reason")
-        self.degraded = _counter(
-            into,
-            "degraded",
-            "Decisions made on less than whole data by cause; a rise means that load is being guessed.",
-            "cause",
-        )
+        self.rejected = families.counter("evenload_extender_nodes_rejected", text, reason=())
+        text = "Decisions made on less than whole data by cause; a rise means that load is being guessed."
+        self.degraded = families.counter("evenload_extender_degraded", text, cause=())
         text = (
             "Nodes that the filter was asked about by verdict; where most are rejected, pods stay Pending. "
             "In shadow mode kube-scheduler gets all of them, and none stays Pending for it."
         )
-        judged = _counter(into, "filtered_nodes", text, "verdict", values=("passed", "rejected"))
+        judged = families.counter("evenload_extender_filtered_nodes", text, verdict=("passed", "rejected"))
         self.nodes_passed, self.nodes_rejected = judged.labels("passed"), judged.labels("rejected")
         text = "Cycles of background work that failed; a rise is a bug or an unreadable file."
-        self.loop_failures = _counter(into, "loop_failures", text)
+        self.loop_failures = families.counter("evenload_extender_loop_failures", text)
         text = "Requests answered the slow way because the fast path raised, by exception; any rise is a bug."
-        self.fast_path_failures = _counter(into, "fast_path_failures", text, "exception")
+        self.fast_path_failures = families.counter("evenload_extender_fast_path_failures", text, exception=())
         text = "Filter and prioritize requests that the fast path left to the slower one, by reason."
-        self.slow_path = _counter(into, "slow_path", text, "reason", values=SLOW_PATH_REASONS)
+        self.slow_path = families.counter("evenload_extender_slow_path", text, reason=SLOW_PATH_REASONS)
         text = (
             "Pods bound in shadow mode by the verdict on the node that kube-scheduler chose; "
             "the share of rejected and lower is what Evenload would change."
         )
-        self.shadow_placements = _counter(into, "shadow_placements", text, "verdict", values=SHADOW_VERDICTS)
-        self.shadow_missed_points = prometheus_client.Histogram(
-            "evenload_extender_shadow_missed_points",
-            "Points by which the node chosen in shadow mode scores below the best, for verdicts best and lower.",
-            buckets=range(scoring.MAX_SCORE),
-            registry=into,
+        self.shadow_placements = families.counter("evenload_extender_shadow_placements", text, verdict=SHADOW_VERDICTS)
+        text = "Points by which the node chosen in shadow mode scores below the best, for verdicts best and lower."
+        self.shadow_missed_points = families.histogram(
+            "evenload_extender_shadow_missed_points", text, buckets=range(scoring.MAX_SCORE)
         )
         text = "Connections ended before an answer by reason; a rise is a client that is slow, or means harm."
-        self.dropped = _counter(into, "connections_dropped", text, "reason", values=DROPPED)
+        self.dropped = families.counter("evenload_extender_connections_dropped", text, reason=DROPPED)
         for verb in VERBS:  # there from the start, at 0: a scheduler that never asks is told by it
             self.duration_seconds.labels(verb, "ok")
-
-
-def _counter(
-    into: prometheus_client.CollectorRegistry, name: str, text: str, label: str = "", *, values: Iterable[str] = ()
-) -> prometheus_client.Counter:
-    """A counter, by one label or by none; the values that are known are there from the start, at 0."""
-    counter = prometheus_client.Counter(f"evenload_extender_{name}", text, [label] if label else [], registry=into)
-    for value in values:
-        counter.labels(value)
-    return counter
 
 
 GAUGES: Final = {  # read when /metrics is scraped
