@@ -3,15 +3,18 @@
 `command` judges the facts by each. A name is what people and scripts know a check by.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from cli.doctor import clocks, guard, metrics_server, relief, rights, rules, services, sources, workloads
+from cli.doctor import findings, guard, metrics_server, rights, rules, services, sources, workloads
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding
 from runtime import options
 
-CHECKS: Final[dict[str, Callable[[Facts], Finding]]] = {
+Judge = Callable[[Facts], Finding | Iterator[Finding]]
+
+_JUDGES: Final[dict[str, Judge]] = {
     "your rights": rights.own,
     "objects": workloads.decoded,
     "prometheus": sources.prometheus,
@@ -23,20 +26,29 @@ CHECKS: Final[dict[str, Callable[[Facts], Finding]]] = {
     "scrape interval": sources.scrapes,
     "pod series": sources.pod_series,
     "windows": metrics_server.windows,
-    "clocks": clocks.skew,
+    "clocks": services.clocks_agree,
     "service rights": rights.services,
     "guard": guard.in_force,
     "annotator": services.annotator,
     "policy in force": services.policy_in_force,
     "extender views": services.extender_views,
     "extender asked": services.extender_called,
-    "relief": relief.effective,
+    "relief": services.relief_effective,
     "policy rules": rules.consistent,
     "disruption budgets": workloads.budgets,
     "placeholders": workloads.placeholders,
 }
 
 
+def _judged(judge: Judge, facts: Facts) -> Finding:
+    try:
+        answer = judge(facts)
+        return answer if isinstance(answer, Finding) else findings.worst(answer)
+    except findings.Missing as missing:
+        return missing.finding
+
+
+CHECKS: Final = {name: functools.partial(_judged, judge) for name, judge in _JUDGES.items()}
 OF_PROMETHEUS: Final = frozenset(("prometheus", "query cost", "one cluster", "scrape interval", "pod series"))
 OF_METRICS_SERVER: Final = frozenset(("metrics-server", "windows"))
 

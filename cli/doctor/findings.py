@@ -1,7 +1,8 @@
 """Findings of checks: a verdict, the evidence, and the command or setting that corrects it.
 
-Judges return a `Finding`; a fact that could not be gathered is a Finding too, so that a check without its facts says
-why instead of guessing. `command` prints them and ends with `exit_code`.
+Judges return a `Finding`, or yield several, of which the gravest count (`worst`); a fact that could not be gathered is
+a Finding too, so that a check without its facts says why instead of guessing. `command` prints them and ends with
+`exit_code`.
 """
 
 import enum
@@ -52,6 +53,21 @@ def fail(text: str, fix: str) -> Finding:
 def unknown(text: str, fix: str = "") -> Finding:
     """Could not be looked at."""
     return Finding(Verdict.UNKNOWN, text, fix)
+
+
+class Missing(Exception):
+    """Raised where a judge needs a fact that could not be gathered; the check's answer is the `finding` about that."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.observation)
+        self.finding = finding
+
+
+def known(fact: T | Finding) -> T:
+    """The fact. Raises Missing."""
+    if isinstance(fact, Finding):
+        raise Missing(fact)
+    return fact
 
 
 def worst(findings: Iterable[Finding]) -> Finding:

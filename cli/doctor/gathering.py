@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from cli.doctor import findings, guard, measuring, metrics_server, relief, replicas, rights
+from cli.doctor import findings, guard, measuring, metrics_server, replicas, rights
 from cli.doctor.facts import ClockFacts, Facts, LoadFacts, Means, Settings
 from cli.doctor.findings import Finding
 from kube import access, errors, kinds
@@ -57,7 +57,7 @@ def gather(means: Means, settings: Settings) -> Facts:
         node_leases=_node_leases(means, nodes, ahead_seconds),
         load=_load(means, settings, known),
         replicas=extenders,
-        relief=relief.ask(means, namespace),
+        relief=replicas.held_back(means, namespace),
         undecodable=kube.undecodable.line() if kube.undecodable.present() else "",  # last: after all lists
     )
 

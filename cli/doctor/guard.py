@@ -145,47 +145,36 @@ def _trial(
     return Trial(what, False)
 
 
-def in_force(facts: Facts) -> Finding:
+def in_force(facts: Facts) -> Iterator[Finding]:
     """The three policies are there and deny, and what could be tried was refused."""
-    guard = facts.guard
-    if isinstance(guard, Finding):
-        return guard
-    opt_out = facts.settings.policy.descheduler.protect.opt_out
-    passed = [one.what for one in guard.trials if one.refused is False]
-    problems = [
-        findings.warn(f"ValidatingAdmissionPolicy {name} {lack}: only RBAC limits {ROLES[name]}", FIX)
-        for name, lack in guard.lacking.items()
-    ]
+    guard, protect = findings.known(facts.guard), facts.settings.policy.descheduler.protect
+    opt_out = protect.opt_out
+    for name, lack in guard.lacking.items():
+        yield findings.warn(f"ValidatingAdmissionPolicy {name} {lack}: only RBAC limits {ROLES[name]}", FIX)
     if (opt_out.except_namespaces or not opt_out.enabled) and not guard.ignores_opt_out:
         where = f"in {findings.few(opt_out.except_namespaces)}" if opt_out.enabled else "anywhere"
-        problems.append(
-            findings.warn(
-                f"the policy lets no annotation keep pods {where}, the guard refuses their evictions all the same",
-                f"patch the variable {OPT_OUT_IGNORED} of evenload-guard-evictions (docs/reference/guard.md)",
-            )
+        yield findings.warn(
+            f"the policy lets no annotation keep pods {where}, the guard refuses their evictions all the same",
+            f"patch the variable {OPT_OUT_IGNORED} of evenload-guard-evictions (docs/reference/guard.md)",
         )
-    if stricter := _stricter(guard.variables, facts.settings.policy.descheduler.protect):
-        problems.append(
-            findings.warn(
-                f"the guard is stricter than the policy: {findings.few(stricter)}; such evictions are refused, and "
-                "each counts for the workload's breaker",
-                "make protect of the policy as strict, or patch the guard's variable (docs/reference/guard.md)",
-            )
+    if stricter := _stricter(guard.variables, protect):
+        yield findings.warn(
+            f"the guard is stricter than the policy: {findings.few(stricter)}; such evictions are refused, and each "
+            "counts for the workload's breaker",
+            "make protect of the policy as strict, or patch the guard's variable (docs/reference/guard.md)",
         )
-    if passed:
-        problems.append(
-            findings.fail(
-                f"a dry run of {findings.few(passed)} was not refused: the guard does not hold this account",
-                f"{FIX}; it knows the accounts by the names of deploy/rbac, in any namespace: were they renamed?",
-            )
+    if passed := [one.what for one in guard.trials if one.refused is False]:
+        yield findings.fail(
+            f"a dry run of {findings.few(passed)} was not refused: the guard does not hold this account",
+            f"{FIX}; it knows the accounts by the names of deploy/rbac, in any namespace: were they renamed?",
         )
     refused = [one.what for one in guard.trials if one.refused]
     names = f"the {len(ROLES)} policies of deploy/guard deny"
-    least = f"{facts.settings.policy.descheduler.protect.min_pod_age_seconds:g} s"
+    least = f"{protect.min_pod_age_seconds:g} s"
     open_ends = {one.answer for one in guard.trials if one.refused is None}
     tried = f"refused in a dry run: {', '.join(refused)}" if refused else "nothing was tried"
     more = f" ({'; '.join(sorted(open_ends))})" if open_ends else ""
-    return findings.worst(problems or [findings.ok(f"{names}; {tried}{more}; {YOUNGEST} ({least})")])
+    yield findings.ok(f"{names}; {tried}{more}; {YOUNGEST} ({least})")
 
 
 def _stricter(variables: Mapping[str, str], protect: Protect) -> list[str]:

@@ -70,9 +70,7 @@ def _denied(kube: Client, namespace: str) -> tuple[str, ...]:
 
 def answers(facts: Facts) -> Finding:
     """metrics-server answers, often enough, and the services may ask it."""
-    reading = facts.load.metrics_server
-    if isinstance(reading, Finding):
-        return reading
+    reading = findings.known(facts.load.metrics_server)
     if reading.denied:
         return findings.fail(findings.few(reading.denied), _COMPONENT)
     if not reading.items:
@@ -106,18 +104,12 @@ def metrics(facts: Facts) -> Finding:
 
 def nodes_matched(facts: Facts) -> Finding:
     """Every node has an item that can be used."""
-    reading = facts.load.metrics_server
-    if isinstance(reading, Finding):
-        return reading
-    if isinstance(facts.nodes, Finding):
-        return findings.unknown("the nodes could not be listed", facts.nodes.fix)
+    reading, nodes = findings.known(facts.load.metrics_server), findings.known(facts.nodes)
     items = {item.name: item for item in reading.items}
     lacking = [
-        (node.name, why)
-        for node in facts.nodes
-        if (why := _lack(items.get(node.name), node, facts.now_seconds)) is not None
+        (node.name, why) for node in nodes if (why := _lack(items.get(node.name), node, facts.now_seconds)) is not None
     ]
-    total = len(facts.nodes)
+    total = len(nodes)
     counted = f"{total - len(lacking)} of {total} nodes matched (by name)"
     if not lacking:
         return findings.ok(counted)
@@ -138,9 +130,8 @@ def _lack(item: NodeMetrics | None, node: Node, now_seconds: float) -> str | Non
 
 def windows(facts: Facts) -> Finding:
     """The annotator has observed the nodes, and for how long."""
-    if isinstance(facts.nodes, Finding):
-        return facts.nodes
-    readings = [reading for node in facts.nodes if (reading := _reading(node)) is not None]
+    nodes = findings.known(facts.nodes)
+    readings = [reading for node in nodes if (reading := _reading(node)) is not None]
     since = [reading.windows.since_seconds for reading in readings if reading.windows is not None]
     if not since:
         return findings.unknown(
@@ -148,7 +139,7 @@ def windows(facts: Facts) -> Finding:
             "wait: an average needs half of its window (2m30s); then the annotator's /readyz?verbose says why",
         )
     youngest = max(since)
-    text = f"{len(since)} of {len(facts.nodes)} nodes observed, the last one since {clock.to_rfc3339(youngest)}"
+    text = f"{len(since)} of {len(nodes)} nodes observed, the last one since {clock.to_rfc3339(youngest)}"
     names = [
         metric.name
         for metric in facts.settings.policy.metrics_in_force

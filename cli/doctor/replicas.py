@@ -1,18 +1,23 @@
-"""Reads the state of every extender: at the URLs given, or at each pod behind its Service through the apiserver.
+"""Asks the services: each extender for its state, and a descheduler for what it holds back; at the URLs given, or at
+each pod behind the Service through the apiserver.
 
-`gathering` calls `ask`. All replicas are asked in turn, and a few times over when their views differ: a node patch on
-its way is not a difference that lasts.
+`gathering` calls `ask` and `held_back`. All extenders are asked in turn, and a few times over when their views differ:
+a node patch on its way is not a difference that lasts. Any descheduler answers GET /plan, since they share the ledger.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 from prometheus_client import parser
 
+from cli import plan
 from cli.common import http_client, services
+from cli.common.services import DESCHEDULER
 from cli.doctor import findings
-from cli.doctor.facts import Means, Replica
+from cli.doctor.facts import BlockedRelief, Means, Relief, Replica
 from cli.doctor.findings import Finding
+from descheduler.planning.verdicts import Cause
 from kube import errors
 
 ROUNDS: Final = 4
@@ -95,3 +100,31 @@ def _facts(item: services.Service) -> Replica | Finding:
         {sample.labels.get("watch", ""): sample.value for sample in samples if sample.name == _WATCH_AGE},
         values.get(_SHADOW_MODE) == 1,
     )
+
+
+def held_back(means: Means, namespace: str) -> Relief | Finding:
+    """Ask the descheduler for the relief it holds back at this moment; the Finding says why it could not be asked."""
+    try:
+        replicas: Sequence[services.Service] = means.deschedulers or services.behind(means.kube, DESCHEDULER, namespace)
+    except errors.KubeError as error:
+        return findings.unknown(f"the descheduler could not be looked for: {error}", "--descheduler URL")
+    unanswered = ""
+    for one in replicas:
+        try:
+            answer = http_client.decoded(one.get("/plan"), plan.Plan, one.name, DESCHEDULER)
+        except http_client.BadUrl:
+            raise
+        except http_client.HttpError as error:
+            unanswered = f"{one.name} gives no plan: {error}"
+            continue
+        return Relief(one.name, answer.summary, _held_back(answer))
+    if unanswered:
+        return findings.unknown(unanswered, "evenload plan says more; its /readyz?verbose names the cause")
+    return Relief("", f"no descheduler behind Service {namespace}/{DESCHEDULER.in_cluster}: nothing is evicted")
+
+
+def _held_back(answer: plan.Plan) -> tuple[BlockedRelief, ...]:
+    """By node the first verdict that says what earlier evictions came to; nothing where the run evicts all the same."""
+    causes = {str(Cause.LOAD_NOT_FALLING)} | (set() if answer.evictions else {str(Cause.UNREPLACED)})
+    firsts = ((node, next((one for one in node.candidates if one.verdict in causes), None)) for node in answer.nodes)
+    return tuple(BlockedRelief(node.node, one.verdict, one.detail) for node, one in firsts if one is not None)

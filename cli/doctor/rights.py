@@ -5,7 +5,7 @@ list of them; `gathering` asks the apiserver about each (`kube.access`).
 """
 
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import yaml
@@ -23,11 +23,10 @@ _PLACES: Final = (_HERE / "rbac", _HERE.parent / "deploy" / "rbac")
 
 def own(facts: Facts) -> Finding:
     """The caller may read what the checks need."""
-    if isinstance(facts.own_rights, Finding):
-        return facts.own_rights
-    denied = _denied(facts.own_rights)
+    rights = findings.known(facts.own_rights)
+    denied = _denied(rights)
     if not denied:
-        return findings.ok(f"you have the {len(facts.own_rights)} rights that doctor needs")
+        return findings.ok(f"you have the {len(rights)} rights that doctor needs")
     return findings.warn(
         f"you may not {findings.few(denied)}: checks that need it are unknown",
         "kubectl apply -f deploy/rbac/doctor.yaml && kubectl create clusterrolebinding evenload-doctor-$USER "
@@ -36,27 +35,22 @@ def own(facts: Facts) -> Finding:
     )
 
 
-def services(facts: Facts) -> Finding:
+def services(facts: Facts) -> Iterator[Finding]:
     """Each service's ServiceAccount has the rights of its manifest."""
-    if isinstance(facts.account_rights, Finding):
-        return facts.account_rights
-    absent = [name for name, rights in facts.account_rights.items() if not any(rights.values())]
-    beside = f"; {', '.join(absent)}: no rights at all, taken as not installed" if absent else ""
-    problems = [
-        findings.fail(
-            f"the ServiceAccount evenload-{name} may not {findings.few(denied)}",
-            f"kubectl apply -f deploy/rbac/{name}.yaml",
-        )
-        for name, rights in facts.account_rights.items()
-        if name not in absent and (denied := _denied(rights))
-    ]
-    whole = [name for name in facts.account_rights if name not in absent]
-    if not whole:
-        return findings.fail(
+    accounts = findings.known(facts.account_rights)
+    installed = {name: rights for name, rights in accounts.items() if any(rights.values())}
+    if not installed:
+        yield findings.fail(
             "no ServiceAccount of Evenload has any rights in this namespace",
             "kubectl apply -k deploy/rbac, or name the namespace with -n",
         )
-    return findings.worst(problems or [findings.ok(f"{', '.join(whole)} have the rights of deploy/rbac{beside}")])
+    for name, rights in installed.items():
+        if denied := _denied(rights):
+            text = f"the ServiceAccount evenload-{name} may not {findings.few(denied)}"
+            yield findings.fail(text, f"kubectl apply -f deploy/rbac/{name}.yaml")
+    absent = [name for name in accounts if name not in installed]
+    beside = f"; {', '.join(absent)}: no rights at all, taken as not installed" if absent else ""
+    yield findings.ok(f"{', '.join(installed)} have the rights of deploy/rbac{beside}")
 
 
 def needed(name: str, namespace: str) -> tuple[Access, ...]:

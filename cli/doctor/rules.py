@@ -17,19 +17,17 @@ from policy.schema.load_policy import LoadPolicy
 Remarks = Iterator[Finding]
 
 
-def consistent(facts: Facts) -> Finding:
+def consistent(facts: Facts) -> Remarks:
     """The rules of filter, score and descheduler fit together."""
     policy = facts.settings.policy
     remarks = [remark for rule in _RULES for remark in rule(policy)]
-    remarks += _in_pools(policy, frozenset(remarks))
+    yield from remarks
+    yield from _in_pools(policy, frozenset(remarks))
     if not isinstance(facts.nodes, Finding):
-        remarks += _cool_nodes(policy, len(facts.nodes))
-        remarks += _above_allocatable(policy, facts.nodes)
+        yield from _cool_nodes(policy, len(facts.nodes))
+        yield from _above_allocatable(policy, facts.nodes)
     filtered = sum(limit > 0 for limit in policy.filter.thresholds.values())
-    sound = findings.ok(
-        f"{facts.settings.policy_source}: {filtered} filter rules, descheduler {policy.descheduler.mode}"
-    )
-    return findings.worst(remarks or [sound])
+    yield findings.ok(f"{facts.settings.policy_source}: {filtered} filter rules, descheduler {policy.descheduler.mode}")
 
 
 def _in_pools(policy: LoadPolicy, known: frozenset[Finding]) -> Remarks:

@@ -1,20 +1,26 @@
-"""Judges of Evenload's services: the annotator beats, all obey one policy, replicas see the same, the scheduler asks.
+"""Judges of Evenload's services: the annotator beats, all obey one policy, replicas see the same, the scheduler asks,
+evictions help, and the clocks agree, without which good data is stale or unbelievable.
 
-`checks` lists them; the facts are `gathering`'s (heartbeat, Lease, pods) and `replicas`' (the extenders' answers).
+`checks` lists them; the facts are `gathering`'s (heartbeat, Leases, pods, the apiserver's Date header), those of
+`replicas` (the services' answers) and `measuring`'s (Prometheus' time()).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from cli.doctor import findings
-from cli.doctor.facts import Facts, Replica
+from cli.doctor.facts import ClockFacts, Facts, Replica
 from cli.doctor.findings import Finding
+from descheduler.planning.verdicts import Cause
 from kube.cache import watch_status
 from kube.objects import Pod
+from policy.contract import freshness
 from runtime import clock
 
 LATE_PERIODS = 3  # two syncs may be late by a slow Prometheus; staleAfter is where it hurts
 SLACK_SECONDS = 10.0  # a first sync after a start, or one that waited for a slow answer
 GRACE_SECONDS = 30.0  # between a decision and its binding, with clocks of whole seconds
+NOTABLE_SECONDS = 5.0  # of a clock
+LATE_LEASE_SECONDS = 60.0  # a kubelet renews every 10 s; after 40 s the node is called NotReady
 SCHEDULER, SECOND_SCHEDULER = "default-scheduler", "evenload-scheduler"
 SECOND_SCHEDULER_LABELS = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/component": "scheduler"}
 EXTENDER_LABELS = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/component": "extender"}
@@ -28,9 +34,7 @@ _STANZA = (
 
 def annotator(facts: Facts) -> Finding:
     """The heartbeat is fresh, and speaks of the nodes there are as they are annotated."""
-    if isinstance(facts.heartbeat, Finding):
-        return facts.heartbeat
-    sync, beat = facts.settings.policy.sync, facts.heartbeat
+    sync, beat = facts.settings.policy.sync, findings.known(facts.heartbeat)
     age_seconds = facts.now_seconds - beat.at_seconds
     lease = facts.annotator_lease
     holder = "" if isinstance(lease, Finding) else lease.spec.holder_identity
@@ -78,41 +82,34 @@ def policy_in_force(facts: Facts) -> Finding:
     return findings.ok(f"{', '.join(hashes)} obey {facts.settings.policy_source} ({ours})")
 
 
-def extender_views(facts: Facts) -> Finding:
+def extender_views(facts: Facts) -> Iterator[Finding]:
     """Every replica answers, believes the annotator's heartbeat and sees what the others see."""
-    if isinstance(facts.replicas, Finding):
-        return facts.replicas
-    silent = [one for one in facts.replicas if isinstance(one, Finding)]
-    replicas = _answering(facts)
-    problems = list(silent)
+    every, replicas = findings.known(facts.replicas), _answering(facts)
+    yield from (one for one in every if isinstance(one, Finding))
     apart = [one.name for one in replicas if not one.heartbeat_matches]
     logs = _LOGS.format(namespace=facts.settings.namespace, name="extender")
     if apart:
-        problems.append(
-            findings.warn(
-                f"{findings.few(apart)}: the view does not match the annotator's heartbeat, readings only age",
-                f"curl URL/nodes | jq .heartbeat.differing names the nodes; {logs}",
-            )
+        yield findings.warn(
+            f"{findings.few(apart)}: the view does not match the annotator's heartbeat, readings only age",
+            f"curl URL/nodes | jq .heartbeat.differing names the nodes; {logs}",
         )
-    problems.extend(_lost_watches(replicas, logs))
+    yield from _lost_watches(replicas, logs)
     digests = {one.view_digest for one in replicas if one.view_digest is not None}
     if len(digests) > 1:
         views = findings.few(f"{one.name} {(one.view_digest or '-')[7:15]}" for one in replicas)
-        problems.append(
-            findings.fail(
-                f"replicas see different data: {views}: the same pod is judged differently by each",
-                f"a watch hangs: kubectl -n {facts.settings.namespace} delete pod of the one that differs from most",
-            )
+        yield findings.fail(
+            f"replicas see different data: {views}: the same pod is judged differently by each",
+            f"a watch hangs: kubectl -n {facts.settings.namespace} delete pod of the one that differs from most",
         )
-    if len(replicas) == len(facts.replicas) and (unread := _unread(facts)):
+    if len(replicas) == len(every) and (unread := _unread(facts)):
         text = f"{unread} of {unread + len(replicas)} replicas were not read, and may see other data"
-        problems.append(findings.unknown(text, EACH_REPLICA))
+        yield findings.unknown(text, EACH_REPLICA)
     alike = f", all with the same view ({next(iter(digests))[7:15]})" if len(digests) == 1 and len(replicas) > 1 else ""
     answering = "1 replica answers" if len(replicas) == 1 else f"{len(replicas)} replicas answer"
-    return findings.worst(problems or [findings.ok(f"{answering}{alike}")])
+    yield findings.ok(f"{answering}{alike}")
 
 
-def _lost_watches(replicas: Iterable[Replica], logs: str) -> Iterable[Finding]:
+def _lost_watches(replicas: Iterable[Replica], logs: str) -> Iterator[Finding]:
     for one in replicas:
         old = {name: age for name, age in one.watch_ages.items() if age > watch_status.STALE_SECONDS}
         if old:
@@ -125,14 +122,10 @@ def _lost_watches(replicas: Iterable[Replica], logs: str) -> Iterable[Finding]:
 
 def extender_called(facts: Facts) -> Finding:
     """kube-scheduler really asks: an ignorable extender that is not asked fails silently."""
-    if isinstance(facts.replicas, Finding):
-        return findings.unknown("no extender was reached", facts.replicas.fix)
     replicas = _answering(facts)
     if not replicas:
         return findings.unknown("no extender was reached", "see the extenders' views")
-    if isinstance(facts.pods, Finding):
-        return facts.pods
-    bound_seconds = _last_bound_seconds(facts.pods)
+    bound_seconds = _last_bound_seconds(findings.known(facts.pods))
     requests = sum(one.requests for one in replicas)
     decided = [one.last_decision_seconds for one in replicas if one.last_decision_seconds is not None]
     since_seconds = max(decided) if decided else min(one.since_seconds for one in replicas)
@@ -156,6 +149,64 @@ def extender_called(facts: Facts) -> Finding:
     which = "the extender is" if shadowing == len(replicas) else f"{shadowing} of {len(replicas)} replicas are"
     shadow = f"; {which} in shadow mode: every node passes and scores the same" if shadowing else ""
     return findings.ok(f"kube-scheduler asks: {requests:,.0f} requests{when}{shadow}")
+
+
+def relief_effective(facts: Facts) -> Iterator[Finding]:
+    """Evictions lower the load of nodes, and evicted pods are replaced."""
+    relief = findings.known(facts.relief)
+    resting = [one for one in relief.held_back if one.verdict == Cause.LOAD_NOT_FALLING]
+    waiting = [one for one in relief.held_back if one.verdict == Cause.UNREPLACED]
+    if resting:
+        text = findings.few(f"{one.node}: {one.detail}" for one in resting)
+        fix = f"what else runs on it? kubectl debug node/{resting[0].node}, steal time, the kernel; not its pods"
+        yield findings.warn(text, fix)
+    if waiting:
+        fix = "why are they not Ready? evenload evictions --since 1d; docs/runbooks/EvenloadEvictionsUnreplaced.md"
+        yield findings.warn(f"nothing leaves {waiting[0].node}: {waiting[0].detail}", fix)
+    yield findings.ok(f"{relief.name}: {relief.summary}" if relief.name else relief.summary)
+
+
+def clocks_agree(facts: Facts) -> Finding:
+    """This machine's, the apiserver's, Prometheus', the annotator's and the nodes' clocks agree."""
+    reference = findings.known(facts.apiserver_clock)
+    notes = [_judged(ClockFacts("this machine", -reference.ahead_seconds, reference.within_seconds))]
+    if isinstance(facts.load.prometheus_clock, ClockFacts):
+        probe = facts.load.prometheus_clock
+        within_seconds = probe.within_seconds + reference.within_seconds
+        notes.append(_judged(ClockFacts(probe.whose, probe.ahead_seconds - reference.ahead_seconds, within_seconds)))
+    if not isinstance(facts.heartbeat, Finding):
+        ahead_seconds = facts.heartbeat.at_seconds - facts.now_seconds
+        if ahead_seconds > 0:  # behind is what an old heartbeat looks like
+            notes.append(_judged(ClockFacts("the annotator", ahead_seconds, reference.within_seconds)))
+    leases = {} if isinstance(facts.node_leases, Finding) else facts.node_leases
+    nodes = [judged for name, age_seconds in leases.items() if (judged := _node(name, age_seconds)) is not None]
+    if len(nodes) > findings.SHOWN:
+        text = f"{len(nodes)} nodes: {findings.few(one.observation for one in nodes)}"
+        nodes = [findings.warn(text, "run NTP or chrony on every node")]
+    return findings.worst([*notes, *nodes])
+
+
+def _judged(facts: ClockFacts) -> Finding:
+    """One clock against the apiserver's."""
+    seconds = abs(facts.ahead_seconds)
+    text = f"{facts.whose} is {seconds:.1f} s {'ahead of' if facts.ahead_seconds > 0 else 'behind'} the apiserver"
+    if seconds <= NOTABLE_SECONDS + facts.within_seconds:
+        return findings.ok(f"{facts.whose} agrees with the apiserver to {max(seconds, facts.within_seconds):.1f} s")
+    fix = f"run NTP or chrony where {facts.whose} runs"
+    if seconds > freshness.MAX_AHEAD_SECONDS:
+        return findings.fail(f"{text}: readings of more than 1 min ahead are refused", fix)
+    return findings.warn(text, fix)
+
+
+def _node(name: str, age_seconds: float) -> Finding | None:
+    """A node's clock by its last renewal, which it stamps itself: ahead is certain, behind may also be silence."""
+    fix = f"run NTP or chrony on {name}"
+    if age_seconds < -NOTABLE_SECONDS:
+        return findings.warn(f"clock skew {name} {-age_seconds:.0f} s ahead", fix)
+    if age_seconds > LATE_LEASE_SECONDS:
+        text = f"{name} is Ready, but its Lease is {age_seconds:.0f} s old by its own clock"
+        return findings.warn(text, f"{fix}, or look at its kubelet")
+    return None
 
 
 def _unread(facts: Facts) -> int:

@@ -5,7 +5,7 @@
 
 import re
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from annotator.diagnostics import matching
@@ -41,27 +41,21 @@ def prometheus(facts: Facts) -> Finding:
     return facts.load.prometheus
 
 
-def metrics(facts: Facts) -> Finding:
+def metrics(facts: Facts) -> Iterator[Finding]:
     """Every metric of the policy has values, and from which kind of query."""
     if facts.settings.source == options.METRICS_SERVER:
-        return metrics_server.metrics(facts)
-    if isinstance(facts.load.metrics, Finding):
-        return facts.load.metrics
-    present = [one for one in facts.load.metrics if one.values is not None and one.values.values]
-    sources = _sources(facts.load.metrics)
+        yield metrics_server.metrics(facts)
+        return
+    every = findings.known(facts.load.metrics)
+    present = [one for one in every if one.values is not None and one.values.values]
     resources = {one.metric.resource for one in present}
-    problems = [
-        _absent(one, scraped=one.metric.resource in resources) for one in facts.load.metrics if one not in present
-    ]
-    all_there = findings.ok(f"{len(present)} of {len(facts.load.metrics)} metrics have values; {sources}")
-    return findings.worst(problems or [all_there])
+    yield from (_absent(one, scraped=one.metric.resource in resources) for one in every if one not in present)
+    yield findings.ok(f"{len(present)} of {len(every)} metrics have values; {_sources(every)}")
 
 
 def cost(facts: Facts) -> Finding:
     """Returns Prometheus' cost of one sync."""
-    if isinstance(facts.load.metrics, Finding):
-        return facts.load.metrics
-    answered = [one for one in facts.load.metrics if one.seconds is not None]
+    answered = [one for one in findings.known(facts.load.metrics) if one.seconds is not None]
     if not answered:
         return findings.unknown("no query was answered", "see the metrics above")
     spent_seconds = sum(one.seconds or 0.0 for one in answered)
@@ -85,25 +79,22 @@ def nodes_matched(facts: Facts) -> Finding:
     """Every node has a value of every metric."""
     if facts.settings.source == options.METRICS_SERVER:
         return metrics_server.nodes_matched(facts)
-    if isinstance(facts.load.metrics, Finding):
-        return facts.load.metrics
-    if isinstance(facts.nodes, Finding):
-        return findings.unknown("the nodes could not be listed, so no series could be matched", facts.nodes.fix)
-    answered = [one for one in facts.load.metrics if one.values is not None]
+    every, nodes = findings.known(facts.load.metrics), findings.known(facts.nodes)
+    answered = [one for one in every if one.values is not None]
     if not answered:
         return findings.unknown("no query was answered", "see the metrics above")
-    lacking = _lacking(facts.nodes, answered)
-    total = len(facts.nodes)
+    lacking = _lacking(nodes, answered)
+    total = len(nodes)
     counted = f"{total - len(lacking)} of {total} nodes matched (by {facts.settings.node_label})"
     strangers = sorted({label for one in answered if one.values is not None for label in one.values.unmatched})
     beside = f"; series of no node: {findings.few(strangers)}" if strangers else ""
-    claims = matching.claims(identity.NodeDirectory().follow(facts.nodes))
+    claims = matching.claims(identity.NodeDirectory().follow(nodes))
     if not lacking and claims:
         return findings.warn(f"{counted}; {claims}{beside}", _TRUE_ADDRESSES)
     if not lacking:
         return findings.ok(counted + beside)
     targets = () if isinstance(facts.load.targets, Finding) else facts.load.targets
-    reasons = [_why(node, lacking[node.name], targets) for node in facts.nodes if node.name in lacking]
+    reasons = [_why(node, lacking[node.name], targets) for node in nodes if node.name in lacking]
     rejects = facts.settings.policy.filter.on_missing == "reject"
     consequence = "no new pods go there (filter.onMissing: reject)" if rejects else "judged without load"
     claimed = f"; {claims}" if claims else ""
@@ -111,21 +102,16 @@ def nodes_matched(facts: Facts) -> Finding:
     return findings.fail(text, findings.few(dict.fromkeys(one.fix for one in reasons), 2))
 
 
-def one_cluster(facts: Facts) -> Finding:
+def one_cluster(facts: Facts) -> Iterator[Finding]:
     """The series that nodes and pods are judged by are of this cluster alone."""
-    if isinstance(facts.load.origins, Finding):
-        return facts.load.origins
-    if isinstance(facts.nodes, Finding):
-        return findings.unknown("the nodes could not be listed, so no series could be matched", facts.nodes.fix)
-    directory = identity.NodeDirectory().follow(facts.nodes)
-    label = facts.settings.node_label
-    problems = [
-        finding for origin in facts.load.origins if (finding := _several_clusters(origin, directory, label)) is not None
-    ]
-    return findings.worst(problems or [findings.ok("no label tells several clusters apart")])
+    origins = findings.known(facts.load.origins)
+    directory = identity.NodeDirectory().follow(findings.known(facts.nodes))
+    for origin in origins:
+        yield from _several_clusters(origin, directory, facts.settings.node_label)
+    yield findings.ok("no label tells several clusters apart")
 
 
-def _several_clusters(origin: Origin, directory: identity.Directory, label: str) -> Finding | None:
+def _several_clusters(origin: Origin, directory: identity.Directory, label: str) -> Iterator[Finding]:
     """Several clusters' series, by a label named after clusters, or, of pods, by kubelets on no node of this one;
     other machines than nodes may well run node-exporter.
     """
@@ -141,11 +127,11 @@ def _several_clusters(origin: Origin, directory: identity.Directory, label: str)
     if strangers:
         texts.append(f"{len(strangers)} of its targets are on no node of this cluster ({findings.few(strangers)})")
     if not texts:
-        return None
+        return
     own_values = {name: {labels.get(name, "") for labels in own} for name in names}
     ours = [(name, next(iter(own_labels))) for name, own_labels in own_values.items() if len(own_labels) == 1]
     matcher = next((f'{name}="{text}"' for name, text in ours if text and len(values[name]) > 1), 'LABEL="VALUE"')
-    return findings.fail(
+    yield findings.fail(
         f"{origin.whose}'s series come from several clusters: {'; '.join(texts)}; nodes or pods of one name or address "
         "are taken for each other",
         f"select this cluster's for annotator, descheduler and doctor: {origin.option} '{matcher}'",
@@ -154,11 +140,10 @@ def _several_clusters(origin: Origin, directory: identity.Directory, label: str)
 
 def scrapes(facts: Facts) -> Finding:
     """Scrapes come often enough for the shortest window."""
-    if isinstance(facts.load.scrape_seconds, Finding):
-        return facts.load.scrape_seconds
-    if not facts.load.scrape_seconds:
+    scrape_seconds = findings.known(facts.load.scrape_seconds)
+    if not scrape_seconds:
         return findings.unknown("no node series was scraped twice in the last minutes", "see the nodes above")
-    interval_seconds = statistics.median(facts.load.scrape_seconds)
+    interval_seconds = statistics.median(scrape_seconds)
     shortest = min(facts.settings.policy.metrics_in_force, key=lambda metric: metric.averaging_seconds)
     held = shortest.averaging_seconds / interval_seconds
     every = f"node series are scraped every {interval_seconds:.3g} s"
@@ -178,41 +163,30 @@ def scrapes(facts: Facts) -> Finding:
     return findings.ok(f"{every}; the shortest window holds {held:.0f}")
 
 
-def pod_series(facts: Facts) -> Finding:
+def pod_series(facts: Facts) -> Iterator[Finding]:
     """Prometheus has the containers of pods, and those that live only."""
-    series = facts.load.pod_series
-    if isinstance(series, Finding):
-        return series
-    problems = []
+    series = findings.known(facts.load.pod_series)
     if series.without_containers:
-        problems.append(
-            findings.fail(
-                f"cAdvisor's series of {findings.few(series.without_containers)} have pods and no label `container`: "
-                "what pods use there is not known, so none is evicted and no owner's mean has them",
-                "cAdvisor does not know the runtime or its socket (cri-dockerd): let Prometheus scrape the kubelets' "
-                "/metrics/resource too; docs/reference/promql.md",
-            )
+        yield findings.fail(
+            f"cAdvisor's series of {findings.few(series.without_containers)} have pods and no label `container`: what "
+            "pods use there is not known, so none is evicted and no owner's mean has them",
+            "cAdvisor does not know the runtime or its socket (cri-dockerd): let Prometheus scrape the kubelets' "
+            "/metrics/resource too; docs/reference/promql.md",
         )
     elif not series.pods:
-        problems.append(
-            findings.warn(
-                "no container has container_memory_working_set_bytes: no owner's usage is known and nothing is evicted",
-                "let Prometheus scrape the kubelets' /metrics/cadvisor or /metrics/resource; compare --pod-selector",
-            )
+        yield findings.warn(
+            "no container has container_memory_working_set_bytes: no owner's usage is known and nothing is evicted",
+            "let Prometheus scrape the kubelets' /metrics/cadvisor or /metrics/resource; compare --pod-selector",
         )
     if series.dead:
-        problems.append(
-            findings.warn(
-                f"{series.dead} of {series.pods} pods have containers that have ended and still count in Prometheus: "
-                f"their last sample is over {pod_queries.DEAD_SECONDS:g} s older than the newest of its target; "
-                "Evenload leaves them out, queries of your own do not",
-                "set track_timestamps_staleness: true (Prometheus 2.48), or honor_timestamps: false, in the job that "
-                "scrapes cAdvisor (trackTimestampsStaleness, honorTimestamps of a ServiceMonitor)",
-            )
+        yield findings.warn(
+            f"{series.dead} of {series.pods} pods have containers that have ended and still count in Prometheus: their "
+            f"last sample is over {pod_queries.DEAD_SECONDS:g} s older than the newest of its target; Evenload leaves "
+            "them out, queries of your own do not",
+            "set track_timestamps_staleness: true (Prometheus 2.48), or honor_timestamps: false, in the job that "
+            "scrapes cAdvisor (trackTimestampsStaleness, honorTimestamps of a ServiceMonitor)",
         )
-    return findings.worst(
-        problems or [findings.ok(f"{series.pods} pods have series of their containers, of living ones")]
-    )
+    yield findings.ok(f"{series.pods} pods have series of their containers, of living ones")
 
 
 def source(metric: Metric) -> str:

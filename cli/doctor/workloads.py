@@ -26,10 +26,9 @@ def decoded(facts: Facts) -> Finding:
 
 def budgets(facts: Facts) -> Finding:
     """No PodDisruptionBudget forbids every eviction for ever."""
-    if isinstance(facts.budgets, Finding):
-        return facts.budgets
     protected = set(facts.settings.policy.descheduler.protect.namespaces)
-    ours = [one for one in facts.budgets if one.namespace not in protected and one.status.expected_pods > 0]
+    budgets = findings.known(facts.budgets)
+    ours = [one for one in budgets if one.namespace not in protected and one.status.expected_pods > 0]
     never = [one for one in ours if _never_allows(one)]
     for_now = [one for one in ours if one not in never and one.status.disruptions_allowed == 0]
     waiting = f"; {findings.few(one.key for one in for_now)} allow none just now" if for_now else ""
@@ -46,9 +45,7 @@ def budgets(facts: Facts) -> Finding:
 
 def placeholders(facts: Facts) -> Finding:
     """Placeholder pods yield to every ordinary pod and still count for the autoscaler."""
-    if isinstance(facts.pods, Finding):
-        return facts.pods
-    held = [pod for pod in facts.pods if pod_view.claims_placeholder(pod) and not pod.finished]
+    held = [pod for pod in findings.known(facts.pods) if pod_view.claims_placeholder(pod) and not pod.finished]
     if not held:
         return findings.ok("none deployed (deploy/placeholder holds room for bursts)")
     cutoff = facts.settings.expendable_below

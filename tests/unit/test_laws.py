@@ -30,7 +30,6 @@ APART: Final[dict[str, str]] = {
     "annotator.dry_run_report": "a pure report below the entry point",
     "annotator.node_index": "values made of all nodes, remade when one changes; the sync is long",
     "annotator.publish.crane_keys": "crane-scheduler's names, read by the guard's tests too",
-    "cli.doctor.checks": "the list to which a new check is added",
     "lab.cluster.demo.budgets": "judges the demo; fed by a reflector, not by the phases",
     "lab.cluster.programs": "Go modules of any directory, for benches and tests, too; the control plane is binaries'",
     "policy.schema.json_schema": "an entry point: python -m policy.schema.json_schema",
