@@ -60,7 +60,7 @@ def main(sort_by: str, selector: str, no_headers: bool, output_format: str, **wh
     with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
         service = services.first(services.EXTENDER, place)
         body = service.get("/nodes")
-        answer, document = service.decode(body, answers.Nodes), service.decode(body, dict[str, Any])
+        answer, document = service.decode(body, documents.Nodes), service.decode(body, dict[str, Any])
         chosen = _labelled(place, selector) if selector else {node.name for node in answer.nodes}
     nodes = sorted((node for node in answer.nodes if node.name in chosen), key=ORDERS["name"])
     nodes.sort(key=ORDERS[sort_by])

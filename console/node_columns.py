@@ -6,40 +6,13 @@ Ratios are sent as whole thousandths, what is missing as null, and a reason as i
 import collections.abc
 from typing import Final
 
-import msgspec
-
 from console.sources import Json
 from extender.verbs import documents
 
 THOUSAND: Final = 1000
 
 
-class Heartbeat(msgspec.Struct, frozen=True):
-    """The annotator's last heartbeat, as the extender sees it."""
-
-    age_seconds: float | None = None
-    matches: bool = False
-    problem: str | None = None
-
-
-class Nodes(msgspec.Struct, frozen=True):
-    """GET /nodes."""
-
-    at: str
-    policy: str
-    heartbeat: Heartbeat = Heartbeat()
-    nodes: tuple[documents.NodeRow, ...] = ()
-
-
-_NODES: Final = msgspec.json.Decoder(Nodes)
-
-
-def decoded(body: bytes) -> Nodes:
-    """The answer. Raises msgspec.DecodeError or ValidationError for what is none."""
-    return _NODES.decode(body)
-
-
-def columns(answer: Nodes, pools: collections.abc.Mapping[str, str]) -> Json:
+def columns(answer: documents.Nodes, pools: collections.abc.Mapping[str, str]) -> Json:
     """The nodes by column, in the order of the answer."""
     nodes = answer.nodes
     metrics = list(dict.fromkeys(name for node in nodes for name in node.values))

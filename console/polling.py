@@ -14,6 +14,7 @@ import msgspec
 
 from console import board, node_columns
 from console.sources import Doors, Find, Json, Replica, SourceError
+from extender.verbs import documents
 from runtime import clock, loop
 
 NODES_SECONDS: Final = 5.0
@@ -109,7 +110,7 @@ class Poller:
 
     def _nodes(self) -> tuple[str, ...]:
         replica, body = first_answer(self._extenders.replicas(), "/nodes")
-        answer = node_columns.decoded(body)
+        answer = msgspec.json.decode(body, type=documents.Nodes)
         self._node_count = len(answer.nodes)
         self._publish("nodes", node_columns.columns(answer, self._pools))
         return (replica.name,)

@@ -17,13 +17,6 @@ _NUMBERS: Final = re.compile(r"(\d+)", re.ASCII)
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
-class Nodes(msgspec.Struct, frozen=True):
-    """GET /nodes."""
-
-    policy: str
-    nodes: list[documents.NodeRow]
-
-
 class Decisions(msgspec.Struct, frozen=True):
     """GET /decisions."""
 

@@ -18,6 +18,7 @@ from cli.doctor import findings
 from cli.doctor.facts import BlockedRelief, Means, Relief, Replica
 from cli.doctor.findings import Finding
 from descheduler.planning.verdicts import Cause
+from extender.verbs import documents
 from kube import errors
 
 ROUNDS: Final = 4
@@ -26,22 +27,6 @@ _REQUESTS: Final = "evenload_extender_request_duration_seconds_count"
 _WATCH_AGE: Final = "evenload_kube_watch_age_seconds"
 _SHADOW_MODE: Final = "evenload_extender_shadow_mode"
 _SINCE: Final = "evenload_config_last_reload_success_timestamp_seconds"
-
-
-class _Heartbeat(msgspec.Struct, frozen=True):
-    matches: bool = False
-
-
-class _View(msgspec.Struct, frozen=True):
-    view: str | None = None
-
-
-class _Nodes(msgspec.Struct, frozen=True):
-    """GET /nodes, without the nodes."""
-
-    policy: str
-    heartbeat: _Heartbeat = _Heartbeat()
-    view: _View = _View()
 
 
 class _Decision(msgspec.Struct, frozen=True):
@@ -75,7 +60,7 @@ def ask(means: Means, namespace: str) -> tuple[Replica | Finding, ...] | Finding
 
 def _facts(item: services.Service) -> Replica | Finding:
     try:
-        nodes = http_client.decoded(item.get("/nodes"), _Nodes, item.name)
+        nodes = http_client.decoded(item.get("/nodes"), documents.Nodes, item.name)
         decisions = http_client.decoded(item.get("/decisions", limit="1"), _Decisions, item.name).decisions
         families = parser.text_string_to_metric_families(item.get("/metrics").decode())
         samples = [sample for family in families for sample in family.samples]

@@ -70,6 +70,30 @@ class NodeRow(msgspec.Struct, frozen=True):
     score: int | None = None
 
 
+class Heartbeat(msgspec.Struct, frozen=True):
+    """The annotator's last heartbeat, as far as commands read it; `matches`: it vouches for the readings here."""
+
+    age_seconds: float | None = None
+    matches: bool = False
+    problem: str | None = None
+
+
+class View(msgspec.Struct, frozen=True):
+    """The digest of everything that answers are made from: replicas with the same one see the same."""
+
+    view: str | None = None
+
+
+class Nodes(msgspec.Struct, frozen=True):
+    """GET /nodes, as far as commands read it."""
+
+    policy: str
+    nodes: tuple[NodeRow, ...]
+    at: str = ""
+    heartbeat: Heartbeat = Heartbeat()
+    view: View = View()
+
+
 class Estimate(msgspec.Struct, frozen=True):
     """The load expected of the pod, and by what each resource was estimated."""
 

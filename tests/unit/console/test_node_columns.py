@@ -14,7 +14,7 @@ def test_the_extenders_own_answer_becomes_columns() -> None:
     view = worlds.view_of({"hot": worlds.HOT, "cool": worlds.IDLE, "unread": None, "broken": "{"})
     worlds.bind(view, "cool", "a", "b")
     body = json.dumps(msgspec.to_builtins(explain.all_nodes(view, worlds.NOW))).encode()
-    found = node_columns.columns(node_columns.decoded(body), {"hot": "gpu"})
+    found = node_columns.columns(msgspec.json.decode(body, type=documents.Nodes), {"hot": "gpu"})
     at = {name: place for place, name in enumerate(found["names"])}  # type: ignore[arg-type, var-annotated]
     values, rejected = found["values"]["cpu_avg_5m"], found["rejected"]  # type: ignore[index]
     assert [values[at[name]] for name in ("hot", "cool", "unread", "broken")] == [900, 100, None, None]
@@ -29,23 +29,25 @@ def test_the_extenders_own_answer_becomes_columns() -> None:
 def test_nodes_that_kube_scheduler_leaves_out_are_named_with_their_conditions() -> None:
     nodes = [{"name": "n", "conditions": ["NotReady", "DiskPressure"]}, {"name": "well"}]
     body = json.dumps({"at": "t", "policy": "p", "nodes": nodes}).encode()
-    assert node_columns.columns(node_columns.decoded(body), {})["conditions"] == {"n": ("NotReady", "DiskPressure")}
+    assert node_columns.columns(msgspec.json.decode(body, type=documents.Nodes), {})["conditions"] == {
+        "n": ("NotReady", "DiskPressure")
+    }
 
 
 @pytest.mark.parametrize(("whose", "node"), [("own", {"name": "n"}), ("pool", {"name": "n", "pool": "spot"})])
 def test_limits_of_a_node_and_its_pool_are_apart_from_the_policys(whose: str, node: dict[str, object]) -> None:
     rules = [{"metric": "cpu_avg_5m", "limit": 0.9, whose: True}, {"metric": "memory_avg_5m", "limit": 0.6}]
     body = json.dumps({"at": "t", "policy": "p", "nodes": [{**node, "rules": rules}]}).encode()
-    found = node_columns.columns(node_columns.decoded(body), {})
+    found = node_columns.columns(msgspec.json.decode(body, type=documents.Nodes), {})
     assert found["own_limits"] == {"n": {"cpu_avg_5m": 0.9}}
     assert found["limits"] == {"memory_avg_5m": 0.6}
     assert found["pools"] == []
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"nodes": [{"name": 1}]}', b"<html>"])
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"policy": "p", "nodes": [{"name": 1}]}', b"<html>"])
 def test_what_is_no_answer_is_refused(body: bytes) -> None:
     with pytest.raises((msgspec.DecodeError, msgspec.ValidationError)):
-        node_columns.decoded(body)
+        msgspec.json.decode(body, type=documents.Nodes)
 
 
 def test_five_thousand_nodes_are_small_enough_to_send_again_and_again() -> None:
@@ -54,5 +56,5 @@ def test_five_thousand_nodes_are_small_enough_to_send_again_and_again() -> None:
     rows = tuple(
         documents.NodeRow(name, state="usable", age_seconds=12.0, values=values, hot=hot, score=5) for name in names
     )
-    found = node_columns.columns(node_columns.Nodes("t", "p", nodes=rows), {})
+    found = node_columns.columns(documents.Nodes("p", rows), {})
     assert len(msgspec.json.encode(found)) < 500_000
