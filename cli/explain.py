@@ -30,7 +30,6 @@ class ExplainRequest:
     name: str
     kubeconfig: str | None
     context: str | None
-    in_cluster: bool = True  # the pod may be asked for: no URL alone was given
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -81,7 +80,7 @@ def pod(
     """
     place = services.Where.taken(services.EXTENDER, where)
     with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
-        request = ExplainRequest(namespace, name, place.kubeconfig, place.context, services.in_cluster(place))
+        request = ExplainRequest(namespace, name, place.kubeconfig, place.context)
         replicas = services.every(services.EXTENDER, place)
         story = (None if now else decided(replicas, request)) or explained(replicas, request)
     if output_format in ("json", "yaml"):
@@ -120,26 +119,11 @@ def decided(replicas: collections.abc.Sequence[services.Service], request: Expla
             f"the decision about {whose} of {newest[0].at} is no longer stored in full: this is the decision of now"
         )
         return None
-    return msgspec.structs.replace(story, bound_to=_node_of(newest[0].uid, request))
-
-
-def _node_of(uid: str, request: ExplainRequest) -> str:
-    """The node of the pod of a decision, "" where the cluster does not say it, with the reason on stderr."""
-    if not request.in_cluster:
-        return ""
-    try:
-        placed = config.connect(request.kubeconfig, request.context).get(
-            kinds.PODS, request.name, namespace=request.namespace
-        )
-    except errors.KubeError as error:
-        output.say(f"where the pod is now is not known: {error}")
-        return ""
-    if placed.uid != uid:
-        output.say(f"pod {placed.key} is another one now (uid {placed.uid}): this is about the one before")
-        return ""
-    if not placed.node_name:
-        output.say(f"pod {placed.key} is on no node yet")
-    return placed.node_name
+    if newest[0].bound_to is None:
+        output.say(f"pod {whose} of this decision has ended or is gone")
+    elif newest[0].bound_to == "":
+        output.say(f"pod {whose} is on no node yet")
+    return msgspec.structs.replace(story, bound_to=newest[0].bound_to or "")
 
 
 def merged(decisions: collections.abc.Sequence[documents.PastDecision]) -> explain_text.Story | None:

@@ -108,7 +108,8 @@ class Service:
             registry=self._registry,
             configz=self._configz,
         )
-        parts = app.Parts(self.view, self._clock, self._metrics, decision_log.DecisionLog(), self._shadow)
+        memory = decision_log.DecisionLog()
+        parts = app.Parts(self.view, self._clock, self._metrics, memory, self._shadow, self.pods.get)
         application = app.create_app(parts, plain_routes)
         self._fast_path = fast_path.FastPath(parts, application.wsgi_app)
         application.wsgi_app = deadline.DeadlineApplication(  # type: ignore[method-assign]

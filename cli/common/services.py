@@ -131,17 +131,12 @@ extender_options: Final = functools.partial(options, names=EXTENDER)
 descheduler_options: Final = functools.partial(options, names=DESCHEDULER)
 
 
-def in_cluster(where: Where) -> bool:
-    """Whether to ask a cluster: an option names it, or there is no URL and kubectl has one. ConfigError."""
-    return bool(where.kubeconfig or where.context or (not where.url and config.has_kubeconfig()))
-
-
 def every(names: Names, where: Where, *, quiet: bool = False) -> list[Service]:
     """The service at the URL, or each replica in the cluster; the cluster is named on stderr unless `quiet`.
 
     Raises HttpError where there is none, KubeError where the cluster cannot be asked.
     """
-    if where.url or not in_cluster(where):
+    if where.url or not (where.kubeconfig or where.context or config.has_kubeconfig()):
         url = where.url or f"http://127.0.0.1:{names.port}"
         return [http_client.Service(url, where.ca_file, where.cert_file, where.key_file, names)]
     kube = config.connect(where.kubeconfig, where.context)

@@ -30,6 +30,13 @@ function outcome(row) {
   return [preempt ? 'preemption' : MISSING, '']
 }
 
+/** The node that the pod is on now, by the extender's watch, and whether it shared the best score. */
+function wentTo({ prioritize, filter, preempt }) {
+  const last = prioritize && !(filter?.at_seconds > prioritize.at_seconds) ? prioritize : filter ?? preempt
+  if (!last.bound_to) return [{ null: 'gone', '': 'not placed yet' }[last.bound_to] ?? MISSING, 'dim']
+  return [last.bound_to + (last.bound_to_best === false ? ', below the best' : last.ties > 1 && last.bound_to_best ? `, one of ${last.ties} best` : ''), 'name']
+}
+
 function drawList(decisions) {
   if (!decisions.length) {
     show('decision-list', el('p', { class: 'dim' }, 'No decision in the last hour. Does kube-scheduler ask this extender? evenload doctor knows.'))
@@ -39,9 +46,9 @@ function drawList(decisions) {
     const filter = row.verbs.filter
     const passed = filter ? `${filter.passed} of ${filter.candidates}` : MISSING
     const button = el('button', { class: 'link', type: 'button', 'data-key': `decision ${row.key}`, click: () => pick(row) }, `${row.namespace}/${row.pod}`)
-    return { row, cells: [[time(row.at, now()), 'later'], [button, 'name'], [passed, `number ${filter && filter.passed < filter.candidates ? 'warn' : ''}`], outcome(row)] }
+    return { row, cells: [[time(row.at, now()), 'later'], [button, 'name'], [passed, `number ${filter && filter.passed < filter.candidates ? 'warn' : ''}`], outcome(row), wentTo(row.verbs)] }
   })
-  keepingFocus(() => show('decision-list', table([['at', 'later'], 'pod', ['nodes passed', 'number'], 'best node'], rows.map(one => one.cells),
+  keepingFocus(() => show('decision-list', table([['at', 'later'], 'pod', ['nodes passed', 'number'], 'best node', 'went to'], rows.map(one => one.cells),
     { rowAttributes: at => ({ 'aria-selected': rows[at].row.key === chosen.decision ? 'true' : null }) })))
 }
 

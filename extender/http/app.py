@@ -22,6 +22,7 @@ from werkzeug import exceptions
 from extender import deadline, metrics, protocol
 from extender.state import cluster_view
 from extender.verbs import decision_log, explain, shadow_log, verbs
+from kube.pods import pod_view
 from runtime import clock, hosts, logs
 
 log = logs.get(__name__)
@@ -38,13 +39,16 @@ Shown = tuple[bytes, int]  # an answer for people, and how many rows it took to 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of the application; all of them are shared with the threads that keep the view up to date."""
+    """The parts of the application; all of them are shared with the threads that keep the view up to date. `watched` is
+    the living pod of a name ("namespace/name"), by the watch.
+    """
 
     view: cluster_view.ClusterView
     clock: clock.Clock
     metrics: metrics.Metrics
     decisions: decision_log.DecisionLog
     shadow: shadow_log.ShadowLog
+    watched: collections.abc.Callable[[str], pod_view.PodView | None] = lambda _key: None
 
 
 class Share:
@@ -172,7 +176,9 @@ def _decisions(parts: Parts) -> Shown:
         raise exceptions.BadRequest(f"limit={limit!r}: expected a whole number")
     namespace, pod = query.get("namespace", ""), query.get("pod", "")
     decisions = parts.decisions.find(namespace, pod, int(limit), now_seconds=parts.clock.now())
-    documents = explain.decided(decisions, with_nodes=bool(pod))
+    index = parts.view.nodes.loads().index
+    bound = lambda one: explain.bound_to(one, parts.watched(f"{one.namespace}/{one.pod}"), index)  # noqa: E731
+    documents = explain.decided(decisions, with_nodes=bool(pod), bound=bound)
     largest = max((one.candidates for one in decisions), default=0) if pod else 0
     rows = len(documents) + len(TIMED) * largest  # the newest of each verb has its nodes
     return protocol.encode_by_parts({"decisions": documents}), rows

@@ -211,11 +211,10 @@ class FastPath:
         *,
         ranking: scoring.Ranking | None = None,
     ) -> None:
-        rows = request.candidates.as_candidates()
-        best = () if ranking is None else verbs.ranked(rows, ranking)
+        rows, mean = request.candidates.as_candidates(), request.mean
         app.note(
             self._parts,
-            verbs.decision(verb, rows, request.pod, judged, best=best, assumed=winner, mean=request.mean),
+            verbs.decision(verb, rows, request.pod, judged, ranking=ranking, assumed=winner, mean=mean),
         )
 
     def _assume(self, request: ParsedRequest, winner: str) -> None:

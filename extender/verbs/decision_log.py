@@ -103,13 +103,27 @@ class Inputs:
 
 
 class Decision(documents.DecisionFields, frozen=True):
-    """A decision with what it was made from."""
+    """A decision with what it was made from; `tied` has a bit for each row of the cluster's nodes: set where the score
+    was the best. A node keeps its row while it exists, so that of one with the pod on it today's row is that of then.
+    """
 
     inputs: Inputs | None = None
+    tied: bytes = b""
+
+    @property
+    def ties(self) -> int:
+        """How many nodes share the best score."""
+        return int.from_bytes(self.tied).bit_count()
+
+    def was_best(self, row: int | None) -> bool | None:
+        """Whether the node of this row shared the best score, None where none was given and without a row."""
+        if row is None or not self.tied:
+            return None
+        return row >> 3 < len(self.tied) and bool(self.tied[row >> 3] & 0x80 >> (row & 7))
 
     def size_bytes(self) -> int:
         """About how much memory it holds with its inputs."""
-        own = _DECISION_BYTES + _RANKED_BYTES * len(self.best) + _REASON_BYTES * len(self.rejected)
+        own = _DECISION_BYTES + _RANKED_BYTES * len(self.best) + _REASON_BYTES * len(self.rejected) + len(self.tied)
         if self.inputs is None:  # a neutral answer: its texts are not shared
             return own + decided_pod.texts_bytes((self.namespace, self.pod, self.uid))
         return own + self.inputs.size_bytes()

@@ -16,6 +16,7 @@ from extender.state import cluster_view, compiled_policy, digests, node_cache
 from extender.state.candidates import Candidates
 from extender.verbs import decision_log, documents, verbs
 from kube import objects
+from kube.pods import pod_view
 from policy.contract import freshness
 from policy.rules import expected_load, filtering, scoring
 from policy.schema import node_pools
@@ -53,19 +54,30 @@ def explain(
 
 
 def decided(
-    decisions: collections.abc.Iterable[decision_log.Decision], *, with_nodes: bool
+    decisions: collections.abc.Iterable[decision_log.Decision],
+    *,
+    with_nodes: bool,
+    bound: collections.abc.Callable[[decision_log.Decision], Json] = lambda _decision: {},
 ) -> list[documents.PastDecision]:
-    """Decisions as they were made; on request the newest of each verb carries its nodes, with their factors computed
-    from what it was made from.
+    """Decisions as they were made, with what `bound` adds; on request the newest of each verb carries its nodes, with
+    their factors computed from what it was made from.
     """
     past, verbs_seen = [], set[str]()
     for decision in decisions:
         whole = with_nodes and decision.verb not in verbs_seen
         verbs_seen.add(decision.verb)
-        fields = msgspec.structs.asdict(decision) | (_decided_nodes(decision) if whole else {})
-        del fields["inputs"]
-        past.append(documents.PastDecision(**fields, at=clock.to_rfc3339(decision.at_seconds)))
+        fields = msgspec.structs.asdict(decision) | (_decided_nodes(decision) if whole else {}) | bound(decision)
+        del fields["inputs"], fields["tied"]
+        past.append(documents.PastDecision(**fields, at=clock.to_rfc3339(decision.at_seconds), ties=decision.ties))
     return past
+
+
+def bound_to(
+    decision: decision_log.Decision, pod: pod_view.PodView | None, index: collections.abc.Mapping[str, int]
+) -> Json:
+    """Where the pod is that is watched under the name of the decision's, if it is that one; `index` has the rows."""
+    node = pod.node_name if pod is not None and pod.uid == decision.uid else None
+    return {"bound_to": node, "bound_to_best": decision.was_best(index.get(node or ""))}
 
 
 def _decided_nodes(decision: decision_log.Decision) -> Json:

@@ -75,8 +75,9 @@ def _prioritize(view: ClusterView, args: protocol.Args, candidates: Candidates, 
     body = protocol.encode_scores(args.names, ranking.scores.tolist())
     winner = "" if ranking.neutral.all() else candidates.names[int(ranking.scores.argmax())]
     view.assume(args.pod, winner, candidates.now_seconds)
-    judged, best = Judgement({}, None, candidates.degradations()), ranked(candidates, ranking)
-    return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
+    judged = Judgement({}, None, candidates.degradations())
+    noted = decision("prioritize", candidates, args.pod, judged, ranking=ranking, assumed=winner, mean=mean)
+    return Outcome(body, noted)
 
 
 def _preempt(args: protocol.PreemptionArgs, candidates: Candidates, mean: Mean | None) -> Outcome:
@@ -193,6 +194,13 @@ def ranked(candidates: AnyCandidates, ranking: scoring.Ranking) -> tuple[documen
     )
 
 
+def _tied(candidates: AnyCandidates, ranking: scoring.Ranking) -> bytes:
+    """Returns a bit for each row of the cluster's nodes: set where the score is the best."""
+    marks = np.zeros(len(candidates.every.loads.names), dtype=np.bool_)
+    marks[candidates.rows[ranking.scores == ranking.scores.max(initial=0)]] = True
+    return np.packbits(marks).tobytes()
+
+
 def in_shadow(
     verb: str,
     pod: objects.Pod,
@@ -206,8 +214,7 @@ def in_shadow(
     """Returns the decision of shadow mode, and the verdicts on all candidates if this is the last question about the
     pod: about `ranking`, or about one node. The nodes that are ranked are those that `passed`.
     """
-    about, best = (candidates, ()) if ranking is None else (passed, ranked(passed, ranking))
-    noted = decision(verb, about, pod, judged, best=best, mean=mean)
+    noted = decision(verb, candidates if ranking is None else passed, pod, judged, ranking=ranking, mean=mean)
     if ranking is None and (verb != "filter" or len(candidates.rows) != 1):
         return noted, None
     every, rows = candidates.every, candidates.rows
@@ -223,7 +230,7 @@ def decision(
     pod: objects.Pod,
     judged: Judgement,
     *,
-    best: tuple[documents.RankedNode, ...] = (),
+    ranking: scoring.Ranking | None = None,
     assumed: str = "",
     mean: Mean | None = None,
 ) -> decision_log.Decision:
@@ -241,9 +248,10 @@ def decision(
         exempt=judged.exempt,
         rejected=decision_log.histogram(judged.rejected.values()) if judged.rejected else {},
         degraded=judged.degraded,
-        best=best,
+        best=() if ranking is None else ranked(rows, ranking),
         assumed=assumed,
         shadow=every.in_force.shadow,
         pod_class=every.in_force.class_name,
         inputs=decision_log.Inputs(rows, decided_pod.slim(pod), judged.rejected, mean=mean),
+        tied=b"" if ranking is None else _tied(rows, ranking),
     )

@@ -185,6 +185,10 @@ class Reflector(Generic[T]):
         """Everything known at one moment, by "name" or "namespace/name"; the mapping never changes."""
         return self._store.snapshot()
 
+    def get(self, key: str) -> T | None:
+        """The object of "name" or "namespace/name" now, None if there is none."""
+        return self._store.get(key)
+
     def age_seconds(self) -> float:
         """Seconds since the apiserver last sent a list, an event or a bookmark, or ended a watch in its time; infinite
         before the first list. That a watch was accepted is no contact: a proxy may accept watches and bring nothing.

@@ -43,6 +43,10 @@ class Store(Generic[T]):
                 self._view = MappingProxyType(dict(self._objects))
             return self._view
 
+    def get(self, key: str) -> T | None:
+        """The object of this key now, None if there is none; nothing is copied."""
+        return self._objects.get(key)
+
     def replace(self, items: Iterable[T]) -> list[Change[T]]:
         """Take a whole list as the truth; gives what differs, deletions first."""
         listed = {item.key: item for item in items}

@@ -84,6 +84,7 @@ def decision(pod: str, *, verb: str = "prioritize", namespace: str = "shop") -> 
         "verb": verb, "at_seconds": NOW - 5, "namespace": namespace, "pod": pod, "uid": f"uid-{pod}", "candidates": 2,
         "passed": 1, "policy_hash": "p", "exempt": None, "rejected": {"cpu_avg_5m over 0.65": 1}, "degraded": [],
         "best": [{"node": "cool", "score": 9, "base": 9.0, "penalty": 0.0}], "assumed": "cool",
+        "bound_to": "cool", "ties": 1, "bound_to_best": True,
     }  # fmt: skip
 
 

@@ -120,6 +120,18 @@ def test_a_decision_says_why_and_what_the_others_lacked(console: serving.Console
     assert tab.page.evaluate("document.activeElement.dataset.key") == "decision shop/web-1/uid-web-1", "focus is kept"
 
 
+def test_each_pod_that_was_decided_about_says_where_it_went(console: serving.Console, tab: Tab) -> None:
+    cases: dict[str, tuple[dict[str, object], str]] = {
+        "alone": ({}, "cool"),
+        "tied": ({"ties": 3}, "cool, one of 3 best"),
+        "outweighed": ({"bound_to_best": False}, "cool, below the best"),
+        "waiting": ({"bound_to": "", "bound_to_best": None}, "not placed yet"),
+        "ended": ({"bound_to": None, "bound_to_best": None}, "gone"),
+    }
+    tab.open(console, decisions=[serving.decision(pod) | fields for pod, (fields, _) in cases.items()])
+    expect(tab.page.locator("#decision-list tbody td:last-child")).to_have_text([words for _, words in cases.values()])
+
+
 def test_a_decision_of_shadow_mode_says_that_it_was_not_sent(tab: Tab) -> None:
     shadow = serving.decision("web-1") | {"shadow": True, "assumed": ""}
     explained = shadow | {"nodes": [], "means": [], "omitted": 0, "estimate": None}

@@ -6,6 +6,7 @@ Nodes are annotated by hand, so that this suite needs neither annotator nor Prom
 import contextlib
 import json
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -76,6 +77,7 @@ def world(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFacto
 def test_explain_tells_the_real_decision_node_by_node(world: World) -> None:
     chosen = world.place("explained")
     waiting.until(lambda: world.remembered("explained") >= {"filter", "prioritize"}, "both decisions")
+    waiting.until(lambda: world.document("explain", "pod", "explained")["bound_to"] == chosen, "the watch to show it")
     story = world.document("explain", "pod", "explained")
     assert story["source"] == "decision"
     rows = {row["name"]: row for row in story["nodes"]}
@@ -147,7 +149,9 @@ def test_the_console_shows_the_cluster_in_a_browser(world: World, tmp_path: path
         page.locator("#map").focus()
         page.keyboard.press("Home")
         sync_api.expect(page.locator("#node")).to_contain_text("node-0")
-        page.locator("#decision-list button", has_text="default/looked-at").click()
+        decided = page.locator("#decision-list tbody tr", has_text="default/looked-at")
+        sync_api.expect(decided.locator("td").last).to_have_text(re.compile(f"^{node}"), timeout=60_000)
+        decided.locator("button").click()
         sync_api.expect(page.locator("#decision")).to_contain_text("cpu_avg_5m over 0.65", timeout=60_000)
         page.locator("#find").fill(node)
         page.locator("#map").focus()

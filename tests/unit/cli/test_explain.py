@@ -85,58 +85,58 @@ def test_the_numbers_are_those_of_the_moment_not_of_now(extender: extenders.Exte
 
 
 @pytest.mark.parametrize(
-    ("node", "loads", "sentence"),
+    ("node", "loads", "ties", "best", "sentence"),
     [
-        ("cool", LOADS, "it is on cool, the only node with the best score, 10"),
+        ("cool", LOADS, 1, True, "it is on cool, the only node with the best score, 10"),
         (
             "half",
             LOADS,
+            1,
+            False,
             "it is on half with score 0, where cool has 10: kube-scheduler's own plugins outweighed 200 points",
         ),
         (
             "half",
             LOADS | {"hot": worlds.IDLE},
+            2,
+            False,
             "it is on half with score 0, where cool and 1 more have 10: "
             "kube-scheduler's own plugins outweighed 200 points",
         ),
         (
             "half",
             dict.fromkeys(NAMES, worlds.IDLE),
+            3,
+            True,
             "it is on half: one of 3 with the best score, 10; kube-scheduler's own plugins chose among them",
         ),
-        ("hot", LOADS, "it is on hot, which is rejected here: another decision placed it"),
-        ("other", LOADS, "it is on other: it was not asked about here"),
-        ("cool", LOADS | {"half": worlds.HOT}, "it is on cool, the only node that passed"),
+        ("hot", LOADS, 1, False, "it is on hot, which is rejected here: another decision placed it"),
+        ("other", LOADS, 1, None, "it is on other: it was not asked about here"),
+        ("cool", LOADS | {"half": worlds.HOT}, 0, None, "it is on cool, the only node that passed"),
     ],
 )
 def test_the_node_of_the_pod_is_compared_with_those_of_the_best_score(
-    node: str, loads: dict[str, dict[str, float]], sentence: str, tmp_path: pathlib.Path
+    node: str, loads: dict[str, dict[str, float]], *, ties: int, best: bool | None, sentence: str
 ) -> None:
     with extenders.serving(loads) as served:
         served.decide(NAMES)
-        result = explain(served, tmp_path, pod=builders.pod_body("web", node=node))
-        assert sentence in result.stdout.splitlines()
-        document = explain(served, tmp_path, "-o", "json", pod=builders.pod_body("web", node=node)).stdout
-        assert json.loads(document)["bound_to"] == node
+        served.pods["default/web"] = builders.pod("web", node=node)
+        assert sentence in served.run(*WEB).stdout.splitlines()
+        decision = served.get("/decisions?pod=web&limit=1")["decisions"][0]
+    assert (decision["bound_to"], decision["ties"], decision["bound_to_best"]) == (node, ties, best)
 
 
-def _of_another_uid(body: builders.Body) -> None:
-    body["metadata"]["uid"] = "other"
-
-
-def test_a_pod_that_is_another_gone_or_unbound_is_on_no_node(
-    extender: extenders.Extender, tmp_path: pathlib.Path
-) -> None:
+def test_a_pod_that_is_another_gone_or_unbound_is_on_no_node(extender: extenders.Extender) -> None:
     extender.decide(NAMES)
-    for pod, sentence in (
-        (
-            builders.pod_body("web", node="cool", mutate=_of_another_uid),
-            "pod default/web is another one now (uid other)",
-        ),
-        (builders.pod_body("web"), "pod default/web is on no node yet"),
-        (builders.pod_body("gone"), "where the pod is now is not known: "),
+    gone, unbound = "pod default/web of this decision has ended or is gone", "pod default/web is on no node yet"
+    another = builders.pod("web", node="cool", mutate=lambda body: body["metadata"].update(uid="other"))
+    for pods, sentence in (
+        ({}, gone),
+        ({"default/web": another}, gone),
+        ({"default/web": builders.pod("web")}, unbound),
     ):
-        result = explain(extender, tmp_path, pod=pod)
+        extender.pods |= pods
+        result = extender.run(*WEB)
         assert sentence in result.stderr
         assert "it is on" not in result.stdout
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from policy.loading import loader
 from runtime import reloading
+from tests import builders
 from tests.unit.cli import deschedulers, extenders
 from tests.unit.descheduler.scenes import Scene
 from tests.unit.extender import worlds
@@ -101,6 +102,8 @@ def _extender(world: World, directory: pathlib.Path, decided: tuple[str, ...]) -
     with extenders.serving({}, seen) as served:
         for pod in decided:
             served.decide(tuple(world.loads), pod, namespace="shop", cpu=world.cpu, memory=world.memory)
+            winner = served.get(f"/decisions?pod={pod}")["decisions"][0]["assumed"]
+            served.pods[f"shop/{pod}"] = builders.pod(pod, namespace="shop", node=winner)
         yield served.url
 
 

@@ -14,6 +14,7 @@ from extender import metrics
 from extender.http import app
 from extender.state import cluster_view
 from extender.verbs import decided_pod, decision_log, shadow_log
+from kube.pods import pod_view
 from runtime import ops_server
 from tests import builders, clocks
 from tests.unit.extender import worlds
@@ -32,7 +33,8 @@ class World:
         self.ring = decision_log.DecisionLog()
         counted = metrics.Metrics(self.registry)
         self.shadow = shadow_log.ShadowLog(counted)
-        self.parts = app.Parts(self.view, self.clock, counted, self.ring, self.shadow)
+        self.pods: dict[str, pod_view.PodView] = {}  # as watched
+        self.parts = app.Parts(self.view, self.clock, counted, self.ring, self.shadow, self.pods.get)
         plain = ops_server.ops_blueprint(livez=[], readyz=[], registry=self.registry, configz=dict)
         self.flask: flask.Flask = app.create_app(self.parts, plain)
         self.client: flask.testing.FlaskClient = self.flask.test_client()
