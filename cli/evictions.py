@@ -142,12 +142,15 @@ def _print_lines(rows: collections.abc.Iterable[Json]) -> None:
 
 
 def _print_table(rows: collections.abc.Iterable[Json], wish: Wish, now_seconds: float) -> None:
-    wide = wish.output_format in ("wide", "csv")
-    lines = [shown.cells(msgspec.convert(row, shown.Row), now_seconds, wide=wide) for row in rows]
-    headers = [*shown.HEADERS, *(shown.WIDE if wide else ())]
+    decoded = [msgspec.convert(row, shown.Row) for row in rows]
     if wish.output_format == "csv":
-        output.data(output.csv_table(headers, lines, no_headers=wish.no_headers))
-    elif text := output.table(headers, lines, names=shown.NAMES, no_headers=wish.no_headers):
+        figures = map(msgspec.structs.astuple, decoded)  # one in each column, as in the JSON
+        output.data(output.csv_table(shown.Row.__struct_fields__, figures, no_headers=wish.no_headers))
+        return
+    wide = wish.output_format == "wide"
+    lines = [shown.cells(row, now_seconds, wide=wide) for row in decoded]
+    headers = [*shown.HEADERS, *(shown.WIDE if wide else ())]
+    if text := output.table(headers, lines, names=shown.NAMES, no_headers=wish.no_headers):
         output.data(text)
 
 

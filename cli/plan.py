@@ -12,10 +12,10 @@ import click
 import msgspec
 
 from cli.common import api_types as answers
-from cli.common import completing, http_client, output, services
+from cli.common import completing, http_client, output, services, watching
 from descheduler.planning import verdicts as pod_verdicts
 from kube import errors
-from runtime import exit_codes
+from runtime import clock, exit_codes
 
 HEADERS: Final = ("node", "pod", "cpu", "memory", "verdict", "why")
 WIDE_HEADERS: Final = ("node", "pod", "workload", "cpu", "memory", "verdict", "rule", "why")
@@ -126,14 +126,16 @@ class Plan(msgspec.Struct, frozen=True):
 @click.option("--verdict", "verdicts", multiple=True, type=click.Choice(list(map(str, pod_verdicts.Cause))),
     metavar="WORD", help="Only pods with it; may be repeated.")  # fmt: skip
 @services.descheduler_options
+@watching.option
 @click.option("--no-headers", is_flag=True, help="Rows only.")
 @output.option("table", "wide", "csv", "json", "yaml")
 def main(
     nodes: tuple[str, ...],
     namespaces: tuple[str, ...],
     verdicts: tuple[str, ...],
-    no_headers: bool,
     *,
+    watch: bool,
+    no_headers: bool,
     output_format: str,
     **where: Any,
 ) -> None:
@@ -151,15 +153,19 @@ def main(
     """
     with exit_codes.reported(http_client.HttpError, errors.KubeError):
         service = services.first(services.DESCHEDULER, services.Where.taken(services.DESCHEDULER, where))
-        body = service.get("/plan")
-        answer, document = service.decode(body, Plan), service.decode(body, dict[str, Any])
-    _refuse_unknown(nodes, answer)
-    narrowed = _narrowed(document, nodes, namespaces, verdicts)
-    if output_format in ("json", "yaml"):
-        output.data(output.structured(narrowed, output_format))
-    else:
-        output.data(text(msgspec.convert(narrowed, Plan), output_format, no_headers=no_headers))
-    _remarks(answer)
+
+        def show() -> int:
+            body = service.get("/plan")
+            answer, document = service.decode(body, Plan), service.decode(body, dict[str, Any])
+            _refuse_unknown(nodes, answer)
+            narrowed = _narrowed(document, nodes, namespaces, verdicts)
+            if output_format in ("json", "yaml"):
+                output.data(output.structured(narrowed, output_format))
+            else:
+                output.data(text(msgspec.convert(narrowed, Plan), output_format, no_headers=no_headers))
+            return _remarks(answer)
+
+        watching.repeated(show, clock.WallClock(), watch=watch)
 
 
 def _refuse_unknown(names: collections.abc.Iterable[str], plan: Plan) -> None:
@@ -262,7 +268,8 @@ def _narrowed(
     return document | {"nodes": narrowed}
 
 
-def _remarks(plan: Plan) -> None:
+def _remarks(plan: Plan) -> int:
+    """Prints remarks and next steps on stderr; returns the exit code."""
     if not plan.nodes:
         output.say("no node is overloaded; evenload nodes shows the load of all")
     output.say(
@@ -271,4 +278,5 @@ def _remarks(plan: Plan) -> None:
     )
     if plan.partial:
         output.say("warning: the data was not whole, so nothing would be evicted; the summary says what is missing")
-        raise SystemExit(int(exit_codes.Exit.PARTIAL))
+        return int(exit_codes.Exit.PARTIAL)
+    return int(exit_codes.Exit.OK)

@@ -13,16 +13,19 @@ NARROW_GAP: Final = "  "
 SHORTEST: Final = 10  # of a name
 NARROWEST: Final = 22  # of a wrapped column
 ELLIPSIS: Final = "…"
+POD_SUFFIX: Final = 6  # a dash and five letters
 
 Texts = collections.abc.Sequence[str]  # of a cell, under each other
 Lines = collections.abc.Sequence[collections.abc.Sequence[Texts]]
 
 
 def shortened(name: str, width: int) -> str:
-    """The beginning and end of a name that is longer than this: both tell pods of one workload apart."""
+    """The beginning of a name that is longer than this, and the end, which tells pods of one workload apart: the hash
+    of a ReplicaSet between the two goes before the name does.
+    """
     if len(name) <= width:
         return name
-    tail = (width - 1) // 2
+    tail = min((width - 1) // 2, POD_SUFFIX)
     return f"{name[: width - 1 - tail]}{ELLIPSIS}{name[len(name) - tail :]}"
 
 

@@ -132,12 +132,14 @@ descheduler_options: Final = functools.partial(options, names=DESCHEDULER)
 
 
 def every(names: Names, where: Where, *, quiet: bool = False) -> list[Service]:
-    """The service at the URL, or each replica in the cluster; the cluster is named on stderr unless `quiet`.
+    """The service at the URL, or each replica in the cluster; stderr names the URL or the cluster unless `quiet`.
 
     Raises HttpError where there is none, KubeError where the cluster cannot be asked.
     """
     if where.url or not (where.kubeconfig or where.context or config.has_kubeconfig()):
         url = where.url or f"http://127.0.0.1:{names.port}"
+        if not quiet and http_client.is_base_url(url):  # another one is refused and not shown
+            output.say(f"{names.service} at {url}")
         return [http_client.Service(url, where.ca_file, where.cert_file, where.key_file, names)]
     kube = config.connect(where.kubeconfig, where.context)
     context = config.context_name(where.kubeconfig, where.context)

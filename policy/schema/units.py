@@ -59,7 +59,7 @@ def _finite(value: object, expected: str) -> float:
 
 
 def ratio(value: object, most: float = 1.0) -> float:
-    """A share of one: `0.65` or `"65%"`, from 0 to `most`; 65 is refused with what was probably meant."""
+    """A share of one: `0.65` or `"65%"`, from 0 to `most`; 65 is refused with what was probably meant, 1.65 is not."""
     expected = 'a ratio such as 0.65 or "65%"'
     if isinstance(value, str):
         match = _RATIO_TEXT.fullmatch(value)
@@ -68,7 +68,7 @@ def ratio(value: object, most: float = 1.0) -> float:
         number = float(match[1]) / 100
     else:
         number = _finite(value, expected)
-        if most < number <= 100:
+        if 10 <= number <= 100 and number > most:
             raise wrong(f'{value} is not a ratio from 0 to {most:g}; did you mean "{value}%"')
     if not 0 <= number <= most:
         raise wrong(f"{quoted(value)} is out of range: a ratio from 0 to {most:g} expected")

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from cli.common import api_types as answers
+from cli.common import watching
+from runtime import clock
 from tests import builders, commands, scripted_http
 from tests.unit.cli import extenders
 from tests.unit.extender import worlds
@@ -73,7 +75,7 @@ def test_a_column_names_the_pools_where_the_policy_has_some() -> None:
         ["-", "spot"],
         ["cpu_avg_5m>65%", "-"],
     ]
-    assert [row["pool"] for row in csv.DictReader(as_csv.stdout.splitlines())] == ["-", "spot", "-"]
+    assert [row["pool"] for row in csv.DictReader(as_csv.stdout.splitlines())] == ["spot", ""]
 
 
 def test_a_column_names_what_else_keeps_pods_away_where_something_does() -> None:
@@ -108,10 +110,28 @@ def test_nodes_with_some_labels_are_those_that_the_cluster_names(
     assert result.stdout == "node/b-hot\n"
 
 
-def test_csv_has_every_column_and_names_in_full(extender: extenders.Extender) -> None:
+def test_csv_has_a_row_for_each_node_and_a_figure_in_each_column(extender: extenders.Extender) -> None:
     found = list(csv.DictReader(extender.run("nodes", "-o", "csv").stdout.splitlines()))
-    assert [row["node"] for row in found] == ["*", "a-cool", "b-hot", "c-warm"]
-    assert (found[2]["filter"], found[2]["reading"]) == ("cpu_avg_5m>65%", "usable")
+    assert [row["node"] for row in found] == ["a-cool", "b-hot", "c-warm"]
+    assert (found[1]["filter"], found[1]["reading"]) == ("cpu_avg_5m>65%", "usable")
+    assert (found[1]["cpu_avg_5m"], found[1]["cpu_max_1h"], found[2]["pods_30m"]) == ("0.9", "0.1", "5")
+
+
+def test_a_watch_prints_the_nodes_again_until_the_extender_is_gone(
+    extender: extenders.Extender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def wait(_clock: clock.WallClock, _stop: object, seconds: float) -> bool:
+        waits.append(seconds)
+        if len(waits) == 2:
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr(clock.WallClock, "wait", wait)
+    result = extender.run("nodes", "-w", "-o", "name", code=1)
+    assert result.stdout == 2 * "node/a-cool\nnode/b-hot\nnode/c-warm\n"
+    assert waits == [watching.PERIOD_SECONDS] * 2
 
 
 def test_wide_adds_placements_base_and_the_state_of_the_reading(extender: extenders.Extender) -> None:

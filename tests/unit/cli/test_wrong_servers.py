@@ -48,8 +48,9 @@ def test_an_answer_of_something_else_is_one_line_with_its_url(words: str, body: 
     with scripted_http.serving(lambda exchange: exchange.answer(body)) as server:
         result = commands.run(*words.split(), option, server.url, "-o", output_format)
     commands.assert_refused(result, 3)
-    assert result.stderr.startswith(f"error: {server.url} answers, but not as a")
-    assert result.stderr.count("\n") == 1
+    source, error = result.stderr.splitlines()
+    assert source == f"{option.removeprefix('--')} at {server.url}"
+    assert error.startswith(f"error: {server.url} answers, but not as a")
 
 
 def test_a_plan_without_overloaded_nodes_may_leave_them_out() -> None:
