@@ -5,6 +5,8 @@ Everything goes to stderr; stdout is for the table. `phases` hands in a View a s
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
 
 from rich import box, console, panel, table, text
 
@@ -14,6 +16,7 @@ from simulator.results import figures
 
 LINE_EVERY_SECONDS = 10.0
 BAR_CELLS = 10
+BARS_FROM_COLUMNS = 110  # a narrower terminal has room for the figures alone
 ROWS = 20  # a page has to fit a terminal
 METRIC_STEMS = ("avg_5m", "max_1h", "max_1d")
 
@@ -65,27 +68,46 @@ def page(view: watching.View, windows: Mapping[str, str]) -> console.RenderableT
     """The whole page of a terminal."""
     grid = table.Table.grid(expand=True)
     grid.add_row(text.Text(line(view), style="bold"))
-    grid.add_row(_nodes(view, windows))
+    grid.add_row(_Nodes(view, windows))
     bottom = table.Table.grid(expand=True)
     bottom.add_row(_lines("last decisions: best three", view.decisions), _lines("evictions", view.evictions))
     grid.add_row(bottom)
     return grid
 
 
-def _nodes(view: watching.View, windows: Mapping[str, str]) -> table.Table:
+@dataclass(frozen=True)
+class _Nodes:
+    """The nodes of a view, with bars where the terminal is wide enough."""
+
+    view: watching.View
+    windows: Mapping[str, str]
+
+    def __rich_console__(self, _out: console.Console, options: console.ConsoleOptions) -> console.RenderResult:
+        yield _nodes(self.view, self.windows, bars=options.max_width >= BARS_FROM_COLUMNS)
+
+
+def _nodes(view: watching.View, windows: Mapping[str, str], *, bars: bool) -> table.Table:
     lengths = "/".join(windows.get(stem, stem) for stem in METRIC_STEMS)
-    grid = table.Table(box=box.SIMPLE, pad_edge=False, expand=True)
+    grid = table.Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0), expand=True)
     hottest = sorted(view.nodes, key=_peak, reverse=True)[:ROWS]
     rest = len(view.nodes) - len(hottest)
     node_heading = f"node ({len(hottest)} hottest of {len(view.nodes)})" if rest else "node"
-    for heading in (node_heading, f"CPU {lengths}", "", f"memory {lengths}", "", "pods", "hot", "score", "filter"):
-        grid.add_column(heading, no_wrap=True, justify="right" if heading in ("pods", "hot", "score") else "left")
+    resources = [heading for name in ("CPU", "memory") for heading in (f"{name} {lengths}", *([""] if bars else []))]
+    for heading in (node_heading, *resources, "pods", "hot", "score", "filter"):
+        justify: Literal["left", "right"] = "right" if heading in ("pods", "hot", "score") else "left"
+        grid.add_column(heading, no_wrap=heading != "filter", justify=justify)
     for node in (each for each in view.nodes if each in hottest):
         hot = "/".join(str(count) for count in node.hot.values())
         score = "-" if node.score is None else str(node.score)
         grid.add_row(
-            node.name, *_resource(node, "cpu"), *_resource(node, "memory"), str(node.pods), hot, score, node.reason
-        )  # fmt: skip
+            node.name,
+            *_resource(node, "cpu", bars=bars),
+            *_resource(node, "memory", bars=bars),
+            str(node.pods),
+            hot,
+            score,
+            node.reason,
+        )
     return grid
 
 
@@ -93,13 +115,14 @@ def _peak(node: watching.NodeRow) -> float:
     return max(node.values.values(), default=0.0)
 
 
-def _resource(node: watching.NodeRow, resource: str) -> tuple[text.Text, text.Text]:
+def _resource(node: watching.NodeRow, resource: str, *, bars: bool) -> tuple[text.Text, ...]:
     values = [node.values.get(f"{resource}_{stem}") for stem in METRIC_STEMS]
     words = " ".join("  -" if value is None else f"{100 * value:3.0f}" for value in values)
     now = values[0] or 0.0
     style = "red" if now > figures.HOT_RATIO else "yellow" if now > figures.WARM_RATIO else "green"
     filled = min(BAR_CELLS, round(now * BAR_CELLS))
-    return text.Text("█" * filled + "·" * (BAR_CELLS - filled), style=style), text.Text(words, style=style)
+    bar = (text.Text("█" * filled + "·" * (BAR_CELLS - filled), style=style),) if bars else ()
+    return *bar, text.Text(words, style=style)
 
 
 def _lines(title: str, lines: tuple[str, ...]) -> panel.Panel:

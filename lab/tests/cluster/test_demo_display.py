@@ -55,6 +55,17 @@ def test_a_page_shows_nodes_windows_hot_counts_scores_decisions_and_evictions() 
         assert words in shown
 
 
+@pytest.mark.parametrize(("width", "bars"), [(display.BARS_FROM_COLUMNS, True), (80, False)])
+def test_a_narrow_terminal_loses_bars_and_no_figure(width: int, bars: bool) -> None:
+    out = console.Console(file=io.StringIO(), width=width)
+    out.print(display.page(view(), {"avg_5m": "10s", "max_1h": "30s", "max_1d": "60s"}))
+    assert isinstance(out.file, io.StringIO)
+    assert ("█" in out.file.getvalue()) is bars
+    assert " 91   -   - " in out.file.getvalue()
+    assert " 40   -   - " in out.file.getvalue()
+    assert "node-1" in out.file.getvalue()
+
+
 def test_a_page_shows_the_hottest_nodes_where_not_all_fit() -> None:
     cool = [watching.NodeRow(f"cool-{at}", {"cpu_avg_5m": 0.2}, {}, 3) for at in range(display.ROWS)]
     warm = watching.NodeRow("warm", {"cpu_avg_5m": 0.7}, {}, 3)
