@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from cli.common.api_types import MISSING, age, mebibytes, percent
+from policy.explain import wording
 from runtime import clock
 
 PAGE: Final = 1000
@@ -153,9 +154,9 @@ def _load(row: Row, *, wide: bool) -> str:
     metric with `wide`.
     """
     over = row.value_ratio > row.threshold_ratio
-    line = f">{percent(row.threshold_ratio)}" if over else f"->{percent(row.target_ratio)}"
+    line_ratio = row.threshold_ratio if over else row.target_ratio
     name = row.metric if wide else row.metric.removesuffix("_avg_5m")
-    return f"{name} {percent(row.value_ratio)}{line}"
+    return f"{name} {wording.compared(100 * row.value_ratio, '%>' if over else '%->', 100 * line_ratio, decimals=0)}%"
 
 
 def pages(fetch: collections.abc.Callable[..., tuple[dict[str, Any], ...]]) -> collections.abc.Iterator[dict[str, Any]]:

@@ -15,6 +15,7 @@ from cli.common import api_types as answers
 from cli.common import completing, http_client, output, services, watching
 from descheduler.planning import verdicts as pod_verdicts
 from kube import errors
+from policy.explain import wording
 from runtime import clock, exit_codes
 
 HEADERS: Final = ("node", "pod", "cpu", "memory", "verdict", "why")
@@ -228,9 +229,9 @@ def _mean_line(line: MeanLine) -> str:
 def _overload(over: Overload) -> str:
     since = f"since {over.since}" if over.since else "relief goes on"
     after = f", then {answers.percent(over.projected_ratio)}" if over.projected_ratio != over.value_ratio else ""
-    lines = f"{100 * over.threshold_ratio:g}%, until {100 * over.target_ratio:g}%"
-    sign = ">" if over.value_ratio > over.threshold_ratio else "<="
-    return f"{over.metric} {answers.percent(over.value_ratio)} {sign} {lines}, {since}{after}"
+    sign = "% > " if over.value_ratio > over.threshold_ratio else "% <= "
+    figures = wording.compared(100 * over.value_ratio, sign, 100 * over.threshold_ratio, decimals=0)
+    return f"{over.metric} {figures}%, until {100 * over.target_ratio:g}%, {since}{after}"
 
 
 def _rooms(rooms: collections.abc.Sequence[Room]) -> str:

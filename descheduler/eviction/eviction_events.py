@@ -18,6 +18,7 @@ from descheduler.planning.verdicts import Cause
 from kube import events, kinds
 from kube.events import Reason
 from kube.objects import Node, Pod, Reference
+from policy.explain import wording
 from runtime import logs
 from runtime.clock import Clock
 
@@ -77,8 +78,8 @@ class EventPublisher:
 def figures(eviction: Eviction, run: Run) -> str:
     """The figures: "memory_avg_5m 0.87 > 0.80 on node-7, until 0.60; pod uses 90m and 1.20Gi; node then at 0.71 …"."""
     over, used = eviction.overload, eviction.used
-    sign = ">" if over.value_ratio > over.evict_above_ratio else "relieving, line"
-    reading = f"{over.metric} {over.value_ratio:.2f} {sign} {over.evict_above_ratio:.2f}"
+    sign = " > " if over.value_ratio > over.evict_above_ratio else " relieving, line "
+    reading = f"{over.metric} {wording.compared(over.value_ratio, sign, over.evict_above_ratio)}"
     uses = f"{used.cpu_millicores:.0f}m and {used.memory_bytes / GIB:.2f}Gi"
     pool = f" of pool {eviction.pool}" if eviction.pool else ""
     return (

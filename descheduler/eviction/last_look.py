@@ -24,6 +24,7 @@ from descheduler.snapshot.usage import NodeUsage, UsageSource
 from kube import errors, kinds
 from kube.door import KubeDoor
 from kube.objects import Node, Pod
+from policy.explain import wording
 from policy.schema.load_policy import LoadPolicy
 from promql.errors import PromqlError
 from runtime.clock import Clock
@@ -90,8 +91,8 @@ class LastLook:
         if ratio is None:
             return Verdict(Cause.NOT_NEEDED, f"{name} has no fresh {metric} any more")
         if not usage.over(ratio, eviction.overload.evict_until_ratio):
-            figures = f"{metric} {ratio:.2f} <= {eviction.overload.evict_until_ratio:.2f}"
-            return Verdict(Cause.NOT_NEEDED, f"{name} is relieved: {figures}")
+            figures = wording.compared(ratio, " <= ", eviction.overload.evict_until_ratio)
+            return Verdict(Cause.NOT_NEEDED, f"{name} is relieved: {metric} {figures}")
         return None
 
     def _destination(self, eviction: Eviction, pod: Pod) -> Verdict | None:
@@ -127,8 +128,8 @@ class LastLook:
             if metric == eviction.overload.metric:  # with what else the plan sends there
                 projected = max(projected, eviction.destination_ratio + ratios[metric] - before_ratios[metric])
             if usage.over(projected, band.evict_until_ratio):
-                figures = f"{metric} {projected:.2f} > {band.evict_until_ratio:.2f} with it"
-                return Verdict(Cause.NO_DESTINATION, f"{name} has become hotter: {figures}")
+                figures = wording.compared(projected, " > ", band.evict_until_ratio)
+                return Verdict(Cause.NO_DESTINATION, f"{name} has become hotter: {metric} {figures} with it")
         return None
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from policy import metrics
 from policy.schema import pod_classes, sections, units
 
+MOST_DECIMALS: Final = 12
 _UNITS: Final = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 _RESOURCES: Final = {metrics.CPU: "CPU", metrics.MEMORY: "memory"}
 _STATISTICS: Final = {metrics.AVERAGE: "average", metrics.MAXIMUM: "maximum"}
@@ -20,6 +21,16 @@ _PERCENTILE: Final = re.compile(r"p([0-9]{1,2})([0-9]?)")
 def percent(ratio: float) -> str:
     """`65 %` for 0.65; as many digits as the file gave."""
     return f"{round(ratio * 100, 10):.12g} %"
+
+
+def compared(value: float, sign: str, line: float, decimals: int = 2) -> str:
+    """`0.87 > 0.80`: both with so many decimals or those that the line has, the value with more where it would look like
+    the line: never `0.80 > 0.80`.
+    """
+    line = round(line, MOST_DECIMALS)
+    shown = f"{line:.{decimals}f}" if round(line, decimals) == line else f"{line:g}"
+    places = next((at for at in range(decimals, MOST_DECIMALS) if round(value, at) != line), decimals)
+    return f"{value:.{places}f}{sign}{shown}"
 
 
 def number(value: float) -> str:

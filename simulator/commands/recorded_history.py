@@ -7,7 +7,8 @@ stderr; `with_measured` adds in a sentence what really happened, which is what a
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import click
@@ -26,6 +27,7 @@ from simulator.history.rebuilding import Past
 from simulator.results import figures
 from simulator.scenario import Scenario
 
+MOST_POINTS_APART: Final = 10.0
 CACHE: Final = pathlib.Path("~/.cache/evenload/history")
 REPORTED: Final = (kube_errors.KubeError, errors.PromqlError, past_file.HistoryError, ValueError, OSError)
 _FILE: Final = click.Path(dir_okay=False, path_type=pathlib.Path)
@@ -112,19 +114,42 @@ def _watched() -> Iterator[reader.Progress]:
         yield move
 
 
-def with_measured(past: Past) -> Scenario:
-    """The scenario, whose first assumption says the measured load of the nodes."""
-    timeline, sentences = past.measured, []
+def _measured(past: Past) -> Iterator[tuple[str, figures.Load | None]]:
+    """The load of each resource as it was, None where it was never measured."""
+    timeline = past.measured
     for resource, ratios in (("CPU", timeline.cpu_ratio), ("memory", timeline.memory_ratio)):
         try:
-            load = figures.load_over(ratios, timeline.step_seconds)
+            yield resource, figures.load_over(ratios, timeline.step_seconds)
         except ValueError:
-            sentences.append(f"{resource} was never measured")
+            yield resource, None
+
+
+def unlike(past: Past, replayed: Sequence[figures.Figures]) -> Iterator[str]:
+    """Why the runs without Evenload are no ground for a decision: a sentence for each resource whose mean is more than
+    MOST_POINTS_APART from what was measured, or that was not.
+    """
+    for resource, load in _measured(past):
+        if load is None:
+            yield f"{resource} was never measured, so nothing says how far to trust the replay: do not decide by it"
             continue
-        sentences.append(
-            f"{resource} mean {load.mean_ratio:.1%}, p99 {load.p99_ratio:.1%}, spread {load.spread_ratio:.1%}, "
-            f"{load.hot_node_minutes:.0f} node-minutes over 80 %"
-        )
+        each = [run.cpu.mean_ratio if resource == "CPU" else run.memory.mean_ratio for run in replayed]
+        points = 100 * abs(statistics.fmean(each) - load.mean_ratio)
+        if points > MOST_POINTS_APART:
+            yield (
+                f"the replay differs by {points:.0f} points of mean {resource} from what was measured: do not decide "
+                "by it; the sentences below the table name what it lacks"
+            )
+
+
+def with_measured(past: Past) -> Scenario:
+    """The scenario, whose first assumption says the measured load of the nodes."""
+    sentences = [
+        f"{resource} was never measured"
+        if load is None
+        else f"{resource} mean {load.mean_ratio:.1%}, p99 {load.p99_ratio:.1%}, spread {load.spread_ratio:.1%}, "
+        f"{load.hot_node_minutes:.0f} node-minutes over 80 %"
+        for resource, load in _measured(past)
+    ]
     trust = "how near the replay without Evenload comes is how far to trust it"
     assumptions = (f"really measured: {'; '.join(sentences)}; {trust}", *past.scenario.assumptions)
     return dataclasses.replace(past.scenario, assumptions=assumptions)

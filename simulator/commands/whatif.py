@@ -9,9 +9,11 @@ from typing import Any, Final
 
 import click
 
+from cli.common import output
 from runtime import exit_codes
 from simulator import runs
 from simulator.commands import recorded_history, studies
+from simulator.results.study import PLAIN
 
 _PLAYED: Final = ("policies", "seed", "seed_count", "as_written", "no_extender", "no_descheduler", "workers", "html",
     "output_format")  # fmt: skip
@@ -25,7 +27,7 @@ def main(**options: Any) -> None:
 
     Nodes, pods, requests and use come from Prometheus (node-exporter, cAdvisor, kube-state-metrics), read page by page
     and kept, so that a run that broke off goes on. What was not recorded is listed below the table. Exit code 4: the
-    server called an answer partial; 1: a budget was broken, or pods had no node.
+    server called an answer partial; 1: a budget was broken, pods had no node, or the replay is unlike the past.
 
     \b
     Examples:
@@ -42,6 +44,11 @@ def main(**options: Any) -> None:
         title = f"{scenario.name}: the same arrivals under each"
         study = studies.played(title, runs.FixedSource(scenario), wish, watch, fields=studies.facts(scenario, wish))
     recorded_history.warn(past)
+    doubts = list(recorded_history.unlike(past, [outcome.figures for outcome in study.outcomes[PLAIN.name]]))
+    for sentence in doubts:
+        output.say(f"warning: {sentence}")
     studies.show(study, wish)
+    if doubts:
+        raise SystemExit(int(exit_codes.Exit.FINDINGS))
     if past.warnings:
         raise SystemExit(int(exit_codes.Exit.PARTIAL))

@@ -309,3 +309,17 @@ def test_a_class_of_pods_is_read_back_by_what_differs_for_it() -> None:
     assert packed.startswith("class rest: nodes are packed: up to a load of 50 % ")
     (_, everything) = section_sentences("podClasses", podClasses=[{"name": "all", "match": {}}])
     assert everything == "class all has all pods"
+
+
+@pytest.mark.parametrize(
+    ("value", "line", "decimals", "text"),
+    [
+        (0.87, 0.8, 2, "0.87 > 0.80"),
+        (0.8004, 0.8, 2, "0.8004 > 0.80"),
+        (80.4, 80.0, 0, "80.4 > 80"),
+        (83.2, 82.5, 0, "83 > 82.5"),
+        (0.1 + 0.2, 0.3, 2, "0.30 > 0.30"),  # equal but for the last bit
+    ],
+)
+def test_a_value_over_a_line_never_looks_like_the_line(value: float, line: float, decimals: int, text: str) -> None:
+    assert wording.compared(value, " > ", line, decimals) == text

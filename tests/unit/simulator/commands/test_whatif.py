@@ -1,5 +1,6 @@
 """`evenload whatif` and `tune` from a file of a past to their answers; what cannot be is refused in a sentence."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -42,6 +43,22 @@ def test_a_kept_past_is_replayed_under_each_policy(stored_past: pathlib.Path) ->
     found = json.loads(result.stdout)
     assert sorted(found["figures"]["evictions"]["variants"]) == ["default", "plain"]
     assert found["assumptions"][0].startswith("really measured: CPU mean 30.0%, p99 30.0%, spread 0.0%, 0 node-minutes")
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [(0.1, "points of mean memory from what was measured: do not decide by it"), (np.nan, "memory was never measured")],
+)
+def test_a_replay_that_is_unlike_the_past_is_refused_before_its_table(
+    stored_past: pathlib.Path, tmp_path: pathlib.Path, factor: float, words: str
+) -> None:
+    past = past_file.load(stored_past)
+    measured = dataclasses.replace(past.measured, memory_ratio=past.measured.memory_ratio * factor)
+    past_file.save(dataclasses.replace(past, measured=measured), tmp_path / "unlike.npz")
+    result = evenload("whatif", "--history", str(tmp_path / "unlike.npz"), "--workers", "1")
+    assert result.exit_code == 1, result.output
+    assert words in result.stderr
+    assert result.output.index(words) < result.output.index("what this rests on:")
 
 
 def test_simulate_replays_the_same_file(stored_past: pathlib.Path) -> None:
