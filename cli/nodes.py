@@ -12,10 +12,10 @@ from typing import Any, Final
 import click
 
 from cli.common import api_types as answers
-from cli.common import http_client, output, services, watching
+from cli.common import http_client, output, services
 from extender.verbs import documents
 from kube import config, errors, kinds
-from runtime import clock, exit_codes
+from runtime import exit_codes
 
 CPU: Final = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d")
 MEMORY: Final = ("memory_avg_5m", "memory_max_1h", "memory_max_1d")
@@ -39,10 +39,9 @@ ORDERS: Final[dict[str, Order]] = {
 @services.extender_options
 @click.option("--sort-by", type=click.Choice(list(ORDERS)), default="name", show_default=True, help="Worst first.")
 @click.option("-l", "--selector", default="", metavar="LABELS", help="Nodes with these labels, such as pool=batch.")
-@watching.option
 @click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
 @output.option("table", "wide", "csv", "json", "yaml", "name")
-def main(sort_by: str, selector: str, watch: bool, no_headers: bool, *, output_format: str, **where: Any) -> None:
+def main(sort_by: str, selector: str, no_headers: bool, output_format: str, **where: Any) -> None:
     """Show the load that scheduling goes by, per node.
 
     HOT is the hot-spot penalty in points, SCORE what a pod would find (0 to 10), FILTER the rule that keeps new pods
@@ -60,24 +59,20 @@ def main(sort_by: str, selector: str, watch: bool, no_headers: bool, *, output_f
     place = services.Where.taken(services.EXTENDER, where)
     with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
         service = services.first(services.EXTENDER, place)
-
-        def show() -> int:
-            body = service.get("/nodes")
-            answer, document = service.decode(body, documents.Nodes), service.decode(body, dict[str, Any])
-            chosen = _labelled(place, selector) if selector else {node.name for node in answer.nodes}
-            nodes = sorted((node for node in answer.nodes if node.name in chosen), key=ORDERS["name"])
-            nodes.sort(key=ORDERS[sort_by])
-            if output_format in ("json", "yaml"):
-                output.data(output.structured(_ordered(document, nodes), output_format))
-            elif output_format == "name":
-                _print(f"node/{node.name}" for node in nodes)
-            elif output_format == "csv":
-                output.data(csv_text(nodes, no_headers=no_headers))
-            else:
-                output.data(text(nodes, wide=output_format == "wide", no_headers=no_headers))
-            return _remarks(nodes, answer.policy)
-
-        watching.repeated(show, clock.WallClock(), watch=watch)
+        body = service.get("/nodes")
+        answer, document = service.decode(body, documents.Nodes), service.decode(body, dict[str, Any])
+        chosen = _labelled(place, selector) if selector else {node.name for node in answer.nodes}
+    nodes = sorted((node for node in answer.nodes if node.name in chosen), key=ORDERS["name"])
+    nodes.sort(key=ORDERS[sort_by])
+    if output_format in ("json", "yaml"):
+        output.data(output.structured(_ordered(document, nodes), output_format))
+    elif output_format == "name":
+        for node in nodes:
+            output.data(f"node/{node.name}")
+    else:
+        wide, as_csv = output_format in ("wide", "csv"), output_format == "csv"
+        output.data(text(nodes, wide=wide, as_csv=as_csv, no_headers=no_headers))
+    _remarks(nodes, answer.policy)
 
 
 def _labelled(place: services.Where, selector: str) -> set[str]:
@@ -90,6 +85,7 @@ def text(
     nodes: collections.abc.Sequence[documents.NodeRow],
     *,
     wide: bool = False,
+    as_csv: bool = False,
     no_headers: bool = False,
 ) -> str:
     """The table, the cluster's row first."""
@@ -103,31 +99,9 @@ def text(
     if any(node.pool for node in nodes):
         pools = [answers.MISSING, *(node.pool or answers.MISSING for node in nodes)]
         headers, rows = [*headers, POOL], [[*row, pool] for row, pool in zip(rows, pools, strict=True)]
+    if as_csv:
+        return output.csv_table(headers, rows, no_headers=no_headers)
     return output.table(headers, rows, names={"node", STATUS, POOL}, no_headers=no_headers)
-
-
-def csv_text(nodes: collections.abc.Sequence[documents.NodeRow], *, no_headers: bool = False) -> str:
-    """A row for each node and a figure in each column: loads and base as they are, ages in seconds, empty: unknown."""
-    more = _Wide.of(nodes)
-    names, windows = (*CPU, *MEMORY, *more.metrics), more.windows
-    headers = ["node", *names, "hot", "score", "age_seconds", "filter", *(f"pods_{one}" for one in windows)]
-    rows = [
-        [
-            node.name,
-            *map(node.values.get, names),
-            node.penalty,
-            node.score,
-            node.age_seconds,
-            _filter(node),
-            *(node.hot.get(window, 0) for window in windows),
-            node.base,
-            node.state,
-            ",".join(node.conditions),
-            node.pool,
-        ]
-        for node in nodes
-    ]
-    return output.csv_table([*headers, "base", "reading", STATUS, POOL], rows, no_headers=no_headers)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -204,16 +178,11 @@ def _ordered(document: dict[str, Any], nodes: collections.abc.Iterable[documents
     return document | {"nodes": [rows[node.name] for node in nodes]}
 
 
-def _print(lines: collections.abc.Iterable[str]) -> None:
-    for line in lines:
-        output.data(line)
-
-
-def _remarks(nodes: collections.abc.Sequence[documents.NodeRow], policy_hash: str) -> int:
-    """Prints remarks and next steps on stderr; returns the exit code, 4 where readings are unusable."""
+def _remarks(nodes: collections.abc.Sequence[documents.NodeRow], policy_hash: str) -> None:
+    """Prints remarks and next steps on stderr; exits with code 4 where readings are unusable."""
     if not nodes:
         output.say("the extender knows no nodes: is it ready? curl URL/readyz?verbose says what it waits for")
-        return int(exit_codes.Exit.PARTIAL)
+        raise SystemExit(int(exit_codes.Exit.PARTIAL))
     for node in nodes:
         if node.thresholds_ignored:
             output.say(f"warning: of evenload.io/thresholds on {node.name} is not in force: {node.thresholds_ignored}")
@@ -225,5 +194,4 @@ def _remarks(nodes: collections.abc.Sequence[documents.NodeRow], policy_hash: st
         output.say(
             f"warning: no usable reading of {len(blind)} of {len(nodes)} nodes: {names}{more}; -o wide lists them"
         )
-        return int(exit_codes.Exit.PARTIAL)
-    return int(exit_codes.Exit.OK)
+        raise SystemExit(int(exit_codes.Exit.PARTIAL))

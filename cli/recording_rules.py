@@ -23,15 +23,6 @@ HEAD: Final = """\
 # options instead of editing. The policy must name what is recorded: evenload policy init --recording-rules.
 # The long windows know only what was recorded since: docs/reference/promql.md says how to back-fill them.
 """
-_MANIFEST: Final = {
-    "apiVersion": "monitoring.coreos.com/v1",
-    "kind": "PrometheusRule",
-    "metadata": {
-        "name": "evenload",
-        "namespace": "evenload-system",
-        "labels": {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/part-of": "evenload"},
-    },
-}
 
 
 @click.command("recording-rules", context_settings={"help_option_names": ["-h", "--help"]})
@@ -67,8 +58,19 @@ def text(windows: Iterable[Metric], selector: str = "", kind: str = KINDS[0]) ->
     rules = recording_rules.document(recording_rules.groups(own, selector=selector))
     options = "" if kind == KINDS[0] else f" --kind {kind}"
     options += f" --node-selector '{selector}'" if selector else ""
-    body = rules if kind == KINDS[0] else {**_MANIFEST, "spec": rules}
+    body = rules if kind == KINDS[0] else manifest("evenload", rules)
     return HEAD.format(options=options) + output.as_yaml(body, block=True)
+
+
+def manifest(name: str, rules: object) -> dict[str, object]:
+    """A PrometheusRule of prometheus-operator with these rules."""
+    labels = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/part-of": "evenload"}
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": name, "namespace": "evenload-system", "labels": labels},
+        "spec": rules,
+    }
 
 
 def metrics_text(windows: Iterable[Metric] = metrics.BUILT_IN) -> str:

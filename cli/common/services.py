@@ -9,7 +9,7 @@ as in the service's own pod, this machine is asked.
 import collections.abc
 import dataclasses
 import functools
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
@@ -24,16 +24,6 @@ DESCHEDULER: Final = Names("descheduler", "a", 8902)
 _FILE: Final = click.Path(exists=True, dir_okay=False)
 
 T = TypeVar("T")
-
-
-class Service(Protocol):
-    """One replica of a service, and how to ask it. What keeps an answer away is an http_client.HttpError."""
-
-    @property
-    def name(self) -> str: ...
-    def get(self, path: str, **query: str) -> bytes: ...
-    def post(self, path: str, body: collections.abc.Mapping[str, object]) -> bytes: ...
-    def decode(self, body: bytes, kind: type[T]) -> T: ...
 
 
 class Where(NamedTuple):
@@ -98,8 +88,11 @@ class ProxiedService:
             raise http_client.Unreachable(f"{self.name} gives no answer: {error}; {self.names.next_step}") from error
 
 
-def options(command: collections.abc.Callable[..., Any], names: Names) -> collections.abc.Callable[..., Any]:
-    """Adds the options that say where a service is, as `Where` takes them."""
+Service = http_client.Service | ProxiedService  # a replica; what keeps an answer away is an http_client.HttpError
+
+
+def place_options(command: collections.abc.Callable[..., Any]) -> collections.abc.Callable[..., Any]:
+    """Adds the options of `Where` but for the URL."""
     for option in (
         click.option(
             "--evenload-namespace",
@@ -114,17 +107,26 @@ def options(command: collections.abc.Callable[..., Any], names: Names) -> collec
         click.option("--key-file", type=_FILE, metavar="FILE", help="Its key."),
         click.option("--cert-file", type=_FILE, metavar="FILE", help="Client certificate, with a URL and mTLS."),
         click.option("--ca-file", type=_FILE, metavar="FILE", help="CA of the URL. Default: the system's."),
-        click.option(
-            names.option,
-            envvar=f"EVENLOAD_{names.service.upper()}",
-            show_envvar=True,
-            metavar="URL",
-            help=f"Where the {names.service} listens. Default: its pods in the cluster, or without a kubeconfig "
-            f"http://127.0.0.1:{names.port}.",
-        ),
     ):
         command = option(command)
     return command
+
+
+def url_option(names: Names) -> collections.abc.Callable[[Any], collections.abc.Callable[..., Any]]:
+    """The option for the URL of a service."""
+    return click.option(
+        names.option,
+        envvar=f"EVENLOAD_{names.service.upper()}",
+        show_envvar=True,
+        metavar="URL",
+        help=f"Where the {names.service} listens. Default: its pods in the cluster, or without a kubeconfig "
+        f"http://127.0.0.1:{names.port}.",
+    )
+
+
+def options(command: collections.abc.Callable[..., Any], names: Names) -> collections.abc.Callable[..., Any]:
+    """Adds the options that say where a service is, as `Where` takes them."""
+    return url_option(names)(place_options(command))
 
 
 extender_options: Final = functools.partial(options, names=EXTENDER)

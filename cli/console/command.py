@@ -27,7 +27,6 @@ from runtime import options as runtime_options
 
 DEFAULT_PORT: Final = 8088
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
-_PEM: Final = click.Path(exists=True, dir_okay=False)
 
 
 @click.command("console", context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,17 +44,9 @@ _PEM: Final = click.Path(exists=True, dir_okay=False)
 @click.option("--prometheus", default="", metavar="URL", help="For the figures of effectiveness.")
 @promql_options.connection_options
 @click.option("--selector", default="", metavar="MATCHERS", help="""Further matchers of these, e.g. 'cluster="a"'.""")
-@click.option("--extender", envvar="EVENLOAD_EXTENDER", show_envvar=True, metavar="URL", help="Default: its pods.")
-@click.option(
-    "--descheduler", envvar="EVENLOAD_DESCHEDULER", show_envvar=True, metavar="URL", help="Default: its pods."
-)
-@click.option("--ca-file", type=_PEM, metavar="FILE", help="CA of the URLs. Default: the system's.")
-@click.option("--cert-file", type=_PEM, metavar="FILE", help="Client certificate, with URLs and mTLS.")
-@click.option("--key-file", type=_PEM, metavar="FILE", help="Its key.")
-@click.option("--kubeconfig", metavar="FILE", help="The cluster to show. Default: as kubectl.")
-@click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
-@click.option("--evenload-namespace", default=runtime_options.DEFAULT_NAMESPACE, show_default=True,
-    envvar="EVENLOAD_NAMESPACE", metavar="NAME", help="Where Evenload runs.")  # fmt: skip
+@services.url_option(services.EXTENDER)
+@services.url_option(services.DESCHEDULER)
+@services.place_options
 def main(
     *, listen: str, prefix: str, token_file: pathlib.Path | None, demo: bool, demo_nodes: int, demo_hours: float,
     demo_pause: float, seed: int, **options: Any,

@@ -99,8 +99,7 @@ def main(deploy: str | None, output_format: str, **options: Any) -> None:
       evenload placeholder render --name gpu --toleration nvidia.com/gpu --node-selector pool=gpu --spread-zones off
       evenload placeholder render --preset soak --kustomization ../evenload/deploy > kustomization.yaml
     """
-    size_options = sizing.Sizing.taken(options)
-    chosen = Choice(sizing=size_options, **options)
+    chosen = Choice(**options)
     wrong = [*choice.refusals(chosen)]
     if deploy is not None and (not deploy or deploy.startswith("/")):
         place = "a path relative to the overlay or a URL expected, kustomize takes no other"

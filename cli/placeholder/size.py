@@ -69,7 +69,7 @@ def main(
       evenload placeholder size --deployment placeholder --replicas 10 --during 20:00-07:00=2 --time-zone Europe/Berlin
       evenload placeholder size --deployment placeholder --nodes-per-replica 4 --max-replicas 50 --dry-run
     """
-    size_options = sizing.Sizing.taken(options)
+    size_options: sizing.Sizing = options["sizing"]
     wrong = [*sizing.refusals(size_options)]
     if not size_options.proportional and size_options.replicas is None:
         wrong.append("the number is missing: give --replicas N, or --nodes-per-replica or --cores-per-replica")

@@ -15,6 +15,7 @@ import click
 
 from cli.placeholder import spans
 from cli.placeholder.spans import Span
+from runtime import options as service_options
 
 UTC: Final = "UTC"
 
@@ -44,11 +45,6 @@ class Sizing:
     max_replicas: int | None = None
     time_zone: str | None = None
     during: tuple[Span, ...] = ()
-
-    @classmethod
-    def taken(cls, options: dict[str, Any]) -> "Sizing":
-        """Takes its own out of a command's options."""
-        return cls(**{field.name: options.pop(field.name) for field in dataclasses.fields(cls)})
 
     @property
     def proportional(self) -> bool:
@@ -149,8 +145,8 @@ _PER: Final = click.IntRange(1, 1_000_000)
 
 
 def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Callable[..., Any]:
-    """Adds the options, as `Sizing.taken` takes them."""
-    for option in (
+    """Decorate a click command's function; it gains the keyword argument `sizing`."""
+    decorators = [
         click.option(
             "--during",
             multiple=True,
@@ -163,6 +159,5 @@ def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Call
         click.option("--cores-per-replica", type=_PER, metavar="N", help="One for every N cores, begun ones too."),
         click.option("--nodes-per-replica", type=_PER, metavar="N", help="One for every N nodes, begun ones too."),
         click.option("--replicas", type=_COUNT, metavar="N", help="How many."),
-    ):
-        command = option(command)
-    return command
+    ]
+    return service_options.gather(command, keyword="sizing", kind=Sizing, options=decorators[::-1])

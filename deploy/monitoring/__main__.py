@@ -9,30 +9,23 @@ import pathlib
 
 import yaml
 
+from cli import recording_rules
 from cli.common import output
 from deploy.monitoring import dashboard
 
 HERE = pathlib.Path(__file__).parent
 ALERTS = "evenload-alerts.yaml"
 HEAD = "# evenload-alerts.yaml for prometheus-operator, written by `python -m deploy.monitoring`: edit that file.\n"
-MANIFEST = {
-    "apiVersion": "monitoring.coreos.com/v1",
-    "kind": "PrometheusRule",
-    "metadata": {
-        "name": "evenload-alerts",
-        "namespace": "evenload-system",
-        "labels": {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/part-of": "evenload"},
-    },
-}
 
 
 def texts() -> dict[str, str]:
     """By file name of this folder what is generated."""
     page = yaml.safe_load((HERE / "dashboard.yaml").read_text(encoding="utf-8"))
     rules = yaml.safe_load((HERE / ALERTS).read_text(encoding="utf-8"))
+    manifest = recording_rules.manifest("evenload-alerts", rules)
     return {
         "dashboard.json": json.dumps(dashboard.model(page), indent=1) + "\n",
-        "prometheusrule-alerts.yaml": HEAD + output.as_yaml({**MANIFEST, "spec": rules}, block=True) + "\n",
+        "prometheusrule-alerts.yaml": HEAD + output.as_yaml(manifest, block=True) + "\n",
     }
 
 

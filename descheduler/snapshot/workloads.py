@@ -10,9 +10,9 @@ import collections.abc
 import dataclasses
 import functools
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from kube.objects import Deployment, Job, OwnerReference, Pod, StatefulSet
+from kube.objects import Deployment, Job, OwnerReference, Pod, ReplicaSet, ReplicationController, StatefulSet
 
 REPLICA_SET = "ReplicaSet"
 # By which controllers mark the revision of a pod: StatefulSet and CloneSet, ReplicaSet, Rollout.
@@ -20,21 +20,7 @@ REVISIONS: Final = ("controller-revision-hash", "pod-template-hash", "rollouts-p
 LISTED: Final = (REPLICA_SET, "Deployment", "StatefulSet", "ReplicationController", "Job")
 
 
-class Controller(Protocol):
-    """The fields that the index needs of a ReplicaSet, Deployment, StatefulSet, ReplicationController or Job."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def uid(self) -> str: ...
-    @property
-    def owner(self) -> OwnerReference | None: ...
-    @property
-    def spec_replicas(self) -> int: ...
-    @property
-    def available_replicas(self) -> int: ...
+Controller = ReplicaSet | Deployment | StatefulSet | ReplicationController | Job
 
 
 class Workload(NamedTuple):
