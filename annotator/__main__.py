@@ -15,7 +15,7 @@ import threading
 import click
 from prometheus_client import CollectorRegistry
 
-from annotator import dry_run_report, node_sync, service
+from annotator import node_sync, service, sync_outcome
 from annotator.collect import metrics_server
 from annotator.metrics import Telemetry
 from annotator.publish import node_writer
@@ -49,7 +49,7 @@ REPORTED = (PolicyError, OSError, UnicodeDecodeError, kube_errors.KubeError, pro
 @click.option("--crane-annotations", is_flag=True, help="Also write crane's keys (cpu_usage_avg_5m and so on).")
 @click.option("--dry-run", is_flag=True, help="With --once: the apiserver checks every write and stores none.")
 @click.option(
-    "-o", "output", type=click.Choice(dry_run_report.OUTPUTS), default="text", show_default=True, help="With --once."
+    "-o", "output", type=click.Choice(sync_outcome.OUTPUTS), default="text", show_default=True, help="With --once."
 )
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="One replica publishes.")
 def main(
@@ -125,7 +125,7 @@ def _once(
     pods = {pod.key: pod for pod in door.list(compact.PODS).items}
     world = node_sync.World(door.list(kinds.NODES).items, pods)
     outcome = annotator.sync(world, node_sync.Rulebook(policy.current, policy.content_hash))
-    for text in dry_run_report.lines(outcome, writer, output):
+    for text in sync_outcome.lines(outcome, writer, output):
         click.echo(terminal.escaped_lines(text))
     for problem in outcome.problems():
         click.echo(f"error: {terminal.escaped(problem)}", err=True)

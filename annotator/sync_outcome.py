@@ -1,15 +1,20 @@
-"""Outcome of one sync: for the exit code, /readyz?verbose and /configz.
+"""Outcome of one sync: for the exit code, /readyz?verbose and /configz, and as lines for stdout of `--once`.
 
 `annotator.node_sync` makes one at the end of every sync; it holds plain facts and the sentences made of them.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from annotator.collect.collector import LoadError
 from annotator.publish import write_plan
+from annotator.publish.node_writer import Write, Writer
 from kube import errors as kube_errors
 from promql import errors
+
+OUTPUTS: Final = ("text", "json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +76,22 @@ class Outcome:
             "patches": dict(self.patches),
             "problems": self.problems(),
         }
+
+
+def lines(outcome: Outcome, writer: Writer, output: str) -> list[str]:
+    """Every write of a dry run, and with "json" the outcome, too. A real sync in "text" is silent."""
+    writes = sorted(writer.done, key=lambda write: (write.kind != "Node", write.name))
+    if output == "json":
+        return [json.dumps(_document(outcome, writer, writes), indent=2)]
+    return [_line(write) for write in writes]
+
+
+def _document(outcome: Outcome, writer: Writer, writes: Sequence[Write]) -> dict[str, object]:
+    queries = [one._asdict() | {"error": None if one.error is None else str(one.error)} for one in writes]
+    listed: dict[str, object] = {"writes": queries} if writer.dry_run else {}
+    return {"dryRun": writer.dry_run, **listed, **outcome.as_json()}
+
+
+def _line(write: Write) -> str:
+    text = f"DRY RUN {write.kind} {write.name} {json.dumps(write.body, separators=(',', ':'))}"
+    return text if write.error is None else f"{text} would fail: {write.error}"

@@ -15,6 +15,7 @@ import pathlib
 import re
 import shutil
 import sys
+import textwrap
 from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 import click
@@ -24,7 +25,6 @@ from rich import segment
 from rich import table as rich_table
 from rich import text as rich_text
 
-from cli.common import columns
 from kube import errors as kube_errors
 from runtime import exit_codes, terminal
 
@@ -32,6 +32,15 @@ Format = Literal["text", "table", "wide", "csv", "json", "jsonl", "yaml", "name"
 Colour = Literal["red", "green", "yellow", "cyan"]
 NAME: Final = "evenload"
 _WIDTH: Final = 120
+GAP: Final = "   "  # kubectl's
+NARROW_GAP: Final = "  "
+SHORTEST: Final = 10  # of a name
+NARROWEST: Final = 22  # of a wrapped column
+ELLIPSIS: Final = "…"
+POD_SUFFIX: Final = 6  # a dash and five letters
+
+Texts = collections.abc.Sequence[str]  # of a cell, under each other
+Lines = collections.abc.Sequence[collections.abc.Sequence[Texts]]
 _OWN_COLOURS: Final = re.compile(r"(\x1b\[(?:0|31|32|33|36)m)")
 # Where the apiserver's refusal of a request is the user's input.
 REFUSAL_CODES: Final[dict[type[Exception], exit_codes.Exit]] = {
@@ -128,7 +137,7 @@ def table(
         return ""
     cut = {at for at, header in enumerate(headers) if header in names}
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None  # in a pipe nothing is cut
-    gap, lines = columns.fitted(texts, cut, {len(headers) - 1}, room)
+    gap, lines = fitted(texts, cut, {len(headers) - 1}, room)
     widths = [max(len(part) for cell in column for part in cell) for column in zip(*lines, strict=True)]
     result = []
     for line, row in zip(lines, cells, strict=True):
@@ -140,6 +149,53 @@ def table(
 
 def _cell(value: object) -> Cell:
     return value if isinstance(value, Cell) else Cell("<none>" if value in (None, "") else str(value))
+
+
+def shortened(name: str, width: int) -> str:
+    """The beginning of a name that is longer than this, and the end, which tells pods of one workload apart: the hash
+    of a ReplicaSet between the two goes before the name does.
+    """
+    if len(name) <= width:
+        return name
+    tail = min((width - 1) // 2, POD_SUFFIX)
+    return f"{name[: width - 1 - tail]}{ELLIPSIS}{name[len(name) - tail :]}"
+
+
+def fitted(
+    lines: Lines, names: collections.abc.Collection[int], wrapped: collections.abc.Collection[int], room: int | None
+) -> tuple[str, list[list[list[str]]]]:
+    """The gap between columns and the cells of each line; `names` are the columns that may
+    be shortened, `wrapped` those that may have several lines, `room` the terminal's width (None: all that it takes).
+    """
+    widths = [max(len(text) for cell in column for text in cell) for column in zip(*lines, strict=True)]
+    if room is None or _total(widths, GAP) <= room:
+        return GAP, [[list(cell) for cell in line] for line in lines]
+    least = [
+        min(width, SHORTEST) if at in names else min(width, NARROWEST) if at in wrapped else width
+        for at, width in enumerate(widths)
+    ]
+    while (excess := _total(widths, NARROW_GAP) - room) > 0:
+        widest = max((at for at in range(len(widths)) if widths[at] > least[at]), key=widths.__getitem__, default=None)
+        if widest is None:
+            break
+        widths[widest] -= min(excess, max(1, widths[widest] - max(least[widest], _next(widths, least, widest))))
+    return NARROW_GAP, [[_fitted_cell(cell, widths[at], at in names) for at, cell in enumerate(line)] for line in lines]
+
+
+def _total(widths: collections.abc.Sequence[int], gap: str) -> int:
+    return sum(widths) + len(gap) * (len(widths) - 1)
+
+
+def _next(widths: list[int], least: list[int], widest: int) -> int:
+    """The width of the next widest column that can still give way."""
+    return max((width for at, width in enumerate(widths) if at != widest and width > least[at]), default=0)
+
+
+def _fitted_cell(texts: Texts, width: int, is_name: bool) -> list[str]:
+    if is_name:
+        return [shortened(text, width) for text in texts]
+    wrap = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    return [line for text in texts for line in wrap.wrap(text) or [""]]
 
 
 def csv_table(

@@ -25,7 +25,7 @@ from descheduler.placement import destinations, open_nodes
 from descheduler.planning import candidate_order, departed_load, flow_rules, limits, protections
 from descheduler.planning.overload import Overload
 from descheduler.planning.plans import NO_HEADROOM, ConsideredPod, Eviction, EvictionPlan, Headroom, NodePlan
-from descheduler.planning.verdicts import Cause, Judge, Verdict
+from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations, usage
 from descheduler.snapshot.eviction_history import History
 from descheduler.snapshot.node_policies import NodePolicies
@@ -90,7 +90,7 @@ class PlanDraft:
         standings = self._cases.standings
         self._caps = limits.Caps(policies, history, standings, now_seconds=taken.at_seconds)
         self._gate = flow_rules.Gate(policy.descheduler.flow, history.flow, standings, now_seconds=taken.at_seconds)
-        self._judges: tuple[Judge, ...] = (self._caps, self._gate, self._budgets)
+        self._plan_rules = (self._caps.verdict, self._gate.verdict, self._budgets.verdict)
         self.unreplaced = self._caps.unreplaced
         self.blocked = _blocked(taken, policies, overloaded) or self._caps.brake
         self._overloaded = overloaded
@@ -167,8 +167,8 @@ class PlanDraft:
         if self.blocked:
             return self.blocked
         standing = self._cases.standing(pod)
-        for judge in self._judges:
-            if verdict := judge.verdict(pod, standing, overload.metric):
+        for rule in self._plan_rules:
+            if verdict := rule(pod, standing, overload.metric):
                 return verdict
         destination = self._destinations.find(pod, self._taken.pod_usage[pod.key])
         if not destination.node:

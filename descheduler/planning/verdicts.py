@@ -9,10 +9,7 @@ cause is a low-cardinality word; figures stand in the verdict's detail.
 import collections
 import collections.abc
 import enum
-from typing import NamedTuple, Protocol
-
-from descheduler.snapshot.workloads import WorkloadStatus
-from kube.objects import Pod
+from typing import NamedTuple
 
 
 class Cause(enum.StrEnum):
@@ -81,16 +78,6 @@ class Verdict(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.cause}: {self.detail}" if self.detail else str(self.cause)
-
-
-class Judge(Protocol):
-    """A rule that one plan asks before it chooses a pod: caps and cool-downs, flow rules, budgets."""
-
-    def verdict(self, pod: Pod, standing: WorkloadStatus | None, metric: str) -> Verdict | None:
-        """Why the pod must not leave for this metric now, None if it may; `standing` is its workload's (None: not
-        known).
-        """
-        ...
 
 
 # The key of the policy (under `descheduler`) that decides, so that a reader knows which knob it is.

@@ -7,8 +7,9 @@ knows, which ages, and says so.
 import functools
 import math
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Any, Final
 
+from kube.cache import reflector
 from runtime import health
 
 # A watch ends after 50 s at the latest and its bookmark comes just before. So a silent one is given up after 55 s, and
@@ -16,14 +17,7 @@ from runtime import health
 STALE_SECONDS: Final = 90.0
 
 
-class Watch(Protocol):
-    """A reflector, as far as its contact goes."""
-
-    problem: str | None
-
-    def age_seconds(self) -> float:
-        """Seconds since the apiserver last sent something; infinite before the first list."""
-        ...
+Watch = reflector.Reflector[Any]
 
 
 class Watches:

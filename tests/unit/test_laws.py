@@ -27,7 +27,6 @@ FLAT: Final = {
 }
 SMALL_LINES: Final = 60
 APART: Final[dict[str, str]] = {
-    "annotator.dry_run_report": "a pure report below the entry point",
     "annotator.node_index": "values made of all nodes, remade when one changes; the sync is long",
     "annotator.publish.crane_keys": "crane-scheduler's names, read by the guard's tests too",
     "lab.cluster.demo.budgets": "judges the demo; fed by a reflector, not by the phases",

@@ -6,7 +6,7 @@ import threading
 import prometheus_client
 import pytest
 
-from annotator import dry_run_report, metrics, sync_outcome
+from annotator import metrics, sync_outcome
 from annotator.publish import node_writer
 from kube import errors
 from tests.unit.annotator import test_node_sync
@@ -25,7 +25,7 @@ def synced(*, dry_run: bool, refused: str = "") -> tuple[sync_outcome.Outcome, n
 
 
 def test_every_write_of_a_dry_run_is_a_line_that_says_so() -> None:
-    lines = dry_run_report.lines(*synced(dry_run=True), "text")
+    lines = sync_outcome.lines(*synced(dry_run=True), "text")
     assert [line.split("{")[0] for line in lines[:2]] == ["DRY RUN Node node-1 ", "DRY RUN Node node-2 "]
     body = json.loads(lines[0].removeprefix("DRY RUN Node node-1 "))
     assert json.loads(body["metadata"]["annotations"]["evenload.io/load"])["m"]["cpu_avg_5m"] == 0.2
@@ -33,18 +33,18 @@ def test_every_write_of_a_dry_run_is_a_line_that_says_so() -> None:
 
 
 def test_a_write_that_the_apiserver_refuses_is_shown_as_one_that_would_fail() -> None:
-    lines = dry_run_report.lines(*synced(dry_run=True, refused="node-1"), "text")
+    lines = sync_outcome.lines(*synced(dry_run=True, refused="node-1"), "text")
     assert "would fail" in lines[0]
     assert "no rights" in lines[0]
 
 
 def test_a_real_sync_is_silent_as_text() -> None:
-    assert dry_run_report.lines(*synced(dry_run=False), "text") == []
+    assert sync_outcome.lines(*synced(dry_run=False), "text") == []
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_json_is_one_document(dry_run: bool) -> None:
-    (line,) = dry_run_report.lines(*synced(dry_run=dry_run, refused="node-1"), "json")
+    (line,) = sync_outcome.lines(*synced(dry_run=dry_run, refused="node-1"), "json")
     document = json.loads(line)
     assert document["dryRun"] is dry_run
     assert document["patches"] == {"failed": 1, "written": 1}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.common import columns, output
+from cli.common import output
 from tests.unit.cli.test_output import Terminal
 
 POD = "shop/checkout-7c9d8f6b5-x2x4q"
@@ -52,7 +52,7 @@ def test_a_coloured_cell_is_aligned_like_any_other(monkeypatch: pytest.MonkeyPat
 
 @given(st.text(min_size=1, max_size=60), st.integers(3, 60))
 def test_a_shortened_name_is_as_long_as_there_is_room(name: str, width: int) -> None:
-    assert len(columns.shortened(name, width)) == min(len(name), width)
+    assert len(output.shortened(name, width)) == min(len(name), width)
 
 
 WORD = st.text("abc-%0", min_size=1, max_size=30)
@@ -60,7 +60,7 @@ WORD = st.text("abc-%0", min_size=1, max_size=30)
 
 @given(st.lists(st.tuples(WORD, WORD, WORD), min_size=1, max_size=5), st.integers(10, 120))
 def test_figures_are_whole_whatever_the_room(rows: list[tuple[str, str, str]], room: int) -> None:
-    gap, found = columns.fitted([[[text] for text in row] for row in rows], {0}, {2}, room)
+    gap, found = output.fitted([[[text] for text in row] for row in rows], {0}, {2}, room)
     assert [line[1] for line in found] == [[row[1]] for row in rows]
     assert [" ".join(line[2]) for line in found] == [row[2] for row in rows]
     widths = [max(len(part) for line in found for part in line[at]) for at in range(3)]

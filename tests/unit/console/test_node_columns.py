@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from console import node_columns
+from console import polling
 from extender.verbs import documents, explain
 from tests.unit.extender import worlds
 
@@ -14,7 +14,7 @@ def test_the_extenders_own_answer_becomes_columns() -> None:
     view = worlds.view_of({"hot": worlds.HOT, "cool": worlds.IDLE, "unread": None, "broken": "{"})
     worlds.bind(view, "cool", "a", "b")
     body = json.dumps(msgspec.to_builtins(explain.all_nodes(view, worlds.NOW))).encode()
-    found = node_columns.columns(msgspec.json.decode(body, type=documents.Nodes), {"hot": "gpu"})
+    found = polling.columns(msgspec.json.decode(body, type=documents.Nodes), {"hot": "gpu"})
     at = {name: place for place, name in enumerate(found["names"])}  # type: ignore[arg-type, var-annotated]
     values, rejected = found["values"]["cpu_avg_5m"], found["rejected"]  # type: ignore[index]
     assert [values[at[name]] for name in ("hot", "cool", "unread", "broken")] == [900, 100, None, None]
@@ -29,7 +29,7 @@ def test_the_extenders_own_answer_becomes_columns() -> None:
 def test_nodes_that_kube_scheduler_leaves_out_are_named_with_their_conditions() -> None:
     nodes = [{"name": "n", "conditions": ["NotReady", "DiskPressure"]}, {"name": "well"}]
     body = json.dumps({"at": "t", "policy": "p", "nodes": nodes}).encode()
-    assert node_columns.columns(msgspec.json.decode(body, type=documents.Nodes), {})["conditions"] == {
+    assert polling.columns(msgspec.json.decode(body, type=documents.Nodes), {})["conditions"] == {
         "n": ("NotReady", "DiskPressure")
     }
 
@@ -38,7 +38,7 @@ def test_nodes_that_kube_scheduler_leaves_out_are_named_with_their_conditions() 
 def test_limits_of_a_node_and_its_pool_are_apart_from_the_policys(whose: str, node: dict[str, object]) -> None:
     rules = [{"metric": "cpu_avg_5m", "limit": 0.9, whose: True}, {"metric": "memory_avg_5m", "limit": 0.6}]
     body = json.dumps({"at": "t", "policy": "p", "nodes": [{**node, "rules": rules}]}).encode()
-    found = node_columns.columns(msgspec.json.decode(body, type=documents.Nodes), {})
+    found = polling.columns(msgspec.json.decode(body, type=documents.Nodes), {})
     assert found["own_limits"] == {"n": {"cpu_avg_5m": 0.9}}
     assert found["limits"] == {"memory_avg_5m": 0.6}
     assert found["pools"] == []
@@ -56,5 +56,5 @@ def test_five_thousand_nodes_are_small_enough_to_send_again_and_again() -> None:
     rows = tuple(
         documents.NodeRow(name, state="usable", age_seconds=12.0, values=values, hot=hot, score=5) for name in names
     )
-    found = node_columns.columns(documents.Nodes("p", rows), {})
+    found = polling.columns(documents.Nodes("p", rows), {})
     assert len(msgspec.json.encode(found)) < 500_000
