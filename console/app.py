@@ -15,7 +15,7 @@ from werkzeug import exceptions
 from werkzeug.middleware import dispatcher
 from werkzeug.wrappers import response
 
-from console import access, board, playground, stream
+from console import access, board, playground
 from console.sources import Doors, Json, SourceError
 from runtime import ops_server
 
@@ -30,7 +30,7 @@ class Parts:
     doors: Doors
     topics: board.Board
     rules: access.Access
-    streams: stream.Streams
+    streams: board.Streams
     tries: playground.Playground
 
 
@@ -78,8 +78,8 @@ def _sign_in(rules: access.Access) -> str | response.Response:
 def _stream(parts: Parts) -> flask.Response:
     try:
         opened = parts.streams.open(own=parts.rules.own())
-    except stream.TooMany as error:
-        message = f"{stream.STREAMS} browsers look already; close one, or start another console"
+    except board.TooMany as error:
+        message = f"{board.STREAMS} browsers look already; close one, or start another console"
         raise exceptions.ServiceUnavailable(message) from error
     reply = flask.Response(opened, mimetype="text/event-stream")
     reply.headers["X-Accel-Buffering"] = "no"  # nginx would hold events back

@@ -1,12 +1,19 @@
-"""The newest answer of each topic, with a revision by which browsers are told of changes.
+"""The newest answer of each topic, and its changes as server-sent events to a bounded number of browsers.
 
-`polling` publishes, `stream` waits. A body is JSON in bytes, made once however many browsers look; the same body twice
-is no change.
+`polling` publishes, a `Stream` sends every topic once and then each change as it comes. A body is JSON in bytes, made
+once however many browsers look; the same body twice is no change. The format of events is the HTML standard's (9.2,
+server-sent events); a comment every few seconds lets a proxy keep the connection and lets this side notice that the
+browser is gone.
 """
 
 import collections.abc
 import threading
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+QUIET_SECONDS: Final = 10.0
+STREAMS: Final = 16  # of the 32 connections that one address may have
+RESERVED: Final = 4  # of these, for people before the page
+RETRY_MILLISECONDS: Final = 2000
 
 
 class Topic(NamedTuple):
@@ -56,3 +63,58 @@ class Board:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+
+
+class TooMany(Exception):
+    """As many browsers as allowed look already."""
+
+
+class Streams:
+    """Hands out streams of a board, at most `limit` at a time, the last RESERVED of them to people only."""
+
+    def __init__(self, topics: Board, *, limit: int = STREAMS, quiet_seconds: float = QUIET_SECONDS) -> None:
+        self._topics = topics
+        self._quiet_seconds = quiet_seconds
+        self._lock = threading.Lock()
+        self._limit, self._open = limit, 0
+
+    def open(self, *, own: bool = True) -> "Stream":
+        """A new stream, of a person before the page if it is `own`; TooMany when there are enough."""
+        with self._lock:
+            if self._open >= self._limit - (0 if own else RESERVED):
+                raise TooMany
+            self._open += 1
+        return Stream(self._topics, self._quiet_seconds, self._release)
+
+    def _release(self) -> None:
+        with self._lock:
+            self._open -= 1
+
+
+class Stream:
+    """One browser's events, as bytes; `close` gives its place back, whether or not it was read."""
+
+    def __init__(self, topics: Board, quiet_seconds: float, release: collections.abc.Callable[[], None]) -> None:
+        self._events = _events(topics, quiet_seconds)
+        self._release: collections.abc.Callable[[], None] | None = release
+
+    def __iter__(self) -> collections.abc.Iterator[bytes]:
+        return self._events
+
+    def close(self) -> None:
+        """End the stream; once or more often."""
+        self._events.close()
+        release, self._release = self._release, None
+        if release is not None:
+            release()
+
+
+def _events(topics: Board, quiet_seconds: float) -> collections.abc.Generator[bytes, None, None]:
+    revision = 0
+    yield b"retry: %d\n\n" % RETRY_MILLISECONDS
+    while (changed := topics.after(revision, quiet_seconds)) is not None:
+        for topic in changed:
+            revision = topic.revision
+            yield b"event: %b\ndata: %b\n\n" % (topic.name.encode(), topic.body)
+        if not changed:
+            yield b": quiet\n\n"

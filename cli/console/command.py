@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from cli import prometheus_finding
 from cli.common import http_client, output, services, simulation
 from cli.console import live
-from console import access, app, board, polling, stream
+from console import access, app, board, polling
 from console.playground import Playground
 from console.sources import Doors, Replay
 from kube import config
@@ -94,7 +94,7 @@ def application(doors: Doors, topics: board.Board, rules: access.Access, *, pref
     """The page's application over these doors."""
     registry = CollectorRegistry()
     ops = ops_server.ops_blueprint(livez=(), readyz=(), registry=registry, configz=dict)
-    parts = app.Parts(doors, topics, rules, stream.Streams(topics), Playground(doors, topics))
+    parts = app.Parts(doors, topics, rules, board.Streams(topics), Playground(doors, topics))
     return app.create_app(parts, ops, prefix=prefix)
 
 

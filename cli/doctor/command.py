@@ -82,26 +82,24 @@ def _settings(kube: client.Client, fields: dict[str, Any]) -> facts.Settings:
     if fields["policy_file"]:
         file = policy_files.load(fields["policy_file"])
         return facts.Settings(file.policy, file.source, file.content_hash, *rest)
-    deployed = _deployed(kube, fields["namespace"])
-    if deployed is None:
-        return facts.Settings(load_policy.defaults(), "the defaults", None, *rest)
-    return facts.Settings(*deployed, *rest)
+    return facts.Settings(*_deployed(kube, fields["namespace"]), *rest)
 
 
-def _deployed(kube: client.Client, namespace: str) -> tuple[load_policy.LoadPolicy, str, str] | None:
-    """The policy of the ConfigMap that the services mount, its name and hash; None where there is none to read."""
+def _deployed(kube: client.Client, namespace: str) -> tuple[load_policy.LoadPolicy, str, str | None]:
+    """The policy of the ConfigMap that the services mount, its name and hash; the defaults where there is none to
+    read.
+    """
     source = f"ConfigMap {namespace}/{POLICY_MAP}"
     try:
         text = kube.get(kinds.CONFIG_MAPS, POLICY_MAP, namespace=namespace).data.get(POLICY_KEY)
-        if text is None:
-            return None
-        return loader.load(text, source), source, reloading.content_hash(text.encode())
+        if text is not None:
+            return loader.load(text, source), source, reloading.content_hash(text.encode())
     except errors.ApiError as error:
         output.say(f"no --policy, and {source} cannot be read ({error.status}): judging by the defaults")
-        return None
     except problems.PolicyError as error:
         output.say(str(error))
         output.fail(policy_files.count(error))
+    return load_policy.defaults(), "the defaults", None
 
 
 def _means(kube: client.Client, fields: dict[str, Any]) -> facts.Means:

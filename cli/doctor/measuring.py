@@ -11,16 +11,7 @@ from typing import Final
 
 from cli import prometheus_finding
 from cli.doctor import findings
-from cli.doctor.facts import (
-    ClockFacts,
-    LoadFacts,
-    Means,
-    MetricFacts,
-    Origin,
-    PodSeries,
-    Settings,
-    Target,
-)
+from cli.doctor.facts import ClockFacts, LoadFacts, Means, MetricFacts, Origin, PodSeries, Settings, Target
 from cli.doctor.findings import Finding
 from kube import errors as kube_errors
 from kube.objects import Node

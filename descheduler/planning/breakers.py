@@ -43,10 +43,10 @@ def standing(
 def _breaker(
     uid: str, failed: Failures, name: tuple[str, str], descheduler: Descheduler, *, now_seconds: float
 ) -> Breaker:
+    closed = Breaker(uid, *name, failed.in_a_row, failed.last_at_seconds, "closed", None)
     if failed.in_a_row < descheduler.breaker.failures:
-        return Breaker(uid, *name, failed.in_a_row, failed.last_at_seconds, "closed", None)
+        return closed
     until_seconds = failed.last_at_seconds + limits.breaker_seconds(descheduler, uid, failed.in_a_row)
     if math.isinf(until_seconds):
-        return Breaker(uid, *name, failed.in_a_row, failed.last_at_seconds, "open until reset", None)
-    state: State = "open" if now_seconds < until_seconds else "trial"
-    return Breaker(uid, *name, failed.in_a_row, failed.last_at_seconds, state, until_seconds)
+        return closed._replace(state="open until reset")
+    return closed._replace(state="open" if now_seconds < until_seconds else "trial", until_seconds=until_seconds)

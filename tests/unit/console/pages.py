@@ -9,7 +9,7 @@ import flask
 import flask.testing
 from prometheus_client import CollectorRegistry
 
-from console import access, app, board, playground, stream
+from console import access, app, board, playground
 from console.sources import Doors, SourceError
 from runtime import ops_server
 from tests import clocks
@@ -52,7 +52,7 @@ def page(
     held = topics or board.Board()
     ops = ops_server.ops_blueprint(livez=(), readyz=(), registry=CollectorRegistry(), configz=dict)
     parts = app.Parts(
-        served, held, access.Access(token, local=local), stream.Streams(held), playground.Playground(served, held)
+        served, held, access.Access(token, local=local), board.Streams(held), playground.Playground(served, held)
     )
     return app.create_app(parts, ops, prefix=prefix)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from console import board, stream
+from console import board
 from tests.unit.console import pages
 
 WITH_TOKEN = pages.page(pages.doors(), token=pages.TOKEN)
@@ -54,7 +54,7 @@ def test_a_place_stays_for_the_person_before_the_page() -> None:
     while (answer := client.get("/api/stream", buffered=False)).status_code == 200:
         held.append(answer)
     person = client.get("/api/stream", headers={"Sec-Fetch-Site": "same-origin"}, buffered=False)
-    assert (len(held), answer.status_code, person.status_code) == (stream.STREAMS - stream.RESERVED, 503, 200)
+    assert (len(held), answer.status_code, person.status_code) == (board.STREAMS - board.RESERVED, 503, 200)
     for one in (*held, answer, person):
         one.close()
 

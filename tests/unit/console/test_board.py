@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from console import board, stream
+from console import board
 
 
 def test_a_browser_that_comes_late_is_told_every_topic_once() -> None:
@@ -37,7 +37,7 @@ def test_a_change_and_the_end_wake_who_waits(closes: bool) -> None:
 def test_a_stream_is_server_sent_events() -> None:
     topics = board.Board()
     topics.publish("nodes", b'{"names":[]}')
-    opened = stream.Streams(topics, quiet_seconds=0).open()
+    opened = board.Streams(topics, quiet_seconds=0).open()
     events = iter(opened)
     assert [next(events) for _ in range(3)] == [
         b"retry: 2000\n\n",
@@ -49,12 +49,12 @@ def test_a_stream_is_server_sent_events() -> None:
 
 
 def test_one_browser_too_many_is_refused_until_another_one_leaves() -> None:
-    streams = stream.Streams(board.Board(), limit=1)
+    streams = board.Streams(board.Board(), limit=1)
     first = streams.open()
-    with pytest.raises(stream.TooMany):
+    with pytest.raises(board.TooMany):
         streams.open()
     first.close()
     first.close()
     streams.open()
-    with pytest.raises(stream.TooMany):
+    with pytest.raises(board.TooMany):
         streams.open()
