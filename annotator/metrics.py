@@ -12,8 +12,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, core, registry
 
-from annotator.diagnostics.spread import Ratios, Spread
-from annotator.diagnostics.staleness import Unusable
+from annotator.diagnostics.standing import Ratios, Spread, Unusable
 from annotator.placements import hot_counts
 from annotator.placements.effectiveness import Tally
 from annotator.placements.lookback import LookbackTally

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from annotator import change_logger, node_index, usage_sync
 from annotator.collect import collector, sources
 from annotator.collect.last_good_values import EMPTY, Flags, LastGoodValues, NodeSet
-from annotator.diagnostics import matching, scrapes, spread, staleness
+from annotator.diagnostics import matching, scrapes, standing
 from annotator.metrics import Telemetry
 from annotator.placements import effectiveness, hot_counts
 from annotator.placements.pod_index import PodIndex
@@ -58,23 +58,6 @@ class Rulebook(NamedTuple):
 
     policy: LoadPolicy
     content_hash: str
-
-
-class _PublishedState(NamedTuple):
-    """The state of nodes at a moment, counted on demand."""
-
-    book: LastGoodValues
-    policy: LoadPolicy
-    now_seconds: float
-
-    def unusable(self) -> Mapping[str, staleness.Unusable]:
-        names, sync = load_metrics.names(self.policy.metrics_in_force), self.policy.sync
-        return staleness.by_metric(
-            self.book, names, now_seconds=self.now_seconds, stale_after_seconds=sync.stale_after_seconds
-        )
-
-    def spread(self) -> spread.Spread:
-        return spread.of(self.book.since(self.now_seconds - self.policy.sync.stale_after_seconds), self.policy)
 
 
 class Annotator:
@@ -128,7 +111,7 @@ class Annotator:
                 outcome = dataclasses.replace(outcome, usage_problem=self.usage.problem)
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
-        stands = _PublishedState(self._book, rules.policy, self._clock.now())
+        stands = standing.Standing(self._book, rules.policy, self._clock.now())
         last = self._telemetry.last_sync
         last.nodes, last.unusable, last.spread = len(self._book.nodes), stands.unusable, stands.spread
         self._telemetry.placeholders_are(hot_counts.placeholders(self.pods.placeholders.values()))
@@ -148,8 +131,8 @@ class Annotator:
         """Returns the freshness in words, for /readyz?verbose."""
         if not self._book.nodes:
             return "nothing read since the start; nodes keep what they carry until it is stale"
-        unusable = _PublishedState(self._book, policy, self._clock.now()).unusable()
-        return staleness.line(unusable, len(self._book.nodes))
+        unusable = standing.Standing(self._book, policy, self._clock.now()).unusable()
+        return standing.line(unusable, len(self._book.nodes))
 
     def _sync(self, nodes: Sequence[Node], rules: Rulebook) -> Outcome:
         (fleet, known), labels = self.fleets.follow(nodes), self._settings.labels

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, metrics, registry
 import annotator.metrics
 import descheduler.metrics
 import extender.metrics
-from annotator.diagnostics import spread, staleness
+from annotator.diagnostics import standing
 from annotator.placements import effectiveness, lookback
 from extender.http import tls
 from kube import kinds
@@ -90,8 +90,8 @@ def _annotator() -> CollectorRegistry:
     made.export_leadership(lambda: True)
     made.export_effectiveness(effectiveness.Tally, lookback.LookbackTally)
     last = made.last_sync
-    last.spread = lambda: spread.Spread({("cpu_avg_5m", "1"): 0.5}, {("cpu_avg_5m", "filter"): 0.65})
-    last.unusable, last.nodes = lambda: {"cpu_avg_5m": staleness.Unusable(1, 1)}, 3
+    last.spread = lambda: standing.Spread({("cpu_avg_5m", "1"): 0.5}, {("cpu_avg_5m", "filter"): 0.65})
+    last.unusable, last.nodes = lambda: {"cpu_avg_5m": standing.Unusable(1, 1)}, 3
     return filled
 
 

@@ -1,7 +1,7 @@
 """Last good values of every node: the value of each metric and when it was last confirmed, as columns.
 
 `annotator.collect.collector` makes one of each sync's answers and of the book before; `annotator.publish.write_plan`
-compares it with what the nodes carry, `spread`, `staleness` and the metrics count in it. Five thousand nodes are looked
+compares it with what the nodes carry, `standing` and the metrics count in it. Five thousand nodes are looked
 at at every sync, and most of them say what they said before: all of them at once, and by name only where one is
 written.
 """

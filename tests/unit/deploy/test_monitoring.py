@@ -18,7 +18,7 @@ import yaml
 
 import cli.__main__
 from annotator import metrics as annotator_metrics
-from annotator.diagnostics import spread
+from annotator.diagnostics import standing
 from deploy.monitoring import __main__ as writing
 from descheduler import metrics as descheduler_metrics
 from descheduler.eviction import api_results
@@ -81,7 +81,7 @@ VALUES: Final = {
     ("evenload_annotator_placeholders", "preset"): {"order", "soak"},
     ("evenload_node_load_ratio", "metric"): {"$metric"},
     ("evenload_policy_threshold_ratio", "metric"): {"$metric"},
-    ("evenload_policy_threshold_ratio", "line"): {spread.FILTER, spread.EVICT_ABOVE, spread.EVICT_UNTIL},
+    ("evenload_policy_threshold_ratio", "line"): {standing.FILTER, standing.EVICT_ABOVE, standing.EVICT_UNTIL},
     ("evenload_descheduler_failures", "door"): set(descheduler_metrics.DOORS),
     ("evenload_eviction_candidates", "verdict"): {str(cause) for cause in verdicts.Cause},
     ("evenload_eviction_budget_remaining", "scope"): {"hour"},
