@@ -14,13 +14,14 @@ import click
 from cli import effectiveness_figures as figures
 from cli import effectiveness_shadow as shadow_figures
 from cli import prometheus_finding
-from cli.common import durations, output
+from cli.common import option_types, output
 from kube import errors as kube_errors
 from promql import door as promql_door
 from promql import errors
 from promql.http import client, options
 from runtime import clock, exit_codes
 
+DAY_SECONDS: Final = 86400.0
 WHOLE_RATIO: Final = 0.95  # of the span with data, from which on it counts as covered
 _MEANINGS: Final = {
     "cpu_utilization_total_avg": "mean 5m CPU use of the chosen nodes, at scheduling",
@@ -50,7 +51,7 @@ Ask = collections.abc.Callable[[str], tuple[promql_door.Sample, ...]]
 
 @click.command("effectiveness", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--since", type=durations.Span(), default="7d", show_default=True, metavar="SPAN", help="How far to look back."
+    "--since", type=option_types.SPAN, default="7d", show_default=True, metavar="SPAN", help="How far to look back."
 )
 @click.option("--prometheus", default="", metavar="URL", help="Default: a Service of it, through the apiserver.")
 @options.connection_options
@@ -127,7 +128,7 @@ def _placements(ask: Ask, span_seconds: float, until_seconds: float, selector: s
             "/metrics (port 8901)"
         )
     elif covered_seconds < WHOLE_RATIO * span_seconds:
-        reach, span = (seconds / durations.DAY_SECONDS for seconds in (covered_seconds, span_seconds))
+        reach, span = (seconds / DAY_SECONDS for seconds in (covered_seconds, span_seconds))
         remarks.append(f"data reach back {reach:.2f} of {span:.2f} days only")
     document = {
         "coveredSeconds": round(covered_seconds),
@@ -157,7 +158,7 @@ def _shadow(ask: Ask, span_seconds: float, until_seconds: float, selector: str, 
             "docs/reference/extender.md, shadow mode"
         )
     elif covered_seconds < WHOLE_RATIO * span_seconds:
-        reach, span = (seconds / durations.DAY_SECONDS for seconds in (covered_seconds, span_seconds))
+        reach, span = (seconds / DAY_SECONDS for seconds in (covered_seconds, span_seconds))
         remarks.append(f"shadow mode began {reach:.2f} days ago, within a span of {span:.2f}")
     values = shadow_figures.of(ask(shadow_figures.increases(span_seconds, selector)), points)._asdict()
     since = None if began_seconds is None else clock.to_rfc3339(began_seconds)

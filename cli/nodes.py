@@ -5,9 +5,9 @@ Numbers are those that a pod without a load of its own would meet now.
 """
 
 import collections.abc
-import dataclasses
+import functools
 import statistics
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -19,7 +19,6 @@ from runtime import exit_codes
 
 CPU: Final = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d")
 MEMORY: Final = ("memory_avg_5m", "memory_max_1h", "memory_max_1d")
-HEADERS: Final = ("node", "cpu 5m/1h/1d", "mem 5m/1h/1d", "hot", "score", "age", "filter")
 STATUS: Final = "status"  # a column where some node is not Ready, under pressure or cordoned
 POOL: Final = "pool"  # a column where the policy has pools
 WHOLE_CLUSTER: Final = "*"
@@ -89,53 +88,61 @@ def text(
     no_headers: bool = False,
 ) -> str:
     """The table, the cluster's row first."""
-    more = _Wide.of(nodes) if wide else _Wide((), ())
-    rows = [*([_cluster(nodes, more)] if nodes else []), *(_row(node, more) for node in nodes)]
-    headers = [*HEADERS, *more.headers]
-    adverse = sum(bool(node.conditions) for node in nodes)
-    if adverse:
-        states = [f"{adverse} of {len(nodes)} not", *(",".join(node.conditions) or "Ready" for node in nodes)]
-        headers, rows = [*headers, STATUS], [[*row, state] for row, state in zip(rows, states, strict=True)]
-    if any(node.pool for node in nodes):
-        pools = [answers.MISSING, *(node.pool or answers.MISSING for node in nodes)]
-        headers, rows = [*headers, POOL], [[*row, pool] for row, pool in zip(rows, pools, strict=True)]
+    columns = [*_columns(nodes), *(_wide(nodes) if wide else ()), *_extra(nodes)]
+    headers = [column.header for column in columns]
+    rows = [[column.cell(node) for column in columns] for node in nodes]
+    if nodes:
+        rows.insert(0, [column.whole for column in columns])
     if as_csv:
         return output.csv_table(headers, rows, no_headers=no_headers)
     return output.table(headers, rows, names={"node", STATUS, POOL}, no_headers=no_headers)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Wide:
-    """The columns that -o wide adds: further metrics by name, placements per hot-spot window, base and state."""
+class Column(NamedTuple):
+    """A column: its header, its cell in the cluster's row, and that of a node."""
 
-    metrics: tuple[str, ...]
-    windows: tuple[str, ...]
-
-    @classmethod
-    def of(cls, nodes: collections.abc.Sequence[documents.NodeRow]) -> "_Wide":
-        names = dict.fromkeys(name for node in nodes for name in (*node.values, *node.unusable))
-        extra = tuple(name for name in names if name not in CPU + MEMORY)
-        return cls(extra, tuple(nodes[0].hot) if nodes else ())
-
-    @property
-    def headers(self) -> tuple[str, ...]:
-        if not self.windows and not self.metrics:
-            return ()
-        return (*self.metrics, f"pods {'/'.join(self.windows)}", "base", "reading")
-
-    def cells(self, node: documents.NodeRow) -> list[str]:
-        if not self.headers:
-            return []
-        values = [answers.percent(node.values.get(name)) for name in self.metrics]
-        counts = "/".join(str(node.hot.get(window, 0)) for window in self.windows) or answers.MISSING
-        return [*values, counts, answers.base(node), node.state]
+    header: str
+    whole: str
+    cell: collections.abc.Callable[[documents.NodeRow], str]
 
 
-def _row(node: documents.NodeRow, more: _Wide) -> list[str]:
-    loads = [_percents([node.values.get(name) for name in names]) for names in (CPU, MEMORY)]
-    score = answers.MISSING if node.score is None else str(node.score)
-    hot = f"{node.penalty:g}"
-    return [node.name, *loads, hot, score, answers.age(node.age_seconds), _filter(node), *more.cells(node)]
+def _columns(nodes: collections.abc.Sequence[documents.NodeRow]) -> collections.abc.Iterator[Column]:
+    """The usual ones; of the cluster the means of what nodes have, how many the filter rejects, the oldest reading."""
+    rejected = sum(node.rejected is not None for node in nodes)
+    oldest_seconds = max((node.age_seconds for node in nodes if node.age_seconds is not None), default=None)
+    yield Column("node", WHOLE_CLUSTER, lambda node: node.name)
+    for header, names in (("cpu 5m/1h/1d", CPU), ("mem 5m/1h/1d", MEMORY)):
+        yield Column(header, _percents([_mean(nodes, name) for name in names]), functools.partial(_loads, names))
+    yield Column("hot", answers.MISSING, lambda node: f"{node.penalty:g}")
+    yield Column("score", answers.MISSING, lambda node: answers.MISSING if node.score is None else str(node.score))
+    yield Column("age", answers.age(oldest_seconds), lambda node: answers.age(node.age_seconds))
+    yield Column("filter", f"{rejected} of {len(nodes)}" if rejected else answers.MISSING, _filter)
+
+
+def _wide(nodes: collections.abc.Sequence[documents.NodeRow]) -> collections.abc.Iterator[Column]:
+    """Those that -o wide adds: further metrics by name, placements per hot-spot window, base and state."""
+    names = dict.fromkeys(name for node in nodes for name in (*node.values, *node.unusable))
+    metrics = [name for name in names if name not in CPU + MEMORY]
+    windows = list(nodes[0].hot) if nodes else []
+    for name in metrics:
+        yield Column(name, answers.percent(_mean(nodes, name)), functools.partial(_loads, (name,)))
+    if metrics or windows:
+        counts = lambda node: "/".join(str(node.hot.get(window, 0)) for window in windows)  # noqa: E731
+        yield Column(f"pods {'/'.join(windows)}", answers.MISSING, lambda node: counts(node) or answers.MISSING)
+        yield Column("base", answers.MISSING, answers.base)
+        yield Column("reading", answers.MISSING, lambda node: node.state)
+
+
+def _extra(nodes: collections.abc.Sequence[documents.NodeRow]) -> collections.abc.Iterator[Column]:
+    """Those that are there where some node has something to say in them."""
+    if adverse := sum(bool(node.conditions) for node in nodes):
+        yield Column(STATUS, f"{adverse} of {len(nodes)} not", lambda node: ",".join(node.conditions) or "Ready")
+    if any(node.pool for node in nodes):
+        yield Column(POOL, answers.MISSING, lambda node: node.pool or answers.MISSING)
+
+
+def _loads(names: tuple[str, ...], node: documents.NodeRow) -> str:
+    return _percents([node.values.get(name) for name in names])
 
 
 def _percents(ratios: collections.abc.Iterable[float | None]) -> str:
@@ -147,19 +154,7 @@ def _percents(ratios: collections.abc.Iterable[float | None]) -> str:
 
 def _filter(node: documents.NodeRow) -> str:
     broken = [f"{rule.metric}>{answers.percent(rule.limit)}" for rule in node.rules if rule.broken]
-    return ", ".join(broken) or node.rejected or answers.NO_RULES
-
-
-def _cluster(nodes: collections.abc.Sequence[documents.NodeRow], more: _Wide) -> list[str]:
-    """Means over the nodes that have a usable value; how many the filter rejects; the age of the oldest reading."""
-    loads = [_percents([_mean(nodes, name) for name in names]) for names in (CPU, MEMORY)]
-    rejected = sum(node.rejected is not None for node in nodes)
-    ages = [node.age_seconds for node in nodes if node.age_seconds is not None]
-    extra = [answers.percent(_mean(nodes, name)) for name in more.metrics]
-    blank = [answers.MISSING] * (len(more.headers) - len(extra))
-    filtered = f"{rejected} of {len(nodes)}" if rejected else answers.NO_RULES
-    oldest = answers.age(max(ages, default=None))
-    return [WHOLE_CLUSTER, *loads, answers.MISSING, answers.MISSING, oldest, filtered, *extra, *blank]
+    return ", ".join(broken) or node.rejected or answers.MISSING
 
 
 def _mean(nodes: collections.abc.Iterable[documents.NodeRow], name: str) -> float | None:
@@ -189,9 +184,6 @@ def _remarks(nodes: collections.abc.Sequence[documents.NodeRow], policy_hash: st
     blind = [node for node in nodes if not node.usable]
     output.say(f"policy {policy_hash}; next: {output.program()} explain pod NAME -n NAMESPACE")
     if blind:
-        names = ", ".join(f"{node.name} ({node.state})" for node in blind[:5])
-        more = f" and {len(blind) - 5} more" if len(blind) > 5 else ""
-        output.say(
-            f"warning: no usable reading of {len(blind)} of {len(nodes)} nodes: {names}{more}; -o wide lists them"
-        )
+        names = answers.few((f"{node.name} ({node.state})" for node in blind), 5)
+        output.say(f"warning: no usable reading of {len(blind)} of {len(nodes)} nodes: {names}; -o wide lists them")
         raise SystemExit(int(exit_codes.Exit.PARTIAL))

@@ -21,7 +21,6 @@ from runtime import clock, exit_codes
 HEADERS: Final = ("node", "pod", "cpu", "memory", "verdict", "why")
 WIDE_HEADERS: Final = ("node", "pod", "workload", "cpu", "memory", "verdict", "rule", "why")
 NAMES: Final = frozenset({"node", "pod", "workload", "rule"})
-ROOMS_SHOWN: Final = 3
 
 
 class Overload(msgspec.Struct, frozen=True):
@@ -238,11 +237,8 @@ def _rooms(rooms: collections.abc.Sequence[Room]) -> str:
     """The coolest few with their distance to the nearest target line, and how many there are."""
     if not rooms:
         return "no node takes pods"
-    rests = (
-        f"{one.node} {answers.percent(min(one.headroom_ratio.values(), default=0.0))}" for one in rooms[:ROOMS_SHOWN]
-    )
-    more = f" and {len(rooms) - ROOMS_SHOWN} more" if len(rooms) > ROOMS_SHOWN else ""
-    return f"{', '.join(rests)} under the nearest evictUntil{more}"
+    rests = (f"{one.node} {answers.percent(min(one.headroom_ratio.values(), default=0.0))}" for one in rooms)
+    return f"{answers.few(rests)} under the nearest evictUntil"
 
 
 def _row(node: Node, candidate: Candidate, *, wide: bool) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from cli.common import http_client, output, policy_files
+from cli.common import http_client, option_types, output, policy_files
 from policy.schema import load_policy, units
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
@@ -58,28 +58,24 @@ class Tls:
         return {key: value for key, value in named.items() if value}
 
 
-def _url(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+def _url(text: str) -> str:
     if not http_client.is_base_url(text):
         example = "https://evenload-extender.evenload-system.svc:8900"
-        raise click.BadParameter(
-            f"{http_client.quoted(text)} is not a base URL of the extender: write such as {example}"
-        )
+        raise ValueError(f"{http_client.quoted(text)} is not a base URL of the extender: write such as {example}")
     return text.rstrip("/")
 
 
-def _timeout(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    try:
-        seconds = units.duration_seconds(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-    if not 0 < seconds <= _LONGEST_SECONDS:  # the scheduler takes 0 for its default of 5 s
-        raise click.BadParameter(f"{text} is not more than 0s and at most 5s: the scheduler waits so long for each pod")
+def _timeout(text: str) -> str:
+    if not 0 < units.duration_seconds(text) <= _LONGEST_SECONDS:  # the scheduler takes 0 for its default of 5 s
+        raise ValueError(f"{text} is not more than 0s and at most 5s: the scheduler waits so long for each pod")
     return text
 
 
 @click.command("scheduler-config", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--policy", type=policy_files.FILE, required=True, metavar="FILE", help="The policy the extender obeys.")
-@click.option("--url", required=True, callback=_url, metavar="URL", help="Where kube-scheduler reaches the extender.")
+@click.option(
+    "--url", required=True, type=option_types.Text("URL", _url), help="Where kube-scheduler reaches the extender."
+)
 @click.option(
     "--weight", type=click.IntRange(1, 100), default=2, show_default=True, help="Of the extender's score; see stderr."
 )
@@ -87,8 +83,7 @@ def _timeout(_context: click.Context, _parameter: click.Parameter, text: str) ->
     "--http-timeout",
     default="500ms",
     show_default=True,
-    callback=_timeout,
-    metavar="DURATION",
+    type=option_types.Text("DURATION", _timeout),
     help="How long a pod may wait for the extender.",
 )
 @click.option(

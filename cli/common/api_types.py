@@ -3,6 +3,7 @@
 Unknown keys of an answer are left aside, so that a newer extender can be read, and those of an older one are missing.
 """
 
+import collections.abc
 import re
 from typing import Final
 
@@ -11,7 +12,7 @@ import msgspec
 from extender.verbs import documents
 
 MISSING: Final = "-"
-NO_RULES: Final = "-"
+SHOWN: Final = 3
 _MEBIBYTE: Final = 2**20
 _NUMBERS: Final = re.compile(r"(\d+)", re.ASCII)
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
@@ -26,6 +27,13 @@ class Decisions(msgspec.Struct, frozen=True):
 def natural(name: str) -> list[str | int]:
     """A sort key of names by the numbers in them: node-2 comes before node-10."""
     return [int(part) if at % 2 else part for at, part in enumerate(_NUMBERS.split(name))]
+
+
+def few(names: collections.abc.Iterable[str], count: int = SHOWN) -> str:
+    """The first few of many, and how many more there are."""
+    every = list(names)
+    more = f" and {len(every) - count} more" if len(every) > count else ""
+    return ", ".join(every[:count]) + more
 
 
 def percent(ratio: float | None) -> str:

@@ -127,9 +127,8 @@ class Service:
 
     def _opener(self) -> urllib.request.OpenerDirector:
         handlers: list[urllib.request.BaseHandler] = []
-        if is_loopback(
-            urllib.parse.urlsplit(self.url).hostname or ""
-        ):  # as kubectl and curl do, a proxy is never asked for this machine
+        host = urllib.parse.urlsplit(self.url).hostname or ""
+        if is_loopback(host):  # as kubectl and curl do, a proxy is never asked for this machine
             handlers.append(urllib.request.ProxyHandler({}))
         if self.url.startswith("https:"):
             handlers.append(urllib.request.HTTPSHandler(context=self._context()))

@@ -6,12 +6,16 @@ a Finding too, so that a check without its facts says why instead of guessing. `
 """
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
+from cli.common.api_types import SHOWN as SHOWN
+from cli.common.api_types import few as few
+from kube import errors
+from policy.contract import heartbeat
+from promql import errors as promql_errors
 from runtime.exit_codes import Exit
 
-SHOWN = 3
 T = TypeVar("T")
 
 
@@ -70,6 +74,18 @@ def known(fact: T | Finding) -> T:
     return fact
 
 
+def attempt(read: Callable[[], T]) -> T | Finding:
+    """Returns the result of `read`, or the Finding with the reason why the apiserver or Prometheus gave none."""
+    try:
+        return read()
+    except errors.Forbidden as error:
+        return unknown(error.message or str(error), "see `your rights`")
+    except errors.Unreachable as error:
+        return Finding(Verdict.UNKNOWN, str(error), "is the apiserver well? kubectl get --raw /readyz", True)
+    except (errors.KubeError, promql_errors.PromqlError, heartbeat.HeartbeatError, FileNotFoundError) as error:
+        return unknown(str(error))
+
+
 def worst(findings: Iterable[Finding]) -> Finding:
     """One finding out of several of a check: the gravest verdict, all that is not ok, each fix once."""
     every = tuple(findings)
@@ -78,13 +94,6 @@ def worst(findings: Iterable[Finding]) -> Finding:
     text = "; ".join(one.observation for one in loud)
     fixes = dict.fromkeys(one.fix for one in loud if one.fix)
     return Finding(gravest, text, "; ".join(fixes), any(one.unreachable for one in every))
-
-
-def few(names: Iterable[str], count: int = SHOWN) -> str:
-    """The first few of many, and how many more there are."""
-    every = list(names)
-    more = f" and {len(every) - count} more" if len(every) > count else ""
-    return ", ".join(every[:count]) + more
 
 
 def exit_code(findings: Iterable[Finding]) -> Exit:

@@ -6,7 +6,7 @@ extenders). Nothing is written to the cluster; the reviews of rights are answere
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cli.doctor import findings, guard, measuring, metrics_server, replicas, rights
@@ -39,20 +39,22 @@ def gather(means: Means, settings: Settings) -> Facts:
     known = () if isinstance(nodes, Finding) else nodes
     settings = dataclasses.replace(settings, source=settings.source or metrics_server.source(known))
     extenders = replicas.ask(means, namespace)
-    pods = attempt(lambda: kube.list(kinds.PODS).items)
+    pods = findings.attempt(lambda: kube.list(kinds.PODS).items)
     return Facts(
         settings=settings,
         now_seconds=means.clock.now() + ahead_seconds,
         nodes=nodes,
         pods=pods,
-        budgets=attempt(lambda: kube.list(kinds.BUDGETS).items),
-        priority_classes=attempt(lambda: kube.list(kinds.PRIORITY_CLASSES).items),
+        budgets=findings.attempt(lambda: kube.list(kinds.BUDGETS).items),
+        priority_classes=findings.attempt(lambda: kube.list(kinds.PRIORITY_CLASSES).items),
         heartbeat=_heartbeat(vouched.heartbeat, namespace),
         differing=vouched.differing,
-        annotator_lease=attempt(lambda: kube.get(kinds.LEASES, ANNOTATOR_LEASE, namespace=namespace)),
-        own_rights=attempt(lambda: {one: access.may_i(kube, one) for one in rights.needed(rights.OWN, namespace)}),
-        account_rights=attempt(lambda: _accounts(kube, namespace)),
-        guard=attempt(lambda: guard.look(kube, means.connect, namespace, pods, nodes=nodes)),
+        annotator_lease=findings.attempt(lambda: kube.get(kinds.LEASES, ANNOTATOR_LEASE, namespace=namespace)),
+        own_rights=findings.attempt(
+            lambda: {one: access.may_i(kube, one) for one in rights.needed(rights.OWN, namespace)}
+        ),
+        account_rights=findings.attempt(lambda: _accounts(kube, namespace)),
+        guard=findings.attempt(lambda: guard.look(kube, means.connect, namespace, pods, nodes=nodes)),
         apiserver_clock=apiserver_clock,
         node_leases=_node_leases(means, nodes, ahead_seconds),
         load=_load(means, settings, known),
@@ -68,18 +70,6 @@ def _load(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFacts:
         nodes_listed = metrics_server.look(means.kube, settings.namespace)
         return measuring.blind(measuring.NOT_ASKED)._replace(metrics_server=nodes_listed)
     return measuring.measure(means, settings, nodes)
-
-
-def attempt(read: Callable[[], findings.T]) -> findings.T | Finding:
-    """Returns the result of `read`, or the Finding with the reason why it failed."""
-    try:
-        return read()
-    except errors.Forbidden as error:
-        return findings.unknown(error.message or str(error), "see `your rights`")
-    except errors.Unreachable as error:
-        return Finding(findings.Verdict.UNKNOWN, str(error), "is the apiserver well? kubectl get --raw /readyz", True)
-    except (errors.KubeError, heartbeat.HeartbeatError, FileNotFoundError) as error:
-        return findings.unknown(str(error))
 
 
 def _apiserver_clock(means: Means) -> ClockFacts | Finding:
@@ -120,10 +110,10 @@ def _vouched(means: Means, namespace: str, now_seconds: float) -> _Confirmations
 
 
 def _read(kube: Client, namespace: str, now_seconds: float) -> _Confirmations:
-    beat = attempt(
+    beat = findings.attempt(
         lambda: heartbeat.decode(kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace).data)
     )
-    nodes = attempt(lambda: kube.list(kinds.NODES).items)
+    nodes = findings.attempt(lambda: kube.list(kinds.NODES).items)
     if isinstance(beat, Finding) or isinstance(nodes, Finding):
         return _Confirmations(nodes, beat, findings.unknown("nodes or heartbeat could not be read"))
     compared = heartbeat.EffectiveTimes()
@@ -148,7 +138,7 @@ def _node_leases(
     """How old each Ready node's last renewal is by the node's own stamp, in seconds; negative: from the future."""
     if isinstance(nodes, Finding):
         return nodes
-    leases = attempt(lambda: means.kube.list(kinds.LEASES, namespace=NODE_LEASES).items)
+    leases = findings.attempt(lambda: means.kube.list(kinds.LEASES, namespace=NODE_LEASES).items)
     if isinstance(leases, Finding):
         return leases
     ready = {node.name for node in nodes if node.ready}

@@ -6,7 +6,7 @@ caller's rights.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cli import prometheus_finding
@@ -54,21 +54,13 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFact
     return LoadFacts(
         findings.ok(f"{prometheus.name} answers{f' ({origin})' if origin else ''}"),
         tuple(_metric(prometheus, one, labels, directory) for one in settings.policy.metrics_in_force),
-        attempt(lambda: _targets(prometheus, labels.node_label)),
-        attempt(lambda: _scrape_seconds(prometheus, labels)),
-        attempt(lambda: _origins(prometheus, labels)),
-        attempt(lambda: _pod_series(prometheus, labels)),
+        findings.attempt(lambda: _targets(prometheus, labels.node_label)),
+        findings.attempt(lambda: _scrape_seconds(prometheus, labels)),
+        findings.attempt(lambda: _origins(prometheus, labels)),
+        findings.attempt(lambda: _pod_series(prometheus, labels)),
         clock,
         NOT_ASKED,
     )
-
-
-def attempt(read: Callable[[], findings.T]) -> findings.T | Finding:
-    """Returns the result of `read`, or the Finding with the reason why Prometheus could not give it."""
-    try:
-        return read()
-    except errors.PromqlError as error:
-        return findings.unknown(str(error))
 
 
 def blind(finding: Finding) -> LoadFacts:

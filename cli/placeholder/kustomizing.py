@@ -13,6 +13,7 @@ by tests/contract/test_kustomize.py.
 
 import copy
 import pathlib
+from collections.abc import Sequence
 from typing import Any, Final
 
 import yaml
@@ -22,19 +23,16 @@ FILE: Final = "kustomization.yaml"
 _READ: Final = {"apiVersion", "kind", "resources", "components", "patches"}
 
 
-def build(kustomization: Document, folder: pathlib.Path) -> list[Document]:
-    """The objects of a kustomization whose paths count from `folder`; ValueError names what is not read here."""
-    return _onto([], kustomization, folder)
-
-
-def _onto(objects: list[Document], kustomization: Document, folder: pathlib.Path) -> list[Document]:
-    """The objects so far with those of a kustomization, patched by it; a component's patches reach the former too."""
+def build(kustomization: Document, folder: pathlib.Path, objects: Sequence[Document] = ()) -> list[Document]:
+    """The objects so far with those of a kustomization whose paths count from `folder`, patched by it; a component's
+    patches reach the former too. ValueError names what is not read here.
+    """
     unread = set(kustomization) - _READ
     if unread:
         raise ValueError(f"{folder / FILE}: {', '.join(sorted(unread))} cannot be read here, {sorted(_READ)} can")
     resources = [*objects, *(one for name in kustomization.get("resources", ()) for one in _resource(folder / name))]
     for name in kustomization.get("components", ()):
-        resources = _onto(resources, _load(folder / name / FILE), folder / name)
+        resources = build(_load(folder / name / FILE), folder / name, resources)
     for patch in kustomization.get("patches", ()):
         resources = _patched_all(resources, patch["target"], patch["patch"])
     return resources

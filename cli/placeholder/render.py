@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from cli.common import output
+from cli.common import option_types, output
 from cli.placeholder import choice, kustomizing, layers, sizing
 from cli.placeholder.choice import Choice
 
@@ -26,26 +26,26 @@ Document = dict[str, Any]
     show_default=True,
     help="order: an autoscaler adds nodes for those that lost their place. soak: free room only.",
 )
-@click.option("--name", type=sizing.Text("NAME", choice.name), help="Of the set, to have several.")
+@click.option("--name", type=option_types.Text("NAME", choice.name), help="Of the set, to have several.")
 @click.option(
     "-n",
     "--namespace",
     default=choice.NAMESPACE,
     show_default=True,
-    type=sizing.Text("NAME", choice.namespace),
+    type=option_types.Text("NAME", choice.namespace),
     help="Where it is put; another one than this must exist.",
 )
 @click.option(
     "--requests",
-    type=sizing.Text("LIST", choice.requests),
+    type=option_types.Text("LIST", choice.requests),
     help="What one holds, its limits too. Default: cpu=300m,memory=600Mi.",
 )
 @sizing.options
-@click.option("--image", type=sizing.Text("IMAGE", choice.image), help="One that does nothing for ever.")
+@click.option("--image", type=option_types.Text("IMAGE", choice.image), help="One that does nothing for ever.")
 @click.option("--priority", type=int, metavar="N", help="Of the PriorityClass. Default: -5 (order), -100 (soak).")
 @click.option(
     "--priority-class",
-    type=sizing.Text("NAME", choice.priority_class),
+    type=option_types.Text("NAME", choice.priority_class),
     help="Its name. Default: evenload-placeholder (order), evenload-placeholder-soak.",
 )
 @click.option("--existing-priority-class", is_flag=True, help="It is there already: make none.")
@@ -61,24 +61,26 @@ Document = dict[str, Any]
     "--node-selector",
     "node_selectors",
     multiple=True,
-    type=sizing.Text("KEY=VALUE", choice.label),
+    type=option_types.Text("KEY=VALUE", choice.label),
     help="Only on nodes with this label; may be repeated.",
 )
 @click.option(
     "--toleration",
     "tolerations",
     multiple=True,
-    type=sizing.Text("TAINT", choice.toleration),
+    type=option_types.Text("TAINT", choice.toleration),
     help="KEY[=VALUE][:EFFECT], or * for all taints; may be repeated.",
 )
-@click.option("--affinity", type=sizing.Text("FILE", choice.affinity), help="A pod's `affinity`.")
+@click.option("--affinity", type=option_types.Text("FILE", choice.affinity), help="A pod's `affinity`.")
 @click.option(
     "--spread-nodes", type=click.Choice(choice.SPREADS), default="soft", show_default=True, help="Over hostnames."
 )
 @click.option(
     "--spread-zones", type=click.Choice(choice.SPREADS), default="soft", show_default=True, help="Over zones."
 )
-@click.option("--evenload-image", type=sizing.Text("IMAGE", choice.image), help="Of the job that sets the number.")
+@click.option(
+    "--evenload-image", type=option_types.Text("IMAGE", choice.image), help="Of the job that sets the number."
+)
 @click.option(
     "--kustomization",
     "deploy",

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from cli.common import output
+from cli.common import option_types, output
 from cli.placeholder import choice, sizing
 from kube import config, door, errors, kinds, objects
 from kube.api.selectors import untolerated
@@ -42,7 +42,7 @@ DEPLOYMENTS: Final = kinds.Kind("apis/apps/v1", "deployments", "Deployment", Dep
     "--node-selector",
     "node_selectors",
     multiple=True,
-    type=sizing.Text("KEY=VALUE", choice.label),
+    type=option_types.Text("KEY=VALUE", choice.label),
     help="Count only nodes with this label, too; may be repeated.",
 )
 @sizing.options

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from cli.common import option_types
 from cli.placeholder import spans
 from cli.placeholder.spans import Span
 from runtime import options as service_options
@@ -117,20 +118,6 @@ def planned(sizing: Sizing, nodes: Nodes, now_seconds: float) -> ReplicaCount:
     return ReplicaCount(replicas, f"{holding[-1].text} {sizing.time_zone or UTC}; {base.why}")
 
 
-class Text(click.ParamType[Any]):
-    """The type of an option whose text `parse` reads; its ValueError is the option's refusal."""
-
-    def __init__(self, name: str, parse: collections.abc.Callable[[str], Any]) -> None:
-        self.name, self._parse = name, parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Returns what the text means."""
-        try:
-            return self._parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 def time_zone(text: str) -> str:
     """An IANA name that is known here; ValueError otherwise."""
     try:
@@ -150,10 +137,10 @@ def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Call
         click.option(
             "--during",
             multiple=True,
-            type=Text("SPAN=N", spans.parse),
+            type=option_types.Text("SPAN=N", spans.parse),
             help="Another size in a span of the week, as '20:00-07:00=2'; may be repeated, the last that holds counts.",
         ),
-        click.option("--time-zone", type=Text("NAME", time_zone), help="Of --during. Default: UTC."),
+        click.option("--time-zone", type=option_types.Text("NAME", time_zone), help="Of --during. Default: UTC."),
         click.option("--max-replicas", type=_COUNT, metavar="N", help="Not more, whatever the cluster's size."),
         click.option("--min-replicas", type=_COUNT, metavar="N", help="Not fewer, whatever the cluster's size."),
         click.option("--cores-per-replica", type=_PER, metavar="N", help="One for every N cores, begun ones too."),

@@ -18,7 +18,6 @@ from runtime import clock, exit_codes
 HEADERS: Final = ("node", "held", "waiting", "preempted/1h", "cpu", "memory")
 WIDE_HEADERS: Final = ("set", "preset", "priority", *HEADERS, "other")
 WHOLE_CLUSTER: Final = "*"
-PREEMPTORS_NAMED: Final = 3
 
 
 @click.command("status", context_settings={"help_option_names": ["-h", "--help"]})
@@ -161,9 +160,7 @@ def remarks(held_room: Holding, refused: str, namespace: str, now_seconds: float
     waiting = held_room.waiting_since_seconds
     preemptors = collections.Counter(one.preemptor for one in held_room.preemptions or () if one.preemptor)
     if preemptors:
-        named = ", ".join(name for name, _ in preemptors.most_common(PREEMPTORS_NAMED))
-        more = len(preemptors) - PREEMPTORS_NAMED
-        rows.append(f"made way for {named}{f' and {more} more' if more > 0 else ''}")
+        rows.append(f"made way for {api_types.few(name for name, _ in preemptors.most_common())}")
     if refused:
         rows.append(f"how many made way is not known: {refused}; deploy/rbac/placeholder.yaml has the right to read it")
     if waiting:

@@ -15,7 +15,7 @@ import click
 from rich import progress as rich_progress
 
 from cli import prometheus_finding
-from cli.common import durations, output
+from cli.common import option_types, output
 from kube import errors as kube_errors
 from promql import errors
 from promql.http import options as promql_options
@@ -42,9 +42,9 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
             promql_options.connection_options,
             click.option("--kubeconfig", metavar="FILE", help="To find Prometheus by. Default: as kubectl."),
             click.option("--context", metavar="NAME", help="A context of the kubeconfig."),
-            click.option("--since", type=durations.SPAN, default="7d", show_default=True, metavar="SPAN",
+            click.option("--since", type=option_types.SPAN, default="7d", show_default=True, metavar="SPAN",
                 help="How far to look back."),
-            click.option("--step", type=durations.SPAN, default="5m", show_default=True, metavar="SPAN",
+            click.option("--step", type=option_types.SPAN, default="5m", show_default=True, metavar="SPAN",
                 help="How fine: use is the mean over so long."),
             click.option("--node-selector", default="", metavar="MATCHERS", help=f"{matchers} node-exporter's series."),
             click.option("--pod-selector", default="", metavar="MATCHERS", help=f"{matchers} cAdvisor's series."),
