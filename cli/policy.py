@@ -2,18 +2,29 @@
 
 The console script loads this module when `policy` is asked for. Each subcommand reads files through
 `cli.common.policy_files`, lets `policy/` judge them and prints through `cli.common.output`; exit codes are those of
-`runtime.exit_codes` (1 = `diff` found differences, 2 = a file was refused).
+`runtime.exit_codes` (1 = `diff` found differences, 2 = a file was refused). `validate -o github` writes workflow
+commands, which a pull request shows at the line, `-o sarif` a SARIF 2.1.0 log (OASIS), which code scanning takes.
 """
 
 import dataclasses
+from typing import Any, Final
 
 import click
 
-from cli import policy_diff, policy_import, policy_presets, policy_reports, policy_show
+from cli import policy_diff, policy_import, policy_presets, policy_show
 from cli.common import output, policy_files
 from policy.loading import loader
 from policy.schema import problems
-from runtime import exit_codes
+from runtime import exit_codes, version
+
+SARIF_SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_RULES: Final = {"error": "policy-problem", "warning": "policy-warning"}
+_WORDS: Final = {
+    "error": "The services refuse a policy file with this.",
+    "warning": "The services take it; it is hardly meant.",
+}
+
+Problems = tuple[problems.Problem, ...]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -70,9 +81,9 @@ def _validate_for_programs(file: str, output_format: str) -> None:
     warnings = accepted.warnings if accepted else ()
     name = policy_files.name(file)
     if output_format == "github":
-        output.data(policy_reports.github(name, wrong, warnings))
+        output.data(github(name, wrong, warnings))
     elif output_format == "sarif":
-        output.data(output.as_json(policy_reports.sarif(name, wrong, warnings)))
+        output.data(output.as_json(sarif(name, wrong, warnings)))
     else:
         report = {
             "file": name,
@@ -85,6 +96,50 @@ def _validate_for_programs(file: str, output_format: str) -> None:
         output.data(output.as_json(report))
     if wrong:
         raise SystemExit(int(exit_codes.Exit.BAD_INPUT))
+
+
+def github(source: str, wrong: Problems, warnings: Problems) -> str:
+    """A workflow command for each problem and warning, a line each; "" for none."""
+    return "\n".join(
+        f"::{level} file={_property(source)},line={one.line},col={one.column},title={_property(one.path or 'policy')}"
+        f"::{_escaped(_message(one))}"
+        for level, one in _levelled(wrong, warnings)
+    )
+
+
+def sarif(source: str, wrong: Problems, warnings: Problems) -> dict[str, Any]:
+    """A log with one run, and a result for each problem and warning."""
+    rules = [{"id": rule, "shortDescription": {"text": _WORDS[level]}} for level, rule in _RULES.items()]
+    driver = {"name": "evenload", "version": version.VERSION, "rules": rules}
+    results = [_result(source, level, one) for level, one in _levelled(wrong, warnings)]
+    return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+
+def _levelled(wrong: Problems, warnings: Problems) -> list[tuple[str, problems.Problem]]:
+    return [("error", one) for one in wrong] + [("warning", one) for one in warnings]
+
+
+def _result(source: str, level: str, problem: problems.Problem) -> dict[str, Any]:
+    region = {"startLine": problem.line, "startColumn": problem.column}
+    place = {"artifactLocation": {"uri": source}, "region": region}
+    return {
+        "ruleId": _RULES[level],
+        "level": level,
+        "message": {"text": _message(problem)},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+def _message(problem: problems.Problem) -> str:
+    return f"{problem.path}: {problem.message}" if problem.path else problem.message
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
 
 
 @main.command()

@@ -3,7 +3,7 @@
 import json
 import pathlib
 
-from cli import policy_reports
+from cli import policy as command
 from policy.schema import problems
 from tests import commands
 
@@ -26,7 +26,7 @@ def test_an_annotation_names_file_line_and_column(tmp_path: pathlib.Path) -> Non
 
 def test_a_text_cannot_begin_a_command_of_its_own() -> None:
     hostile = problems.Problem(1, 2, "a,b:c", "50 %\n::error::injected")
-    (line,) = policy_reports.github("x.yaml", (), (hostile,)).splitlines()
+    (line,) = command.github("x.yaml", (), (hostile,)).splitlines()
     assert line == "::warning file=x.yaml,line=1,col=2,title=a%2Cb%3Ac::a,b:c: 50 %25%0A::error::injected"
 
 
