@@ -141,10 +141,7 @@ def _json(document: object) -> flask.Response:
 
 
 def _unanswered(error: SourceError) -> flask.Response:
-    reply = ops_server.json_response({"code": 503, "error": "Service Unavailable", "message": str(error)}, 503)
-    if error.after_seconds is not None:
-        reply.headers["Retry-After"] = str(round(error.after_seconds))
-    return reply
+    return ops_server.json_response({"code": 503, "error": "Service Unavailable", "message": str(error)}, 503)
 
 
 def _nothing_here(_environ: object, start_response: Any) -> collections.abc.Iterable[bytes]:

@@ -12,11 +12,7 @@ Json = dict[str, object]
 
 
 class SourceError(Exception):
-    """An answer that did not come; `after_seconds` is when a service that was asked too often may be asked again."""
-
-    def __init__(self, message: str, after_seconds: float | None = None) -> None:
-        super().__init__(message)
-        self.after_seconds = after_seconds
+    """An answer that did not come."""
 
 
 class Replica(Protocol):
