@@ -17,6 +17,7 @@ import gc
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,7 +25,6 @@ from descheduler.ledger import retention
 from descheduler.snapshot import cluster_watch
 from kube import config, errors
 from promql.http import options as promql_options
-from promql.queries import identity
 from runtime import clock, logs
 from runtime import options as service_options
 
@@ -59,11 +59,8 @@ def main(
     *,
     options: service_options.ServiceOptions,
     source: str,
-    connection: promql_options.Connection,
     ledger_path: Path | None,
-    ledger_days: int,
-    labels: identity.SeriesLabels,
-    leader_elect: bool,
+    **more: Any,
 ) -> None:
     """Relieve overloaded nodes by evicting pods that will land elsewhere."""
     if source == service_options.METRICS_SERVER and options.once:
@@ -79,13 +76,10 @@ def main(
         command_line = wiring.CommandLine(
             options=options,
             source=source,
-            connection=connection,
             ledger_path=ledger_path or Path(LEDGER),
             ledger_named=ledger_path is not None,
-            ledger_days=ledger_days,
-            labels=labels,
-            leader_elect=leader_elect,
             default_port=DEFAULT_PORT,
+            **more,
         )
         try:
             wiring.run(command_line, begun)
