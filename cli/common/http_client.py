@@ -117,8 +117,7 @@ class Service:
         request = urllib.request.Request(url, data=body, headers=headers)  # noqa: S310 - base_url admits http(s) only
         try:
             with self._opener().open(request, timeout=TIMEOUT_SECONDS) as answer:
-                content: bytes = answer.read(_LIMIT_BYTES)
-                return content
+                return bytes(answer.read(_LIMIT_BYTES))
         except urllib.error.HTTPError as error:
             raise self._refusal(url, error) from error
         except (OSError, http.client.HTTPException) as error:
