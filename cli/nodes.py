@@ -69,8 +69,7 @@ def main(sort_by: str, selector: str, no_headers: bool, output_format: str, **wh
         for node in nodes:
             output.data(f"node/{node.name}")
     else:
-        wide, as_csv = output_format in ("wide", "csv"), output_format == "csv"
-        output.data(text(nodes, wide=wide, as_csv=as_csv, no_headers=no_headers))
+        output.data(text(nodes, output_format, no_headers=no_headers))
     _remarks(nodes, answer.policy)
 
 
@@ -80,20 +79,14 @@ def _labelled(place: services.Where, selector: str) -> set[str]:
     return {node.name for node in kube.list(kinds.NODES, label_selector=selector).items}
 
 
-def text(
-    nodes: collections.abc.Sequence[documents.NodeRow],
-    *,
-    wide: bool = False,
-    as_csv: bool = False,
-    no_headers: bool = False,
-) -> str:
+def text(nodes: collections.abc.Sequence[documents.NodeRow], output_format: str, *, no_headers: bool) -> str:
     """The table, the cluster's row first."""
-    columns = [*_columns(nodes), *(_wide(nodes) if wide else ()), *_extra(nodes)]
+    columns = [*_columns(nodes), *(_wide(nodes) if output_format in ("wide", "csv") else ()), *_extra(nodes)]
     headers = [column.header for column in columns]
     rows = [[column.cell(node) for column in columns] for node in nodes]
     if nodes:
         rows.insert(0, [column.whole for column in columns])
-    if as_csv:
+    if output_format == "csv":
         return output.csv_table(headers, rows, no_headers=no_headers)
     return output.table(headers, rows, names={"node", STATUS, POOL}, no_headers=no_headers)
 
@@ -127,8 +120,7 @@ def _wide(nodes: collections.abc.Sequence[documents.NodeRow]) -> collections.abc
     for name in metrics:
         yield Column(name, answers.percent(_mean(nodes, name)), functools.partial(_loads, (name,)))
     if metrics or windows:
-        counts = lambda node: "/".join(str(node.hot.get(window, 0)) for window in windows)  # noqa: E731
-        yield Column(f"pods {'/'.join(windows)}", answers.MISSING, lambda node: counts(node) or answers.MISSING)
+        yield Column(f"pods {'/'.join(windows)}", answers.MISSING, functools.partial(_placements, windows))
         yield Column("base", answers.MISSING, answers.base)
         yield Column("reading", answers.MISSING, lambda node: node.state)
 
@@ -139,6 +131,10 @@ def _extra(nodes: collections.abc.Sequence[documents.NodeRow]) -> collections.ab
         yield Column(STATUS, f"{adverse} of {len(nodes)} not", lambda node: ",".join(node.conditions) or "Ready")
     if any(node.pool for node in nodes):
         yield Column(POOL, answers.MISSING, lambda node: node.pool or answers.MISSING)
+
+
+def _placements(windows: collections.abc.Iterable[str], node: documents.NodeRow) -> str:
+    return "/".join(str(node.hot.get(window, 0)) for window in windows) or answers.MISSING
 
 
 def _loads(names: tuple[str, ...], node: documents.NodeRow) -> str:
