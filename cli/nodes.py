@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 import click
 
 from cli.common import api_types as answers
-from cli.common import http_client, output, services
+from cli.common import http_client, output, services, watching
 from extender.verbs import documents
 from kube import config, errors, kinds
-from runtime import exit_codes
+from runtime import clock, exit_codes
 
 CPU: Final = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d")
 MEMORY: Final = ("memory_avg_5m", "memory_max_1h", "memory_max_1d")
@@ -38,9 +38,10 @@ ORDERS: Final[dict[str, Order]] = {
 @services.extender_options
 @click.option("--sort-by", type=click.Choice(list(ORDERS)), default="name", show_default=True, help="Worst first.")
 @click.option("-l", "--selector", default="", metavar="LABELS", help="Nodes with these labels, such as pool=batch.")
+@watching.option
 @click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
 @output.option("table", "wide", "csv", "json", "yaml", "name")
-def main(sort_by: str, selector: str, no_headers: bool, output_format: str, **where: Any) -> None:
+def main(sort_by: str, selector: str, watch: bool, no_headers: bool, *, output_format: str, **where: Any) -> None:
     """Show the load that scheduling goes by, per node.
 
     HOT is the hot-spot penalty in points, SCORE what a pod would find (0 to 10), FILTER the rule that keeps new pods
@@ -58,19 +59,25 @@ def main(sort_by: str, selector: str, no_headers: bool, output_format: str, **wh
     place = services.Where.taken(services.EXTENDER, where)
     with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
         service = services.first(services.EXTENDER, place)
-        body = service.get("/nodes")
-        answer, document = service.decode(body, documents.Nodes), service.decode(body, dict[str, Any])
-        chosen = _labelled(place, selector) if selector else {node.name for node in answer.nodes}
-    nodes = sorted((node for node in answer.nodes if node.name in chosen), key=ORDERS["name"])
-    nodes.sort(key=ORDERS[sort_by])
-    if output_format in ("json", "yaml"):
-        output.data(output.structured(_ordered(document, nodes), output_format))
-    elif output_format == "name":
-        for node in nodes:
-            output.data(f"node/{node.name}")
-    else:
-        output.data(text(nodes, output_format, no_headers=no_headers))
-    _remarks(nodes, answer.policy)
+
+        def show() -> int:
+            body = service.get("/nodes")
+            answer, document = service.decode(body, documents.Nodes), service.decode(body, dict[str, Any])
+            chosen = _labelled(place, selector) if selector else {node.name for node in answer.nodes}
+            nodes = sorted((node for node in answer.nodes if node.name in chosen), key=ORDERS["name"])
+            nodes.sort(key=ORDERS[sort_by])
+            if output_format in ("json", "yaml"):
+                output.data(output.structured(_ordered(document, nodes), output_format))
+            elif output_format == "name":
+                for node in nodes:
+                    output.data(f"node/{node.name}")
+            elif output_format == "csv":
+                output.data(csv_text(nodes, no_headers=no_headers))
+            else:
+                output.data(text(nodes, wide=output_format == "wide", no_headers=no_headers))
+            return _remarks(nodes, answer.policy)
+
+        watching.repeated(show, clock.WallClock(), watch=watch)
 
 
 def _labelled(place: services.Where, selector: str) -> set[str]:
@@ -79,15 +86,36 @@ def _labelled(place: services.Where, selector: str) -> set[str]:
     return {node.name for node in kube.list(kinds.NODES, label_selector=selector).items}
 
 
-def text(nodes: collections.abc.Sequence[documents.NodeRow], output_format: str, *, no_headers: bool) -> str:
+def csv_text(nodes: collections.abc.Sequence[documents.NodeRow], *, no_headers: bool) -> str:
+    """A row for each node and a figure in each column: loads and base as they are, ages in seconds, empty: unknown."""
+    names, windows = [*CPU, *MEMORY, *_further(nodes)], list(nodes[0].hot) if nodes else []
+    headers = ["node", *names, "hot", "score", "age_seconds", "filter", *(f"pods_{one}" for one in windows)]
+    rows = [
+        [
+            node.name,
+            *map(node.values.get, names),
+            node.penalty,
+            node.score,
+            node.age_seconds,
+            _filter(node),
+            *(node.hot.get(window, 0) for window in windows),
+            node.base,
+            node.state,
+            ",".join(node.conditions),
+            node.pool,
+        ]
+        for node in nodes
+    ]
+    return output.csv_table([*headers, "base", "reading", STATUS, POOL], rows, no_headers=no_headers)
+
+
+def text(nodes: collections.abc.Sequence[documents.NodeRow], *, wide: bool = False, no_headers: bool = False) -> str:
     """The table, the cluster's row first."""
-    columns = [*_columns(nodes), *(_wide(nodes) if output_format in ("wide", "csv") else ()), *_extra(nodes)]
+    columns = [*_columns(nodes), *(_wide(nodes) if wide else ()), *_extra(nodes)]
     headers = [column.header for column in columns]
     rows = [[column.cell(node) for column in columns] for node in nodes]
     if nodes:
         rows.insert(0, [column.whole for column in columns])
-    if output_format == "csv":
-        return output.csv_table(headers, rows, no_headers=no_headers)
     return output.table(headers, rows, names={"node", STATUS, POOL}, no_headers=no_headers)
 
 
@@ -114,15 +142,19 @@ def _columns(nodes: collections.abc.Sequence[documents.NodeRow]) -> collections.
 
 def _wide(nodes: collections.abc.Sequence[documents.NodeRow]) -> collections.abc.Iterator[Column]:
     """Those that -o wide adds: further metrics by name, placements per hot-spot window, base and state."""
-    names = dict.fromkeys(name for node in nodes for name in (*node.values, *node.unusable))
-    metrics = [name for name in names if name not in CPU + MEMORY]
-    windows = list(nodes[0].hot) if nodes else []
+    metrics, windows = _further(nodes), list(nodes[0].hot) if nodes else []
     for name in metrics:
         yield Column(name, answers.percent(_mean(nodes, name)), functools.partial(_loads, (name,)))
     if metrics or windows:
         yield Column(f"pods {'/'.join(windows)}", answers.MISSING, functools.partial(_placements, windows))
         yield Column("base", answers.MISSING, answers.base)
         yield Column("reading", answers.MISSING, lambda node: node.state)
+
+
+def _further(nodes: collections.abc.Iterable[documents.NodeRow]) -> list[str]:
+    """The metrics that the usual columns do not have."""
+    names = dict.fromkeys(name for node in nodes for name in (*node.values, *node.unusable))
+    return [name for name in names if name not in CPU + MEMORY]
 
 
 def _extra(nodes: collections.abc.Sequence[documents.NodeRow]) -> collections.abc.Iterator[Column]:
@@ -169,11 +201,11 @@ def _ordered(document: dict[str, Any], nodes: collections.abc.Iterable[documents
     return document | {"nodes": [rows[node.name] for node in nodes]}
 
 
-def _remarks(nodes: collections.abc.Sequence[documents.NodeRow], policy_hash: str) -> None:
-    """Prints remarks and next steps on stderr; exits with code 4 where readings are unusable."""
+def _remarks(nodes: collections.abc.Sequence[documents.NodeRow], policy_hash: str) -> int:
+    """Prints remarks and next steps on stderr; returns the exit code, 4 where readings are unusable."""
     if not nodes:
         output.say("the extender knows no nodes: is it ready? curl URL/readyz?verbose says what it waits for")
-        raise SystemExit(int(exit_codes.Exit.PARTIAL))
+        return int(exit_codes.Exit.PARTIAL)
     for node in nodes:
         if node.thresholds_ignored:
             output.say(f"warning: of evenload.io/thresholds on {node.name} is not in force: {node.thresholds_ignored}")
@@ -182,4 +214,5 @@ def _remarks(nodes: collections.abc.Sequence[documents.NodeRow], policy_hash: st
     if blind:
         names = answers.few((f"{node.name} ({node.state})" for node in blind), 5)
         output.say(f"warning: no usable reading of {len(blind)} of {len(nodes)} nodes: {names}; -o wide lists them")
-        raise SystemExit(int(exit_codes.Exit.PARTIAL))
+        return int(exit_codes.Exit.PARTIAL)
+    return int(exit_codes.Exit.OK)
