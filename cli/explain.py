@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from cli import explain_text, scheduler_config
+from cli import eviction_rows, explain_text, plan, scheduler_config
 from cli.common import api_types as answers
 from cli.common import completing, http_client, output, services
 from extender.verbs import documents
@@ -20,6 +20,8 @@ from kube import config, errors, kinds
 from runtime import exit_codes
 
 DEFAULT_WEIGHT: Final = 2  # of the shipped stanza (deploy/scheduler/extender-stanza.yaml)
+_NAMESPACE: Final = click.option("-n", "--namespace", default="default", show_default=True, metavar="NAME",
+    shell_complete=completing.namespaces, help="The pod's namespace.")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,25 +36,18 @@ class ExplainRequest:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """Say why a pod went where it went, node by node and term by term.
+    """Say why a pod went where it went, and why it stays there or leaves.
 
     \b
-    Example:
+    Examples:
       evenload explain pod web-7 -n shop
+      evenload explain eviction web-7 -n shop
     """
 
 
 @main.command()
 @click.argument("name", shell_complete=completing.pods)
-@click.option(
-    "-n",
-    "--namespace",
-    default="default",
-    show_default=True,
-    metavar="NAME",
-    shell_complete=completing.namespaces,
-    help="The pod's namespace.",
-)
+@_NAMESPACE
 @click.option("--now", is_flag=True, help="What would be decided now, not what was decided.")
 @click.option(
     "--weight",
@@ -94,6 +89,41 @@ def pod(
         text = explain_text.wide if output_format == "wide" else explain_text.table
         output.data(text(story, weight, no_headers=no_headers))
     _remarks(story, request)
+
+
+@main.command()
+@click.argument("name", shell_complete=completing.pods)
+@_NAMESPACE
+@services.descheduler_options
+@output.option("table", "json", "yaml")
+def eviction(name: str, *, namespace: str, output_format: str, **where: Any) -> None:
+    """Say why a pod stays or leaves now, what would change that, and what the ledger has of it and its workload.
+
+    \b
+    Example:
+      evenload explain eviction web-7 -n shop
+    """
+    place, about = services.Where.taken(services.DESCHEDULER, where), {"namespace": namespace, "pod": name}
+    with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
+        service = services.first(services.DESCHEDULER, place)
+        judged = service.decode(service.get("/plan", **about), plan.Plan)
+        workload = next((one.workload for node in judged.nodes for one in node.candidates), "")
+        query = {"namespace": namespace, "workload": workload} if workload else about
+        rows = service.decode(service.get("/evictions", **query), eviction_rows.Evictions).evictions
+        policy = service.decode(service.get("/configz"), dict[str, Any])["policy"]["descheduler"]
+    nodes = [*(node.node for node in judged.nodes), *(row.node for row in rows)]
+    if not nodes and not judged.partial:
+        output.fail(f"no node has a pod {namespace}/{name}, and the ledger has no eviction of it")
+    if output_format == "table":
+        output.data(explain_text.eviction(f"{namespace}/{name}", judged, policy, rows))
+    else:
+        output.data(output.structured(msgspec.to_builtins({"plan": judged, "evictions": rows}), output_format))
+    for node in nodes[:1]:
+        output.say(
+            f"next: {output.program()} evictions --events --node {node} says when nothing could leave it, and why"
+        )
+    if judged.partial:
+        raise SystemExit(int(exit_codes.Exit.PARTIAL))
 
 
 def decided(replicas: collections.abc.Sequence[services.Service], request: ExplainRequest) -> explain_text.Story | None:

@@ -5,14 +5,16 @@ value, limit and age; scores their six terms, the base, the hot penalty and the 
 """
 
 import collections.abc
-from typing import Final, Literal
+import functools
+from typing import Any, Final, Literal
 
 import msgspec
 
-from cli import scheduler_config
+from cli import eviction_rows, plan, scheduler_config
 from cli.common import api_types as answers
 from cli.common import output
 from extender.verbs import documents
+from runtime import clock
 
 HEADERS: Final = ("node", "score", "base", "hot", "verdict and terms")
 WIDE_HEADERS: Final = ("node", "metric", "reading", "expected", "incoming", "limit", "term", "age", "verdict")
@@ -44,6 +46,26 @@ def ranked(nodes: collections.abc.Iterable[documents.NodeRow]) -> tuple[document
     return tuple(
         sorted(nodes, key=lambda node: (not node.allowed, -(node.raw_score or 0.0), answers.natural(node.name)))
     )
+
+
+def eviction(pod: str, judged: plan.Plan, policy: dict[str, Any], rows: tuple[eviction_rows.Row, ...]) -> str:
+    """The verdict on a pod, the limit with its value in the policy, what the pod needs to leave, and its evictions."""
+    head = [f"pod {pod}: {judged.summary if judged.partial else 'no node has it now'}"]
+    for node, one in ((each, one) for each in judged.nodes for one in each.candidates):
+        goes = "stays" if one.verdict != "chosen" else "leaves" if node.mode == "Enforce" else "would leave"
+        why = f"{one.verdict}: {one.detail}" if one.detail else one.verdict
+        head = [f"pod {pod} of {one.workload or 'no workload'} {goes}: {why}", plan.node_line(node)]
+        if one.rule:
+            value: Any = functools.reduce(lambda section, key: section[key], one.rule.split("."), policy)
+            text = "" if node.pool or isinstance(value, dict | list) else f" = {msgspec.json.encode(value).decode()}"
+            head.append(f"limit: descheduler.{one.rule}{text}")
+        head += [f"to leave it needs {one.needs}"] if goes != "leaves" else []
+    reason = f" ({judged.mode_reason})" if judged.mode_reason else ""
+    head.append(f"at {judged.at}, mode {judged.mode}{reason}, policy {judged.policy}")
+    now_seconds = clock.from_rfc3339(judged.at)
+    cells = [(*eviction_rows.cells(row, now_seconds), row.message or answers.MISSING) for row in rows]
+    table = output.wrapped_table((*eviction_rows.HEADERS, "message"), cells) if rows else "no eviction in the ledger"
+    return "\n".join((*head, "", table))
 
 
 def table(story: Story, weight: int, *, no_headers: bool = False) -> str:

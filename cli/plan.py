@@ -43,6 +43,7 @@ class Candidate(msgspec.Struct, frozen=True):
     verdict: str
     detail: str
     rule: str = ""
+    needs: str = ""
     cpu_millicores: float | None = None
     memory_bytes: float | None = None
 
@@ -207,10 +208,14 @@ def _head(plan: Plan) -> collections.abc.Iterator[str]:
         named = (f"{one.namespace}/{one.name} {one.allowed - one.reserved} of {one.allowed}" for one in left.budgets)
         yield f"budgets: {', '.join(named)}"
     yield f"destinations: {_rooms(left.destinations)}"
-    for node in plan.nodes:
-        pool = f" of pool {node.pool}, {node.mode}" if node.pool else ""
-        left_alone = f"; left alone: {node.left_alone}" if node.left_alone else ""
-        yield f"node {node.node}{pool}: {'; '.join(map(_overload, node.overloads))}{left_alone}"
+    yield from map(node_line, plan.nodes)
+
+
+def node_line(node: Node) -> str:
+    """The node, its overloads, and why it is left alone."""
+    pool = f" of pool {node.pool}, {node.mode}" if node.pool else ""
+    left_alone = f"; left alone: {node.left_alone}" if node.left_alone and node.overloads else node.left_alone
+    return f"node {node.node}{pool}: {'; '.join(map(_overload, node.overloads))}{left_alone}"
 
 
 def _pool_mode(mode: PoolMode) -> str:

@@ -60,8 +60,10 @@ def create_app(
     app.register_blueprint(ops_server.ops_blueprint(livez=livez, readyz=readyz, registry=registry, configz=configz))
 
     def plan() -> flask.Response:
-        """GET /plan: a plan for this moment; nothing is done."""
-        return ops_server.json_response(views.report(previews.plan()))
+        """GET /plan?namespace=&pod=: a plan for this moment, of one pod alone if it is named; nothing is done."""
+        _known(flask.request.args, "namespace", "pod")
+        names = flask.request.args.get("namespace", ""), flask.request.args.get("pod", "")
+        return ops_server.json_response(views.report(previews.pod(*names) if names[1] else previews.plan()))
 
     def standing() -> flask.Response:
         """GET /breaker: the workloads whose evictions failed, and how their breakers stand."""
@@ -127,13 +129,14 @@ def _events(ledger: Ledger, clock: Clock) -> flask.Response:
 
 def _query(arguments: collections.abc.Mapping[str, str], now_seconds: float) -> Query:
     """The filters of a request; 400 for what cannot be one."""
-    _known(arguments, "since", "namespace", "node", "workload", "outcome", "limit", "before")
+    _known(arguments, "since", "namespace", "pod", "node", "workload", "outcome", "limit", "before")
     outcome = arguments.get("outcome", "")
     if outcome and outcome not in RESULTS:
         raise werkzeug.exceptions.BadRequest(f"outcome {outcome!r} is none of {', '.join(RESULTS)}")
     return Query(
         since_seconds=_since(arguments.get("since", ""), now_seconds),
         namespace=arguments.get("namespace", ""),
+        pod=arguments.get("pod", ""),
         node=arguments.get("node", ""),
         workload=arguments.get("workload", ""),
         outcome=outcome,

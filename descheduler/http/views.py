@@ -134,6 +134,7 @@ def node(relief: NodePlan, mode: str) -> dict[str, object]:
                 "verdict": str(judged.verdict.cause),
                 "rule": verdicts.RULES.get(judged.verdict.cause, ""),
                 "detail": judged.verdict.detail,
+                "needs": verdicts.needs(judged.verdict.cause),
             }
             for judged in relief.candidates
         ],

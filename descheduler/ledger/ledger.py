@@ -102,6 +102,7 @@ class Ledger(LedgerFile):
         conditions = {
             "at_seconds >= ?": query.since_seconds,
             "namespace = ?": query.namespace or None,
+            "pod = ?": query.pod or None,
             "node = ?": query.node or None,
             "(workload = ? OR workload_uid = ? OR substr(workload, instr(workload, '/') + 1) = ?)": query.workload
             or None,

@@ -114,6 +114,7 @@ class Query:
 
     since_seconds: float | None = None
     namespace: str = ""
+    pod: str = ""
     node: str = ""
     workload: str = ""
     outcome: str = ""

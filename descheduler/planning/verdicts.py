@@ -141,6 +141,24 @@ GROUPS: dict[str, frozenset[Cause]] = {
     "too small to help": frozenset({Cause.TOO_SMALL}),
 }
 PROTECTED = frozenset(Cause) - NOT_COUNTED - frozenset().union(*GROUPS.values())
+GROUP_OF = {cause: group for group, members in GROUPS.items() for cause in members}
+# By group or verdict; the rest is protected.
+NEEDS = {
+    "PDB": "a PodDisruptionBudget that allows a disruption",
+    "without a destination": "another node that takes it and stays under every evictUntil",
+    "over a cap": "a later run, or a higher cap",
+    "waiting": "time: what it waits for ends, and every run looks again",
+    "without fresh usage": "a measured use: evenload doctor says what is missing",
+    "without a fresh view": "watches that answer: evenload doctor says which do not",
+    "too small to help": "more use of its own",
+    Cause.NOT_NEEDED: "a node over evictAbove for overloadedFor, not left alone, and not relieved by other pods",
+    Cause.CHOSEN: "mode Enforce",
+}
+
+
+def needs(cause: Cause) -> str:
+    """Names the change by which a pod with this verdict would leave."""
+    return NEEDS.get(GROUP_OF.get(cause, cause), "a change of the pod, its workload or the policy: no load is enough")
 
 
 def summary(evicted: int, causes: collections.abc.Iterable[Cause], *, verb: str) -> str:
@@ -148,8 +166,7 @@ def summary(evicted: int, causes: collections.abc.Iterable[Cause], *, verb: str)
 
     None is "evicted" whatever the verb: it is as true of a plan.
     """
-    group_of = {cause: group for group, members in GROUPS.items() for cause in members}
-    counts = collections.Counter(group_of.get(cause, "protected") for cause in causes if cause not in NOT_COUNTED)
+    counts = collections.Counter(GROUP_OF.get(cause, "protected") for cause in causes if cause not in NOT_COUNTED)
     parts = [f"{counts[group]} {group}" for group in ("protected", *GROUPS) if counts[group]]
     head = f"{evicted} {verb}" if evicted or verb.startswith("evicted") else "0 evicted"
     return head + (f": {', '.join(parts)}" if parts else "")

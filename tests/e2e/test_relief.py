@@ -278,6 +278,9 @@ def test_a_protected_pod_stays_however_hot_its_node_is(evenload: stack.Stack) ->
     )
     assert {pod.uid for pod in evenload.pods("web-")} == first
     assert not evenload.descheduler.rows("/evictions")
+    words = ("explain", "eviction", evenload.pods("web-")[0].name, "-n", stack.NAMESPACE)
+    answer = waiting.until(lambda: command_json(evenload, *words), "why the pod stays")
+    assert [one["verdict"] for node in answer["plan"]["nodes"] for one in node["candidates"]] == ["opted_out"]
 
 
 def test_the_second_replica_of_a_service_with_one_spare_waits_for_the_firsts_replacement(evenload: stack.Stack) -> None:

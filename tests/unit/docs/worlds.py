@@ -84,10 +84,10 @@ def beside(page: str, directory: pathlib.Path, command: str) -> Iterator[dict[st
     """The services that the command asks, as the environment that names them; nothing for pages without a world."""
     world = WORLDS.get(page)
     with contextlib.ExitStack() as stack:
-        if world and command.startswith(("evenload nodes", "evenload explain")):
+        if world and command.startswith(("evenload nodes", "evenload explain pod")):
             decided = world.pods if "explain" in command else ()
             yield {"EVENLOAD_EXTENDER": stack.enter_context(_extender(world, directory, decided))}
-        elif world and command.startswith("evenload plan"):
+        elif world and command.startswith(("evenload plan", "evenload explain eviction")):
             yield {"EVENLOAD_DESCHEDULER": stack.enter_context(_descheduler(world, directory))}
         else:
             yield {}
