@@ -56,6 +56,7 @@ class Row(msgspec.Struct, frozen=True):
     message: str = ""
     http_status: int | None = None
     gone_at: str | None = None
+    landed_pod: str | None = None
     landed_node: str | None = None
     landed_at: str | None = None
     ready_at: str | None = None

@@ -8,6 +8,7 @@ cluster has dropped since.
 import collections.abc
 import functools
 import json
+import os
 import threading
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +23,8 @@ from runtime import clock, exit_codes
 
 WATCH_SECONDS: Final = 2.0
 FIRST_PAGE: Final = 500
+KEPT_SECONDS: Final = 3600.0  # so long an extender remembers decisions
+DECISIONS: Final = "2000"
 EVENT_HEADERS: Final = ("age", "type", "reason", "object", "note")
 NEXT_STEP: Final = "next: {} plan says what would be evicted now, and why not more"
 Json = dict[str, Any]
@@ -90,11 +93,12 @@ def main(
     if by and not summary:
         output.fail("--by needs --summary: it says by what the summary is grouped")
     with exit_codes.reported(http_client.HttpError, errors.KubeError):
-        service = services.first(services.DESCHEDULER, services.Where.taken(services.DESCHEDULER, options))
+        where = services.Where.taken(services.DESCHEDULER, options)
+        service = services.first(services.DESCHEDULER, where)
         if events:
             _print_events(service, wish)
         elif summary:
-            _print_summary(service, wish, by)
+            _print_summary(service, wish, by, where)
         elif watch:
             follow(lambda: _rows(service, wish), wish, clock.WallClock())
         else:
@@ -177,9 +181,14 @@ def follow(fetch: collections.abc.Callable[[], tuple[Json, ...]], wish: Wish, wa
             return
 
 
-def _print_summary(service: services.Service, wish: Wish, by: str | None) -> None:
-    rows = (msgspec.convert(row, shown.Row) for row in _all_rows(service, wish))
-    groups = eviction_summary.groups(rows, GROUPS[by] if by else None, clock.WallClock().now())
+def _print_summary(service: services.Service, wish: Wish, by: str | None, where: services.Where) -> None:
+    rows, now_seconds = [msgspec.convert(row, shown.Row) for row in _all_rows(service, wish)], clock.WallClock().now()
+    lately = (row for row in rows if now_seconds - row.at_seconds < KEPT_SECONDS)
+    best = _on_best_nodes(where) if any(row.landed_node not in (None, row.destination) for row in lately) else ()
+    rows = [
+        msgspec.structs.replace(row, destination=row.landed_node) if row.landed_pod in best else row for row in rows
+    ]
+    groups = eviction_summary.groups(rows, GROUPS[by] if by else None, now_seconds)
     if wish.output_format == "table":
         lines = [eviction_summary.cells(group) for group in groups]
         output.data(output.table(eviction_summary.HEADERS, lines, no_headers=wish.no_headers))
@@ -189,6 +198,18 @@ def _print_summary(service: services.Service, wish: Wish, by: str | None) -> Non
         output.say(f"no eviction that took place; {NEXT_STEP.format(output.program())}")
     for remark in eviction_summary.remarks(groups[0]):
         output.say(remark)
+
+
+def _on_best_nodes(where: services.Where) -> frozenset[str]:
+    """The pods (uids) on a node that shared the best score, of the decisions that extenders remember: of an hour."""
+    ask = lambda one: one.decode(one.get("/decisions", limit=DECISIONS), api_types.Decisions).decisions  # noqa: E731
+    try:
+        extender = where._replace(url=os.environ.get("EVENLOAD_EXTENDER"))
+        answered = services.each(services.every(services.EXTENDER, extender, quiet=True), ask)
+    except (http_client.HttpError, errors.KubeError) as error:
+        output.say(f"warning: ties with the expected node are not counted as expected: {error}")
+        return frozenset()
+    return frozenset(one.uid for decisions in answered for one in decisions if one.bound_to_best)
 
 
 def _print_events(service: services.Service, wish: Wish) -> None:

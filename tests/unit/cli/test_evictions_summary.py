@@ -9,12 +9,14 @@ import pytest
 import yaml
 
 from descheduler.planning.departed_load import LOOK_BACKS
-from tests import commands
-from tests.unit.cli import deschedulers
+from runtime import clock
+from tests import builders, commands
+from tests.unit.cli import deschedulers, extenders
 from tests.unit.cli.test_evictions import cells
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.test_ledger import record
+from tests.unit.extender import worlds
 
 EXPECTED = 0.9 - 4 / 32
 
@@ -63,6 +65,22 @@ def test_errors_are_medians_and_lines_held_are_a_share(descheduler: deschedulers
     }
     assert whole["line"] == {"under": 2, "over": 1, "unknown": 0, "pending": 0}
     assert (whole["replaced"], whole["returned"], whole["landed_as_expected"]) == (3, 0, 3)
+
+
+def test_a_replacement_on_another_node_with_the_best_score_is_as_expected(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads = {"cool": worlds.IDLE, "as-cool": worlds.IDLE, "half": dict.fromkeys(worlds.IDLE, 0.5)}
+    with deschedulers.serving(scenes.hot_and_cool(), tmp_path) as served, extenders.serving(loads) as extender:
+        monkeypatch.setenv("EVENLOAD_EXTENDER", extender.url)
+        for pod, node in (("tied", "as-cool"), ("outweighed", "half"), ("forgotten", "as-cool")):
+            row_id = record(served.world.ledger, "evicted", at_seconds=clock.WallClock().now(), name=pod)
+            extender.pods[f"default/{pod}"] = placed = builders.pod(pod, node=node)
+            served.world.ledger.fill(row_id, landed_pod=placed.uid, landed_node=node, ready_at_seconds=NOW)
+            extender.decide(tuple(loads), pod) if pod != "forgotten" else None
+        assert groups(served)["all"]["landed_as_expected"] == 1
+        monkeypatch.setenv("EVENLOAD_EXTENDER", "http://127.0.0.1:1")
+        assert "warning: ties with the expected node are not counted as expected: " in summary(served, code=0).stderr
 
 
 def test_what_nobody_measured_is_counted_and_no_error_of_0(descheduler: deschedulers.Descheduler) -> None:
