@@ -15,6 +15,7 @@ from runtime import clock
 
 PAGE: Final = 1000
 HEADERS: Final = ("age", "pod", "node", "load", "result", "landed", "ready", "5m", "30m")
+EVENT_HEADERS: Final = ("age", "type", "reason", "object", "note")
 NAMES: Final = frozenset({"pod", "node", "landed", "workload", "expected on"})
 WIDE: Final = (
     "workload",
@@ -111,6 +112,10 @@ class PostedEvent(msgspec.Struct, frozen=True):
         """The object, after its namespace where it has one."""
         name = f"{self.kind}/{self.name}"
         return f"{self.namespace} {name}" if self.namespace else name
+
+    def cells(self, now_seconds: float) -> tuple[str, ...]:
+        """The Event under EVENT_HEADERS."""
+        return age(now_seconds - clock.from_rfc3339(self.at)), self.type, self.reason, self.about, self.note
 
 
 class Events(msgspec.Struct, frozen=True):

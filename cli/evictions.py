@@ -25,7 +25,6 @@ WATCH_SECONDS: Final = 2.0
 FIRST_PAGE: Final = 500
 KEPT_SECONDS: Final = 3600.0  # so long an extender remembers decisions
 DECISIONS: Final = "2000"
-EVENT_HEADERS: Final = ("age", "type", "reason", "object", "note")
 NEXT_STEP: Final = "next: {} plan says what would be evicted now, and why not more"
 Json = dict[str, Any]
 GROUPS: Final[dict[str, collections.abc.Callable[[shown.Row], str]]] = {
@@ -221,8 +220,5 @@ def _print_events(service: services.Service, wish: Wish) -> None:
         output.data(output.structured({"events": document["events"]}, wish.output_format))
     else:
         now_seconds = clock.WallClock().now()
-        lines = [
-            (api_types.age(now_seconds - clock.from_rfc3339(one.at)), one.type, one.reason, one.about, one.note)
-            for one in events
-        ]
-        output.data(output.wrapped_table(EVENT_HEADERS, lines, no_headers=wish.no_headers))
+        lines = [one.cells(now_seconds) for one in events]
+        output.data(output.wrapped_table(shown.EVENT_HEADERS, lines, no_headers=wish.no_headers))

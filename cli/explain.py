@@ -20,6 +20,7 @@ from kube import config, errors, kinds
 from runtime import exit_codes
 
 DEFAULT_WEIGHT: Final = 2  # of the shipped stanza (deploy/scheduler/extender-stanza.yaml)
+EVENTS: Final = "20"  # of the pod and of its node, the newest
 _NAMESPACE: Final = click.option("-n", "--namespace", default="default", show_default=True, metavar="NAME",
     shell_complete=completing.namespaces, help="The pod's namespace.")  # fmt: skip
 
@@ -111,17 +112,17 @@ def eviction(name: str, *, namespace: str, output_format: str, **where: Any) -> 
         query = {"namespace": namespace, "workload": workload} if workload else about
         rows = service.decode(service.get("/evictions", **query), eviction_rows.Evictions).evictions
         policy = service.decode(service.get("/configz"), dict[str, Any])["policy"]["descheduler"]
-    nodes = [*(node.node for node in judged.nodes), *(row.node for row in rows)]
+        nodes = [*(node.node for node in judged.nodes), *(row.node for row in rows)]
+        bodies = [service.get("/events", name=one, limit=EVENTS) for one in (*nodes[:1], name)]
+        posted = [one for body in bodies for one in service.decode(body, eviction_rows.Events).events]
     if not nodes and not judged.partial:
         output.fail(f"no node has a pod {namespace}/{name}, and the ledger has no eviction of it")
+    warnings = [one for one in posted if one.type == "Warning" and one.namespace in ("", namespace)]
     if output_format == "table":
-        output.data(explain_text.eviction(f"{namespace}/{name}", judged, policy, rows))
+        output.data(explain_text.eviction(f"{namespace}/{name}", judged, policy, rows=rows, events=warnings))
     else:
-        output.data(output.structured(msgspec.to_builtins({"plan": judged, "evictions": rows}), output_format))
-    for node in nodes[:1]:
-        output.say(
-            f"next: {output.program()} evictions --events --node {node} says when nothing could leave it, and why"
-        )
+        document = msgspec.to_builtins({"plan": judged, "evictions": rows, "events": warnings})
+        output.data(output.structured(document, output_format))
     if judged.partial:
         raise SystemExit(int(exit_codes.Exit.PARTIAL))
 

@@ -48,8 +48,17 @@ def ranked(nodes: collections.abc.Iterable[documents.NodeRow]) -> tuple[document
     )
 
 
-def eviction(pod: str, judged: plan.Plan, policy: dict[str, Any], rows: tuple[eviction_rows.Row, ...]) -> str:
-    """The verdict on a pod, the limit with its value in the policy, what the pod needs to leave, and its evictions."""
+def eviction(
+    pod: str,
+    judged: plan.Plan,
+    policy: dict[str, Any],
+    *,
+    rows: collections.abc.Sequence[eviction_rows.Row],
+    events: collections.abc.Sequence[eviction_rows.PostedEvent],
+) -> str:
+    """The verdict on a pod, the limit with its value in the policy, what the pod needs to leave; then its evictions and
+    the Events that say when it, or any pod of its node, had to stay.
+    """
     head = [f"pod {pod}: {judged.summary if judged.partial else 'no node has it now'}"]
     for node, one in ((each, one) for each in judged.nodes for one in each.candidates):
         goes = "stays" if one.verdict != "chosen" else "leaves" if node.mode == "Enforce" else "would leave"
@@ -65,7 +74,8 @@ def eviction(pod: str, judged: plan.Plan, policy: dict[str, Any], rows: tuple[ev
     now_seconds = clock.from_rfc3339(judged.at)
     cells = [(*eviction_rows.cells(row, now_seconds), row.message or answers.MISSING) for row in rows]
     table = output.wrapped_table((*eviction_rows.HEADERS, "message"), cells) if rows else "no eviction in the ledger"
-    return "\n".join((*head, "", table))
+    stays = output.wrapped_table(eviction_rows.EVENT_HEADERS, [one.cells(now_seconds) for one in events])
+    return "\n".join((*head, "", table, *(("", stays) if events else ())))
 
 
 def table(story: Story, weight: int, *, no_headers: bool = False) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from descheduler.ledger.rows import RecordedEvent
 from tests import commands
 from tests.unit.cli import deschedulers
+from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.test_ledger import record
 from tests.unit.docs.worlds import crowded
 
@@ -45,13 +47,11 @@ def descheduler(tmp_path: pathlib.Path) -> Iterator[deschedulers.Descheduler]:
 
 @pytest.mark.parametrize("pod", VERDICTS)
 def test_a_pod_has_its_verdict_its_limit_and_its_needs(pod: str, descheduler: deschedulers.Descheduler) -> None:
-    result = descheduler.run("explain", "eviction", pod, code=0)
-    first, *lines = result.stdout.splitlines()
+    first, *lines = descheduler.run("explain", "eviction", pod, code=0).stdout.splitlines()
     expected, *more = VERDICTS[pod]
     assert first == f"pod default/{pod} of ReplicaSet/{pod[:-2]}{expected}"
     now = f"at 2026-11-21T04:00:00Z, mode Observe, policy {descheduler.world.policy.content_hash}"
     assert lines == [*more, now, "", "no eviction in the ledger"]
-    assert f"next: evenload evictions --events --node {more[0][5:].partition(':')[0]} says" in result.stderr
 
 
 def test_rows_of_the_pod_and_of_its_workload_follow(descheduler: deschedulers.Descheduler) -> None:
@@ -74,6 +74,20 @@ def test_rows_of_the_pod_and_of_its_workload_follow(descheduler: deschedulers.De
     document = json.loads(descheduler.run("explain", "eviction", "web-1", "-o", "json", code=0).stdout)
     assert document["plan"]["nodes"][0]["candidates"][0]["verdict"] == "not_needed"
     assert [row["pod"] for row in document["evictions"]] == ["web-0"]
+
+
+def test_events_that_kept_the_pods_of_its_node_or_it_follow(descheduler: deschedulers.Descheduler) -> None:
+    for warning, kind, namespace, name in (
+        (1, "Node", "", "cool"),
+        (1, "Pod", "shop", "web-1"),
+        (0, "Node", "", "cool"),
+    ):
+        descheduler.world.ledger.tell(
+            RecordedEvent(NOW - 120, "R", warning, kind, namespace, name, "", "0 evicted: 1 PDB")
+        )
+    lines = descheduler.run("explain", "eviction", "web-1", code=0).stdout.splitlines()
+    shown = [" ".join(line.split()) for line in lines[-2:]]
+    assert shown == ["AGE TYPE REASON OBJECT NOTE", "2m Warning R Node/cool 0 evicted: 1 PDB"]
 
 
 def test_a_pod_that_is_nowhere_is_bad_input(descheduler: deschedulers.Descheduler) -> None:
