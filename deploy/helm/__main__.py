@@ -1,7 +1,7 @@
-"""`python -m deploy.helm`: write what is generated of the chart from values.schema.yaml.
+"""`python -m deploy.helm`: write what is generated of the chart, from values.schema.yaml and the manifests of deploy/.
 
-These are the chart's values.yaml and values.schema.json, and the table of values in docs/start/helm.md. People edit
-values.schema.yaml; tests/unit/deploy/test_helm.py compares, and says to run this.
+These are the chart's values.yaml and values.schema.json, the table of values in docs/start/helm.md, and the chart's
+copies of manifests: Flux drops symbolic links. tests/unit/deploy/test_helm.py compares, and says to run this.
 """
 
 import copy
@@ -17,6 +17,13 @@ ROOT: Final = pathlib.Path(__file__).parents[2]
 SOURCE: Final = pathlib.Path(__file__).with_name("values.schema.yaml")
 CHART: Final = SOURCE.with_name("evenload")
 PAGE: Final = ROOT / "docs" / "start" / "helm.md"
+# Below deploy/, the kustomizations that the values choose from, with their files.
+MANIFESTS: Final = (
+    *("guard/*", "kustomize/base/*", "kustomize/components/*/*", "monitoring/dashboard.json"),
+    *("monitoring/kustomization.yaml", "monitoring/prometheusrule-alerts.yaml", "monitoring/service-monitors.yaml"),
+    *("namespace/*", "placeholder/base/*", "placeholder/components/*/*", "policies/default.yaml"),
+    *("policies/kustomization.yaml", "rbac/*", "scheduler/second/*"),
+)
 BEGIN: Final = "<!-- values: written by `python -m deploy.helm` -->\n"
 END: Final = "<!-- values: end -->\n"
 HEAD: Final = """\
@@ -67,10 +74,13 @@ def page(text: str) -> str:
 
 def texts() -> dict[pathlib.Path, str]:
     """By path what is generated."""
+    deploy = ROOT / "deploy"
+    sources = [path for pattern in MANIFESTS for path in sorted(deploy.glob(pattern))]
     return {
         CHART / "values.yaml": values(),
         CHART / "values.schema.json": json.dumps(schema(), indent=1, ensure_ascii=False) + "\n",
         PAGE: page(PAGE.read_text(encoding="utf-8")),
+        **{CHART / "manifests" / one.relative_to(deploy): one.read_text(encoding="utf-8") for one in sources},
     }
 
 
@@ -140,4 +150,5 @@ def _row(name: str, one: Schema) -> str:
 
 if __name__ == "__main__":
     for path, text in texts().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

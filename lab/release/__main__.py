@@ -1,6 +1,6 @@
 """`python -m lab.release`: make a release's files (`make -C lab release` runs it), or set the tree's version.
 
-Nothing is published, tagged or committed.
+Nothing is tagged or committed, and only the chart is published, where --registry names a place.
 """
 
 import pathlib
@@ -31,7 +31,8 @@ def main() -> None:
     type=click.Choice([step.name for step in steps.STEPS]),
     help="Leave a step out, to try the others: what is made is then no release. Repeatable.",
 )
-def build(*, dry_run: bool, skip: tuple[str, ...]) -> None:
+@click.option("--registry", metavar="URL", help="Push the chart there, for example oci://registry.example.com/charts.")
+def build(*, dry_run: bool, skip: tuple[str, ...], registry: str | None) -> None:
     """Make every file of the release in dist/, which is emptied first."""
     problems = obstacles(ROOT, version.VERSION)
     if dry_run:
@@ -42,7 +43,7 @@ def build(*, dry_run: bool, skip: tuple[str, ...]) -> None:
         return
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
-    release = steps.Build(ROOT, DIST, version.VERSION, int(_git(ROOT, "log", "-1", "--format=%ct")))
+    release = steps.Build(ROOT, DIST, version.VERSION, int(_git(ROOT, "log", "-1", "--format=%ct")), registry)
     for step in steps.STEPS:
         if step.name not in skip:
             click.echo(f"release {release.version}: {step.name}: {step.task}", err=True)

@@ -71,7 +71,7 @@ def _lines(path: pathlib.Path) -> list[str]:
 
 
 def _files(root: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The text files, without links: what they point to is read where it is."""
+    """The text files."""
     past = [root / name for name in HISTORY]
     for name in SHIPPED:
         start = root / name
@@ -80,5 +80,5 @@ def _files(root: pathlib.Path) -> Iterator[pathlib.Path]:
         for directory, folders, names in os.walk(start):
             folders[:] = sorted(folder for folder in folders if folder != "__pycache__")
             for path in (pathlib.Path(directory, name) for name in sorted(names)):
-                if not path.is_symlink() and path not in past:
+                if path not in past:
                     yield path

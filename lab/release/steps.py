@@ -15,6 +15,7 @@ import tarfile
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from lab.cluster import programs
 from lab.release import changelog
 
 SUMS: Final = "SHA256SUMS"
@@ -27,12 +28,13 @@ class StepError(Exception):
 
 
 class Build(NamedTuple):
-    """A release being made: the tree, the directory of its files, the version, the commit's time (Unix seconds)."""
+    """A release being made: its tree, directory of files, version, commit's time (Unix seconds) and chart registry."""
 
     root: pathlib.Path
     dist: pathlib.Path
     version: str
     commit_seconds: int
+    registry: str | None = None
 
 
 class Step(NamedTuple):
@@ -57,10 +59,10 @@ def perform(step: Step, build: Build) -> None:
 
 
 def package_of_chart(chart: pathlib.Path, at_seconds: int) -> bytes:
-    """A chart as `helm package` packs it, links followed: one folder of the chart's name, every file of one time."""
+    """A chart as `helm package` packs it: one folder of the chart's name, every file of one time."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for path in sorted(_files_below(chart)):
+        for path in sorted(path for path in chart.rglob("*") if path.is_file()):
             content = path.read_bytes()
             entry = tarfile.TarInfo((chart.name / path.relative_to(chart)).as_posix())
             entry.size, entry.mode, entry.mtime = len(content), _FILE, at_seconds
@@ -74,14 +76,10 @@ def checksums(files: Iterable[pathlib.Path]) -> str:
     return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in by_name)
 
 
-def _files_below(directory: pathlib.Path) -> list[pathlib.Path]:
-    return [pathlib.Path(folder, name) for folder, _, names in os.walk(directory, followlinks=True) for name in names]
-
-
 def run(build: Build, *command: str | pathlib.Path) -> None:
     """Runs a command in the tree with the commit's time, as CI does: what is missing is an error."""
     words = [str(word) for word in command]
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(build.commit_seconds), "CI": "1"}
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(build.commit_seconds), "CI": "1", "TZ": "UTC"}
     try:
         code = subprocess.run(words, cwd=build.root, env=environment, check=False).returncode
     except FileNotFoundError as error:
@@ -107,7 +105,13 @@ def _chart(build: Build) -> None:
     chart = build.root / "deploy" / "helm" / "evenload"
     if not (chart / "Chart.yaml").is_file():
         raise StepError(f"{chart} holds no chart")
-    (build.dist / f"evenload-{build.version}.tgz").write_bytes(package_of_chart(chart, build.commit_seconds))
+    package = build.dist / f"evenload-{build.version}.tgz"
+    package.write_bytes(package_of_chart(chart, build.commit_seconds))
+    os.utime(package, (build.commit_seconds, build.commit_seconds))  # the time in the manifest that Helm pushes
+    if build.registry:
+        plain = ("--plain-http",) if build.registry.startswith("oci://localhost:") else ()
+        helm = programs.built(build.root / "tests" / "contract" / "helm")
+        run(build, helm, "push", package, build.registry, *plain)
 
 
 def _krew(build: Build) -> None:
@@ -134,7 +138,12 @@ STEPS: Final = (
         ("evenload-VERSION.oci.tar", "evenload-VERSION.cdx.json", "evenload-VERSION.provenance.json"),
         _image,
     ),
-    Step("chart", "the Helm chart's package", ("evenload-VERSION.tgz",), _chart),
+    Step(
+        "chart",
+        "the Helm chart's package, pushed as an OCI artifact with --registry",
+        ("evenload-VERSION.tgz",),
+        _chart,
+    ),
     Step(
         "krew",
         "python -m lab.krew: the plugin `kubectl evenload`",

@@ -1,16 +1,21 @@
 """A release: the version in all its places, the notes, what is packed, and what a tree must be."""
 
 import io
+import json
 import pathlib
 import subprocess
 import tarfile
+import urllib.request
+from collections.abc import Iterator
 
 import click
 import pytest
 
+from lab.cluster import programs
 from lab.release import __main__ as release
 from lab.release import changelog, places, steps
 from runtime import version
+from tests.contract.helm_client import Helm
 
 ROOT = pathlib.Path(__file__).parents[3]
 TEXT = """# Changelog
@@ -52,7 +57,6 @@ def test_places_are_written_and_other_numbers_stay(tmp_path: pathlib.Path) -> No
     manifest.write_text(
         "image: evenload:0.1.0\nlabels: {app.kubernetes.io/version: 0.1.0}\nother:0.1.0\n", encoding="utf-8"
     )
-    (tmp_path / "deploy" / "link.yaml").symlink_to(manifest)
     assert [place.line for place in places.unknown(tmp_path, "0.1.0")] == [3]
     assert places.write(tmp_path, "0.2.0") == ["deploy/Chart.yaml", "deploy/base.yaml"]
     assert chart.read_text(encoding="utf-8").count("0.2.0") == 2
@@ -114,17 +118,15 @@ def test_the_changelog_of_the_tree_has_a_section_for_the_next_version_or_this_on
 
 
 def chart(directory: pathlib.Path) -> pathlib.Path:
-    """A chart with a link to a folder outside of it, as ours has."""
-    (directory / "rbac").mkdir()
-    (directory / "rbac" / "role.yaml").write_text("kind: Role\n", encoding="utf-8")
-    home = directory / "evenload"
-    home.mkdir()
-    (home / "Chart.yaml").write_text("name: evenload\n", encoding="utf-8")
-    (home / "manifests").symlink_to(directory / "rbac")
+    """A chart with a manifest."""
+    home = directory / "deploy" / "helm" / "evenload"
+    (home / "manifests").mkdir(parents=True)
+    (home / "manifests" / "role.yaml").write_text("kind: Role\n", encoding="utf-8")
+    (home / "Chart.yaml").write_text("apiVersion: v2\nname: evenload\nversion: 0.3.0\n", encoding="utf-8")
     return home
 
 
-def test_a_chart_is_packed_with_what_its_links_lead_to_and_alike_each_time(tmp_path: pathlib.Path) -> None:
+def test_a_chart_is_packed_with_its_files_and_alike_each_time(tmp_path: pathlib.Path) -> None:
     home = chart(tmp_path)
     packed = steps.package_of_chart(home, AT)
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
@@ -147,10 +149,10 @@ def test_checksums_are_as_sha256sum_reads_them(tmp_path: pathlib.Path) -> None:
     subprocess.run(["sha256sum", "--check", "--strict", "SUMS"], cwd=tmp_path, check=True, capture_output=True)
 
 
-def a_build(tmp_path: pathlib.Path) -> steps.Build:
+def a_build(tmp_path: pathlib.Path, registry: str | None = None) -> steps.Build:
     dist = tmp_path / "dist"
-    dist.mkdir()
-    return steps.Build(tmp_path, dist, "0.3.0", AT)
+    dist.mkdir(exist_ok=True)
+    return steps.Build(tmp_path, dist, "0.3.0", AT, registry)
 
 
 def test_a_step_that_leaves_its_file_out_fails(tmp_path: pathlib.Path) -> None:
@@ -180,6 +182,29 @@ def test_a_tree_without_a_chart_fails_with_its_place(tmp_path: pathlib.Path) -> 
     (step,) = [step for step in steps.STEPS if step.name == "chart"]
     with pytest.raises(steps.StepError, match=r"deploy/helm/evenload holds no chart"):
         steps.perform(step, a_build(tmp_path))
+
+
+@pytest.fixture
+def registry() -> Iterator[str]:
+    """A registry on loopback."""
+    program = programs.built(pathlib.Path(__file__).with_name("registry"))
+    with subprocess.Popen([program, "-port=0"], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        yield f"oci://localhost:{process.stderr.readline().split()[-1]}/charts"
+        process.terminate()
+
+
+def test_a_registry_gets_the_chart_as_an_artifact_of_the_commits_time(tmp_path: pathlib.Path, registry: str) -> None:
+    chart(tmp_path)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    (step,) = [step for step in steps.STEPS if step.name == "chart"]
+    steps.perform(step, a_build(tmp_path, registry))
+    Helm("helm3", tmp_path).succeed("pull", f"{registry}/evenload", "--version=0.3.0", "--plain-http")
+    assert (tmp_path / "evenload-0.3.0.tgz").read_bytes() == (tmp_path / "dist" / "evenload-0.3.0.tgz").read_bytes()
+    place = registry.replace("oci:", "http:").replace("/charts", "/v2/charts/evenload/manifests/0.3.0")
+    with urllib.request.urlopen(place, timeout=10) as answer:
+        created = json.load(answer)["annotations"]["org.opencontainers.image.created"]
+    assert created == "2026-11-21T04:00:00Z"
 
 
 def test_notes_and_checksums_are_the_last_files(tmp_path: pathlib.Path) -> None:

@@ -1,5 +1,5 @@
 {{/*
-Reads the manifests of deploy/ as Kustomize would: `manifests/` holds links to them, so there is no second copy.
+Reads the manifests of deploy/ as Kustomize would: `python -m deploy.helm` copies them to `manifests/`.
 
 Templates return text only, so the objects are collected in a dict that every define here gets as `.build`:
   build.root     the root context, for .Files and .Release
@@ -12,7 +12,7 @@ Kustomize's fields that deploy/ does not use are refused, so that a new one is n
 {{- define "evenload.kustomize.file" -}}
 {{- $text := .build.root.Files.Get .path -}}
 {{- if not $text -}}
-{{- fail (printf "the chart has no file %s: was it packaged from a checkout in which manifests/ are links?" .path) -}}
+{{- fail (printf "the chart has no file %s: `python -m deploy.helm` writes manifests/" .path) -}}
 {{- end -}}
 {{- $text | replace "evenload-system" .build.root.Release.Namespace -}}
 {{- end -}}
