@@ -10,14 +10,18 @@ from typing import Any
 
 import yaml
 
-from lab.cluster import programs
+from lab.cluster import api, programs
+from lab.cluster.demo import permissions
+from tests.e2e import waiting
 
 ROOT = pathlib.Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "evenload"
 MAJORS = ("helm", "helm3")
 RELEASE = "evenload"
 KUBERNETES = "--kube-version=v1.36.3"  # for a Helm that has no cluster to ask
+OPERATORS = "--api-versions=monitoring.coreos.com/v1,cert-manager.io/v1"
 Document = dict[str, Any]
+Ended = subprocess.CompletedProcess[str]
 Values = collections.abc.Mapping[str, object]
 _rendered: dict[tuple[pathlib.Path, str, tuple[str, ...]], str] = {}  # by program, values and command
 
@@ -56,6 +60,27 @@ class Helm:
         assert answer.returncode == 0, f"helm {' '.join(arguments)}\n{answer.stdout}{answer.stderr}"
         return answer.stdout
 
+    def with_hook(
+        self, api: api.Api, component: str, run: collections.abc.Callable[[Document], Ended], *arguments: str
+    ) -> tuple[int, str, Ended]:
+        """Exit code and output of Helm, whose hook's pod a function plays for the kubelet; and how that ended."""
+        path, selector = f"api/v1/namespaces/{permissions.NAMESPACE}/pods", f"app.kubernetes.io/component={component}"
+
+        def pods() -> list[Document]:
+            """Those that run, after which the fake kubelet leaves their status alone."""
+            return [one for one in api.items(path, labelSelector=selector) if one["status"]["phase"] == "Running"]
+
+        with self.start(*arguments, f"--namespace={permissions.NAMESPACE}", "--timeout=300s") as helm:
+            try:
+                (pod,) = waiting.until(pods, "Helm to create the pod")
+                ended = run(pod)
+                phase = "Failed" if ended.returncode else "Succeeded"
+                api.patch(f"{path}/{pod['metadata']['name']}/status", {"status": {"phase": phase}})
+                stdout, stderr = helm.communicate(timeout=300)
+            finally:
+                helm.kill()
+        return helm.returncode, stdout + stderr, ended
+
     def values(self, values: Values) -> str:
         """The option that gives values by a file."""
         path = self._home / "values.json"
@@ -64,7 +89,7 @@ class Helm:
 
     def template(self, values: Values, *options: str, namespace: str = "evenload-system") -> str:
         """Text of the objects of a release with these values, in a cluster of Kubernetes 1.36.3; rendered once."""
-        command = ("template", RELEASE, str(CHART), f"--namespace={namespace}", KUBERNETES, *options)
+        command = ("template", RELEASE, str(CHART), f"--namespace={namespace}", KUBERNETES, OPERATORS, *options)
         key = (self._program, json.dumps(values), command)
         if key not in _rendered:
             _rendered[key] = self.succeed(*command, self.values(values))

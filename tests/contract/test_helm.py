@@ -23,7 +23,7 @@ from lab.cluster import binaries
 from lab.cluster.demo import permissions
 from policy.loading import loader
 from runtime import version
-from tests import commands, shared
+from tests import commands, shared, starting
 from tests.contract import helm_client, test_kustomize, test_scheduler_config
 from tests.contract.helm_client import Document, Helm
 from tests.e2e import waiting
@@ -150,7 +150,7 @@ def by_kustomize(name: str) -> dict[tuple[str, str, str], Document]:
 
 @pytest.mark.parametrize("name", SAME)
 def test_helm_makes_the_objects_that_kustomize_makes(helm: Helm, name: str) -> None:
-    rendered = comparable(helm_client.documents(helm.template(SAME[name].values, "--skip-tests")))
+    rendered = comparable(helm_client.documents(helm.template(SAME[name].values, "--no-hooks")))
     expected = by_kustomize(name)
     assert rendered.keys() == expected.keys()
     for key, document in expected.items():
@@ -255,7 +255,7 @@ def test_the_linter_finds_nothing_and_a_package_holds_what_the_links_point_to(
         helm.succeed("lint", "--strict", str(helm_client.CHART), helm.values(values))
     helm.succeed("package", str(helm_client.CHART), f"--destination={tmp_path}")
     (archive,) = tmp_path.glob("evenload-*.tgz")
-    where = ("--namespace=evenload-system", helm_client.KUBERNETES, helm.values(ALL))
+    where = ("--namespace=evenload-system", helm_client.KUBERNETES, helm_client.OPERATORS, helm.values(ALL))
     assert helm.succeed("template", helm_client.RELEASE, str(archive), *where) == helm.template(ALL)
     assert archive.stat().st_size < 200_000, "a release's Secret holds the chart, and may have 1 MiB"
 
@@ -290,6 +290,14 @@ def test_values_that_cannot_be_are_refused_by_name(helm: Helm, wrong: str, compl
     answer = helm.run("template", str(helm_client.CHART), f"--set={wrong}", helm_client.KUBERNETES)
     assert answer.returncode != 0
     assert complaint in answer.stderr.replace(".", "/"), answer.stderr
+
+
+@pytest.mark.parametrize("value", ["monitoring.enabled", "mtls.certManager"])
+def test_a_cluster_without_the_kinds_of_a_value_is_refused_in_one_sentence(helm: Helm, value: str) -> None:
+    switches = (f"--set={value}=true", "--set=mtls.enabled=true")
+    answer = helm.run("template", str(helm_client.CHART), helm_client.KUBERNETES, *switches)
+    assert answer.returncode != 0
+    assert re.search(rf"{value} needs \S+, which this cluster does not serve: .* set {value}=false", answer.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -331,8 +339,19 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_but_for_the_
     few = {"evenload-annotator": (1, 1), "evenload-descheduler": (1, 1), "evenload-extender": (2, 2)}
     assert site.ready() == few
     assert versions(site) == {"0.0.1"}
+    upgrade = ("upgrade", helm_client.RELEASE, str(helm_client.CHART))
+    bad = {"descheduler": {"mode": "DryRun"}, "sync": {"staleAfter": "10s"}}  # which the schema cannot know
+    values = helm.values(
+        {"policy": bad, "annotator": {"podAnnotations": {"cluster.evenload.io/complete-after": "10m"}}}
+    )
+    run = functools.partial(checked, tmp_path)
+    code, text, ended = helm.with_hook(site.cluster.api, "policy-check", run, *upgrade, values)
+    assert (code, ended.returncode) == (1, 2), text
+    assert "pre-upgrade hooks failed" in text
+    assert "policy.yaml:6:15: sync.staleAfter: " in ended.stderr
+    assert (versions(site), mode(site)) == ({"0.0.1"}, "Observe"), "nothing is applied"
     changed = helm.values({"ha": ON, "policy": {"descheduler": {"mode": "DryRun"}}})
-    notes = helm.succeed("upgrade", helm_client.RELEASE, str(helm_client.CHART), changed, *where)
+    notes = helm.succeed(*upgrade, changed, *where)
     assert "in mode DryRun" in notes
     many = {"evenload-annotator": (2, 2), "evenload-descheduler": (2, 2), "evenload-extender": (3, 3)}
     waiting.until(lambda: site.ready() == many, "all replicas", site.ready)
@@ -352,6 +371,16 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_but_for_the_
     waiting.until(lambda: left().split() == [claim], "only the ledger's claim to be left", left)
     site.kubectl("delete", claim, where[0])
     site.cluster.api.delete(f"api/v1/persistentvolumes/{volume}")
+
+
+def checked(directory: pathlib.Path, pod: Document) -> subprocess.CompletedProcess[str]:
+    """Runs the command of the hook's pod over the policy that it mounts."""
+    spec, (container,) = pod["spec"], pod["spec"]["containers"]
+    assert not any("projected" in one for one in spec["volumes"]), "no token"
+    (item,) = spec["volumes"][0]["downwardAPI"]["items"]
+    (name,) = re.findall(r"'(.+)'", item["fieldRef"]["fieldPath"])
+    (directory / item["path"]).write_text(pod["metadata"]["annotations"][name], encoding="utf-8")
+    return starting.run(starting.Command("cli", (*container["command"][1:-1], item["path"]), {}, directory))
 
 
 def versions(site: test_kustomize.Site) -> set[str]:

@@ -54,24 +54,7 @@ class Release:
 
     def tested(self) -> tuple[int, str, subprocess.CompletedProcess[str]]:
         """Exit code and output of `helm test`, and how the pod's command ended."""
-        helm = self.helm.start("test", helm_client.RELEASE, f"--namespace={NAMESPACE}", "--timeout=300s")
-        try:
-            pod = waiting.until(self._pod, "Helm to create the pod")
-            for right in permissions.granted(self._rights()):
-                permissions.await_right(self.cluster, right)
-            ended = self._run(pod)
-            phase = "Failed" if ended.returncode else "Succeeded"
-            self.api.patch(f"{POD}/status", {"status": {"phase": phase}})
-            stdout, stderr = helm.communicate(timeout=300)
-        finally:
-            helm.kill()
-            helm.wait()
-        return helm.returncode, stdout + stderr, ended
-
-    def _pod(self) -> Document:
-        """The hook's pod once it runs, after which the fake kubelet leaves its status alone."""
-        found: Document = self.api.get(POD) if self.api.exists(POD) else {}
-        return found if found.get("status", {}).get("phase") == "Running" else {}
+        return self.helm.with_hook(self.api, "doctor", self._run, "test", helm_client.RELEASE)
 
     def _rights(self) -> list[Document]:
         """The bindings of the test, and the roles that they bind."""
@@ -82,6 +65,8 @@ class Release:
 
     def _run(self, pod: Document) -> subprocess.CompletedProcess[str]:
         """The container's command with its arguments and environment, as the pod's account."""
+        for right in permissions.granted(self._rights()):
+            permissions.await_right(self.cluster, right)
         spec = pod["spec"]
         (container,) = spec["containers"]
         (source,) = [one["configMapRef"]["name"] for one in container["envFrom"]]

@@ -23,7 +23,8 @@ VALUES: Final = __main__.by_name()
 COMPONENT: Final = "app.kubernetes.io/component"
 # By section the components whose objects have its words; the other sections are of all components.
 OWNERS: Final = {
-    **{name: {name} for name in ("annotator", "extender", "descheduler", "console")},
+    **{name: {name} for name in ("extender", "descheduler", "console")},
+    "annotator": {"annotator", "policy-check"},
     "placeholders": {"placeholder", "placeholder-size"},
     "placeholders.sizing": {"placeholder-size"},
     "secondScheduler": {"scheduler"},

@@ -101,6 +101,11 @@ another name when it changes, which restarts the pods; here the annotation does.
 {{- $values := .root.Values -}}
 {{- $object := .object -}}
 {{- $name := printf "%s/%s" $object.kind $object.metadata.name -}}
+{{- with get (dict "monitoring.coreos.com/v1" "monitoring.enabled" "cert-manager.io/v1" "mtls.certManager") $object.apiVersion -}}
+{{- if not ($.root.Capabilities.APIVersions.Has $object.apiVersion) -}}
+{{- fail (printf "%s needs %s, which this cluster does not serve: install the operator that brings it, or set %s=false (`helm template` takes --api-versions=%s)" . $object.apiVersion . $object.apiVersion) -}}
+{{- end -}}
+{{- end -}}
 {{- if eq $name "ConfigMap/evenload-settings" -}}
 {{- with $values.prometheus -}}
 {{- $_ := set $object "data" (dict "PROMETHEUS_URL" .url "NODE_LABEL" .nodeLabel "NODE_SELECTOR" .nodeSelector "POD_SELECTOR" .podSelector) -}}
