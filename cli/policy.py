@@ -1,4 +1,4 @@
-"""`evenload policy`: write, check, read back, compare and import policy files, without a cluster.
+"""`evenload policy`: write, check, read back, compare and import policy files; `status` asks the services.
 
 The console script loads this module when `policy` is asked for. Each subcommand reads files through
 `cli.common.policy_files`, lets `policy/` judge them and prints through `cli.common.output`; exit codes are those of
@@ -6,16 +6,20 @@ The console script loads this module when `policy` is asked for. Each subcommand
 commands, which a pull request shows at the line, `-o sarif` a SARIF 2.1.0 log (OASIS), which code scanning takes.
 """
 
+import collections.abc
 import dataclasses
-from typing import Any, Final
+import datetime
+from typing import Any, Final, NamedTuple
 
 import click
+import msgspec
 
 from cli import policy_diff, policy_import, policy_presets, policy_show
-from cli.common import output, policy_files
+from cli.common import api_types, http_client, output, policy_files, services
+from kube import errors
 from policy.loading import loader
 from policy.schema import problems
-from runtime import exit_codes, version
+from runtime import clock, exit_codes, version
 
 SARIF_SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _RULES: Final = {"error": "policy-problem", "warning": "policy-warning"}
@@ -29,7 +33,7 @@ Problems = tuple[problems.Problem, ...]
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """Write, check, read back, compare and import policy files.
+    """Write, check, read back, compare and import policy files; show the policy in force.
 
     \b
     Examples:
@@ -37,6 +41,7 @@ def main() -> None:
       evenload policy validate policy.yaml
       evenload policy show policy.yaml
       evenload policy diff running.yaml policy.yaml
+      evenload policy status
     """
 
 
@@ -170,3 +175,72 @@ def diff(before: str, after: str, output_format: str) -> None:
         output.data("\n".join(policy_diff.line(difference) for difference in differences))
     if differences:
         raise SystemExit(int(exit_codes.Exit.FINDINGS))
+
+
+class _State(msgspec.Struct, rename="camel"):
+    """`policyState` of a service's /configz."""
+
+    hash: str
+    loaded_at: datetime.datetime
+    error: str | None
+
+
+class _Configz(msgspec.Struct, rename="camel"):
+    policy_state: _State
+
+
+class InForce(NamedTuple):
+    """The policy that a replica obeys, and why its file is refused or nothing is known."""
+
+    service: str
+    replica: str = ""
+    hash: str | None = None
+    age_seconds: float | None = None
+    problem: str | None = None
+
+
+@main.command()
+@services.extender_options
+@click.option("--annotator", envvar="EVENLOAD_ANNOTATOR", metavar="URL", help="Where the annotator listens.")
+@click.option("--descheduler", envvar="EVENLOAD_DESCHEDULER", metavar="URL", help="Where the descheduler listens.")
+@output.option("table", "json", "yaml")
+def status(annotator: str | None, descheduler: str | None, output_format: str, **where: Any) -> None:
+    """Show the policy that each replica obeys: its hash and age, and why a newer file is refused.
+
+    Exit code 1: a replica refuses its file or gives no answer, or replicas obey different policies.
+
+    \b
+    Examples:
+      evenload policy status
+      evenload policy status -o json | jq '.[] | select(.problem)'
+    """
+    place = services.Where.taken(services.EXTENDER, where)
+    urls = {services.ANNOTATOR: annotator, services.EXTENDER: place.url, services.DESCHEDULER: descheduler}
+    with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
+        rows = [row for names, url in urls.items() for row in _in_force(names, place._replace(url=url))]
+    if output_format == "table":
+        cells = [(*row[:3], api_types.age(row.age_seconds), row.problem) for row in rows]
+        output.data(output.table(("service", "replica", "hash", "age", "problem"), cells, names={"replica"}))
+    else:
+        output.data(output.structured([row._asdict() for row in rows], output_format))
+    if differ := len({row.hash for row in rows if row.hash}) > 1:
+        output.say("replicas obey different policies; a changed ConfigMap takes up to two minutes")
+    if differ or any(row.problem for row in rows):
+        raise SystemExit(int(exit_codes.Exit.FINDINGS))
+
+
+def _in_force(names: http_client.Names, where: services.Where) -> collections.abc.Iterator[InForce]:
+    """The policy of each replica of a service. Raises KubeError, BadUrl."""
+    try:
+        replicas = services.every(names, where)
+    except http_client.Unreachable as error:
+        yield InForce(names.service, problem=str(error))
+        return
+    for replica in replicas:
+        try:
+            state = replica.decode(replica.get("/configz"), _Configz).policy_state
+        except (http_client.Unreachable, http_client.Refused) as error:
+            yield InForce(names.service, replica.name, problem=str(error))
+        else:
+            age_seconds = clock.WallClock().now() - state.loaded_at.timestamp()
+            yield InForce(names.service, replica.name, state.hash, age_seconds, state.error)

@@ -19,6 +19,7 @@ from kube import config, errors, kinds
 from kube.http.client import Client, Place
 from runtime import options as runtime_options
 
+ANNOTATOR: Final = Names("annotator", "an", 8901)
 EXTENDER: Final = http_client.EXTENDER
 DESCHEDULER: Final = Names("descheduler", "a", 8902)
 _FILE: Final = click.Path(exists=True, dir_okay=False)

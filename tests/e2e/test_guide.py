@@ -74,7 +74,7 @@ class Guide:
     def _addresses(self) -> dict[str, str]:
         if self.played is None:
             return {}
-        return {"EVENLOAD_EXTENDER": self.played.extender.url, "EVENLOAD_DESCHEDULER": self.played.descheduler.url}
+        return {f"EVENLOAD_{name.upper()}": getattr(self.played, name).url for name in SERVICES}
 
     def _reachable(self, text: str) -> str:
         text = text.replace("http://127.0.0.1:9090", self.cluster.prometheus_url)

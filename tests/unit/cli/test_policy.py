@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import pathlib
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -11,7 +12,8 @@ import yaml
 from cli import policy_presets
 from policy.loading import loader
 from policy.schema import json_schema, load_policy
-from tests import commands
+from tests import commands, scripted_http
+from tests.unit.cli import clustered
 
 PRESETS = pathlib.Path(__file__).parents[3] / "deploy" / "policies"
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
@@ -275,3 +277,42 @@ def test_a_command_ends_whatever_it_is_given_as_a_file(command: str, kind: str, 
         os.truncate(path, 10 << 30)
     words = [str(path) if word == "FILE" else word for word in WAITING_COMMANDS[command]]
     commands.assert_refused(commands.run(*words, path), 2, str(path))
+
+
+class Replica(NamedTuple):
+    """A service that obeys a policy, or refuses its file."""
+
+    hash: str
+    error: str | None = None
+
+    def answer(self, exchange: scripted_http.Exchange) -> None:
+        """GET /configz."""
+        state = {"hash": self.hash, "loadedAt": "2026-11-21T04:00:00Z", "error": self.error}
+        exchange.answer({"policy": {}, "policyState": state})
+
+
+def test_status_shows_the_policy_of_each_replica_and_why_a_newer_file_is_refused(tmp_path: pathlib.Path) -> None:
+    replicas = {
+        "a": Replica("e28e1c626b99"),
+        "b": Replica("e28e1c626b99", "policy.yaml:3:1: sync: x"),
+        "c": Replica(""),
+    }
+    with clustered.serving(tmp_path, replicas) as (apiserver, kubeconfig):
+        apiserver.down = {"c"}
+        result = run("status", "--kubeconfig", kubeconfig, code=1)
+        document = json.loads(run("status", "--kubeconfig", kubeconfig, "-o", "json", code=1).stdout)
+        apiserver.replicas = dict.fromkeys(replicas, replicas["a"])
+        apiserver.down.clear()
+        run("status", "--kubeconfig", kubeconfig, code=0)
+        apiserver.replicas = {**apiserver.replicas, "b": Replica("67ae72d81d12")}
+        assert "different policies" in run("status", "--kubeconfig", kubeconfig, code=1).stderr
+    assert [(one["service"], one["replica"]) for one in document[::3]] == [
+        ("annotator", "a"),
+        ("extender", "a"),
+        ("descheduler", "a"),
+    ]
+    good, refusing, silent = (line.split(maxsplit=4) for line in result.stdout.splitlines()[1:4])
+    assert (good[:3], good[4]) == (["annotator", "a", "e28e1c626b99"], "<none>")
+    assert (refusing[2], refusing[4]) == ("e28e1c626b99", "policy.yaml:3:1: sync: x")
+    assert silent[:4] == ["annotator", "c", "<none>", "-"]
+    assert silent[4].startswith("c/configz answers 503")
