@@ -39,6 +39,9 @@ def render(fleet: exporter_fleet.Fleet, page: Page) -> str:
     lines: Lines = []
     _node_cpu(lines, nodes, page)
     _node_memory(lines, nodes, page)
+    _head(lines, "node_uname_info", "gauge", "The name of the node.")
+    names = ((escape(node.facts.name), labels) for node, labels in _labelled(nodes, page))
+    lines.extend(f'node_uname_info{{{labels},nodename="{name}"}} 1' for name, labels in names)
     pods = [node for node in nodes if node.control.hidden_pods is not True]
     _containers(lines, pods, page, _CPU)
     _containers(lines, pods, page, _MEMORY)

@@ -32,9 +32,9 @@ _NO_EVICTION = "a small run may end before an eviction"
 _ALL_WELL = "a label appears with the first failure"
 MAY_BE_SILENT = {
     "Degraded answers per second by cause: {{cause}}": _ALL_WELL,
-    "Trouble with answers: failed per second, {{metric}}": _ALL_WELL,
-    "Trouble with answers: refused values per second, {{reason}}": _ALL_WELL,
-    "View: fast path {{exception}} {{instance}}": _ALL_WELL,
+    "Failures of queries to Prometheus: failed per second, {{metric}}": _ALL_WELL,
+    "Failures of queries to Prometheus: refused values per second, {{reason}}": _ALL_WELL,
+    "The replicas' data and work: fast path {{exception}} {{instance}}": _ALL_WELL,
     "Placements in shadow mode, over the last hour: points below the best, on average": "no extender shadows",
     "Ledger set aside: ago": "no ledger was corrupt",
     "Rejections per second by reason: {{reason}}": "no node may have been over a line of the filter",
@@ -45,9 +45,9 @@ MAY_BE_SILENT = {
     "Overloaded nodes, and evictions left: without a Ready replacement": "no node may have been overloaded",
     "Effective share: stayed so for an hour": "the demo lasts no hour",
     "Pods that wait: {{queue}}": "kube-scheduler's own metrics are not scraped here",
-    "Reloads: TLS, {{instance}}": "the demo's extender has no TLS",
-    "cpu_max_1d: line {{line}}": "the policy has no line for the maximum of a day",
-    "memory_max_1d: line {{line}}": "the policy has no line for the maximum of a day",
+    "Last reload of a file succeeded: TLS, {{instance}}": "the demo's extender has no TLS",
+    "Load by cpu_max_1d: line {{line}}": "the policy has no line for the maximum of a day",
+    "Load by memory_max_1d: line {{line}}": "the policy has no line for the maximum of a day",
 }
 
 

@@ -32,15 +32,15 @@ def test_no_panel_lies_on_another_whatever_the_number_of_metrics() -> None:
 
 
 def test_a_repeated_panel_stands_once_for_each_metric_three_in_a_row() -> None:
-    repeated = [panel for panel in SHOWN if panel.title in METRICS]
+    repeated = [panel for panel in SHOWN if panel.title.removeprefix("Load by ") in METRICS]
     first = repeated[0].top
     assert [(panel.title, panel.left, panel.top - first) for panel in repeated] == [
-        ("cpu_avg_5m", 0, 0),
-        ("cpu_max_1h", 8, 0),
-        ("cpu_max_1d", 16, 0),
-        ("memory_avg_5m", 0, 8),
+        ("Load by cpu_avg_5m", 0, 0),
+        ("Load by cpu_max_1h", 8, 0),
+        ("Load by cpu_max_1d", 16, 0),
+        ("Load by memory_avg_5m", 0, 8),
     ]
-    assert all(f'metric="{panel.title}"' in query.expression for panel in repeated for query in panel.queries)
+    assert all(f'metric="{panel.title[8:]}"' in query.expression for panel in repeated for query in panel.queries)
     below = next(panel for panel in SHOWN if panel.title.startswith("Hottest nodes"))
     assert below.top == first + 16
 

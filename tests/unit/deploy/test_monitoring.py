@@ -46,6 +46,7 @@ FOREIGN: Final = {
     "node_memory_Hugetlb_bytes": set[str](),
     "node_memory_MemAvailable_bytes": set[str](),
     "node_memory_MemTotal_bytes": set[str](),
+    "node_uname_info": {"nodename", "domainname", "machine", "release", "sysname", "version"},
     "scheduler_pending_pods": {"queue"},
 }
 # shown nowhere: about the process itself, the averages since its start, which queries take over spans instead, and what
@@ -181,9 +182,14 @@ def test_no_page_names_a_metric_that_nobody_exports() -> None:
 
 
 def test_the_hottest_nodes_are_those_of_the_annotators_own_queries() -> None:
-    shown = {panel["title"]: panel["targets"][0]["expr"] for panel in PANELS if panel["title"].startswith("Hottest")}
+    shown = {panel["title"]: panel["targets"][0] for panel in PANELS if panel["title"].startswith("Hottest")}
     own = {name: node_queries.expression(Window(name.lower(), "avg", 300.0, 300.0)) for name in ("CPU", "memory")}
-    assert shown == {f"Hottest nodes, {name} 5m": f"topk(10, {text})" for name, text in own.items()}
+    other = ", ".join([*sorted(identity.EXPORTER_LABELS), "domainname, machine, release, sysname, version"])
+    named = f"ignoring (nodename) group_left (nodename) max without ({other}) (node_uname_info)"
+    assert {title: (target["expr"], target["legendFormat"]) for title, target in shown.items()} == {
+        f"Hottest nodes by {name}, mean of 5 minutes": (f"topk(10, {text}) * {named}", "{{nodename}}")
+        for name, text in own.items()
+    }
 
 
 def test_generated_files_are_what_the_script_writes() -> None:

@@ -130,6 +130,11 @@ another name when it changes, which restarts the pods; here the annotation does.
 {{- end -}}
 {{- else if eq (splitList "/" $object.apiVersion | first) "monitoring.coreos.com" -}}
 {{- include "evenload.label" (dict "metadata" $object.metadata "labels" $values.monitoring.labels) -}}
+{{- range dig "spec" "groups" list $object -}}
+{{- range .rules -}}
+{{- $_ := set .annotations "runbook_url" (.annotations.runbook_url | replace "docs/runbooks" (default "docs/runbooks" $values.monitoring.runbooks)) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
