@@ -24,6 +24,7 @@ _BEFORE: Final = (
     r"\bapp\.kubernetes\.io/version: ",
     r'\borg\.opencontainers\.image\.version="',
     r"\?ref=v",  # a remote base of Kustomize
+    r"\b(?:targetRevision: |ref: \{tag: )",  # of the chart, in Argo CD and Flux
     r"^(?:v|appV)ersion: ",  # of the chart
 )
 _PLACE: Final = re.compile(rf"((?:{'|'.join(_BEFORE)}))({NUMBER.pattern})(?![\w.])", re.MULTILINE)
