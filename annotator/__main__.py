@@ -82,7 +82,7 @@ def main(
                 asking, clock=wall, rng=rng, longest_pause_seconds=longest, stop=stop
             )
             registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
-        settings = node_sync.Settings(options.namespace, labels, crane_annotations)
+        settings = node_sync.Settings(options.namespace, labels, crane_annotations, once=options.once)
         telemetry = Telemetry(registry, wall.now)
         election = None
         if leader_elect and not options.once:

@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from annotator import change_logger, node_index, usage_sync
 from annotator.collect import collector, sources
@@ -31,19 +31,22 @@ from policy.schema.load_policy import LoadPolicy
 from promql import errors, readings
 from promql.door import Answer, PrometheusDoor
 from promql.queries import identity
-from runtime import clock
+from runtime import clock, loop
+
+PATCHING_RATIO: Final = 1 - loop.LEAST_REST_RATIO  # of a period, in which patches begin: the rest is the loop's
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of the command line: where the heartbeat lives, how series name nodes, crane's keys or not; and how many
-    nodes are written at a time.
+    """Settings of the command line: where the heartbeat lives, how series name nodes, crane's keys or not; how many
+    nodes are written at a time; and whether no further sync can write what this one has no time for.
     """
 
     namespace: str
     labels: identity.SeriesLabels
     crane: bool = False
     writers: int = write_plan.WRITERS
+    once: bool = False
 
 
 class World(NamedTuple):
@@ -89,7 +92,7 @@ class Annotator:
         self._uids: tuple[str, ...] = ()  # of the nodes in the book
         self.fleets = node_index.NodeIndex(crane=settings.crane)
         self._publisher = publisher or node_publisher.NodePublisher(
-            writer, telemetry, namespace=settings.namespace, writers=settings.writers
+            writer, telemetry, clock, namespace=settings.namespace, writers=settings.writers
         )
         self._complaints = change_logger.ChangeLogger()
         publish = functools.partial(usage_sync.write, writer, settings.namespace)
@@ -209,10 +212,11 @@ class Annotator:
         """Brings the values to the nodes, with the placements on them."""
         placed = self.pods.placed_since(now_seconds - max(hotspots.windows(rules.policy.hot_spots), default=0.0))
         hot = hot_counts.hot_counts(placed, rules.policy.hot_spots, now_seconds=now_seconds)
-        worth = self.fleets.rules(rules.policy)
+        worth, extent = self.fleets.rules(rules.policy), self._source.extent
+        patching_seconds = math.inf if self._settings.once else PATCHING_RATIO * rules.policy.sync.period_seconds
         published = self._publisher.publish(
             write_plan.Publication(
-                self._book, fleet, hot, worth, rules.content_hash, now_seconds, self._source.extent, lagging
+                self._book, fleet, hot, worth, rules.content_hash, now_seconds, extent, lagging, patching_seconds
             )
         )
         if published.counted.get(write_plan.WRITTEN):

@@ -17,6 +17,7 @@ from annotator.publish.write_plan import Publication
 from kube import errors
 from kube.door import KubeWriter
 from policy.contract import heartbeat
+from runtime import clock as clocks
 
 
 class Result(NamedTuple):
@@ -46,12 +47,16 @@ class NodePublisher:
     once more when the patches are done, with those that succeeded.
     """
 
-    def __init__(self, kube: KubeWriter, telemetry: Telemetry, *, namespace: str, writers: int) -> None:
+    def __init__(
+        self, kube: KubeWriter, telemetry: Telemetry, clock: clocks.Clock, *, namespace: str, writers: int
+    ) -> None:
         self._kube = kube
+        self._clock = clock
         self._telemetry = telemetry
         self._namespace = namespace
         self._writers = writers
         self._cooled = ""  # the node that the next sync writes again, see `write_plan.weigh`
+        self._unwritten: Mapping[str, str] = {}  # results of the last sync, without those written
         self._standing = NodeAnnotationCache()
         self._digester = heartbeat.Digester()
         self._complaints = change_logger.ChangeLogger()
@@ -64,20 +69,24 @@ class NodePublisher:
         """See Publisher."""
         fleet, now_seconds = publication.fleet, publication.now_seconds
         carried = self._standing.carried(fleet, publication.book.metrics, now_seconds=now_seconds)
-        chosen = write_plan.weigh(publication, carried, again=self._cooled)
+        chosen = write_plan.weigh(publication, carried, again=self._cooled, unwritten=self._unwritten)
         patches, self._cooled = chosen.patches, chosen.cooled
         lagging = publication.lagging_names[: heartbeat.EXCLUDED_MOST]
         texts, excluded = write_plan.vouched(carried.texts, patches, {}, lagging)
         if patches and texts:
             self._beat(publication, lagging, texts, excluded)
-        results = write_plan.write(self._kube, patches, writers=self._writers)
+        until_seconds = self._clock.monotonic() + publication.patching_seconds
+        late = lambda: self._clock.monotonic() >= until_seconds  # noqa: E731
+        results = write_plan.write(self._kube, patches, writers=self._writers, late=late)
+        self._unwritten = {node: one.result for node, one in results.items() if one.result != write_plan.WRITTEN}
         for patch in patches:
             if results[patch.node].result == write_plan.WRITTEN:
                 before = carried.texts.get(patch.node)
                 self._standing.wrote(patch.node, patch.uid, patch.row, before, now_seconds=now_seconds)
         counted = Counter([written.result for written in results.values()])
         error = next((written.error for written in results.values() if written.error is not None), None)
-        self._complaints.update("node annotations not written", error, failed=counted[write_plan.FAILED])
+        failed, skipped = counted[write_plan.FAILED], counted[write_plan.SKIPPED]
+        self._complaints.update("node annotations not written", error, failed=failed, skipped=skipped)
         for result, count in counted.items():
             self._telemetry.patches.labels(result).inc(count)
         texts, excluded = write_plan.vouched(carried.texts, patches, results, lagging)

@@ -32,7 +32,8 @@ from policy.schema import node_pools
 from policy.schema.load_policy import LoadPolicy
 
 WRITERS: Final = 8  # enough to write 5,000 nodes in seconds, few enough not to crowd out other clients' fair share
-STOPPING: Final = (errors.Unreachable, errors.Unauthorized, errors.TooManyRequests, node_writer.NotAllowedError)
+MOST_IN_A_ROW: Final = 2 * WRITERS  # failures: the connections of all writers may be dead, and new ones be answered
+UNTAKEN: Final = (errors.Unreachable, errors.Unauthorized, errors.TooManyRequests, errors.ServerError)  # of any node
 WRITTEN, GONE, FAILED, SKIPPED = "written", "gone", "failed", "skipped"
 
 
@@ -98,8 +99,8 @@ def _lines(policy: LoadPolicy, own: Mapping[str, float]) -> tuple[Floats, Floats
 
 class Publication(NamedTuple):
     """Values to publish: those held of these nodes, the placements on them, when a change is worth a write, the
-    content hash of the policy, the time (Unix seconds), the extent of a node's windows, by name, and the nodes of which
-    a value stands that was not answered [nodes].
+    content hash of the policy, the time (Unix seconds), the extent of a node's windows, by name, the nodes of which a
+    value stands that was not answered [nodes], and for how long patches may begin.
     """
 
     book: LastGoodValues
@@ -110,6 +111,7 @@ class Publication(NamedTuple):
     now_seconds: float
     extent: Callable[[str], Windows | None]
     lagging: Flags
+    patching_seconds: float = math.inf
 
     @property
     def lagging_names(self) -> list[str]:
@@ -120,14 +122,14 @@ class Publication(NamedTuple):
 
 
 class WriteSet(NamedTuple):
-    """A publication with the values of all its nodes as text, the nodes worth a write and those to be written first
-    [nodes], and the node that the next sync is to write again ("" for none).
+    """A publication with the values of all its nodes as text, the nodes worth a write, the turns in which they are
+    written, lowest first [nodes], and the node that the next sync is to write again ("" for none).
     """
 
     publication: Publication
     readings: "Readings"
     worth: Flags
-    first: Flags
+    turns: Floats
     cooled: str
 
     @property
@@ -136,7 +138,7 @@ class WriteSet(NamedTuple):
         fleet, hot, extent = self.publication.fleet, self.publication.hot, self.publication.extent
         patches = []
         places = np.flatnonzero(self.worth)
-        for place in places[np.argsort(~self.first[places], kind="stable")].tolist():
+        for place in places[np.argsort(self.turns[places], kind="stable")].tolist():
             name = fleet.names[place]
             extra = self.readings.cranes(place) if self.publication.rules.crane else {}
             row = self.readings.row(place, hot.of(name), extent(name))
@@ -144,7 +146,9 @@ class WriteSet(NamedTuple):
         return tuple(patches)
 
 
-def weigh(publication: Publication, carried: AnnotationColumns, *, again: str = "") -> WriteSet:
+def weigh(
+    publication: Publication, carried: AnnotationColumns, *, again: str = "", unwritten: Mapping[str, str] = {}
+) -> WriteSet:
     """Which nodes are to be written.
 
     `again` names a node that is written even if nothing moved: `WriteSet.cooled` of the sync before, the first node
@@ -153,7 +157,8 @@ def weigh(publication: Publication, carried: AnnotationColumns, *, again: str = 
     the pod would then wait for the next write anywhere. So the sync after writes this node once more: one patch, after
     every watch has caught up, and none after that, as nothing crossed.
 
-    First come nodes that cross a line, or get or lose a metric: what they carry decides otherwise than it should.
+    First come nodes that cross a line, or get or lose a metric: what they carry decides otherwise than it should. Then
+    those that the last sync skipped, the others, and those that failed in it (`unwritten`: the result by node).
 
     A node that never had a value gets no annotation; one that lost its values gets an empty reading, because its old
     one would otherwise be renewed by every heartbeat. A quiet node that begins to lag is written with the time of its
@@ -167,8 +172,10 @@ def weigh(publication: Publication, carried: AnnotationColumns, *, again: str = 
         worth[names.index(again)] = True
     worth &= np.array([name in carried.texts for name in names], np.bool_) | ~np.isnan(book.ratios).all(axis=1)
     cooled = worth & (_is_over(carried.ratios, rules) & ~_is_over(readings.ratios, rules)).any(axis=1)
-    first = load_annotation.must_write(carried.ratios, readings.ratios, math.inf, rules.limits)
-    return WriteSet(publication, readings, worth, first, names[int(cooled.argmax())] if cooled.any() else "")
+    crossing = load_annotation.must_write(carried.ratios, readings.ratios, math.inf, rules.limits)
+    last = np.array([unwritten.get(name, "") for name in names], np.str_)
+    turns = np.select([last == FAILED, crossing, last == SKIPPED], [3.0, 0.0, 1.0], 2.0)
+    return WriteSet(publication, readings, worth, turns, names[int(cooled.argmax())] if cooled.any() else "")
 
 
 class Readings(NamedTuple):
@@ -219,32 +226,46 @@ def _is_over(ratios: Floats, rules: Rules) -> Flags:
 
 
 class WriteResult(NamedTuple):
-    """How one patch went: written, gone, failed or skipped, with the error of a failed one."""
+    """How one patch went: written, gone, failed or skipped, and why, of a failed one and where time was over."""
 
     result: str
     error: errors.KubeError | None = None
 
 
-def write(door: KubeWriter, patches: Sequence[Patch], *, writers: int = WRITERS) -> dict[str, WriteResult]:
+LATE: Final = WriteResult(SKIPPED, errors.KubeError("no time left in this sync; the next one begins with the rest"))
+
+
+def write(
+    door: KubeWriter, patches: Sequence[Patch], *, writers: int = WRITERS, late: Callable[[], bool] = lambda: False
+) -> dict[str, WriteResult]:
     """Carry a plan out, at most `writers` at a time (1: in its order, on the caller's thread); how each went, by node.
 
-    A node that vanished or was replaced meanwhile is `gone`, which is fine. Once the apiserver cannot be reached, does
-    not know the credentials or wants fewer requests than even a patient writer sends, and once this replica must not
-    write any more, the rest is `skipped`: five thousand time limits in a row would outlast any period.
+    A node that vanished or was replaced meanwhile is `gone`, which is fine. Once MOST_IN_A_ROW writes in a row were not
+    taken for a reason that is no node's (the apiserver is out of reach or in trouble, does not know the credentials, or
+    wants fewer requests than even a patient writer sends), once it is `late`, and once this replica must not write any
+    more, the rest is `skipped`: five thousand time limits in a row would outlast any period.
     """
     if not patches:
         return {}
-    stop, threads = threading.Event(), min(writers, len(patches))
+    threads, lock, in_a_row, ended = min(writers, len(patches)), threading.Lock(), 0, False
+
+    def attempt(patch: Patch) -> WriteResult:
+        nonlocal in_a_row, ended
+        if ended or late():
+            return WriteResult(SKIPPED) if ended else LATE
+        result = _write_one(door, patch)
+        with lock:
+            in_a_row = in_a_row + 1 if isinstance(result.error, UNTAKEN) else 0
+            ended |= in_a_row >= MOST_IN_A_ROW or isinstance(result.error, node_writer.NotAllowedError)
+        return result
+
     if threads == 1:
-        return {patch.node: _write_one(door, patch, stop) for patch in patches}
+        return {patch.node: attempt(patch) for patch in patches}
     with concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="patch") as pool:
-        done = pool.map(lambda patch: _write_one(door, patch, stop), patches)
-        return {patch.node: written for patch, written in zip(patches, done, strict=True)}
+        return {patch.node: result for patch, result in zip(patches, pool.map(attempt, patches), strict=True)}
 
 
-def _write_one(door: KubeWriter, patch: Patch, stop: threading.Event) -> WriteResult:
-    if stop.is_set():
-        return WriteResult(SKIPPED)
+def _write_one(door: KubeWriter, patch: Patch) -> WriteResult:
     try:
         door.merge_patch(kinds.NODES, patch.node, patch.body)
     except errors.NotFound:
@@ -253,8 +274,6 @@ def _write_one(door: KubeWriter, patch: Patch, stop: threading.Event) -> WriteRe
         replaced = "uid in precondition" in error.message.lower()  # the apiserver's words; another conflict is a race
         return WriteResult(GONE) if replaced else WriteResult(FAILED, error)
     except errors.KubeError as error:
-        if isinstance(error, STOPPING):
-            stop.set()
         return WriteResult(FAILED, error)
     return WriteResult(WRITTEN)
 

@@ -16,7 +16,6 @@ from extender import protocol
 from kube import config, errors, kinds, lease
 from kube.http import client, transport, undecodable
 from kube.http.request import Request
-from policy.contract import heartbeat
 from tests import builders, clocks, scripted_http
 from tests.reports.register import Before, behaviour, reported, situation
 from tests.reports.test_levels import RELAXED, heated, runs
@@ -161,16 +160,13 @@ def test_quiet_nodes_stay_fresh_while_the_apiserver_throttles_writes_on_others()
     bench = test_node_sync.Bench()
     bench.names = [f"node-{at}" for at in range(900)]
     moved, quiet = bench.names[:300], bench.names[300:]
-    bench.load_by_name(**dict.fromkeys([name.replace("-", "_") for name in bench.names], 0.3))
+    bench.load_by_name(dict.fromkeys(bench.names, 0.3))
     bench.sync()
-    ratios = {**dict.fromkeys(quiet, 0.3), **dict.fromkeys(moved, 0.6)}
-    bench.load_by_name(**{name.replace("-", "_"): ratio for name, ratio in ratios.items()})
+    bench.load_by_name({**dict.fromkeys(quiet, 0.3), **dict.fromkeys(moved, 0.6)})
     for name in moved:
         bench.kube.fail(name, THROTTLED)
     bench.sync(after_seconds=30)
-    times = heartbeat.EffectiveTimes()
-    for name, text in bench.texts.items():
-        times.put(name, text)
+    times = bench.times()
     times.accept(bench.heartbeat(), bench.clock.now())
     times.settle()
     fresh = {name for name in bench.names if times.matched_seconds(name) == bench.clock.now()}

@@ -42,17 +42,7 @@ def test_settings_that_cannot_work_are_bad_input(files: pathlib.Path, arguments:
 def test_every_option_stands_in_the_docs() -> None:
     root = pathlib.Path(__file__).parents[3] / "docs" / "reference"
     docs = (root / "annotator.md").read_text(encoding="utf-8") + (root / "promql.md").read_text(encoding="utf-8")
-    shared = {
-        "--version",
-        "--kubeconfig",
-        "--context",
-        "--listen",
-        "--namespace",
-        "--pod-name",
-        "--pod-uid",
-        "--logging-format",
-        "-v",
-        "--help",
-    }
+    shared = {"--version", "--kubeconfig", "--context", "--listen", "--namespace", "--pod-name", "--pod-uid"}
+    shared |= {"--logging-format", "-v", "--help"}
     own = {option for parameter in entry.main.params for option in parameter.opts} - shared
     assert {option for option in own if option not in docs} == set()

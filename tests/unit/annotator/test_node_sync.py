@@ -1,6 +1,7 @@
 """One sync end to end over the two doors: what is read, held, written and renewed."""
 
 import json
+from collections.abc import Mapping
 
 import prometheus_client
 import pytest
@@ -10,7 +11,7 @@ from annotator.collect import collector
 from annotator.collect.sources import Source
 from annotator.sync_outcome import Outcome
 from kube import errors as kube_errors
-from kube.door import KubeWriter
+from kube.door import KubeWriter, WriteRequest
 from kube.objects import Node
 from kube.pods.compact import Pod
 from policy.contract import heartbeat, load_annotation, timestamps
@@ -44,10 +45,15 @@ class Bench:
         labels: identity.SeriesLabels = LABELS,
         source: Source | None = None,
         writer: KubeWriter | None = None,
+        *,
+        once: bool = False,
     ) -> None:
         """A new process that asks this Prometheus or metrics-server, and writes through the recorder or `writer`."""
         self.registry = prometheus_client.CollectorRegistry()
-        telemetry, settings = metrics.Telemetry(self.registry, self.clock.now), node_sync.Settings("ours", labels)
+        telemetry, settings = (
+            metrics.Telemetry(self.registry, self.clock.now),
+            node_sync.Settings("ours", labels, once=once),
+        )
         self.annotator = node_sync.Annotator(
             prometheus, self.kube, writer or self.kube, settings, clock=self.clock, telemetry=telemetry, source=source
         )
@@ -58,10 +64,10 @@ class Bench:
         for expression in EXPRESSIONS.values():
             self.prometheus.answer(expression, values)
 
-    def load_by_name(self, **ratios: float) -> None:
+    def load_by_name(self, ratios: Mapping[str, float]) -> None:
         """The same, with series that carry the nodes' names."""
         for expression in EXPRESSIONS.values():
-            self.prometheus.answer(expression, {name.replace("_", "-"): ratio for name, ratio in ratios.items()})
+            self.prometheus.answer(expression, ratios)
 
     def fail(self, error: errors.PromqlError) -> None:
         """Every metric's query raises."""
@@ -90,6 +96,13 @@ class Bench:
 
     def reading(self, name: str) -> load_annotation.Reading:
         return load_annotation.decode(self.texts[name])
+
+    def times(self) -> heartbeat.EffectiveTimes:
+        """Times of an extender that has what the nodes carry now."""
+        times = heartbeat.EffectiveTimes()
+        for name, text in self.texts.items():
+            times.put(name, text)
+        return times
 
     def heartbeat(self) -> heartbeat.Heartbeat:
         return heartbeat.decode(self.kube.config_maps["ours/evenload-heartbeat"])
@@ -245,14 +258,11 @@ def mates_of_one_bucket() -> list[str]:
 
 def test_a_node_whose_patch_fails_for_long_ages_alone_and_recovers(bench: Bench) -> None:
     stuck, mate = bench.names = mates_of_one_bucket()
-    ratio = {name.replace("-", "_"): 0.3 for name in bench.names}
-    bench.load_by_name(**ratio)
+    bench.load_by_name(dict.fromkeys(bench.names, 0.3))
     bench.sync()
     bench.kube.fail(stuck, kube_errors.Forbidden("PATCH", status=403, reason="Forbidden", message="no"))
-    bench.load_by_name(**{**ratio, stuck.replace("-", "_"): 0.9})
-    seen = heartbeat.EffectiveTimes()
-    for name, text in bench.texts.items():
-        seen.put(name, text)
+    bench.load_by_name({stuck: 0.9, mate: 0.3})
+    seen = bench.times()
     for _ in range(3):
         outcome = bench.sync(after_seconds=30)
         assert any("PATCH" in problem for problem in outcome.problems())
@@ -267,12 +277,10 @@ def test_a_node_whose_patch_fails_for_long_ages_alone_and_recovers(bench: Bench)
 def test_quiet_nodes_are_renewed_before_any_patch_and_moved_ones_by_nothing_older_than_their_new_text() -> None:
     bench = Bench()
     moved, quiet = bench.names = mates_of_one_bucket()
-    bench.load_by_name(**{name.replace("-", "_"): 0.3 for name in bench.names})
+    bench.load_by_name(dict.fromkeys(bench.names, 0.3))
     bench.sync()
-    seen = heartbeat.EffectiveTimes()
-    for name, text in bench.texts.items():
-        seen.put(name, text)
-    bench.load_by_name(**{moved.replace("-", "_"): 0.5, quiet.replace("-", "_"): 0.3})
+    seen = bench.times()
+    bench.load_by_name({moved: 0.5, quiet: 0.3})
     bench.kube.done.clear()
     bench.sync(after_seconds=30)
     (_, early), (patched, _), (_, late) = bench.kube.done
@@ -290,6 +298,32 @@ def test_where_no_node_is_quiet_one_heartbeat_is_enough(synced: Bench) -> None:
     synced.kube.done.clear()
     synced.sync(after_seconds=30)
     assert sorted(name for name, _ in synced.kube.done) == ["evenload-heartbeat", "node-1", "node-2"]
+
+
+def test_patches_end_after_two_thirds_of_a_period_and_the_rest_comes_first_in_the_next_sync(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.names = [f"node-{at}" for at in range(35)]
+    bench.load_by_name(dict.fromkeys(bench.names, 0.3))
+    bench.sync()
+    skipped, write = set[str](), bench.kube.write
+
+    def slow(request: WriteRequest) -> None:
+        write(request)
+        bench.clock.advance(1)
+
+    monkeypatch.setattr(bench.kube, "write", slow)
+    for ratio in (0.4, 0.5):
+        bench.load_by_name(dict.fromkeys(bench.names, ratio))
+        outcome, before = bench.sync(after_seconds=30), skipped
+        skipped = {name for name in bench.names if bench.reading(name).values["cpu_avg_5m"] != ratio}
+        assert not before & skipped
+        assert outcome.patches == {"written": 35 - len(skipped), "skipped": len(skipped)}
+        assert bench.heartbeat().excluded == skipped != set()
+    assert caplog.text.count("node annotations not written") == 1
+    bench.load_by_name(dict.fromkeys(bench.names, 0.6))
+    bench.begin(bench.prometheus, once=True)
+    assert bench.sync().patches == {"written": 35}, "no next sync would write the rest"
 
 
 def test_pods_without_a_node_are_counted_as_woken_once_a_sync_that_patches(bench: Bench) -> None:

@@ -158,6 +158,9 @@ def test_nodes_that_cross_a_line_or_have_no_reading_yet_are_written_first() -> N
     rules = write_plan.Rules.of(POLICY, fleet.nodes, crane=False)
     patches = write_plan.weigh(publication(fleet, book, rules), carried).patches
     assert [patch.node for patch in patches] == ["cools", "heats", "is new", "moves", "moves too"]
+    unwritten = {"moves too": write_plan.SKIPPED, "heats": write_plan.FAILED}
+    patches = write_plan.weigh(publication(fleet, book, rules), carried, unwritten=unwritten).patches
+    assert [patch.node for patch in patches] == ["cools", "is new", "moves too", "moves", "heats"]
 
 
 @pytest.mark.parametrize(
@@ -242,22 +245,31 @@ def test_a_single_writer_writes_in_order_on_the_callers_thread() -> None:
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "most"),
     [
-        pytest.param(errors.Unreachable("no route"), id="it is out of reach"),
-        pytest.param(errors.TooManyRequests("PATCH", status=429, reason="", message="later"), id="it has had enough"),
-        pytest.param(errors.Unauthorized("PATCH", status=401, reason="", message="who?"), id="it does not know us"),
-        pytest.param(node_writer.NotAllowedError("leads no more"), id="another replica leads"),
+        pytest.param(errors.Unreachable("no route"), write_plan.MOST_IN_A_ROW, id="it is out of reach"),
+        pytest.param(api_error(errors.TooManyRequests, 429), write_plan.MOST_IN_A_ROW, id="it has had enough"),
+        pytest.param(api_error(errors.Unauthorized, 401), write_plan.MOST_IN_A_ROW, id="it does not know us"),
+        pytest.param(api_error(errors.ServerError, 503), write_plan.MOST_IN_A_ROW, id="nothing is behind the balancer"),
+        pytest.param(node_writer.NotAllowedError("leads no more"), 1, id="another replica leads"),
     ],
 )
-def test_the_rest_of_a_plan_is_left_when_no_write_can_succeed(error: errors.KubeError) -> None:
+def test_the_rest_of_a_plan_is_left_when_no_write_can_succeed(error: errors.KubeError, most: int) -> None:
     door = fake_kube_writes.FakeKubeWrites()
     names = [f"node-{index}" for index in range(500)]
     for name in names:
         door.fail(name, error)
     results = [written.result for written in write_plan.write(door, [patch_of(name) for name in names]).values()]
-    assert 1 <= results.count("failed") <= write_plan.WRITERS
+    assert most <= results.count("failed") < most + write_plan.WRITERS
     assert results.count("failed") + results.count("skipped") == len(names)
+
+
+def test_failures_between_answers_skip_no_write() -> None:
+    door, names = fake_kube_writes.FakeKubeWrites(), [f"node-{index}" for index in range(100)]
+    for name in (name for index, name in enumerate(names) if index % write_plan.MOST_IN_A_ROW):
+        door.fail(name, errors.Unreachable("connection reset"))
+    results = write_plan.write(door, [patch_of(name) for name in names], writers=1)
+    assert {written.result for written in results.values()} == {"written", "failed"}
 
 
 def test_a_heartbeat_leaves_out_every_node_whose_patch_did_not_succeed() -> None:
