@@ -7,6 +7,7 @@ queries of a small and of a large cluster are counted in one run. At last 100,00
 """
 
 import contextlib
+import functools
 import itertools
 import json
 import pathlib
@@ -17,19 +18,24 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import requests
 import yaml
 
+from cli import recording_rules
+from extender import service
+from extender.state import node_cache
+from kube import config, kinds
+from kube.cache import reflector
 from lab import cluster
 from lab.bench import answers, contestants, fleet, playing
 from lab.bench.table import Row
 from lab.cluster import cache
-from promql.queries import recording_rules
 from runtime import clock
 
-QUERIES, SYNC_SECONDS, PATCHES_PER_NODE_AND_MINUTE, MEMORY_MEBIBYTES = 8, 5.0, 0.2, 200.0
+QUERIES, SYNC_SECONDS, PATCHES_PER_NODE_AND_MINUTE, MEMORY_MEBIBYTES, AGE_SECONDS = 8, 5.0, 0.2, 200.0, 45.0
 SCRAPE_SECONDS = 15.0
 TRACE_BEGINS_SECONDS = 2 * playing.DAY_SECONDS
 FEW_SYNCS = 5
@@ -61,7 +67,7 @@ class Stuck(Exception):
 
 
 class WatchedWrites(NamedTuple):
-    """The annotator's counters at the end of a sync, when that was (monotonic), and its memory then."""
+    """The annotator's counters at the end of a sync, when that was (monotonic), its memory and the oldest reading."""
 
     at_seconds: float
     syncs: float
@@ -70,6 +76,7 @@ class WatchedWrites(NamedTuple):
     patches: float
     matched: float
     memory_mebibytes: float
+    age_seconds: float = 0.0
 
 
 def measure(settings: Settings) -> list[Row]:
@@ -87,8 +94,8 @@ def measure(settings: Settings) -> list[Row]:
         _give_a_past(running, cast)
         stage = _Stage(running, cast, settings)
         stage.enter(range(settings.few_nodes))
-        with _started(running, pathlib.Path(scratch)) as process:
-            return _rows(settings, _measured(settings, stage, _Follower(process)))
+        with _started(running, pathlib.Path(scratch)) as follower:
+            return _rows(settings, _measured(settings, stage, follower))
 
 
 class SyncParts(NamedTuple):
@@ -121,6 +128,7 @@ def _lasting(minutes: float) -> Callable[[Sequence[WatchedWrites]], bool]:
 def _rows(settings: Settings, measured: SyncParts) -> list[Row]:
     nodes, few = f"{settings.nodes:,} nodes", f"{settings.few_nodes:,} nodes"
     seconds = _each(measured.trace, "sync_seconds")
+    oldest_seconds = max(one.age_seconds for one in measured.trace[1:])
     queries, few_queries = max(_each(measured.trace, "queries")), max(_each(measured.few, "queries"))
     span_minutes = (measured.trace[-1].at_seconds - measured.trace[0].at_seconds) / 60
     patches = sum(_each(measured.trace, "patches")) / settings.nodes / span_minutes
@@ -133,6 +141,7 @@ def _rows(settings: Settings, measured: SyncParts) -> list[Row]:
         Row(f"annotator: the same, beside that of {few}", queries, "", few_queries, 1.0),
         Row(f"annotator: sync, longest of {len(seconds)}, {nodes}", max(seconds), "s", None, SYNC_SECONDS),
         Row(f"annotator: sync, median, {nodes}", statistics.median(seconds), "s"),
+        Row(f"annotator: oldest reading, {nodes}", oldest_seconds, "s", None, AGE_SECONDS),
         Row(f"annotator: sync, longest while {joined:,} nodes join", max(_each(measured.joining, "sync_seconds")), "s"),
         Row(f"annotator: patches a node and minute, {of}", patches, "", None, PATCHES_PER_NODE_AND_MINUTE),
         Row(f"annotator: memory, highest, {pods}", _highest(measured.trace), "MiB", None, MEMORY_MEBIBYTES),
@@ -149,12 +158,23 @@ def _highest(samples: Sequence[WatchedWrites]) -> float:
     return max(one.memory_mebibytes for one in samples)
 
 
+def _oldest_reading(running: cluster.Cluster, stop: threading.Event) -> Callable[[], float]:
+    """Watches as an extender does; the result is the age of its oldest reading, 0 while it has none."""
+    table, door, ticking = node_cache.NodeTable(()), config.connect(running.kubeconfig), clock.WallClock()
+    watch: Any = functools.partial(reflector.Reflector, door, clock=ticking, rng=random.Random())
+    beat = lambda _old, new: table.heartbeat_changed(new and new.data, ticking.now())  # noqa: E731
+    watch(kinds.NODES, on_change=table.node_changed).start(stop)
+    watch(kinds.CONFIG_MAPS, on_change=beat, field_selector=service.HEARTBEAT_ONLY).start(stop)
+    return lambda: float(np.nanmax(ticking.now() - table.loads().effective_seconds, initial=0.0))
+
+
 class _Follower:
     """Watches the annotator's /metrics for ends of syncs, and its memory all the time."""
 
-    def __init__(self, process: contestants.Contestant) -> None:
+    def __init__(self, process: contestants.Contestant, oldest_seconds: Callable[[], float]) -> None:
         self._process = process
         self._clock = clock.WallClock()
+        self._oldest_seconds = oldest_seconds
         self._session = requests.Session()
         self._session.trust_env = False
 
@@ -169,10 +189,11 @@ class _Follower:
 
     def _next(self, last: WatchedWrites | None, what: str) -> WatchedWrites:
         limit_seconds = self._clock.monotonic() + SYNC_LIMIT_SECONDS
-        highest = 0.0
+        highest = age_seconds = 0.0
         while self._clock.monotonic() < limit_seconds:
             highest = max(highest, self._process.memory_mebibytes())
-            now = self._look(highest)
+            age_seconds = max(age_seconds, self._oldest_seconds())
+            now = self._look(highest)._replace(age_seconds=age_seconds)
             if last is None or now.syncs > last.syncs:
                 return now
             _NEVER.wait(POLL_SECONDS)
@@ -243,25 +264,15 @@ def _give_a_past(running: cluster.Cluster, cast: playing.Cast) -> None:
 
 
 @contextlib.contextmanager
-def _started(running: cluster.Cluster, directory: pathlib.Path) -> Iterator[contestants.Contestant]:
-    """The annotator under the default policy with the recorded windows."""
+def _started(running: cluster.Cluster, directory: pathlib.Path) -> Iterator[_Follower]:
+    """Follows the annotator under the default policy with the recorded windows."""
     document = yaml.safe_load((ROOT / "deploy" / "policies" / "default.yaml").read_text(encoding="utf-8"))
-    windows = {"avg_5m": "5m", "max_1h": "1h", "max_1d": "24h"}
-    document["metrics"] = [
-        {
-            "name": name,
-            "resource": resource,
-            "statistic": kind[:3],
-            "window": window,
-            "query": recording_rules.record(name),
-        }
-        for resource in ("cpu", "memory")
-        for kind, window in windows.items()
-        for name in [f"{resource}_{kind}"]
-    ]
+    document |= yaml.safe_load(recording_rules.metrics_text())
     policy = directory / "policy.yaml"
     policy.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     command = [sys.executable, "-m", "annotator", "--policy", str(policy), "--kubeconfig", str(running.kubeconfig)]
     command += ["--namespace", "default", "--prometheus", running.prometheus_url, "--listen"]
     with contestants.Contestant("annotator", command, "/readyz", directory) as process:
-        yield process
+        stop = threading.Event()
+        yield _Follower(process, _oldest_reading(running, stop))
+        stop.set()
