@@ -24,13 +24,13 @@ def percent(ratio: float) -> str:
 
 
 def compared(value: float, sign: str, line: float, decimals: int = 2) -> str:
-    """`0.87 > 0.80`: both with so many decimals or those that the line has, the value with more where it would look like
-    the line: never `0.80 > 0.80`.
+    """`0.87 > 0.80`: both with so many decimals, or those that the line has; the value with more where it would look
+    like the line: never `0.80 > 0.80`.
     """
     line = round(line, MOST_DECIMALS)
-    shown = f"{line:.{decimals}f}" if round(line, decimals) == line else f"{line:g}"
+    line_text = f"{line:.{decimals}f}" if round(line, decimals) == line else f"{line:g}"
     places = next((at for at in range(decimals, MOST_DECIMALS) if round(value, at) != line), decimals)
-    return f"{value:.{places}f}{sign}{shown}"
+    return f"{value:.{places}f}{sign}{line_text}"
 
 
 def number(value: float) -> str:

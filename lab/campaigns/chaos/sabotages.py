@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import random
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -156,11 +155,11 @@ def annotates_once() -> None:
     """Every third node is annotated once, and what follows is taken for written."""
     whole, written = write_plan._write_one, set[str]()
 
-    def write(door: KubeWriter, patch: write_plan.Patch, stop: threading.Event) -> write_plan.WriteResult:
+    def write(door: KubeWriter, patch: write_plan.Patch) -> write_plan.WriteResult:
         if patch.node in written and _third(patch.node) == 0:
             return write_plan.WriteResult(write_plan.WRITTEN)
         written.add(patch.node)
-        return whole(door, patch, stop)
+        return whole(door, patch)
 
     write_plan._write_one = write
 
@@ -169,12 +168,12 @@ def annotates_falsely() -> None:
     """Every third node is annotated with half of its load."""
     whole = write_plan._write_one
 
-    def write(door: KubeWriter, patch: write_plan.Patch, stop: threading.Event) -> write_plan.WriteResult:
+    def write(door: KubeWriter, patch: write_plan.Patch) -> write_plan.WriteResult:
         if _third(patch.node) == 1:
             body = json.loads(patch.row.text)
             body["m"] = {name: ratio / 2 for name, ratio in body["m"].items()}
             patch = patch._replace(row=patch.row._replace(text=json.dumps(body)))
-        return whole(door, patch, stop)
+        return whole(door, patch)
 
     write_plan._write_one = write
 

@@ -54,7 +54,7 @@ def test_a_metric_the_policy_does_not_have_is_named_when_it_is_asked_for() -> No
     own = node_thresholds.decode('{"cpu_avg_5m": 0.9, "disk_busy": 0.5, "memory_avg_5m": 2}')
     assert own is not None
     assert own.ignored(IN_FORCE) == (
-        'memory_avg_5m: 2 is out of range: a ratio from 0 to 1 expected; disk_busy: no metric of this name'
+        "memory_avg_5m: 2 is out of range: a ratio from 0 to 1 expected; disk_busy: no metric of this name"
     )
     assert node_thresholds.Own({"cpu_avg_5m": 0.9}).ignored(IN_FORCE) == ""
 

@@ -19,11 +19,11 @@ SHAPE = generator.Shape(nodes=5, days=0.25, pods=40)
 
 @pytest.fixture(scope="module")
 def stored_past(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A past in a file: a generated one, of which 30 % of CPU and 40 % of memory are said to have been measured."""
+    """A past in a file: a generated one, of which 48 % of CPU and 40 % of memory are said to have been measured."""
     scenario = generator.generate(1, SHAPE)
     nodes = tuple(machine.name for machine in scenario.machines)
     measured = (
-        np.full((scenario.steps, len(nodes)), 0.3, np.float32),
+        np.full((scenario.steps, len(nodes)), 0.48, np.float32),
         np.full((scenario.steps, len(nodes)), 0.4, np.float32),
     )
     path = tmp_path_factory.mktemp("past") / "past.npz"
@@ -42,7 +42,7 @@ def test_a_kept_past_is_replayed_under_each_policy(stored_past: pathlib.Path) ->
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert sorted(found["figures"]["evictions"]["variants"]) == ["default", "plain"]
-    assert found["assumptions"][0].startswith("really measured: CPU mean 30.0%, p99 30.0%, spread 0.0%, 0 node-minutes")
+    assert found["assumptions"][0].startswith("really measured: CPU mean 48.0%, p99 48.0%, spread 0.0%, 0 node-minutes")
 
 
 @pytest.mark.parametrize(
