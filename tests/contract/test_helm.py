@@ -10,6 +10,7 @@ import functools
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -31,6 +32,7 @@ from tests.e2e import waiting
 pytestmark = pytest.mark.cluster
 DEPLOY = helm_client.ROOT / "deploy"
 KEPT_VALUES = helm_client.ROOT / "tests" / "unit" / "formats" / "v0_1_0" / "values.json"
+GUIDE = pathlib.Path("docs/start/fifteen-minutes.md").read_text(encoding="utf-8")
 HASHED = re.compile(r"\b(evenload-settings|evenload-scheduler-config)-[a-z0-9]{10}\b")
 ON = {"enabled": True}
 NIGHTS = ["--time-zone=Europe/Berlin", "--during=20:00-07:00=2", "--during=Fri 20:00-Mon 07:00=0"]
@@ -357,6 +359,19 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_but_for_the_
     waiting.until(lambda: site.ready() == many, "all replicas", site.ready)
     assert versions(site) == {version.VERSION}
     assert mode(site) == "DryRun"
+    printed = [line.strip() for line in notes.splitlines() if line.startswith("  ")]
+    upgrades = [shlex.split(line) for line in printed if line.startswith("helm upgrade ")]
+    assert [words[-1] for words in upgrades] == [
+        "image.repository=registry.example.com/evenload",
+        "policy.extender.mode=Shadow",
+    ]
+    for words in upgrades:
+        chart = words.index("deploy/helm/evenload")  # from the repository's root
+        helm.succeed(*words[1:chart], str(helm_client.CHART), *words[chart + 1 :], *where[1:])
+    assert "mode: Shadow" in site.kubectl("get", "configmap", "evenload-policy", where[0], "-o", "yaml").stdout
+    others = [line for line in printed if not line.startswith("helm ")]
+    assert len(others) == 3
+    assert all(line in GUIDE for line in others), "test_fifteen_minutes types what the guide has"
     helm.succeed("rollback", helm_client.RELEASE, "1", *where)
     waiting.until(lambda: site.ready() == few, "the first release again", site.ready)
     assert (versions(site), mode(site)) == ({"0.0.1"}, "Observe")
