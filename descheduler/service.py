@@ -167,8 +167,8 @@ class Service:
     def poll(self) -> None:
         """Takes up a changed policy file, then the Event; an invalid one is refused, as /readyz and /configz show."""
         self.parts.policy.poll()
-        if self.parts.news is not None:
-            self.parts.news.tell()
+        if self.parts.news is not None and (news := self.parts.news.tell()):
+            self.parts.announcer.record_policy(*news)
 
     def cycle(self) -> None:
         """One run for the loop: a door that does not answer is a reason to do nothing, not a crash."""

@@ -17,6 +17,7 @@ from runtime.reloading import Reloading
 ACTION = "Reload"
 SEPARATOR = " | "  # kubectl's tables end a cell at a line break
 MORE_BYTES = 40  # kept free for "and 17 more"
+News = tuple[events.Reason, str, Reference]  # with its note and object
 
 
 class EventSource(NamedTuple):
@@ -49,15 +50,17 @@ class PolicyEventPublisher:
         self._writer = events.EventWriter(door, controller=by.controller, instance=by.instance, clock=clock)
         self._last_state = self._state()
 
-    def tell(self) -> None:
+    def tell(self) -> News | None:
         """One Event if there is news. Told before it is posted: a refused Event is not tried again every 5 s."""
         state = self._state()
         if state == self._last_state:
-            return
+            return None
         self._last_state = state
         refused = self._held.error is not None
         reason = events.Reason.POLICY_REFUSED if refused else events.Reason.POLICY_ACCEPTED
-        self._writer.write(reason, note(self._held), regarding=self._by.regarding, action=ACTION, warning=refused)
+        news = reason, note(self._held), self._by.regarding
+        self._writer.write(*news[:2], regarding=self._by.regarding, action=ACTION, warning=refused)
+        return news
 
     def _state(self) -> tuple[str, str, str | None]:
         return self._held.content_hash, self._held.refused_hash, self._held.error

@@ -56,6 +56,10 @@ class EventPublisher:
             self._record(draft)
             self._writer.write(action="Evict", **draft._asdict())
 
+    def record_policy(self, reason: Reason, note: str, regarding: Reference) -> None:
+        """Writes what `kube.policy_events` posted into the ledger."""
+        self._record(EventDraft(reason, note, regarding, warning=reason is Reason.POLICY_REFUSED))
+
     def _record(self, draft: EventDraft) -> None:
         """Writes it into the ledger; a ledger that fails here fails again where nothing may go on without it."""
         regarding, related = draft.regarding, draft.related

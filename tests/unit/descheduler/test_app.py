@@ -155,6 +155,8 @@ def test_a_refused_policy_file_shows_everywhere_without_making_it_unready(
     assert world.metric("evenload_config_info", hash=in_force) == 1
     (event,) = world.door.created
     assert (event["reason"], event["regarding"]["name"]) == ("PolicyRefused", "ours")
+    (recorded,) = client.get("/events").get_json()["events"]
+    assert (recorded["reason"], recorded["type"], recorded["note"]) == ("PolicyRefused", "Warning", event["note"])
 
 
 def test_readiness_tells_how_the_circuit_to_prometheus_stands(client: FlaskClient) -> None:
