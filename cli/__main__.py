@@ -42,6 +42,7 @@ SUBCOMMANDS = {
     "plan": Subcommand("cli.plan", "say what would be evicted now, and why the rest stays"),
     "policy": Subcommand("cli.policy", "write, check, read back, compare and import policy files"),
     "recording-rules": Subcommand("cli.recording_rules", "write the node windows as recording rules for Prometheus"),
+    "story": Subcommand("cli.story", "tell what happened last night"),
     "tune": Subcommand("simulator.commands.tune", "fit a policy to a goal, on a past or a simulation"),
     "whatif": Subcommand("simulator.commands.whatif", "say what policies would have made of a cluster's own past"),
     "simulate": Subcommand("simulator.commands.simulate", "say what policies would do, on a simulated cluster"),

@@ -198,6 +198,7 @@ def test_an_overloaded_node_reaches_its_target_as_planned_under_a_budget_that_is
         lambda: listed(evenload),
     )
     tells_how_good_its_plans_were(evenload, judged)
+    tells_the_story(evenload, names)
 
 
 def tells_what_it_would_do(plan: dict[str, typing.Any], pods: collections.abc.Mapping[str, objects.Pod]) -> None:
@@ -228,6 +229,18 @@ def tells_how_good_its_plans_were(evenload: stack.Stack, judged: list[dict[str, 
     assert (whole["returned"], whole["replaced"]) == (0, whole["evictions"])
     table = commands.run("evictions", "--summary", "--descheduler", evenload.descheduler.url)
     assert f"{100 * whole['after_30m']['median_error_ratio']:+.1f}pp" in table.stdout, table.output
+
+
+def tells_the_story(evenload: stack.Stack, names: set[str]) -> None:
+    """First the overload, then the evictions with their effect. Prometheus does not scrape us: it knows no leaders."""
+    doors = ("--descheduler", evenload.descheduler.url, "--prometheus", evenload.cluster.prometheus_url)
+    words = ("story", "--since", "10m", "--node", HOT, "--kubeconfig", evenload.cluster.kubeconfig, *doors)
+    result = commands.run(*words, code=exit_codes.Exit.PARTIAL)
+    first, *rest = [line for line in result.stdout.splitlines()[3:] if "memory" in line]
+    assert "memory_avg_5m over 80%, at most 8" in first, result.output
+    effects = [line.partition("/")[2] for line in rest if "; now on node-" in line and ", Ready after " in line]
+    assert {line.partition(": memory ")[0] for line in effects} >= names, result.output
+    assert "not known: leaders: Prometheus has no evenload_descheduler_leader" in result.stderr
 
 
 def event_names(evenload: stack.Stack, kind: str) -> set[str]:

@@ -12,6 +12,7 @@ COMMANDS = [
     ("explain", "pod", "p", "--extender"),
     ("plan", "--descheduler"),
     ("evictions", "--descheduler"),
+    ("story", "--descheduler"),
     ("scheduler-config", "--policy", __file__, "--url"),
 ]
 
