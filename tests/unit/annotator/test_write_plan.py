@@ -255,8 +255,7 @@ def test_a_single_writer_writes_in_order_on_the_callers_thread() -> None:
     ],
 )
 def test_the_rest_of_a_plan_is_left_when_no_write_can_succeed(error: errors.KubeError, most: int) -> None:
-    door = fake_kube_writes.FakeKubeWrites()
-    names = [f"node-{index}" for index in range(500)]
+    door, names = fake_kube_writes.FakeKubeWrites(), [f"node-{index}" for index in range(500)]
     for name in names:
         door.fail(name, error)
     results = [written.result for written in write_plan.write(door, [patch_of(name) for name in names]).values()]
@@ -286,13 +285,8 @@ def test_lagging_nodes_are_left_out_and_beyond_the_names_they_hold_the_heartbeat
     texts, excluded = write_plan.vouched(dict.fromkeys((*names, "quiet"), "old"), [], {}, names)
     assert excluded == set(names[:-1])
     assert texts == {names[-1]: "old", "quiet": "old"}
-    book = LastGoodValues.of(
-        {
-            name: {"cpu_avg_5m": GoodValue(0.5, NOW - at)}
-            for name, at in {**dict.fromkeys(names, 60), "quiet": 0}.items()
-        },
-        METRICS,
-    )
+    ages = {**dict.fromkeys(names, 60), "quiet": 0}
+    book = LastGoodValues.of({name: {"cpu_avg_5m": GoodValue(0.5, NOW - at)} for name, at in ages.items()}, METRICS)
     assert write_plan.confirmed_seconds(book, excluded, now_seconds=NOW) == NOW - 60
     assert write_plan.confirmed_seconds(book, names, now_seconds=NOW) == NOW
 
