@@ -120,7 +120,7 @@ def real(
             door = prometheus_finding.connect(prometheus, connection, kubeconfig, context)
             measured = functools.partial(live.effectiveness, door, selector)
     return Doors(
-        title=kube.url if kube is not None else extender or "this machine",
+        title=f"{config.context_name(kubeconfig, context)} {kube.url}".strip() if kube else extender or "this machine",
         now=clock.WallClock().now,
         extenders=functools.partial(live.replicas, services.EXTENDER, where._replace(url=extender)),
         deschedulers=functools.partial(live.replicas, services.DESCHEDULER, where._replace(url=descheduler)),

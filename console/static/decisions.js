@@ -1,6 +1,6 @@
 /* Decisions as they come, and one in full: why the pod went there, and what the other nodes lacked. */
 
-import { el, keepingFocus, show, table } from './dom.js'
+import { el, keepingFocus, show, table, waiting } from './dom.js'
 import { ask, choose, chosen, newest, now, on, statusOf } from './state.js'
 import { count, mebibytes, millicores, MISSING, percent, points, time } from './words.js'
 
@@ -120,8 +120,7 @@ function drawOne() {
 function draw() {
   const decisions = newest('decisions')
   if (!decisions) {
-    const error = statusOf('decisions').error
-    show('decision-list', el('p', { class: error ? 'bad' : 'dim' }, error || 'waiting for the extender …'))
+    show('decision-list', waiting('extender', statusOf('decisions').error))
     return
   }
   drawList(decisions)

@@ -1,7 +1,7 @@
 /* How good placements were over days: the annotator's figures out of Prometheus. */
 
 import { lines } from './charts.js'
-import { byId, el, show, table } from './dom.js'
+import { byId, el, show, table, waiting } from './dom.js'
 import { able, newest, on, statusOf } from './state.js'
 import { MISSING, percent } from './words.js'
 
@@ -15,7 +15,7 @@ const MEANINGS = [
 function draw() {
   const found = newest('effectiveness'), error = statusOf('effectiveness').error
   if (!able.has('effectiveness')) { show('effect-body', el('p', { class: 'dim' }, 'This console knows no Prometheus: start it with --prometheus to see how good placements were.')); return }
-  if (!found) { show('effect-body', el('p', { class: error ? 'bad' : 'dim' }, error || 'waiting for Prometheus …')); return }
+  if (!found) { show('effect-body', waiting('Prometheus', error)); return }
   const figures = found.figures, rows = MEANINGS.map(([key, meaning]) => [[percent(figures[key]), 'number strong'], meaning])
   show('effect-body', error ? el('p', { class: 'bad' }, error) : null,
     el('p', {}, `${figures.total_schedule_count ?? MISSING} placements judged; ${found.left_out ?? 0} on nodes without fresh data are in no figure.`),

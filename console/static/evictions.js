@@ -1,7 +1,7 @@
 /* Evictions on a time line, as a table, and one of them with the load that was predicted and the load that was seen. */
 
 import { lines } from './charts.js'
-import { byId, el, keepingFocus, show, svg, table } from './dom.js'
+import { byId, el, keepingFocus, show, svg, table, waiting } from './dom.js'
 import { choose, chosen, newest, now, on, statusOf } from './state.js'
 import { count, MISSING, percent, points, seconds, time } from './words.js'
 
@@ -58,11 +58,11 @@ function drawOne(one) {
 
 function draw() {
   const evictions = newest('evictions'), error = statusOf('evictions').error
-  if (!evictions) { show('evictions-body', el('p', { class: error ? 'bad' : 'dim' }, error || 'waiting for the descheduler …')); return }
+  if (!evictions) { show('evictions-body', waiting('descheduler', error)); return }
   if (!evictions.length) { show('evictions-body', el('p', { class: 'dim' }, 'Nobody was evicted yet.')); return }
   const one = evictions.find(each => each.id === chosen.eviction) ?? evictions[0]
   keepingFocus(() => show('evictions-body',
-    error ? el('p', { class: 'bad' }, error) : null, timeline(evictions),
+    error ? el('p', { class: 'bad silence' }, error) : null, timeline(evictions),
     el('p', { class: 'legend' }, 'Each point is an eviction at the load that its node had; the line ends at the load that was predicted. Filled: evicted; hollow: only planned; grey: refused or failed.'),
     el('div', { class: 'split' }, el('div', { class: 'scroll' }, table(['at', 'pod', 'from → to', ['before → predicted', 'later'], ['seen 5m / 30m', 'number later'], 'outcome'],
       evictions.slice(0, SHOWN).map(rowOf), { rowAttributes: at => ({ 'aria-selected': evictions[at].id === one.id ? 'true' : null }) })),

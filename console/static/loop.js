@@ -2,9 +2,17 @@
 
 import { el, show } from './dom.js'
 import { newest, now, on, statusOf } from './state.js'
-import { age, count, duration, percent, seconds } from './words.js'
+import { age, count, duration, modeOf, percent, seconds } from './words.js'
 
 const LATE_PERIODS = 3, SLACK_SECONDS = 10
+
+/** The heartbeat's age when the extender answered, and the time since: how old the load on the page is, and whether too old. */
+export function dataAge() {
+  const { at_seconds: answered } = statusOf('nodes'), old = newest('nodes')?.heartbeat.age_seconds ?? null
+  if (old === null) return { old, late: true }
+  const whole = old + Math.max(0, answered ? now() - answered : 0)
+  return { old: whole, late: whole > LATE_PERIODS * (duration(newest('policy')?.policy?.sync?.period) ?? 30) + SLACK_SECONDS }
+}
 
 function step(href, title, strong, text, word) {
   return el('li', {}, el('a', { href, class: word }, el('b', {}, title), el('strong', {}, strong), el('span', {}, text)))
@@ -21,9 +29,9 @@ function silent(topic, href, title) {
 function measured() {
   const title = 'annotator: measured load', nodes = newest('nodes')
   if (!nodes) return silent('nodes', '#nodes', title) ?? step('#nodes', title, '…', 'waiting for the extender', '')
-  const beat = nodes.heartbeat, old = beat.age_seconds
+  const beat = nodes.heartbeat, { old, late } = dataAge()
   if (old === null) return step('#nodes', title, 'no heartbeat', beat.problem ?? 'no annotator has finished a sync', 'bad')
-  const late = old > LATE_PERIODS * (duration(newest('policy')?.policy?.sync?.period) ?? 30) + SLACK_SECONDS, usable = nodes.state.filter(one => nodes.states[one] === 'usable').length
+  const usable = nodes.state.filter(one => nodes.states[one] === 'usable').length
   const text = `${usable} of ${count(nodes.names.length, 'node')} have a fresh reading`
   const word = late || beat.problem ? 'bad' : usable < nodes.names.length || !beat.matches ? 'warn' : 'ok'
   return step('#nodes', title, `${age(old)} ago`, beat.problem ? `${text}; ${beat.problem}` : text, word)
@@ -51,8 +59,7 @@ function relief() {
   const title = 'descheduler: would evict now', plan = newest('plan')
   const failed = silent('plan', '#plan', title)
   if (failed || !plan) return failed ?? step('#plan', title, '…', 'waiting for the descheduler', '')
-  const mode = plan.mode_reason ? `${plan.mode} (${plan.mode_reason})` : plan.mode
-  return step('#plan', title, count(plan.evictions.length, 'pod'), `mode ${mode}; ${plan.summary}`, plan.partial ? 'warn' : 'ok')
+  return step('#plan', title, count(plan.evictions.length, 'pod'), `mode ${modeOf(plan)}; ${plan.summary}`, plan.partial ? 'warn' : 'ok')
 }
 
 function moved() {

@@ -1,5 +1,6 @@
 /* Connects to the stream and hands each topic to the views. The browser itself connects again after an error. */
 
+import './bar.js'
 import './loop.js'
 import './nodes.js'
 import './decisions.js'
@@ -9,9 +10,11 @@ import './effect.js'
 import './policy.js'
 import { byId } from './dom.js'
 import { publish } from './state.js'
+import { age } from './words.js'
 
 const TOPICS = ['status', 'nodes', 'decisions', 'plan', 'evictions', 'breakers', 'effectiveness', 'policy', 'whatif']
 const connection = byId('connection')
+let heardAt = performance.now()
 
 function say(text, bad) {
   connection.textContent = text
@@ -21,7 +24,10 @@ function say(text, bad) {
 const source = new EventSource('api/stream')
 source.addEventListener('open', () => say('live', false))
 source.addEventListener('error', () => say(source.readyState === EventSource.CLOSED
-  ? 'the console refuses this page: load it again' : 'the console does not answer: figures are old; trying again', true))
+  ? 'the console refuses this page: load it again' : `the console has not answered for ${age((performance.now() - heardAt) / 1000)}: figures are old; trying again`, true))
 for (const topic of TOPICS) {
-  source.addEventListener(topic, event => publish(topic, JSON.parse(event.data)))
+  source.addEventListener(topic, event => {
+    heardAt = performance.now()
+    publish(topic, JSON.parse(event.data))
+  })
 }

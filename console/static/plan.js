@@ -1,8 +1,8 @@
 /* The descheduler's plan: who would leave now, who not and why, and the breakers that hold workloads back. */
 
-import { el, keepingFocus, show, table } from './dom.js'
+import { el, keepingFocus, show, table, waiting } from './dom.js'
 import { newest, now, on, statusOf } from './state.js'
-import { age, count, mebibytes, millicores, percent, seconds } from './words.js'
+import { age, count, mebibytes, millicores, modeOf, percent, seconds } from './words.js'
 
 const STAYING_SHOWN = 12
 const unfolded = new Set()
@@ -38,11 +38,11 @@ function breakers() {
 
 function draw() {
   const plan = newest('plan'), error = statusOf('plan').error
-  if (!plan) { show('plan-body', el('p', { class: error ? 'bad' : 'dim' }, error || 'waiting for the descheduler …')); return }
-  const left = plan.headroom, mode = plan.mode_reason ? `${plan.mode} (${plan.mode_reason})` : plan.mode
+  if (!plan) { show('plan-body', waiting('descheduler', error)); return }
+  const left = plan.headroom
   keepingFocus(() => show('plan-body',
-    error ? el('p', { class: 'bad' }, `${error}; this plan is of ${plan.at}`) : null,
-    el('p', {}, el('b', {}, `Mode ${mode}. `), plan.summary, plan.mode === 'Enforce' ? '' : ' Nothing is evicted in this mode.'),
+    error ? el('p', { class: 'bad silence' }, `${error}; this plan is of ${plan.at}`) : null,
+    el('p', {}, el('b', {}, `Mode ${modeOf(plan)}. `), plan.summary, plan.mode === 'Enforce' ? '' : ' Nothing is evicted in this mode.'),
     el('p', { class: 'dim' }, `Left after it: ${count(left.run, 'eviction')} in this run, ${left.hour} in this hour; ${count(left.destinations.length, 'node')} can take pods.`),
     plan.nodes.length ? plan.nodes.map(drawNode) : el('p', { class: 'good' }, 'No node is overloaded: nobody would leave.'),
     breakers()))

@@ -112,7 +112,7 @@ function draw() {
   if (!built) build()
   const status = statusOf('policy'), policy = newest('policy')
   byId('policy-state').textContent = status.error || (policy ? `In force: ${newest('nodes')?.policy ?? ''}${policy.trouble ? `; ${policy.trouble}` : ''}` : 'waiting for the descheduler …')
-  byId('policy-state').className = status.error ? 'bad' : 'dim'
+  byId('policy-state').className = status.error ? 'bad silence' : 'dim'
   if (policy && !edited && byId('text').value !== inForce()) reset()
 }
 

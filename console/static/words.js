@@ -10,6 +10,9 @@ export const count = (number, word) => `${number} ${word}${number === 1 ? '' : '
 export const millicores = value => value === null || value === undefined ? MISSING : `${Math.round(value)}m`
 export const mebibytes = value => value === null || value === undefined ? MISSING : `${Math.round(value / 2 ** 20)} Mi`
 
+/** A plan's mode, with the reason where the policy's own is another. */
+export const modeOf = plan => plan.mode_reason ? `${plan.mode} (${plan.mode_reason})` : plan.mode
+
 /** An age in the largest unit that fits. */
 export function age(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return MISSING

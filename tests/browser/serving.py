@@ -96,8 +96,9 @@ def plan(pod: str = "web-1", *, detail: str = "cools the node most") -> Any:
                "memory_bytes": 2**30, "verdict": "chosen", "rule": "", "detail": detail}  # fmt: skip
     staying = leaving | {"pod": "db-0", "verdict": "budget", "detail": "shop/db allows 0 more"}
     return {
-        "at": "2026-11-21T04:00:00Z", "mode": "Observe", "mode_reason": "", "policy": "p", "summary": "1 would leave",
-        "partial": False, "evictions": [{}], "headroom": {"run": 4, "hour": 9, "budgets": [], "destinations": []},
+        "at": "2026-11-21T04:00:00Z", "mode": "Observe", "mode_reason": "", "policy": "0123456789ab",
+        "summary": "1 would leave", "partial": False, "evictions": [{}],
+        "headroom": {"run": 4, "hour": 9, "budgets": [], "destinations": []},
         "nodes": [{"node": "hot", "overloads": [over], "left_alone": "", "candidates": [staying, leaving]}],
     }  # fmt: skip
 

@@ -83,7 +83,7 @@ def test_every_control_is_reached_by_tab(console: serving.Console, tab: Tab) -> 
     tab.open(console, nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")])
     expect(tab.page.locator("#decision-list button")).to_have_count(1)
     reached = set()
-    for _ in range(40):
+    for _ in range(80):
         tab.page.keyboard.press("Tab")
         reached.add(tab.page.evaluate("document.activeElement.id || document.activeElement.dataset.key || ''"))
     assert {"metric", "order", "find", "map", "text", "decision shop/web-1/uid-web-1"} <= reached
@@ -161,6 +161,43 @@ def test_a_service_that_is_down_is_shown_as_down_with_its_last_figures(console: 
     expect(card).to_contain_text("connection refused")
     expect(tab.page.locator("#plan-body")).to_contain_text("connection refused; this plan is of 2026-11-21T04:00:00Z")
     expect(tab.page.locator("#plan-body")).to_contain_text("shop/web-1")
+
+
+def test_one_sentence_says_that_all_services_are_down(console: serving.Console, tab: Tab) -> None:
+    tab.open(
+        console, nodes=serving.nodes(LOADS), plan=serving.plan(), decisions=[], evictions=[], policy={"policy": {}}
+    )
+    expect(tab.page.locator("#plan-body")).to_contain_text("shop/web-1")
+    refused = "connection refused"
+    for topic in ("nodes", "decisions", "plan", "evictions", "policy"):
+        console.silence(topic, refused)
+    expect(tab.page.get_by_role("alert")).to_have_text(
+        "No service of Evenload answers: connection refused. The figures are of 04:00:00. "
+        "On a terminal, evenload doctor looks for the cause."
+    )
+    expect(tab.page.locator("#plan-body")).to_contain_text("shop/web-1")
+    expect(tab.page.get_by_text(refused).locator("visible=true")).to_have_count(1)
+    console.show(nodes=serving.nodes(LOADS))
+    console.silence("nodes", "")
+    expect(tab.page.locator("#loop")).to_contain_text("nodes over a limit")
+
+
+def test_the_bar_stays_and_says_which_cluster_in_which_mode_how_fresh(console: serving.Console, tab: Tab) -> None:
+    tab.open(
+        console, nodes=serving.nodes(LOADS), plan=serving.plan(), evictions=[serving.eviction(1)],
+        policy={"policy": {"extender": {"mode": "Shadow"}}},
+    )  # fmt: skip
+    bar = tab.page.get_by_role("banner")
+    tab.page.get_by_role("link", name="Policy", exact=True).click()
+    expect(tab.page.get_by_role("link", name="Policy", exact=True)).to_have_attribute("aria-current", "")
+    expect(tab.page.get_by_role("heading", name="Policy", exact=True)).to_be_in_viewport()
+    expect(bar).to_be_in_viewport(ratio=1)
+    for text in ("test", "extender Shadow", "descheduler Observe", "policy 0123456789ab", "data 12 s old"):
+        expect(bar).to_contain_text(text)
+    console.show(plan=serving.plan() | {"policy": "fedcba987654"})
+    expect(bar).to_contain_text("policies differ: extender 0123456789ab, descheduler fedcba987654")
+    console.show(nodes=serving.nodes(LOADS, age_seconds=400))
+    expect(bar.locator(".bad")).to_have_text("data 6 m old")
 
 
 def test_a_console_that_is_gone_says_that_figures_are_old(tab: Tab) -> None:

@@ -9,6 +9,8 @@ import pytest
 from cli.common import http_client
 from cli.console import command, live
 from policy.schema import load_policy
+from promql.http import options
+from tests import kubeconfigs
 
 DOCUMENT = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
 IN_FORCE = load_policy.defaults().as_file()
@@ -27,6 +29,17 @@ def test_a_sound_policy_says_what_differs_from_the_one_in_force() -> None:
     assert "filter.thresholds.cpu_avg_5m: 0.65 -> 0.5" in found["differences"]  # type: ignore[operator]
     assert live.check(DOCUMENT, IN_FORCE)["differences"] == []
     assert live.check(DOCUMENT, {})["differences"] == []
+
+
+def test_the_page_is_titled_by_context_and_cluster(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "config"
+    file.write_text(kubeconfigs.text())
+    urls: dict[str, Any] = {"extender": "http://127.0.0.1:1", "descheduler": None, "prometheus": "http://127.0.0.1:1"}
+    doors = command.real(
+        **urls, connection=options.Connection(), selector="", pool_label="", history=None, kubeconfig=str(file),
+        context=None,
+    )  # fmt: skip
+    assert doors.title == "main http://127.0.0.1:1"
 
 
 @pytest.mark.parametrize(("token", "message"), [("", "is empty"), ("short", "expected 16 or more")])
