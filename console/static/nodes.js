@@ -1,8 +1,8 @@
 /* The heat map of all nodes, and one node in full: windows, limits, new pods, its pods. */
 
 import { byId, el, show, svg, table } from './dom.js'
-import { HeatMap, LINES } from './heatmap.js'
-import { able, ask, choose, chosen, on } from './state.js'
+import { edgesOf, HeatMap, stepOf } from './heatmap.js'
+import { able, ask, choose, chosen, newest, on } from './state.js'
 import { age, count, mebibytes, millicores, MISSING, natural, percent, points } from './words.js'
 
 const SCALE = 1000
@@ -17,7 +17,16 @@ function offer(id, values, selected) {
   select.replaceChildren(...values.map(value => el('option', { value, selected: value === selected }, value || 'all')))
 }
 
-function order(nodes, metric) {
+/** The load over which the descheduler relieves a node, by the policy in force; undefined for none. */
+export const evictAbove = metric => newest('policy')?.policy?.descheduler?.thresholds?.[metric]?.evictAbove
+
+/** The metric with the node that is nearest to its limit, or farthest over it. */
+function worst(nodes) {
+  const share = metric => nodes.values[metric].reduce((most, value) => Math.max(most, (value ?? 0) / (nodes.limits[metric] ?? Infinity)), 0)
+  return Object.keys(nodes.values).sort((one, other) => share(other) - share(one))[0] ?? ''
+}
+
+function order(nodes, metric, kind) {
   const values = nodes.values[metric] ?? []
   const places = nodes.names.map((_, at) => at)
   const newPods = at => Object.values(nodes.hot).reduce((sum, window) => sum + window[at], 0)
@@ -27,7 +36,7 @@ function order(nodes, metric) {
     hot: (a, b) => newPods(b) - newPods(a),
     pool: (a, b) => natural(nodes.pools[a] ?? '', nodes.pools[b] ?? ''),
     name: () => 0,
-  }[chosen.order]
+  }[kind]
   return places.sort((a, b) => by(a, b) || natural(nodes.names[a], nodes.names[b]))
 }
 
@@ -44,15 +53,20 @@ function words(nodes, at, metric) {
 
 function drawMap(nodes) {
   const metrics = Object.keys(nodes.values), pools = [...new Set(nodes.pools)].sort(natural)
-  if (!metrics.includes(chosen.metric)) chosen.metric = metrics[0] ?? ''
+  if (!metrics.includes(chosen.metric)) chosen.metric = worst(nodes)
   offer('metric', metrics, chosen.metric)
   byId('pool-choice').hidden = pools.length < 2
   offer('pool', ['', ...pools.filter(Boolean)], chosen.pool)
-  const shown = order(nodes, chosen.metric).filter(at => wanted(nodes, at))
+  const shown = order(nodes, chosen.metric, chosen.order).filter(at => wanted(nodes, at))
+  chosen.node ||= nodes.names[order(nodes, chosen.metric, 'load').find(at => wanted(nodes, at))] ?? ''
+  const edges = edgesOf(nodes.limits[chosen.metric], evictAbove(chosen.metric))
+  const edgesAt = at => { const own = nodes.own_limits[nodes.names[at]]?.[chosen.metric]; return own === undefined ? edges : edgesOf(own, evictAbove(chosen.metric)) }
   const cells = shown.map(at => ({
-    name: nodes.names[at], ratio: ratio(nodes.values[chosen.metric]?.[at]), marked: nodes.rejected[at] >= 0, words: words(nodes, at, chosen.metric),
+    name: nodes.names[at], ratio: ratio(nodes.values[chosen.metric]?.[at]), step: stepOf(ratio(nodes.values[chosen.metric]?.[at]), edgesAt(at)),
+    marked: nodes.rejected[at] >= 0, words: words(nodes, at, chosen.metric),
   }))
   map.set(cells, chosen.node)
+  legend(nodes.limits[chosen.metric], edges)
   const known = cells.map(cell => cell.ratio).filter(one => one !== null), over = cells.filter(cell => cell.marked).length
   const mean = known.reduce((sum, one) => sum + one, 0) / known.length
   const spread = Math.sqrt(known.reduce((sum, one) => sum + (one - mean) ** 2, 0) / known.length)
@@ -61,10 +75,12 @@ function drawMap(nodes) {
   byId('map').setAttribute('aria-label', `Heat map of ${byId('nodes-summary').textContent}`)
 }
 
-function legend() {
-  const edges = [0, ...LINES, 1]
-  show('legend', LINES.map((_, at) => at).concat(LINES.length).map(at => el('span', {},
-    el('i', { class: `swatch s${at}` }), at === LINES.length ? `over ${percent(edges[at])}` : `to ${percent(edges[at + 1])}`)),
+/** The colours that this metric has, and at the policy's lines what they mean. */
+function legend(limit, edges) {
+  const hot = evictAbove(chosen.metric), ends = [...edges, Infinity]
+  const meaning = at => at === 3 && limit !== undefined ? ': no new pods' : at === 5 && hot !== undefined ? ': overloaded' : ''
+  show('legend', ends.map((end, at) => at && (end === ends[at - 1] || ends[at - 1] === 1) ? null : el('span', {},
+    el('i', { class: `swatch s${at}` }), at < 3 ? `to ${percent(end)}` : `over ${percent(ends[at - 1])}${meaning(at)}`)),
   el('span', {}, el('i', { class: 'swatch none' }), 'no reading'))
 }
 
@@ -129,5 +145,5 @@ function draw(nodes) {
 
 for (const id of ['metric', 'order', 'pool']) byId(id).addEventListener('change', event => { chosen[id] = event.target.value; choose('nodes') })
 byId('find').addEventListener('input', event => { chosen.find = event.target.value; choose('nodes') })
-legend()
 on(['nodes'], draw)
+on(['policy'], () => draw(newest('nodes')))

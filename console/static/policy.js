@@ -2,7 +2,8 @@
 
 import { lines } from './charts.js'
 import { byId, el, show, table } from './dom.js'
-import { HeatMap } from './heatmap.js'
+import { edgesOf, HeatMap, stepOf } from './heatmap.js'
+import { evictAbove } from './nodes.js'
 import { able, ask, newest, on, statusOf } from './state.js'
 import { count, percent } from './words.js'
 
@@ -105,7 +106,8 @@ function drawWhatIf() {
     lines(byId(id), id, title, found.days.map((day, at) => ({ label: day.name, colour: at ? '--load' : '--c4', dash: at ? undefined : [6, 4] })),
       [found.at_seconds, ...found.days.map(day => day[key])], { ratio: key === 'spread' })
   }
-  found.days.forEach((day, at) => new HeatMap(byId(`whatif-map-${at}`), () => {}).set(day.peaks.map((ratio, place) => ({ name: found.nodes[place], ratio, marked: false, words: `${found.nodes[place]}: ${percent(ratio)}` })), ''))
+  const edges = edgesOf(newest('policy')?.policy?.filter?.thresholds?.cpu_avg_5m, evictAbove('cpu_avg_5m'))
+  found.days.forEach((day, at) => new HeatMap(byId(`whatif-map-${at}`), () => {}).set(day.peaks.map((ratio, place) => ({ name: found.nodes[place], ratio, step: stepOf(ratio, edges), marked: false, words: `${found.nodes[place]}: ${percent(ratio)}` })), ''))
 }
 
 function draw() {

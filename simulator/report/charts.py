@@ -23,7 +23,7 @@ WORDS: Final = 13  # lines of the table beside a chart
 LABEL_GAP: Final = 62.0  # of a plot some 220 pixels high
 MOST_NAMES: Final = 20  # beside a heat map
 RESOURCES: Final = {"cpu": "CPU", "memory": "memory"}
-SWATCHES: Final = ("under 20 %", "20 to 40 %", "40 to 65 %", "65 to 80 %", "80 to 90 %", "over 90 %")
+SWATCHES: Final = ("to 22 %", "to 43 %", "to 65 %", "over 65 %: warm", "over 73 %", "over 80 %: hot")
 
 
 class Hot(NamedTuple):

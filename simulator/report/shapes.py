@@ -16,8 +16,8 @@ from simulator.results.figures import HOT_RATIO, WARM_RATIO
 Floats = npt.NDArray[np.floating]
 Classes = npt.NDArray[np.int8]
 QUANTILES: Final = (0.0, 10.0, 50.0, 90.0, 100.0)
-# Where one colour of the heat map ends and the next begins: the two lines of the final table are among them.
-EDGES: Final = (0.20, 0.40, WARM_RATIO, HOT_RATIO, 0.90)
+# Where a colour of the heat map ends, as in the console: blue up to the first line of the table, red over the second.
+EDGES: Final = (WARM_RATIO / 3, 2 * WARM_RATIO / 3, WARM_RATIO, (WARM_RATIO + HOT_RATIO) / 2, HOT_RATIO)
 ABSENT: Final = -1
 
 

@@ -293,6 +293,66 @@ def test_hot_and_cool_are_told_apart_without_hue(console: serving.Console, tab: 
             assert distance > 30, f"steps {other} and {one} look alike: {distance:.0f} of 441"
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_node_over_the_line_of_evictions_is_red(console: serving.Console, tab: Tab, scheme: str) -> None:
+    tab.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    thresholds = {"cpu_avg_5m": {"evictAbove": 0.7, "evictUntil": 0.6}}
+    tab.open(
+        console, nodes=serving.nodes({"a": 0.72, "b": 0.66, "c": 0.6}),
+        policy={"policy": {"descheduler": {"thresholds": thresholds}}},
+    )  # fmt: skip
+    expect(tab.page.locator("#legend")).to_contain_text("to 65 %over 65 %: no new podsover 68 %over 70 %: overloaded")
+    red, green, blue = pixel(tab, 5, 5)
+    assert red > 2 * max(green, blue)
+    for name in ("bad", "c5"):
+        red, green, blue = colour_of(tab, name)
+        assert red > 2 * max(green, blue), "red stays red"
+
+
+def test_cells_have_figures_on_a_phone_and_names_where_there_is_room(console: serving.Console, tab: Tab) -> None:
+    tab.page.add_init_script(
+        "const write = CanvasRenderingContext2D.prototype.fillText; window.texts = [];"
+        "CanvasRenderingContext2D.prototype.fillText = function (...all) { texts.push(all[0]); write.apply(this, all) }"
+    )
+    loads: dict[str, float | None] = {f"ip-10-0-132-{at}.eu-west-1.compute.internal": at / 100 for at in range(12)}
+    tab.open(console, nodes=serving.nodes(loads))
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("12 nodes")
+    assert "11" in tab.page.evaluate("texts")
+    assert [text for text in tab.page.evaluate("texts") if text.startswith("…") and text.endswith("132-11")]
+    tab.page.set_viewport_size({"width": 400, "height": 800})
+    console.show(nodes=serving.nodes({f"node-{at}": at / 100 for at in range(100)}))
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("100 nodes")
+    assert "99" in tab.page.evaluate("texts")
+
+
+def test_the_hottest_node_is_chosen_at_the_start_and_stays(console: serving.Console, tab: Tab) -> None:
+    warm = serving.nodes(LOADS)
+    memory = {"values": warm["values"] | {"memory_avg_5m": [100, 100, 950, 100]}, "limits": {"memory_avg_5m": 0.65}}
+    tab.open(console, nodes=warm | memory)
+    expect(tab.page.locator("#metric")).to_have_value("memory_avg_5m")
+    expect(tab.page.locator("#node h3").first).to_have_text("node-1")
+    console.show(nodes=warm)
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("1 over a limit")
+    expect(tab.page.locator("#node h3").first).to_have_text("node-1")
+
+
+def test_a_cell_under_the_mouse_says_what_it_is(console: serving.Console, tab: Tab) -> None:
+    tab.open(console, nodes=serving.nodes(LOADS))
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("4 nodes")
+    tab.page.locator("#map").hover(position={"x": 20, "y": 20})
+    expect(tab.page.locator("#tip")).to_have_text("node-2: cpu_avg_5m 90 %, score 1, rejected: cpu_avg_5m over 0.65")
+    tab.page.locator("#find").hover()
+    expect(tab.page.locator("#tip")).to_be_hidden()
+
+
+def pixel(tab: Tab, x: int, y: int) -> tuple[int, int, int]:
+    """The colour of a point of the map."""
+    red, green, blue, _ = tab.page.evaluate(
+        f"[...document.querySelector('#map').getContext('2d').getImageData({x}, {y}, 1, 1).data]"
+    )
+    return red, green, blue
+
+
 def focus_map(tab: Tab, nodes: str) -> None:
     """Keys move on the map from here on; a map whose nodes have not come yet ignores them."""
     expect(tab.page.locator("#nodes-summary")).to_contain_text(nodes)

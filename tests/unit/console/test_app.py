@@ -8,6 +8,7 @@ import pytest
 
 from console import app
 from console.sources import RunningPod, SourceError
+from simulator.report import page
 from tests.unit.console import pages
 
 MARKUP = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function"
@@ -28,6 +29,15 @@ def test_every_address_on_the_page_is_relative_and_there() -> None:
     for address in addresses:
         assert not address.startswith(("/", "http")), "it would not be found behind a prefix"
         assert client.get(f"/{address}").status_code == 200, address
+
+
+def test_console_and_report_have_one_scale_of_colours() -> None:
+    def colours(path: pathlib.Path) -> list[tuple[str, str]]:
+        return re.findall(r"--(c[0-5]): ?(#\w+)", path.read_text(encoding="utf-8"))
+
+    own = colours(STATIC / "console.css")
+    assert len(own) == 10, "six by day, and by night the three blues and a red"
+    assert colours(pathlib.Path(page.__file__).with_name("page.css")) == own
 
 
 def test_scripts_build_the_page_from_texts_and_ask_nobody_else() -> None:

@@ -52,7 +52,7 @@ def test_the_cells_of_a_heat_map_cover_each_known_point_once(ratios: shapes.Floa
 
 
 def test_a_cell_has_the_colour_of_its_line() -> None:
-    ratios = np.array([[0.0, 0.3, 0.64, 0.66, 0.81, 0.91, 1.2]], np.float64)
+    ratios = np.array([[0.0, 0.3, 0.64, 0.66, 0.74, 0.81, 1.2]], np.float64)
     assert shapes.heat(ratios, 1).tolist() == [[0, 1, 2, 3, 4, 5, 5]]
 
 
