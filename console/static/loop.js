@@ -4,7 +4,7 @@ import { el, show } from './dom.js'
 import { newest, now, on, statusOf } from './state.js'
 import { age, count, duration, modeOf, percent, seconds } from './words.js'
 
-const LATE_PERIODS = 3, SLACK_SECONDS = 10
+const LATE_PERIODS = 3, SLACK_SECONDS = 10, GOOD_SHARE = 0.8, BAD_SHARE = 0.5
 
 /** The heartbeat's age when the extender answered, and the time since: how old the load on the page is, and whether too old. */
 export function dataAge() {
@@ -59,7 +59,7 @@ function relief() {
   const title = 'descheduler: would evict now', plan = newest('plan')
   const failed = silent('plan', '#plan', title)
   if (failed || !plan) return failed ?? step('#plan', title, '…', 'waiting for the descheduler', '')
-  return step('#plan', title, count(plan.evictions.length, 'pod'), `mode ${modeOf(plan)}; ${plan.summary}`, plan.partial ? 'warn' : 'ok')
+  return step('#plan', title, count(plan.evictions.length, 'pod'), `mode ${modeOf(plan)}; ${plan.summary}`, plan.partial || plan.nodes.length ? 'warn' : 'ok')
 }
 
 function moved() {
@@ -70,7 +70,8 @@ function moved() {
   const held = today.filter(one => one.stayed_under_line === true).length, known = today.filter(one => one.stayed_under_line !== null).length
   const open = (newest('breakers')?.breakers ?? []).filter(one => one.state !== 'closed').length
   const text = `${known ? `${percent(held / known)} of their nodes stayed under the line` : 'no follow-up yet'}${open ? `; ${count(open, 'breaker')} open` : ''}`
-  return step('#evictions', title, String(today.length), text, open ? 'warn' : 'ok')
+  const share = known ? held / known : 1
+  return step('#evictions', title, String(today.length), text, share < BAD_SHARE ? 'bad' : open || share < GOOD_SHARE ? 'warn' : 'ok')
 }
 
 function draw() {

@@ -84,10 +84,10 @@ function legend(limit, edges) {
   el('span', {}, el('i', { class: 'swatch none' }), 'no reading'))
 }
 
-function bar(value, expected, limit) {
+function bar(value, expected, limit, hot) {
   const box = svg('svg', { class: 'bar', viewBox: '0 0 100 10', preserveAspectRatio: 'none', 'aria-hidden': 'true' })
   if (value !== null) {
-    box.append(svg('rect', { class: limit !== undefined && value + expected > limit ? 'over' : 'read', width: 100 * Math.min(1, value), height: 10 }))
+    box.append(svg('rect', { class: value > hot ? 'hot' : limit !== undefined && value + expected > limit ? 'over' : 'read', width: 100 * Math.min(1, value), height: 10 }))
     box.append(svg('rect', { class: 'expected', x: 100 * Math.min(1, value), width: 100 * Math.max(0, Math.min(1 - value, expected)), height: 10 }))
   }
   if (limit !== undefined) box.append(svg('line', { x1: 100 * limit, x2: 100 * limit, y1: 0, y2: 10 }))
@@ -105,7 +105,7 @@ function drawNode(nodes) {
     const value = ratio(nodes.values[metric][at]), expected = ratio(nodes.expected[metric]?.[at]) ?? 0, limit = own[metric] ?? nodes.limits[metric]
     const over = value !== null && limit !== undefined && value + expected > limit
     return [metric, [percent(value), `number ${over ? 'bad strong' : ''}`], [expected ? `+${percent(expected)}` : '', 'number'],
-      [limit === undefined ? MISSING : `${percent(limit)}${own[metric] === undefined ? '' : ' own'}`, 'number'], bar(value, expected, limit)]
+      [limit === undefined ? MISSING : `${percent(limit)}${own[metric] === undefined ? '' : ' own'}`, 'number'], bar(value, expected, limit, evictAbove(metric))]
   })
   const reason = nodes.rejected[at] < 0 ? null : nodes.reasons[nodes.rejected[at]]
   const conditions = nodes.conditions[chosen.node]

@@ -163,6 +163,14 @@ def test_a_service_that_is_down_is_shown_as_down_with_its_last_figures(console: 
     expect(tab.page.locator("#plan-body")).to_contain_text("shop/web-1")
 
 
+@pytest.mark.parametrize(("under", "word"), [(0, "bad"), (3, "warn"), (5, "ok")])
+def test_a_bad_share_of_relieved_nodes_is_never_green(console: serving.Console, tab: Tab, under: int, word: str) -> None:
+    moved = [serving.eviction(at, at="2026-11-21T03:50:00Z", stayed_under_line=at < under) for at in range(5)]
+    tab.open(console, evictions=moved, plan=serving.plan() | {"evictions": []})
+    expect(tab.page.locator("#loop a", has_text="evictions made today")).to_have_class(word)
+    expect(tab.page.locator("#loop a", has_text="would evict now")).to_have_class("warn")
+
+
 def test_one_sentence_says_that_all_services_are_down(console: serving.Console, tab: Tab) -> None:
     tab.open(
         console, nodes=serving.nodes(LOADS), plan=serving.plan(), decisions=[], evictions=[], policy={"policy": {}}
