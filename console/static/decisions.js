@@ -1,11 +1,11 @@
 /* Decisions as they come, and one in full: why the pod went there, and what the other nodes lacked. */
 
-import { el, keepingFocus, show, table, waiting } from './dom.js'
+import { el, keepingFocus, nodeLink, show, table, waiting } from './dom.js'
 import { ask, choose, chosen, newest, now, on, statusOf } from './state.js'
 import { count, mebibytes, millicores, MISSING, percent, points, time } from './words.js'
 
 const SHOWN = 40, NODES_SHOWN = 10
-let asked = { key: '', found: null, error: '' }
+let asked = { pod: '', key: '', found: null, error: '' }
 
 const keyOf = one => `${one.namespace}/${one.pod}/${one.uid}`
 
@@ -45,20 +45,21 @@ function drawList(decisions) {
   const rows = grouped(decisions).map(row => {
     const filter = row.verbs.filter
     const passed = filter ? `${filter.passed} of ${filter.candidates}` : MISSING
-    const button = el('button', { class: 'link', type: 'button', 'data-key': `decision ${row.key}`, click: () => pick(row) }, `${row.namespace}/${row.pod}`)
+    const button = el('button', { class: 'link', type: 'button', 'data-key': `decision ${row.key}`, click: () => { askFor(`${row.namespace}/${row.pod}`, row.key); choose({ pod: asked.pod }) } }, `${row.namespace}/${row.pod}`)
     return { row, cells: [[time(row.at, now()), 'later'], [button, 'name'], [passed, `number ${filter && filter.passed < filter.candidates ? 'warn' : ''}`], outcome(row), wentTo(row.verbs)] }
   })
   keepingFocus(() => show('decision-list', table([['at', 'later'], 'pod', ['nodes passed', 'number'], 'best node', 'went to'], rows.map(one => one.cells),
-    { rowAttributes: at => ({ 'aria-selected': rows[at].row.key === chosen.decision ? 'true' : null }) })))
+    { rowAttributes: at => ({ 'aria-selected': chosen.pod && rows[at].row.key === asked.key ? 'true' : null }) })))
 }
 
-function pick(row) {
-  chosen.decision = row.key
-  asked = { key: row.key, found: null, error: '' }
-  choose('decisions')
-  ask(`api/decision?namespace=${encodeURIComponent(row.namespace)}&pod=${encodeURIComponent(row.pod)}`).then(
-    found => { if (asked.key === row.key) { asked.found = found.decisions.filter(one => keyOf(one) === row.key); drawOne() } },
-    error => { asked.error = error.message; drawOne() })
+/** Asks for the decisions about "namespace/pod": of the key, or of the newest pod of that name. */
+function askFor(pod, key = '') {
+  const [namespace, name = ''] = pod.split('/'), own = asked = { pod, key, found: null, error: '' }
+  drawOne()
+  ask(`api/decision?namespace=${encodeURIComponent(namespace)}&pod=${encodeURIComponent(name)}`).then(found => {
+    if (found.decisions.length) own.key ||= keyOf(found.decisions[0])
+    own.found = found.decisions.filter(one => keyOf(one) === own.key)
+  }, error => { own.error = error.message }).then(() => { if (asked === own) { draw(); drawOne() } })
 }
 
 /** "cpu_avg_5m 2.49 + cpu_max_1h 1.30 = 3.79" of the mean that decides, and the penalty. */
@@ -79,7 +80,7 @@ function ranking(decision) {
   if (!scored.length) return null
   const best = scored[0], second = scored[1]
   const why = second ? `${best.name} is best with ${points(best.raw_score)} points; the next, ${second.name}, has ${points(second.raw_score)}.` : `${best.name} was the only node to choose from.`
-  const rows = scored.slice(0, NODES_SHOWN).map(node => [[node.name, 'name'], [points(node.raw_score), 'number strong'], [node.score, 'number'], [sum(node, decision.means), 'name']])
+  const rows = scored.slice(0, NODES_SHOWN).map(node => [[nodeLink(node.name), 'name'], [points(node.raw_score), 'number strong'], [node.score, 'number'], [sum(node, decision.means), 'name']])
   return [el('p', { class: 'strong' }, why), table(['node', ['points', 'number'], ['sent', 'number'], 'made of'], rows),
     scored.length > NODES_SHOWN ? el('p', { class: 'dim' }, `and ${count(scored.length - NODES_SHOWN, 'node')} with fewer points`) : null]
 }
@@ -90,14 +91,14 @@ function refused(decision) {
   const rows = nodes.slice(0, NODES_SHOWN).map(node => {
     const rule = node.rules.find(one => one.broken)
     const lacks = rule && rule.value !== null ? `${percent(rule.value)} with what is expected, limit ${percent(rule.limit)}: ${points(100 * (rule.value - rule.limit), 1)} points too much` : ''
-    return [[node.name, 'name'], node.rejected, lacks]
+    return [[nodeLink(node.name), 'name'], node.rejected, lacks]
   })
   return [el('p', {}, `${nodes.length + (decision.omitted ?? 0) > nodes.length ? 'Some of the ' : ''}${count(decision.candidates - decision.passed, 'node')} did not pass:`),
     table(['node', 'reason', 'by how much'], rows), nodes.length > NODES_SHOWN ? el('p', { class: 'dim' }, `and ${nodes.length - NODES_SHOWN} more`) : null]
 }
 
 function drawOne() {
-  if (!chosen.decision) {
+  if (!asked.pod) {
     show('decision', el('p', { class: 'dim' }, 'Choose a pod to see why it went where it went, and what the other nodes lacked.'))
     return
   }
@@ -105,7 +106,7 @@ function drawOne() {
   if (!asked.found) { show('decision', el('p', { class: 'dim' }, 'asking …')); return }
   const filter = asked.found.find(one => one.verb === 'filter' && one.nodes), ranked = asked.found.find(one => one.verb === 'prioritize' && one.nodes)
   const any = ranked ?? filter
-  if (!any) { show('decision', el('p', { class: 'dim' }, 'The extender no longer remembers this decision.')); return }
+  if (!any) { show('decision', el('p', { class: 'dim' }, `The extender remembers no decision about ${asked.pod}: it keeps those of the last hour.`)); return }
   const estimate = any.estimate
   show('decision',
     el('h3', {}, `${any.namespace}/${any.pod}`),
@@ -119,12 +120,13 @@ function drawOne() {
 
 function draw() {
   const decisions = newest('decisions')
+  if (chosen.pod !== asked.pod) askFor(chosen.pod)
   if (!decisions) {
     show('decision-list', waiting('extender', statusOf('decisions').error))
     return
   }
   drawList(decisions)
-  if (!chosen.decision) drawOne()
+  if (!asked.pod) drawOne()
 }
 
 on(['decisions', 'error decisions'], draw)

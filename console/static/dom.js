@@ -29,6 +29,9 @@ export function table(headers, rows, { caption, rowAttributes = () => ({}) } = {
     el('tbody', {}, rows.map((row, at) => el('tr', rowAttributes(at), row.map(one => cell('td', one)))))))
 }
 
+/** A link to a node's figures. */
+export const nodeLink = name => el('a', { href: `#node=${encodeURIComponent(name)}` }, name)
+
 /** The place of figures that have not come: why, or from whom. */
 export const waiting = (service, error) => el('p', { class: `silence ${error ? 'bad' : 'dim'}` }, error || `waiting for ${service === 'Prometheus' ? '' : 'the '}${service} …`)
 

@@ -9,7 +9,7 @@ import './evictions.js'
 import './effect.js'
 import './policy.js'
 import { byId } from './dom.js'
-import { publish } from './state.js'
+import { follow, newest, publish, statusOf } from './state.js'
 import { age } from './words.js'
 
 const TOPICS = ['status', 'nodes', 'decisions', 'plan', 'evictions', 'breakers', 'effectiveness', 'policy', 'whatif']
@@ -21,6 +21,16 @@ function say(text, bad) {
   connection.classList.toggle('bad', bad)
 }
 
+/** The part that the address names is held in view until every service has answered: parts above it grow until then. */
+let part = byId(follow())
+const ANSWERS = ['nodes', 'decisions', 'plan', 'evictions', 'policy']
+function hold() {
+  part?.scrollIntoView({ behavior: 'instant' })
+  if (ANSWERS.every(topic => newest(topic) || statusOf(topic).error)) part = null
+}
+for (const event of ['wheel', 'pointerdown', 'keydown']) addEventListener(event, () => { part = null }, { passive: true })
+addEventListener('hashchange', () => byId(follow())?.scrollIntoView())
+
 const source = new EventSource('api/stream')
 source.addEventListener('open', () => say('live', false))
 source.addEventListener('error', () => say(source.readyState === EventSource.CLOSED
@@ -29,5 +39,6 @@ for (const topic of TOPICS) {
   source.addEventListener(topic, event => {
     heardAt = performance.now()
     publish(topic, JSON.parse(event.data))
+    hold()
   })
 }

@@ -6,15 +6,15 @@ import { able, ask, choose, chosen, newest, on } from './state.js'
 import { age, count, mebibytes, millicores, MISSING, natural, percent, points } from './words.js'
 
 const SCALE = 1000
-const map = new HeatMap(byId('map'), name => { chosen.node = name; choose('nodes') })
+const map = new HeatMap(byId('map'), node => choose({ node }))
 let podsOf = { node: '', pods: null, error: '', at: 0 }
 
 const ratio = value => value === null || value === undefined ? null : value / SCALE
 
 function offer(id, values, selected) {
   const select = byId(id), before = [...select.options].map(one => one.value).join('\n')
-  if (before === values.join('\n')) return
-  select.replaceChildren(...values.map(value => el('option', { value, selected: value === selected }, value || 'all')))
+  if (before !== values.join('\n')) select.replaceChildren(...values.map(value => el('option', { value }, value || 'all')))
+  select.value = selected
 }
 
 /** The load over which the descheduler relieves a node, by the policy in force; undefined for none. */
@@ -36,7 +36,7 @@ function order(nodes, metric, kind) {
     hot: (a, b) => newPods(b) - newPods(a),
     pool: (a, b) => natural(nodes.pools[a] ?? '', nodes.pools[b] ?? ''),
     name: () => 0,
-  }[kind]
+  }[kind] ?? (() => 0)
   return places.sort((a, b) => by(a, b) || natural(nodes.names[a], nodes.names[b]))
 }
 
@@ -55,6 +55,8 @@ function drawMap(nodes) {
   const metrics = Object.keys(nodes.values), pools = [...new Set(nodes.pools)].sort(natural)
   if (!metrics.includes(chosen.metric)) chosen.metric = worst(nodes)
   offer('metric', metrics, chosen.metric)
+  byId('order').value = chosen.order
+  if (byId('find').value !== chosen.find) byId('find').value = chosen.find
   byId('pool-choice').hidden = pools.length < 2
   offer('pool', ['', ...pools.filter(Boolean)], chosen.pool)
   const shown = order(nodes, chosen.metric, chosen.order).filter(at => wanted(nodes, at))
@@ -131,7 +133,7 @@ function drawPods() {
   }
   if (podsOf.error) show('pods', el('p', { class: 'bad' }, podsOf.error))
   else if (podsOf.pods) {
-    const rows = podsOf.pods.map(pod => [[`${pod.namespace}/${pod.name}`, 'name'], [pod.workload || MISSING, 'name later'],
+    const rows = podsOf.pods.map(pod => [[el('a', { href: `#pod=${encodeURIComponent(`${pod.namespace}/${pod.name}`)}` }, `${pod.namespace}/${pod.name}`), 'name'], [pod.workload || MISSING, 'name later'],
       [millicores(pod.cpu_millicores), 'number'], [mebibytes(pod.memory_bytes), 'number']])
     show('pods', el('h3', {}, count(rows.length, 'pod')), el('div', { class: 'scroll' }, table(['pod', ['owner', 'later'], ['requests CPU', 'number'], ['memory', 'number']], rows)))
   }
@@ -143,7 +145,7 @@ function draw(nodes) {
   drawNode(nodes)
 }
 
-for (const id of ['metric', 'order', 'pool']) byId(id).addEventListener('change', event => { chosen[id] = event.target.value; choose('nodes') })
-byId('find').addEventListener('input', event => { chosen.find = event.target.value; choose('nodes') })
+for (const id of ['metric', 'order', 'pool']) byId(id).addEventListener('change', event => choose({ [id]: event.target.value }))
+byId('find').addEventListener('input', event => choose({ find: event.target.value }))
 on(['nodes'], draw)
 on(['policy'], () => draw(newest('nodes')))

@@ -1,6 +1,6 @@
 /* The descheduler's plan: who would leave now, who not and why, and the breakers that hold workloads back. */
 
-import { el, keepingFocus, show, table, waiting } from './dom.js'
+import { el, keepingFocus, nodeLink, show, table, waiting } from './dom.js'
 import { newest, now, on, statusOf } from './state.js'
 import { age, count, mebibytes, millicores, modeOf, percent, seconds } from './words.js'
 
@@ -25,7 +25,7 @@ function candidates(node) {
 }
 
 function drawNode(node) {
-  return el('article', {}, el('h3', {}, node.node), node.overloads.map(one => el('p', {}, overload(one))),
+  return el('article', {}, el('h3', {}, nodeLink(node.node)), node.overloads.map(one => el('p', {}, overload(one))),
     node.left_alone ? el('p', { class: 'warn' }, `Left alone: ${node.left_alone}`) : candidates(node))
 }
 

@@ -1,11 +1,15 @@
-/* What the page knows: the newest body of each topic, and what the person has chosen. Views subscribe to topics. */
+/* What the page knows: the newest body of each topic, and what the person has chosen, which the address says, too. */
 
 const listeners = new Map()
 const bodies = new Map()
 let clockSeconds = null, clockAt = 0
 
 export const able = new Set(document.body.dataset.able.split(' '))
-export const chosen = { node: '', metric: '', order: 'load', pool: '', find: '', decision: '', eviction: null }
+const START = { node: '', metric: '', order: 'load', pool: '', find: '', pod: '', at: '', eviction: '' }
+const TOPICS = { pod: 'decisions', at: 'evictions', eviction: 'evictions' } // of the other keys: nodes
+export const chosen = { ...START }
+const PAUSE_MILLISECONDS = 200 // a held arrow key chooses more often than browsers let the address be written
+let keys = [], writing = null // keys in the address, the last choice first
 
 /** The newest body of a topic; undefined before its first. */
 export const newest = topic => bodies.get(topic)
@@ -32,8 +36,28 @@ export function publish(topic, body) {
   }
 }
 
-/** Redraws what depends on a choice of the person. */
-export const choose = topic => publish(topic, bodies.get(topic))
+const topicOf = key => TOPICS[key] ?? 'nodes'
+const redraw = changes => { for (const topic of new Set(Object.keys(changes).map(topicOf))) publish(topic, bodies.get(topic)) }
+
+/** Takes choices such as { node: 'a' }, puts them first in the address, and redraws what depends on them. */
+export function choose(changes) {
+  Object.assign(chosen, changes)
+  keys = [...Object.keys(changes), ...keys.filter(key => !(key in changes))].filter(key => chosen[key] !== START[key])
+  const query = String(new URLSearchParams(keys.map(key => [key, chosen[key]]))).replaceAll('%2F', '/').replaceAll('%3A', ':')
+  clearTimeout(writing)
+  writing = setTimeout(() => history.replaceState(null, '', `#${query}`), PAUSE_MILLISECONDS)
+  redraw(changes)
+}
+
+/** Takes the choices of the address, and returns the part of the page that the first of them, or a section's name, is in. */
+export function follow() {
+  const query = [...new URLSearchParams(location.hash.slice(1))].filter(([key]) => key in START)
+  if (query.length) {
+    keys = query.map(([key]) => key)
+    redraw(Object.assign(chosen, START, Object.fromEntries(query)))
+  }
+  return query.length ? topicOf(keys[0]) : location.hash.slice(1)
+}
 
 /** The cluster's time, which in a simulation is not this machine's. */
 export function now() {

@@ -132,6 +132,38 @@ def test_each_pod_that_was_decided_about_says_where_it_went(console: serving.Con
     expect(tab.page.locator("#decision-list tbody td:last-child")).to_have_text([words for _, words in cases.values()])
 
 
+def test_an_address_shows_the_same_node_pod_and_moment_again(console: serving.Console, tab: Tab) -> None:
+    evictions = [serving.eviction(3), serving.eviction(2, "api-1", at="2026-11-21T02:00:00Z"), serving.eviction(1)]
+    tab.open(
+        console, nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")], plan=serving.plan(),
+        evictions=evictions, policy={"policy": {}},
+    )  # fmt: skip
+    focus_map(tab, "4 nodes")
+    tab.page.keyboard.press("End")
+    tab.page.locator("#decision-list button").click()
+    tab.page.get_by_role("button", name="shop/api-1").click()
+    tab.page.wait_for_url("**/#at=2026-11-21T02:00:00Z&eviction=2&pod=shop/web-1&node=node-3")
+    tab.page.goto("about:blank")
+    tab.page.go_back()
+    expect(tab.page.locator("#eviction h3").first).to_have_text("shop/api-1")
+    expect(tab.page.get_by_role("heading", name="Evictions", exact=True)).to_be_in_viewport()
+    expect(tab.page.locator("#node h3").first).to_have_text("node-3")
+    expect(tab.page.locator("#decision h3")).to_have_text("shop/web-1")
+
+
+def test_links_lead_to_a_node_and_to_a_moment(console: serving.Console, tab: Tab) -> None:
+    evictions = [serving.eviction(3), serving.eviction(2, "api-1", at="2026-11-21T02:00:00Z")]
+    tab.open(console, nodes=serving.nodes({"cool": 0.1, "hot": 0.9, "hotter": 0.95}), evictions=evictions)
+    tab.page.locator("#evictions").get_by_role("link", name="hot", exact=True).first.click()
+    expect(tab.page.locator("#node h3").first).to_have_text("hot")
+    expect(tab.page.locator("#map")).to_be_in_viewport()
+    tab.page.goto(f"{console.url}#at=2026-11-21T01:00:00Z")
+    expect(tab.page.locator("#eviction h3").first).to_have_text("shop/api-1")
+    tab.page.goto(f"{console.url}#eviction=99&pod=shop/nobody&order=no&metric=no")
+    expect(tab.page.locator("#evictions")).to_contain_text("99, is not among the newest 2")
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("3 nodes; cpu_avg_5m")
+
+
 def test_a_decision_of_shadow_mode_says_that_it_was_not_sent(tab: Tab) -> None:
     shadow = serving.decision("web-1") | {"shadow": True, "assumed": ""}
     explained = shadow | {"nodes": [], "means": [], "omitted": 0, "estimate": None}
@@ -164,7 +196,9 @@ def test_a_service_that_is_down_is_shown_as_down_with_its_last_figures(console: 
 
 
 @pytest.mark.parametrize(("under", "word"), [(0, "bad"), (3, "warn"), (5, "ok")])
-def test_a_bad_share_of_relieved_nodes_is_never_green(console: serving.Console, tab: Tab, under: int, word: str) -> None:
+def test_a_bad_share_of_relieved_nodes_is_never_green(
+    console: serving.Console, tab: Tab, under: int, word: str
+) -> None:
     moved = [serving.eviction(at, at="2026-11-21T03:50:00Z", stayed_under_line=at < under) for at in range(5)]
     tab.open(console, evictions=moved, plan=serving.plan() | {"evictions": []})
     expect(tab.page.locator("#loop a", has_text="evictions made today")).to_have_class(word)
@@ -200,8 +234,9 @@ def test_the_bar_stays_and_says_which_cluster_in_which_mode_how_fresh(console: s
     expect(tab.page.get_by_role("link", name="Policy", exact=True)).to_have_attribute("aria-current", "")
     expect(tab.page.get_by_role("heading", name="Policy", exact=True)).to_be_in_viewport()
     expect(bar).to_be_in_viewport(ratio=1)
-    for text in ("test", "extender Shadow", "descheduler Observe", "policy 0123456789ab", "data 12 s old"):
+    for text in ("test", "extender Shadow", "descheduler Observe", "policy 0123456789ab"):
         expect(bar).to_contain_text(text)
+    expect(bar).to_contain_text(re.compile(r"data \d\d s old"))
     console.show(plan=serving.plan() | {"policy": "fedcba987654"})
     expect(bar).to_contain_text("policies differ: extender 0123456789ab, descheduler fedcba987654")
     console.show(nodes=serving.nodes(LOADS, age_seconds=400))
