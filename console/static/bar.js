@@ -28,6 +28,12 @@ function down() {
   byId('down').textContent = `No service of Evenload answers: ${why}. ${last ? `The figures are of ${time(last, now())}.` : 'There are no figures yet.'} On a terminal, evenload doctor looks for the cause.`
 }
 
+const bar = document.querySelector('header')
+
+/** Lets what is scrolled to end below the bar, as high as it is now. */
+export const leaveRoom = () => { document.documentElement.style.scrollPaddingTop = `${bar.offsetHeight}px` }
+new ResizeObserver(leaveRoom).observe(bar)
+
 const links = [...document.querySelectorAll('nav a')]
 const watch = new IntersectionObserver(entries => {
   for (const { isIntersecting, target } of entries) {

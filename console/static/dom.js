@@ -1,5 +1,7 @@
 /* Builds the page's elements. Every text becomes a text node: a pod that is named like a tag is shown, never run. */
 
+import { MISSING, natural } from './words.js'
+
 /** An element with attributes ("class", "title" …; a function is a listener) and children (elements or texts). */
 export function el(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children)
@@ -20,13 +22,38 @@ function filled(made, attributes, children) {
   return made
 }
 
-/** A table: headers are texts or [text, class], rows are arrays of cells: a text, an element, or [content, class]. */
+const sorting = new Map() // the headers of a table -> the column that a person sorts it by, and which way
+
+/** A table: headers are texts or [text, class], rows are arrays of cells: a text, an element, or [content, class]. A click on
+    a header sorts by its column, which tables of the same headers do from then on; a third click gives the first order back. */
 export function table(headers, rows, { caption, rowAttributes = () => ({}) } = {}) {
   const cell = (tag, one) => Array.isArray(one) ? el(tag, { class: one[1] }, one[0]) : el(tag, {}, one)
-  return el('div', { class: 'wide' }, el('table', {},
-    caption ? el('caption', {}, caption) : null,
-    el('thead', {}, el('tr', {}, headers.map(one => cell('th', one)))),
-    el('tbody', {}, rows.map((row, at) => el('tr', rowAttributes(at), row.map(one => cell('td', one)))))))
+  const key = headers.map(one => [one].flat()[0]).join('|'), body = el('tbody', {}), lines = rows.map((row, at) => el('tr', rowAttributes(at), row.map(one => cell('td', one))))
+  const heads = headers.map((one, at) => {
+    const [text, word = ''] = [one].flat(), figures = word.includes('number')
+    const press = () => {
+      const { column, down } = sorting.get(key) ?? {}
+      if (column !== at) sorting.set(key, { column: at, down: figures })
+      else if (down === figures) sorting.set(key, { column: at, down: !down })
+      else sorting.delete(key)
+      fill()
+    }
+    return el('th', { class: word }, text ? el('button', { type: 'button', title: 'sort', 'data-key': `sort ${key} ${at}`, click: press }, text) : '')
+  })
+  function fill() {
+    const { column, down } = sorting.get(key) ?? {}, text = line => line.cells[column].textContent
+    heads.forEach((head, at) => at === column ? head.setAttribute('aria-sort', down ? 'descending' : 'ascending') : head.removeAttribute('aria-sort'))
+    body.replaceChildren(...column === undefined ? lines : [...lines].sort((one, other) => compared(text(one), text(other), down)))
+  }
+  fill()
+  return el('div', { class: 'wide' }, el('table', {}, caption ? el('caption', {}, caption) : null, el('thead', {}, el('tr', {}, heads)), body))
+}
+
+/** Numbers before their units, texts by the numbers in them; what is missing is last both ways, and today after other days. */
+function compared(one, other, down) {
+  const gone = text => text === '' || text === MISSING, day = text => /^\d\d:\d\d/.test(text) ? `99-99 ${text}` : text
+  if (gone(one) || gone(other)) return gone(one) - gone(other)
+  return (down ? -1 : 1) * natural(day(one), day(other))
 }
 
 /** A link to a node's figures. */
@@ -44,7 +71,8 @@ export function show(id, ...children) {
 
 /** Keeps the focus on the control with the same data-key while `draw` replaces its surroundings. */
 export function keepingFocus(draw) {
-  const key = document.activeElement?.dataset?.key
+  const key = document.activeElement?.dataset?.key, same = () => [...document.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)]
+  const at = key === undefined ? -1 : same().indexOf(document.activeElement)
   draw()
-  if (key !== undefined) document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus()
+  if (at >= 0) same()[at]?.focus()
 }

@@ -1,6 +1,6 @@
 /* Connects to the stream and hands each topic to the views. The browser itself connects again after an error. */
 
-import './bar.js'
+import { leaveRoom } from './bar.js'
 import './loop.js'
 import './nodes.js'
 import './decisions.js'
@@ -9,7 +9,7 @@ import './evictions.js'
 import './effect.js'
 import './policy.js'
 import { byId } from './dom.js'
-import { follow, newest, publish, statusOf } from './state.js'
+import { choose, follow, newest, publish, statusOf } from './state.js'
 import { age } from './words.js'
 
 const TOPICS = ['status', 'nodes', 'decisions', 'plan', 'evictions', 'breakers', 'effectiveness', 'policy', 'whatif']
@@ -21,15 +21,26 @@ function say(text, bad) {
   connection.classList.toggle('bad', bad)
 }
 
-/** The part that the address names is held in view until every service has answered: parts above it grow until then. */
-let part = byId(follow())
+/** The part that the address names is held in view until every service has answered and a little longer, for the pods of a
+    node: parts above it grow until then. */
+let part = byId(follow()), settling = null
+const SETTLE_MILLISECONDS = 3000
 const ANSWERS = ['nodes', 'decisions', 'plan', 'evictions', 'policy']
 function hold() {
-  part?.scrollIntoView({ behavior: 'instant' })
-  if (ANSWERS.every(topic => newest(topic) || statusOf(topic).error)) part = null
+  if (!part) return
+  leaveRoom()
+  part.scrollIntoView({ behavior: 'instant' })
+  if (ANSWERS.every(topic => newest(topic) || statusOf(topic).error)) settling ??= setTimeout(() => { part = null }, SETTLE_MILLISECONDS)
 }
+new ResizeObserver(hold).observe(document.querySelector('main'))
 for (const event of ['wheel', 'pointerdown', 'keydown']) addEventListener(event, () => { part = null }, { passive: true })
 addEventListener('hashchange', () => byId(follow())?.scrollIntoView())
+addEventListener('click', event => { // a link of the page changes its own key only; opened elsewhere it is the whole address
+  const link = event.target.closest('a[href^="#"][href*="="]')
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return
+  event.preventDefault()
+  byId(choose(Object.fromEntries(new URLSearchParams(link.hash.slice(1))))).scrollIntoView()
+})
 
 const source = new EventSource('api/stream')
 source.addEventListener('open', () => say('live', false))

@@ -1,6 +1,6 @@
 /* The heat map of all nodes, and one node in full: windows, limits, new pods, its pods. */
 
-import { byId, el, show, svg, table } from './dom.js'
+import { byId, el, keepingFocus, show, svg, table } from './dom.js'
 import { edgesOf, HeatMap, stepOf } from './heatmap.js'
 import { able, ask, choose, chosen, newest, on } from './state.js'
 import { age, count, mebibytes, millicores, MISSING, natural, percent, points } from './words.js'
@@ -142,7 +142,7 @@ function drawPods() {
 function draw(nodes) {
   if (!nodes) return
   drawMap(nodes)
-  drawNode(nodes)
+  keepingFocus(() => drawNode(nodes))
 }
 
 for (const id of ['metric', 'order', 'pool']) byId(id).addEventListener('change', event => choose({ [id]: event.target.value }))

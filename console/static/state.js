@@ -39,7 +39,8 @@ export function publish(topic, body) {
 const topicOf = key => TOPICS[key] ?? 'nodes'
 const redraw = changes => { for (const topic of new Set(Object.keys(changes).map(topicOf))) publish(topic, bodies.get(topic)) }
 
-/** Takes choices such as { node: 'a' }, puts them first in the address, and redraws what depends on them. */
+/** Takes choices such as { node: 'a' }, puts them first in the address, redraws what depends on them, and returns the part
+    of the page that the first is in. */
 export function choose(changes) {
   Object.assign(chosen, changes)
   keys = [...Object.keys(changes), ...keys.filter(key => !(key in changes))].filter(key => chosen[key] !== START[key])
@@ -47,6 +48,7 @@ export function choose(changes) {
   clearTimeout(writing)
   writing = setTimeout(() => history.replaceState(null, '', `#${query}`), PAUSE_MILLISECONDS)
   redraw(changes)
+  return topicOf(Object.keys(changes)[0])
 }
 
 /** Takes the choices of the address, and returns the part of the page that the first of them, or a section's name, is in. */

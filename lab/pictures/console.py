@@ -33,7 +33,7 @@ def main() -> None:
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
         with console(pathlib.Path(scratch)) as url:
             page.goto(url)
-            taken(page, "console", "#decision-list button")
+            taken(page, "console", "#decision-list td button")
         report = pathlib.Path(scratch) / "report.html"
         evenload("demo", "--html", str(report))
         page.goto(report.as_uri())

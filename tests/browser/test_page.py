@@ -81,7 +81,7 @@ def test_a_node_that_takes_no_pods_says_why_beside_its_score(console: serving.Co
 
 def test_every_control_is_reached_by_tab(console: serving.Console, tab: Tab) -> None:
     tab.open(console, nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")])
-    expect(tab.page.locator("#decision-list button")).to_have_count(1)
+    expect(tab.page.locator("#decision-list td button")).to_have_count(1)
     reached = set()
     for _ in range(80):
         tab.page.keyboard.press("Tab")
@@ -113,7 +113,7 @@ def test_pools_are_offered_where_there_are_some(console: serving.Console, tab: T
 
 def test_a_decision_says_why_and_what_the_others_lacked(console: serving.Console, tab: Tab) -> None:
     tab.open(console, nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")])
-    tab.page.locator("#decision-list button").click()
+    tab.page.locator("#decision-list td button").click()
     story = tab.page.locator("#decision")
     expect(story).to_contain_text("cpu_avg_5m 5.10 + cpu_max_1h 2.00")
     expect(story).to_contain_text("90 % with what is expected, limit 65 %: 25.0 points too much")
@@ -132,6 +132,27 @@ def test_each_pod_that_was_decided_about_says_where_it_went(console: serving.Con
     expect(tab.page.locator("#decision-list tbody td:last-child")).to_have_text([words for _, words in cases.values()])
 
 
+def test_tables_sort_by_any_column_and_stay_so(console: serving.Console, tab: Tab) -> None:
+    pods = ("web-10", "web-9", "db-0")
+    use = {"web-10": 70.0, "web-9": 1500.0, "db-0": None}
+    node = serving.plan()["nodes"][0]
+    rows = [node["candidates"][0] | {"pod": pod, "cpu_millicores": use[pod]} for pod in pods]
+    plan = serving.plan() | {"nodes": [node | {"candidates": rows}]}
+    tab.open(console, plan=plan)
+    shown = tab.page.locator("#plan-body tbody td:first-child")
+    expect(shown).to_have_text([f"shop/{pod}" for pod in pods])
+    for header, order in (
+        ("CPU", ("web-9", "web-10", "db-0")), ("CPU", ("web-10", "web-9", "db-0")), ("CPU", pods),
+        ("pod", ("db-0", "web-9", "web-10")),
+    ):  # fmt: skip
+        tab.page.locator("#plan-body th button", has_text=re.compile(f"^{header}$")).click()
+        expect(shown).to_have_text([f"shop/{pod}" for pod in order])
+    console.show(plan=plan | {"summary": "3 stay"})
+    expect(tab.page.locator("#plan-body")).to_contain_text("3 stay")
+    expect(shown).to_have_text(["shop/db-0", "shop/web-9", "shop/web-10"])
+    expect(tab.page.locator("#plan-body th").first).to_have_attribute("aria-sort", "ascending")
+
+
 def test_an_address_shows_the_same_node_pod_and_moment_again(console: serving.Console, tab: Tab) -> None:
     evictions = [serving.eviction(3), serving.eviction(2, "api-1", at="2026-11-21T02:00:00Z"), serving.eviction(1)]
     tab.open(
@@ -140,7 +161,7 @@ def test_an_address_shows_the_same_node_pod_and_moment_again(console: serving.Co
     )  # fmt: skip
     focus_map(tab, "4 nodes")
     tab.page.keyboard.press("End")
-    tab.page.locator("#decision-list button").click()
+    tab.page.locator("#decision-list td button").click()
     tab.page.get_by_role("button", name="shop/api-1").click()
     tab.page.wait_for_url("**/#at=2026-11-21T02:00:00Z&eviction=2&pod=shop/web-1&node=node-3")
     tab.page.goto("about:blank")
@@ -152,15 +173,18 @@ def test_an_address_shows_the_same_node_pod_and_moment_again(console: serving.Co
 
 
 def test_links_lead_to_a_node_and_to_a_moment(console: serving.Console, tab: Tab) -> None:
-    evictions = [serving.eviction(3), serving.eviction(2, "api-1", at="2026-11-21T02:00:00Z")]
+    times = {"late-1": "2026-11-21T03:50:00Z", "api-1": "2026-11-21T02:00:00Z", "web-1": "2026-11-21T01:00:00Z"}
+    evictions = [serving.eviction(3 - at, pod, at=time) for at, (pod, time) in enumerate(times.items())]
     tab.open(console, nodes=serving.nodes({"cool": 0.1, "hot": 0.9, "hotter": 0.95}), evictions=evictions)
+    tab.page.get_by_role("button", name="shop/web-1").click()
     tab.page.locator("#evictions").get_by_role("link", name="hot", exact=True).first.click()
     expect(tab.page.locator("#node h3").first).to_have_text("hot")
     expect(tab.page.locator("#map")).to_be_in_viewport()
-    tab.page.goto(f"{console.url}#at=2026-11-21T01:00:00Z")
+    expect(tab.page.locator("#eviction h3").first).to_have_text("shop/web-1")
+    tab.page.goto(f"{console.url}#at=2026-11-21T01:50:00Z")
     expect(tab.page.locator("#eviction h3").first).to_have_text("shop/api-1")
     tab.page.goto(f"{console.url}#eviction=99&pod=shop/nobody&order=no&metric=no")
-    expect(tab.page.locator("#evictions")).to_contain_text("99, is not among the newest 2")
+    expect(tab.page.locator("#evictions")).to_contain_text("99, is not among the newest 3")
     expect(tab.page.locator("#nodes-summary")).to_contain_text("3 nodes; cpu_avg_5m")
 
 
@@ -171,7 +195,7 @@ def test_a_decision_of_shadow_mode_says_that_it_was_not_sent(tab: Tab) -> None:
     with serving.Console(doors).served() as console:
         tab.open(console, nodes=serving.nodes(LOADS), decisions=[shadow])
         expect(tab.page.locator("#decision-list")).to_contain_text("cool")
-        tab.page.locator("#decision-list button").click()
+        tab.page.locator("#decision-list td button").click()
         expect(tab.page.locator("#decision")).to_contain_text("Shadow mode: kube-scheduler was told that every node")
 
 
@@ -266,7 +290,7 @@ def test_nobodys_name_is_run(console: serving.Console, tab: Tab) -> None:
     focus_map(tab, "2 nodes")
     tab.page.keyboard.press("Home")
     expect(tab.page.locator("#pods")).to_contain_text("<img src=x")
-    tab.page.locator("#decision-list button").click()
+    tab.page.locator("#decision-list td button").click()
     for part in ("#plan-body", "#evictions-body", "#decision-list", "#node", "#policy-state"):
         expect(tab.page.locator(part)).to_contain_text("<img src=x")
     assert tab.page.locator("img[src=x]").count() == 0
@@ -292,7 +316,7 @@ def test_it_fits_the_screen(console: serving.Console, tab: Tab, width: int) -> N
     tab.page.set_viewport_size({"width": width, "height": 900})
     tab.page.goto(console.url)
     expect(tab.page.locator("#timeline")).to_be_visible()
-    tab.page.locator("#decision-list button").click()
+    tab.page.locator("#decision-list td button").click()
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
