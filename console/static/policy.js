@@ -7,8 +7,8 @@ import { evictAbove } from './nodes.js'
 import { able, ask, newest, on, statusOf } from './state.js'
 import { count, percent } from './words.js'
 
-const PAUSE_MILLISECONDS = 400
-let built = false, edited = false, waiting = null, sound = false, tried = ''
+const PAUSE_MILLISECONDS = 400, LINE_PIXELS = 19, PADDING_PIXELS = 4 // the last two as console.css has them
+let built = false, edited = false, waiting = null, sound = false, tried = '', problems = []
 
 /** YAML of a policy as JSON: mappings, lists, texts, numbers and booleans are all that it has. */
 function yaml(value, indent = '') {
@@ -35,7 +35,8 @@ function build() {
     el('p', { id: 'policy-state' }),
     el('div', { class: 'editor' },
       el('div', {}, el('label', { for: 'text' }, 'Policy, to try things with: nothing here is sent to the cluster.'),
-        el('textarea', { id: 'text', spellcheck: 'false', autocomplete: 'off', input: () => { edited = true; later() } }),
+        el('div', { class: 'marked' }, el('div', { id: 'marks', 'aria-hidden': 'true' }),
+          el('textarea', { id: 'text', spellcheck: 'false', autocomplete: 'off', 'aria-describedby': 'problems', input: () => { edited = true; later() }, scroll: mark })),
         el('p', {}, el('button', { type: 'button', click: reset }, 'As in force'), ' ',
           able.has('what_if') ? el('button', { id: 'try', class: 'primary', type: 'button', disabled: true, click: tryIt }, 'Replay a day under it') : null)),
       el('div', {}, el('div', { id: 'problems', 'aria-live': 'polite' }), el('div', { id: 'whatif', 'aria-live': 'polite' }))))
@@ -57,12 +58,24 @@ function later() {
   waiting = setTimeout(check, PAUSE_MILLISECONDS)
 }
 
+/** Marks the lines of problems behind the text. */
+function mark() {
+  const box = byId('text')
+  box.setAttribute('aria-invalid', String(problems.length > 0))
+  show('marks', problems.map(one => {
+    const line = el('i')
+    line.style.top = `${PADDING_PIXELS + (one.line - 1) * LINE_PIXELS - box.scrollTop}px`
+    return line
+  }))
+}
+
 /** Puts the caret where a problem is. */
 function jump(problem) {
   const box = byId('text'), rows = box.value.split('\n').slice(0, problem.line - 1)
   const at = rows.reduce((sum, row) => sum + row.length + 1, 0) + problem.column - 1
   box.focus()
   box.setSelectionRange(at, at)
+  box.scrollTop = (problem.line - 5) * LINE_PIXELS
 }
 
 async function check() {
@@ -71,7 +84,9 @@ async function check() {
   let found
   try { found = await ask('api/policy/check', { method: 'POST', body: text }) } catch (error) { show('problems', el('p', { class: 'bad' }, error.message)); return }
   if (text !== byId('text').value) return
-  sound = !found.problems.length
+  problems = found.problems
+  sound = !problems.length
+  mark()
   const button = byId('try')
   if (button) button.disabled = !sound || newest('whatif')?.state === 'running'
   if (!sound) {
@@ -94,7 +109,8 @@ function drawWhatIf() {
   if (!built || !whatif) return
   const button = byId('try')
   if (button) button.disabled = !sound || whatif.state === 'running'
-  if (whatif.state === 'running') { show('whatif', el('p', {}, 'replaying a day, twice …'), el('progress', { max: 1, value: whatif.share }, percent(whatif.share))); return }
+  byId('whatif').setAttribute('aria-busy', String(whatif.state === 'running')) // read aloud at its end alone
+  if (whatif.state === 'running') { show('whatif', el('p', {}, `replaying a day, twice: ${percent(whatif.share)}`), el('progress', { max: 1, value: whatif.share })); return }
   if (whatif.state === 'failed') { show('whatif', el('p', { class: 'bad' }, whatif.message)); return }
   const found = whatif.result
   show('whatif', el('h3', {}, found.title),

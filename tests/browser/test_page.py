@@ -229,6 +229,32 @@ def test_a_bad_share_of_relieved_nodes_is_never_green(
     expect(tab.page.locator("#loop a", has_text="would evict now")).to_have_class("warn")
 
 
+def test_a_problem_marks_its_line_and_a_replay_says_how_far_it_is(tab: Tab) -> None:
+    problem = {"line": 3, "column": 1, "path": "filter", "message": "expected a mapping"}
+    doors = pages.doors(
+        check=lambda text, _: {"problems": [problem] if "filter" in text else [], "differences": []},
+        what_if=lambda *_: {},
+    )
+    with serving.Console(doors).served() as console:
+        tab.open(console, policy={"policy": {"kind": "LoadPolicy"}})
+        text, mark = tab.page.locator("#text"), tab.page.locator("#marks i")
+        expect(text).to_have_value("kind: LoadPolicy\n")
+        text.fill("kind: LoadPolicy\n\nfilter: no\n")
+        expect(mark).to_have_count(1)
+        expect(text).to_have_attribute("aria-invalid", "true")
+        area, band = text.bounding_box(), mark.bounding_box()
+        assert area is not None
+        assert band is not None
+        line = tab.page.evaluate("parseFloat(getComputedStyle(document.querySelector('#text')).lineHeight)")
+        assert 2 * line <= band["y"] - area["y"] <= 2.5 * line, "the third line"
+        assert band["height"] == line
+        text.fill("kind: LoadPolicy\n")
+        expect(mark).to_have_count(0)
+        console.show(whatif={"state": "running", "share": 0.42})
+        expect(tab.page.locator("#whatif")).to_contain_text("twice: 42 %")
+        assert tab.page.locator("#whatif progress").get_attribute("value") == "0.42"
+
+
 def test_one_sentence_says_that_all_services_are_down(console: serving.Console, tab: Tab) -> None:
     tab.open(
         console, nodes=serving.nodes(LOADS), plan=serving.plan(), decisions=[], evictions=[], policy={"policy": {}}
