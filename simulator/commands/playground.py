@@ -5,7 +5,6 @@ A replay runs the policy in force and the one tried on one day, each in a proces
 """
 
 import collections.abc
-import functools
 import pathlib
 from typing import Any, Final
 
@@ -34,10 +33,12 @@ POINTS: Final = 288
 
 def replaying(history: pathlib.Path | None) -> collections.abc.Callable[[str, Json, Report], Json]:
     """The replay over a recorded day, or over the generated one. Raises past_file.HistoryError for what is none."""
-    if history is None:
-        return functools.partial(replay, generator.GeneratedScenarios(SHAPE), f"a generated day of {SHAPE.nodes} nodes")
-    scenario = past_file.load(history).scenario
-    return functools.partial(replay, runs.FixedSource(scenario), scenario.name)
+    source: runs.Source = generator.GeneratedScenarios(SHAPE)
+    title = f"a generated day of {SHAPE.nodes} nodes"
+    if history is not None:
+        scenario = past_file.load(history).scenario
+        source, title = runs.FixedSource(scenario), scenario.name
+    return lambda text, in_force, report: replay(source, title, text, in_force, report=report)
 
 
 def replay(source: runs.Source, title: str, text: str, in_force: Json, *, report: Report) -> Json:

@@ -34,7 +34,7 @@ def test_a_replay_has_both_days_beside_each_other() -> None:
 
 def test_what_is_no_policy_is_not_replayed() -> None:
     with pytest.raises(SourceError, match="policy:1"):
-        playground.replay(SMALL, "a day", "kind: Nothing", IN_FORCE, report=lambda share: None)
+        playground.replaying(None)("kind: Nothing", IN_FORCE, lambda share: None)
 
 
 def test_figures_of_a_simulated_day_are_of_its_span() -> None:
