@@ -346,6 +346,14 @@ def test_it_fits_the_screen(console: serving.Console, tab: Tab, width: int) -> N
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_a_phone_gives_the_reason_of_a_plan_a_line_of_its_own(console: serving.Console, tab: Tab) -> None:
+    tab.page.set_viewport_size({"width": 400, "height": 900})
+    tab.open(console, plan=serving.plan())
+    box = tab.page.locator("#plan-body td", has_text="cools the node most").bounding_box()
+    assert box is not None
+    assert box["width"] > 300
+
+
 def test_five_thousand_nodes_are_drawn_and_followed(console: serving.Console, tab: Tab) -> None:
     loads: dict[str, float | None] = {f"node-{at}": at % 100 / 100 for at in range(5000)}
     tab.open(console, nodes=serving.nodes(loads))
