@@ -40,6 +40,9 @@ from runtime import clock
 
 GOGC: Final = "100"  # as installations have it, where `cluster` has 400
 STOCK: Final = "kube-scheduler"
+PACKING: Final = "Trimaran, TargetLoadPacking"
+BALANCING: Final = "Trimaran, LoadVariationRiskBalancing"
+KOORDINATOR: Final = "Koordinator"
 SETTLE_SECONDS: Final = 5.0  # for the last pods of a leg
 WARM_SHARE: Final = 0.1
 AGE_SECONDS: Final = 86_400
@@ -60,6 +63,13 @@ UNITS: Final = {
     "memory (PSS)": "MiB",
     "paced pods, p50": "ms",
     "paced pods, p99": "ms",
+}
+DEVIATIONS: Final = {"cpu": "cpu_deviation", "memory": "memory_deviation"}
+WATCHED: Final = {  # load-watcher's words of each
+    metrics.CPU_AVG_5M: ("CPU", "AVG"),
+    metrics.MEMORY_AVG_5M: ("Memory", "AVG"),
+    DEVIATIONS["cpu"]: ("CPU", "STD"),
+    DEVIATIONS["memory"]: ("Memory", "STD"),
 }
 Loads = collections.abc.Mapping[str, collections.abc.Mapping[str, float]]  # ratios by metric, by node
 _NEVER = threading.Event()
@@ -102,23 +112,26 @@ class Figures(NamedTuple):
 
 
 class LoadWatcher:
-    """Answers as paypal/load-watcher does: averages of the last minutes in percent, for every node."""
+    """Answers as paypal/load-watcher does: averages of the last minutes in percent, for every node, and deviations
+    where `loads` have them; `questions` counts.
+    """
 
     def __init__(self, loads: Loads) -> None:
-        self._loads = loads
+        self.loads, self.questions = loads, 0
 
     def body(self, expression: str) -> bytes:
         """Returns the answer of a watcher that has just read them; it takes no expression."""
         now = int(clock.WallClock().now())
-        kinds = {"CPU": metrics.CPU_AVG_5M, "Memory": metrics.MEMORY_AVG_5M}
+        self.questions += 1
         nodes = {
             node: {
                 "metrics": [
-                    {"name": metric, "type": kind, "operator": "AVG", "rollup": "5m", "value": 100 * ratios[metric]}
-                    for kind, metric in kinds.items()
+                    {"name": metric, "type": kind, "operator": operator, "rollup": "5m", "value": 100 * ratios[metric]}
+                    for metric, (kind, operator) in WATCHED.items()
+                    if metric in ratios
                 ]
             }
-            for node, ratios in self._loads.items()
+            for node, ratios in self.loads.items()
         }
         window = {"duration": "5m", "start": now - 300, "end": now}
         data = {"NodeMetricsMap": nodes}
@@ -157,7 +170,7 @@ def _legs(settings: Settings, count: int) -> dict[str, list[Figures]]:
     ):
         for name in ("kube-scheduler", *scale.WORKERS):
             running.processes[name].stop()
-        _install_kinds(running)
+        install_kinds(running)
         etcd = answers.etcd_url(running)
         fleet.store(etcd, nodes)
         fleet.store(etcd, node_metrics(loads, now_seconds))
@@ -185,35 +198,43 @@ def hot(loads: Loads) -> set[str]:
 
 
 def _entrants(running: cluster.Cluster, loads: Loads, scratch: pathlib.Path, watcher: str) -> list[Entrant]:
-    trimaran, koordinator = (programs.built(contestants.HERE / name) for name in ("trimaran", "koordinator"))
-    # As its page has it: what packs by requests goes against what packs by load.
-    packing = profiles(
-        "TargetLoadPacking", {"watcherAddress": watcher}, "NodeResourcesFit", "NodeResourcesBalancedAllocation"
-    )
-    balancing = profiles("LoadVariationRiskBalancing", {"watcherAddress": watcher})
-    aware = profiles("LoadAwareScheduling", {"nodeMetricExpirationSeconds": AGE_SECONDS})
     reference = contestants.reference(list(loads), scratch)
     return [
         Entrant(STOCK, by_load=False),
         Entrant(reference.name, extender=reference, by_load=False),
         Entrant(contestants.US, extender=contestants.evenload(running.kubeconfig, scratch)),
-        Entrant("Trimaran, TargetLoadPacking", packing, trimaran),
-        Entrant("Trimaran, LoadVariationRiskBalancing", balancing, trimaran),
-        Entrant("Koordinator", aware, koordinator),
+        *plugins(watcher),
     ]
 
 
-def profiles(plugin: str, arguments: Json, *unscored: str) -> list[Json]:
+def plugins(
+    watcher: str, edits: collections.abc.Sequence[programs.Edit] = (), weights: tuple[int, int, int] = (1, 1, 1)
+) -> list[Entrant]:
+    """Trimaran's two, built with edits, which ask the load-watcher at a URL, and Koordinator; each with its weight."""
+    trimaran = programs.built(contestants.HERE / "trimaran", edits)
+    # As its page has it: what packs by requests goes against what packs by load.
+    unscored, watched = ("NodeResourcesFit", "NodeResourcesBalancedAllocation"), {"watcherAddress": watcher}
+    packing = profiles("TargetLoadPacking", watched, *unscored, weight=weights[0])
+    balancing = profiles("LoadVariationRiskBalancing", watched, weight=weights[1])
+    aware = profiles("LoadAwareScheduling", {"nodeMetricExpirationSeconds": AGE_SECONDS}, weight=weights[2])
+    return [
+        Entrant(PACKING, packing, trimaran),
+        Entrant(BALANCING, balancing, trimaran),
+        Entrant(KOORDINATOR, aware, programs.built(contestants.HERE / "koordinator")),
+    ]
+
+
+def profiles(plugin: str, arguments: Json, *unscored: str, weight: int = 1) -> list[Json]:
     """kube-scheduler's default profile with one more plugin, and without the scores of some."""
     sets = {
-        "multiPoint": {"enabled": [{"name": plugin}]},
+        "multiPoint": {"enabled": [{"name": plugin, "weight": weight}]},
         "score": {"disabled": [{"name": name} for name in unscored]},
     }
     configuration = [{"name": plugin, "args": arguments}]
     return [{"schedulerName": "default-scheduler", "plugins": sets, "pluginConfig": configuration}]
 
 
-def _install_kinds(running: cluster.Cluster) -> None:
+def install_kinds(running: cluster.Cluster) -> None:
     """Installs what koord-scheduler lists, without schemas, and lets every scheduler read it."""
     for path, kind in KINDS.items():
         group, version, plural = path.split("/")[1:]
@@ -231,15 +252,21 @@ def _install_kinds(running: cluster.Cluster) -> None:
     descheduler.caught_up(running, KINDS)
 
 
-def node_metrics(loads: Loads, now_seconds: float) -> collections.abc.Iterator[fleet.Stored]:
+def node_metrics(
+    loads: Loads, now_seconds: float, *, cores: float = fleet.CORES, gibibytes: float = fleet.GIBIBYTES
+) -> collections.abc.Iterator[fleet.Stored]:
     """Koordinator's object of each node: the loads as cores and bytes of its capacity."""
     for name, ratios in loads.items():
-        cpu, memory = fleet.CORES * ratios[metrics.CPU_AVG_5M], fleet.GIBIBYTES * ratios[metrics.MEMORY_AVG_5M]
-        usage = {"resources": {"cpu": f"{1e3 * cpu:.0f}m", "memory": f"{1024 * memory:.0f}Mi"}}
-        status = {"updateTime": clock.to_rfc3339(now_seconds), "nodeMetric": {"nodeUsage": usage}}
+        used = usage(cores * ratios[metrics.CPU_AVG_5M], gibibytes * ratios[metrics.MEMORY_AVG_5M])
+        status = {"updateTime": clock.to_rfc3339(now_seconds), "nodeMetric": {"nodeUsage": used}}
         metadata = {"name": name, "uid": name, "generation": 1}
         body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": metadata}
         yield f"/registry/slo.koordinator.sh/nodemetrics/{name}", {**body, "spec": {}, "status": status}
+
+
+def usage(cores: float, gibibytes: float) -> Json:
+    """Use of a node or a pod, as a NodeMetric has it."""
+    return {"resources": {"cpu": f"{1e3 * cores:.0f}m", "memory": f"{1024 * gibibytes:.0f}Mi"}}
 
 
 def _leg(settings: Settings, running: cluster.Cluster, entrant: Entrant, hot_nodes: set[str]) -> Figures:

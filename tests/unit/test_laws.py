@@ -30,7 +30,6 @@ APART: Final[dict[str, str]] = {
     "annotator.node_index": "values made of all nodes, remade when one changes; the sync is long",
     "annotator.publish.crane_keys": "crane-scheduler's names, read by the guard's tests too",
     "lab.cluster.demo.budgets": "judges the demo; fed by a reflector, not by the phases",
-    "lab.cluster.programs": "Go modules of any directory, for benches and tests, too; the control plane is binaries'",
     "policy.schema.json_schema": "an entry point: python -m policy.schema.json_schema",
     "promql.http.response_limits": "limits of one response; the client is long",
     "simulator.controllers.nodes": "one module a controller",

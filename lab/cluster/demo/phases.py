@@ -1,8 +1,9 @@
 """One phase of the demo: a fresh control plane, the services, the arrivals, a settled end, and its figures.
 
 `__main__` runs two: `plain` (stock kube-scheduler; the annotator only measures) and `evenload` (extender and
-descheduler too). Each has a cluster of its own, because a fresh one takes five seconds and remembers nothing: no pods,
-no history in Prometheus, no ledger. The trace's clock starts at zero with the arrivals, so both see the same load.
+descheduler too); `bench.peers_evenness` has others. Each has a cluster of its own, because a fresh one takes five
+seconds and remembers nothing: no pods, no history in Prometheus, no ledger. The trace's clock starts at zero with the
+arrivals, so all see the same load.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import pathlib
 import random
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import requests
@@ -44,6 +45,8 @@ SPEED = 60  # a step of the trace, five minutes, lasts five seconds: the averagi
 PLACING_SECONDS = 60.0
 REQUEST_SECONDS = 60.0
 NEEDED_METRICS = 6
+SERVICES = {"plain": (), "evenload": ("extender", "descheduler")}  # beside the annotator
+Scheduling = Callable[[cluster.Cluster, watching.Watcher], contextlib.AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +91,20 @@ class Outcome:
 
 
 class Phase:
-    """One phase on one cluster; `run` once."""
+    """One phase on one cluster; `run` once.
 
-    def __init__(self, name: str, settings: Settings, views: display.Display, clock: clocks.Clock) -> None:
+    services: those beside the annotator, by default the name's. scheduling: entered before the first arrival, when
+    every node has its reading; it may start another scheduler.
+    """
+
+    def __init__(
+        self, name: str, settings: Settings, views: display.Display, clock: clocks.Clock,
+        *, services: Sequence[str] | None = None, scheduling: Scheduling | None = None,
+    ) -> None:  # fmt: skip
         self._name, self._settings, self._display, self._clock = name, settings, views, clock
+        self._services = SERVICES[name] if services is None else services
+        self._scheduling = scheduling or (lambda running, watcher: contextlib.nullcontext())
         self._stop = threading.Event()
-
-    @property
-    def with_evenload(self) -> bool:
-        """Whether extender and descheduler take part."""
-        return self._name == "evenload"
 
     def run(self, *, keep: bool = False) -> Outcome:
         """Runs the phase and gives its figures; with `keep` cluster and services stay when it went well."""
@@ -138,21 +145,22 @@ class Phase:
         watcher = watching.Watcher(kube, own, NAMESPACE)
         guard = self._guard(kube)
         self._await_readings(watcher)
-        start_seconds = self._restart_trace(running)
-        player = arriving.Player(kube, self._settings.plan, NAMESPACE)
-        end_seconds = start_seconds + self._play(player, watcher, own, guard, start_seconds=start_seconds)
-        return Outcome(
-            self._figures(running, own, watcher, guard, start_seconds=start_seconds, end_seconds=end_seconds),
-            guard.violations,
-        )
+        with self._scheduling(running, watcher):
+            start_seconds = self._restart_trace(running)
+            player = arriving.Player(kube, self._settings.plan, NAMESPACE)
+            end_seconds = start_seconds + self._play(player, watcher, own, guard, start_seconds=start_seconds)
+            return Outcome(
+                self._figures(running, own, watcher, guard, start_seconds=start_seconds, end_seconds=end_seconds),
+                guard.violations,
+            )
 
     def _prepare(self, running: cluster.Cluster, kube: door.KubeDoor, own: services.Services) -> None:
         for name in (permissions.NAMESPACE, NAMESPACE):
             kube.create(kinds.NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         permissions.apply(running)
         installing.guard(running, self._settings.min_pod_age_seconds)
-        own.start("annotator", *(("extender", "descheduler") if self.with_evenload else ()))
-        if self.with_evenload:
+        own.start("annotator", *self._services)
+        if "extender" in self._services:
             running.start_scheduler(extenders=[own.extender_stanza()])
         own.record()
         running.scrape([one.address for one in own.by_name.values()])
@@ -245,7 +253,7 @@ class Phase:
             effectiveness=measuring.effectiveness(metrics),
             cpu=measuring.node_load(prometheus, "cpu", start_seconds, end_seconds),
             memory=measuring.node_load(prometheus, "memory", start_seconds, end_seconds),
-            evictions=len(measuring.evictions(own.by_name["descheduler"])) if self.with_evenload else 0,
+            evictions=len(measuring.evictions(own.by_name["descheduler"])) if "descheduler" in self._services else 0,
             pdb_violations=len(guard.violations),
             pods_bound=measuring.placed(metrics),
             pods_pending=pending,

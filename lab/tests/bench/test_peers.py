@@ -17,6 +17,11 @@ def test_every_peer_has_the_loads_of_the_annotations() -> None:
         ("CPU", "AVG", 75.0),
         ("Memory", "AVG", 50.0),
     ]
+    deviating = {"hot": {**LOADS["hot"], "cpu_deviation": 0.125}}
+    watched = json.loads(peers.LoadWatcher(deviating).body(""))["data"]["NodeMetricsMap"]
+    assert [(one["type"], one["operator"], one["value"]) for one in watched["hot"]["metrics"]][2:] == [
+        ("CPU", "STD", 12.5)
+    ]
     _, (_, hot) = peers.node_metrics(LOADS, 0.0)
     usage = {"resources": {"cpu": "12000m", "memory": "32768Mi"}}
     assert fleet.mapping(hot["status"])["nodeMetric"] == {"nodeUsage": usage}
