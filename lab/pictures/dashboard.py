@@ -18,9 +18,9 @@ from matplotlib import axes, figure, ticker
 from PIL import Image
 from rich import console
 
-from deploy.monitoring import panels
 from lab.cluster import state
 from lab.cluster.demo import arrival_plan, display, phases
+from lab.pictures import panels
 from policy.loading import loader
 from promql.door import Series
 from promql.http import client
@@ -60,7 +60,7 @@ def main() -> None:
 
         query = panels.values_query(page, "metric")
         values = sorted(labels[query.legend] for labels in door.query(query.expression).labels)
-        shown = list(panels.shown(page, values, RATE_INTERVAL))
+        shown = list(panels.on_page(page, values, RATE_INTERVAL))
         save(drawn(shown, ask, (start_seconds, end_seconds)), PICTURE)
 
 

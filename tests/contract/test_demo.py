@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from deploy.monitoring import panels
 from kube import config, kinds
+from lab.pictures import panels
 from policy.schema import load_policy
 from promql.http import client
 from tests import starting
@@ -178,7 +178,7 @@ def test_every_query_of_the_dashboard_has_answers(kept_demo: KeptDemo) -> None:
         assert metrics == sorted(metric.name for metric in load_policy.defaults().metrics_in_force)
         queries = [
             (f"{panel.title}: {query.legend}", query.expression)
-            for panel in panels.shown(page, metrics, "1h")
+            for panel in panels.on_page(page, metrics, "1h")
             for query in panel.queries
         ]
         assert {name for name, _ in queries} >= MAY_BE_SILENT.keys()

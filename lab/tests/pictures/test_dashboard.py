@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from deploy.monitoring import panels
-from lab.pictures import dashboard
+from lab.pictures import dashboard, panels
 from promql.door import Series
 
 METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m")
-PAGE = json.loads(pathlib.Path(panels.__file__).with_name("dashboard.json").read_text(encoding="utf-8"))
-SHOWN = list(panels.shown(PAGE, METRICS, "1m"))
+PAGE = json.loads(dashboard.DASHBOARD.read_text(encoding="utf-8"))
+SHOWN = list(panels.on_page(PAGE, METRICS, "1m"))
 
 
 def answers(expression: str) -> Sequence[Series]:

@@ -9,11 +9,12 @@ import pathlib
 
 import pytest
 
-from deploy.monitoring import panels
+from lab.pictures import panels
 
+ROOT = pathlib.Path(__file__).parents[3]
 METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m")
-PAGE = json.loads(pathlib.Path(panels.__file__).with_name("dashboard.json").read_text(encoding="utf-8"))
-SHOWN = list(panels.shown(PAGE, METRICS, "1m"))
+PAGE = json.loads((ROOT / "deploy/monitoring/dashboard.json").read_text(encoding="utf-8"))
+SHOWN = list(panels.on_page(PAGE, METRICS, "1m"))
 
 
 def cells(panel: panels.Panel) -> set[tuple[int, int]]:
@@ -25,7 +26,7 @@ def cells(panel: panels.Panel) -> set[tuple[int, int]]:
 def test_no_panel_lies_on_another_whatever_the_number_of_metrics() -> None:
     for count in range(1, 8):
         taken: set[tuple[int, int]] = set()
-        for panel in panels.shown(PAGE, [f"metric_{at}" for at in range(count)], "1m"):
+        for panel in panels.on_page(PAGE, [f"metric_{at}" for at in range(count)], "1m"):
             assert not taken & cells(panel), (count, panel.title)
             taken |= cells(panel)
         assert max(column for column, _ in taken) == panels.COLUMNS - 1

@@ -1,6 +1,6 @@
 """The panels of dashboard.json as Grafana shows them: variables replaced, a repeated panel once for each value.
 
-Contract tests send these queries to a real Prometheus, and `lab.pictures.dashboard` draws the answers. Places are in
+Contract tests send these queries to a real Prometheus, and `dashboard` draws the answers. Places are in
 Grafana's units: columns of 24 across, rows of about 38 pixels down.
 """
 
@@ -44,7 +44,7 @@ def values_query(page: Json, name: str) -> Query:
     return Query(found["label"], f"count by ({found['label']}) ({found['series']})")
 
 
-def shown(page: Json, values: Sequence[str], rate_interval: str) -> Iterator[Panel]:
+def on_page(page: Json, values: Sequence[str], rate_interval: str) -> Iterator[Panel]:
     """All panels from the top; a repeated one stands once for each of `values`, and those below it give way."""
     moved = 0
     for panel in page["panels"]:
