@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cli.common import services
 from cli.common.api_types import MISSING, age, mebibytes, percent
 from policy.explain import wording
 from runtime import clock
@@ -165,12 +166,19 @@ def _load(row: Row, *, wide: bool) -> str:
     return f"{name} {wording.compared(100 * row.value_ratio, '%>' if over else '%->', 100 * line_ratio, decimals=0)}%"
 
 
-def pages(fetch: collections.abc.Callable[..., tuple[dict[str, Any], ...]]) -> collections.abc.Iterator[dict[str, Any]]:
-    """Every row that matches, as it came, the newest first, page by page however many there are."""
+def page(service: services.Service, **query: str) -> tuple[dict[str, Any], ...]:
+    """The rows that match as they came, every one of them a Row, the newest first. Raises HttpError."""
+    body = service.get("/evictions", **query)
+    service.decode(body, Evictions)
+    return tuple(service.decode(body, dict[str, Any])["evictions"])
+
+
+def pages(service: services.Service, **query: str) -> collections.abc.Iterator[dict[str, Any]]:
+    """`page` after page, however many there are."""
     before = ""
     while True:
-        page = fetch(limit=str(PAGE), before=before)
-        yield from page
-        if len(page) < PAGE:
+        rows = page(service, **query, limit=str(PAGE), before=before)
+        yield from rows
+        if len(rows) < PAGE:
             return
-        before = str(page[-1]["id"])
+        before = str(rows[-1]["id"])

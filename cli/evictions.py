@@ -6,7 +6,6 @@ cluster has dropped since.
 """
 
 import collections.abc
-import functools
 import json
 import os
 import threading
@@ -22,7 +21,7 @@ from kube import errors
 from runtime import clock, exit_codes
 
 WATCH_SECONDS: Final = 2.0
-FIRST_PAGE: Final = 500
+FIRST_PAGE: Final = "500"
 KEPT_SECONDS: Final = 3600.0  # so long an extender remembers decisions
 DECISIONS: Final = "2000"
 NEXT_STEP: Final = "next: {} plan says what would be evicted now, and why not more"
@@ -99,7 +98,7 @@ def main(
         elif summary:
             _print_summary(service, wish, by, where)
         elif watch:
-            follow(lambda: _rows(service, wish), wish, clock.WallClock())
+            follow(lambda: shown.page(service, **wish.query, limit=FIRST_PAGE), wish, clock.WallClock())
         else:
             _print(service, wish)
 
@@ -117,21 +116,11 @@ def _require_sense(wish: Wish, *, watch: bool, events: bool, summary: bool) -> N
         output.fail("--events knows --since and --node (the name of any object) only")
 
 
-def _rows(service: services.Service, wish: Wish, **more: str) -> tuple[Json, ...]:
-    body = service.get("/evictions", **{**wish.query, "limit": str(FIRST_PAGE), **more})
-    service.decode(body, shown.Evictions)  # every row is one, whatever the format
-    return tuple(service.decode(body, dict[str, Any])["evictions"])
-
-
-def _all_rows(service: services.Service, wish: Wish) -> collections.abc.Iterator[Json]:
-    return shown.pages(functools.partial(_rows, service, wish))
-
-
 def _print(service: services.Service, wish: Wish) -> None:
     if wish.output_format == "jsonl":
-        _print_lines(_all_rows(service, wish))
+        _print_lines(shown.pages(service, **wish.query))
         return
-    rows = _rows(service, wish)
+    rows = shown.page(service, **wish.query, limit=FIRST_PAGE)
     if wish.output_format in ("json", "yaml"):
         output.data(output.structured({"evictions": list(rows)}, wish.output_format))
     else:
@@ -160,7 +149,7 @@ def _print_table(rows: collections.abc.Iterable[Json], wish: Wish, now_seconds: 
 def _remarks(rows: collections.abc.Sequence[Json]) -> None:
     if not rows:
         output.say(f"no such eviction; {NEXT_STEP.format(output.program())}")
-    elif len(rows) == FIRST_PAGE:
+    elif len(rows) == int(FIRST_PAGE):
         output.say(f"the newest {FIRST_PAGE}: --since narrows, -o jsonl prints all")
 
 
@@ -181,7 +170,8 @@ def follow(fetch: collections.abc.Callable[[], tuple[Json, ...]], wish: Wish, wa
 
 
 def _print_summary(service: services.Service, wish: Wish, by: str | None, where: services.Where) -> None:
-    rows, now_seconds = [msgspec.convert(row, shown.Row) for row in _all_rows(service, wish)], clock.WallClock().now()
+    now_seconds = clock.WallClock().now()
+    rows = [msgspec.convert(row, shown.Row) for row in shown.pages(service, **wish.query)]
     lately = (row for row in rows if now_seconds - row.at_seconds < KEPT_SECONDS)
     best = _on_best_nodes(where) if any(row.landed_node not in (None, row.destination) for row in lately) else ()
     rows = [

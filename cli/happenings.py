@@ -4,13 +4,15 @@ Pure: `cli.story` asks the descheduler and Prometheus, and prints what these fun
 Overloads are confirmed by the descheduler's own rule (`descheduler.planning.overload`), step by step.
 """
 
-import collections
-import collections.abc
 import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from cli import eviction_rows
-from cli.common.api_types import MISSING, age, percent
+from cli.common.api_types import MISSING, age, few, percent
+from cli.eviction_rows import PostedEvent, Row
 from descheduler.eviction import api_results
 from descheduler.ledger.rows import DONE
 from descheduler.planning import mean_lines, overload
@@ -22,10 +24,9 @@ from policy.schema.load_policy import LoadPolicy
 from runtime import clock
 
 REPEATED_SECONDS: Final = 3600.0  # the same again so soon is one line; the descheduler warns every half hour
-MOST_NAMES: Final = 3
 LASTING: Final = ("overload", "alert")
-Rounds = collections.abc.Iterable[tuple[float, collections.abc.Mapping[str, NodeUsage]]]
-Series = tuple[str, collections.abc.Iterable[tuple[float, float]]]  # a name and its points in time
+Rounds = Iterable[tuple[float, Mapping[str, NodeUsage]]]
+Series = tuple[str, Iterable[tuple[float, float]]]  # a name and its points in time
 
 
 class Span(NamedTuple):
@@ -52,9 +53,7 @@ class Happening(NamedTuple):
     @property
     def text(self) -> str:
         """The sentence, without time and node."""
-        names = list(dict.fromkeys(self.about))
-        more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
-        text = f"{self.cause}: {', '.join(names[:MOST_NAMES])}{more}" if names else self.cause
+        text = f"{self.cause}: {few(dict.fromkeys(self.about))}" if self.about else self.cause
         lasted = age((self.until_seconds or self.at_seconds) - self.at_seconds)
         if self.kind in LASTING:
             return f"{text}, still" if self.until_seconds is None else f"{text}, for {lasted}"
@@ -86,8 +85,8 @@ class Facts:
     policy: LoadPolicy | None = None
     policy_hash: str = ""
     nodes: tuple[Node, ...] = ()
-    rows: tuple[eviction_rows.Row, ...] | None = None
-    events: tuple[eviction_rows.PostedEvent, ...] = ()
+    rows: tuple[Row, ...] | None = None
+    events: tuple[PostedEvent, ...] = ()
     policies: list[Series] | None = None
     leaders: list[Happening] | None = None
     alerts: list[Happening] | None = None
@@ -99,19 +98,19 @@ def story(facts: Facts, node: str = "") -> list[Happening]:
     every = [*map(of_row, facts.rows or ()), *filter(None, map(of_event, facts.events))]
     every += changes("policy", "is the policy in force", facts.policies or ())
     every += [*(facts.leaders or ()), *(facts.alerts or ()), *(facts.loads.overloads if facts.loads else ())]
-    last_seconds = facts.span.end_seconds - 2 * facts.span.step_seconds
-    return _in_order(
+    bridged_seconds = 2 * facts.span.step_seconds
+    last_seconds = facts.span.end_seconds - bridged_seconds
+    return [
         one._replace(until_seconds=None) if one.kind in LASTING and (one.until_seconds or 0) >= last_seconds else one
-        for one in every
-        if not node or one.node in ("", node)
-    )
+        for one in _in_order((one for one in every if not node or one.node in ("", node)), bridged_seconds)
+    ]
 
 
-def summary(happenings: collections.abc.Collection[Happening], facts: Facts, *, whole: bool) -> tuple[str, str, str]:
+def summary(happenings: Collection[Happening], facts: Facts, *, whole: bool) -> tuple[str, str, str]:
     """How often each kind happened, the node nearest to its line, and how much could be read. Of an answer that is not
     `whole` it never says that nothing happened.
     """
-    counts = collections.Counter[str]()
+    counts = Counter[str]()
     for one in happenings:
         counts[one.kind] += one.times
     kinds: tuple[tuple[str, str, object], ...] = (
@@ -135,7 +134,7 @@ def summary(happenings: collections.abc.Collection[Happening], facts: Facts, *, 
     )
 
 
-def of_row(row: eviction_rows.Row) -> Happening:
+def of_row(row: Row) -> Happening:
     """An eviction with its effect, one that a mode only planned, or one that was refused or came to nothing."""
     at_seconds, pod = row.at_seconds, f"{row.namespace}/{row.pod}"
     if row.result in DONE:
@@ -148,7 +147,7 @@ def of_row(row: eviction_rows.Row) -> Happening:
     return Happening(at_seconds, "refusal", row.node, f"not evicted, {why}{message}", (pod,))
 
 
-def _effect(row: eviction_rows.Row) -> str:
+def _effect(row: Row) -> str:
     cell = dict(zip(eviction_rows.HEADERS, eviction_rows.cells(row, row.at_seconds), strict=True))
     landed = {"came back": "came back to its node", MISSING: "no replacement yet"}
     ready = f", Ready after {cell['ready']}" if row.ready_at else ""
@@ -157,7 +156,7 @@ def _effect(row: eviction_rows.Row) -> str:
     return f"{cell['load']}; {landed.get(cell['landed'], 'now on ' + cell['landed'])}{ready}; {later}"
 
 
-def of_event(event: eviction_rows.PostedEvent) -> Happening | None:
+def of_event(event: PostedEvent) -> Happening | None:
     """A refused policy, or a hot node that nothing could leave; None for what rows say better."""
     at_seconds = clock.from_rfc3339(event.at)
     if event.reason == Reason.POLICY_REFUSED:
@@ -168,9 +167,7 @@ def of_event(event: eviction_rows.PostedEvent) -> Happening | None:
     return Happening(at_seconds, "stuck", event.name, f"nothing could leave, {event.reason}", (why or figures,))
 
 
-def hashes(
-    rows: collections.abc.Iterable[eviction_rows.Row], events: collections.abc.Iterable[eviction_rows.PostedEvent]
-) -> list[Series]:
+def hashes(rows: Iterable[Row], events: Iterable[PostedEvent]) -> list[Series]:
     """The policies that rows and PolicyAccepted name, with their times."""
     accepted = [one for one in events if one.reason == Reason.POLICY_ACCEPTED and " " in one.note]
     named = [(one.note.split()[1], clock.from_rfc3339(one.at)) for one in accepted]
@@ -178,41 +175,29 @@ def hashes(
     return [(name, ((at_seconds, 1.0),)) for name, at_seconds in named]
 
 
-def changes(kind: str, verb: str, series: collections.abc.Iterable[Series]) -> list[Happening]:
+def changes(kind: str, verb: str, series: Iterable[Series]) -> list[Happening]:
     """Where another name takes the place of the one before, which holds it while it has a point at all."""
-    present: dict[float, list[str]] = collections.defaultdict(list)
-    for name, points in series:
-        for at_seconds, _ in points:
-            present[at_seconds].append(name)
+    present = sorted((at_seconds, name) for name, points in series for at_seconds, _ in points)
     holder, result = "", []
-    for at_seconds in sorted(present):
-        if holder not in present[at_seconds]:
-            before, holder = holder, present[at_seconds][0]
+    for at_seconds, group in itertools.groupby(present, key=lambda one: one[0]):
+        names = [name for _, name in group]
+        if holder not in names:
+            before, holder = holder, names[0]
             result += [Happening(at_seconds, kind, "", f"{holder} {verb}, before it {before}")] if before else []
     return result
 
 
-def alerts(series: collections.abc.Iterable[Series], step_seconds: float) -> list[Happening]:
-    """Each time that an alert fired, however many series it had."""
-    times: dict[str, set[float]] = collections.defaultdict(set)
-    for name, points in series:
-        times[name].update(at_seconds for at_seconds, _ in points)
-    result: list[Happening] = []
-    for name, moments in times.items():
-        until_seconds = 0.0
-        for at_seconds in sorted(moments):
-            if at_seconds - until_seconds > 2 * step_seconds:
-                result.append(Happening(at_seconds, "alert", "", f"alert {name}"))
-            until_seconds = at_seconds
-            result[-1] = result[-1]._replace(until_seconds=until_seconds)
-    return result
+def alerts(series: Iterable[Series]) -> list[Happening]:
+    """Each point at which an alert fired; `story` makes one of those without a pause, however many series it had."""
+    points = {(at_seconds, name) for name, points in series for at_seconds, _ in points}
+    return [Happening(at_seconds, "alert", "", f"alert {name}", (), at_seconds) for at_seconds, name in sorted(points)]
 
 
-def node_loads(rounds: Rounds, policy: LoadPolicy, nodes: collections.abc.Collection[Node], span: Span) -> NodeLoads:
+def node_loads(rounds: Rounds, policy: LoadPolicy, nodes: Collection[Node], span: Span) -> NodeLoads:
     """Overloads as the descheduler confirms them, out of the readings of each step, the oldest first."""
     memory, as_written = overload.Memory(), NodePolicies(policy, nodes)
     peaks: dict[tuple[str, str, float], tuple[float, float, float]] = {}
-    nearest, counts, measured = (-1.0, "no reading"), collections.Counter[str](), set[str]()
+    nearest, counts, measured = (-1.0, "no reading"), Counter[str](), set[str]()
     for at_seconds, usages in rounds:
         lines = mean_lines.lines(policy, nodes, usages, now_seconds=at_seconds)
         policies = NodePolicies(mean_lines.in_run(policy, lines), nodes) if lines else as_written
@@ -238,17 +223,20 @@ def node_loads(rounds: Rounds, policy: LoadPolicy, nodes: collections.abc.Collec
     return NodeLoads(overloads, nearest[1], least / steps, len(measured))
 
 
-def _in_order(happenings: collections.abc.Iterable[Happening]) -> list[Happening]:
-    """By time; what happens again within the hour, on the same node for the same cause, is one line."""
+def _in_order(happenings: Iterable[Happening], bridged_seconds: float) -> list[Happening]:
+    """By time; what happens again within the hour, on the same node for the same cause, is one line, and so is an alert
+    without a pause longer than `bridged_seconds`.
+    """
     result: list[Happening] = []
     places: dict[tuple[str, str, str], int] = {}
     for one in sorted(happenings, key=lambda each: each.at_seconds):
-        key = (one.kind, one.node, one.cause)
-        before = result[places[key]] if key in places and one.kind not in LASTING else None
-        if before is None or one.at_seconds - (before.until_seconds or before.at_seconds) > REPEATED_SECONDS:
+        key, is_alert = (one.kind, one.node, one.cause), one.kind == "alert"
+        before = result[places[key]] if key in places and one.kind != "overload" else None
+        pause_seconds = one.at_seconds - (before.until_seconds or before.at_seconds) if before else 0.0
+        if before is None or pause_seconds > (bridged_seconds if is_alert else REPEATED_SECONDS):
             places[key] = len(result)
             result.append(one)
         else:
-            about, times = before.about + one.about, before.times + 1
+            about, times = before.about + one.about, 1 if is_alert else before.times + 1
             result[places[key]] = before._replace(until_seconds=one.at_seconds, about=about, times=times)
     return result

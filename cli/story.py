@@ -5,10 +5,10 @@ leaders and alerts; `cli.happenings` makes sentences of the answers. A source wi
 is printed.
 """
 
-import collections
-import collections.abc
 import contextlib
 import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import click
@@ -68,21 +68,18 @@ class Past(NamedTuple):
     def series(self, metric: str, name: str, matchers: str = "", *, condition: str = "") -> list[happenings.Series]:
         """The series of a metric under their label `name`, or `instance`."""
         expression = f"{metric}{{{','.join(filter(None, (matchers, self.selector)))}}}{condition}"
-        return [
-            (one.labels.get(name) or one.labels.get("instance", ""), one.points)
-            for page in self._pages(expression)
-            for one in page
-        ]
+        every = (one for page in self._pages(expression) for one in page)
+        return [(one.labels.get(name) or one.labels.get("instance", ""), one.points) for one in every]
 
-    def rounds(self, policy: LoadPolicy, nodes: collections.abc.Iterable[Node], label: str) -> happenings.Rounds:
+    def rounds(self, policy: LoadPolicy, nodes: Iterable[Node], label: str) -> happenings.Rounds:
         """The usage of the nodes at every step, by the queries of annotator and descheduler."""
         directory = identity.NodeDirectory().follow(nodes)
         wanted = [one for one in policy.metrics_in_force if one.name in policy.descheduler.thresholds]
         texts = [node_queries.of_metric(one, selector=self.selector, node_label=label) for one in wanted]
         for pages in zip(*map(self._pages, texts), strict=True):
-            ratios: dict[float, dict[str, dict[str, float]]] = collections.defaultdict(dict)
+            ratios: dict[float, dict[str, dict[str, float]]] = defaultdict(dict)
             for metric, page in zip(wanted, pages, strict=True):
-                samples: dict[float, list[door.Sample]] = collections.defaultdict(list)
+                samples: dict[float, list[door.Sample]] = defaultdict(list)
                 for one in page:
                     for at_seconds, value in one.points:
                         samples[at_seconds].append(door.Sample(one.labels, value, at_seconds))
@@ -93,7 +90,7 @@ class Past(NamedTuple):
             for at_seconds, by_node in sorted(ratios.items()):
                 yield at_seconds, {node: NodeUsage(node, each, at_seconds) for node, each in by_node.items()}
 
-    def _pages(self, expression: str) -> collections.abc.Iterator[tuple[door.Series, ...]]:
+    def _pages(self, expression: str) -> Iterator[tuple[door.Series, ...]]:
         begin_seconds, end_seconds, step_seconds = self.span
         for first in range(0, int((end_seconds - begin_seconds) / step_seconds) + 1, PAGE_STEPS):
             start_seconds = begin_seconds + first * step_seconds
@@ -128,7 +125,7 @@ def main(since: float, node: str, output_format: str, **options: Any) -> None:
     unread: dict[str, str] = {}
     with exit_codes.reported(kube_errors.ConfigError, http_client.BadUrl):
         place = services.Where.taken(services.DESCHEDULER, options)
-        facts = _facts(unread, since, place, **options)
+        facts = _facts(unread, since, place, options)
     lines = happenings.story(facts, node)
     if node and node not in {*(one.name for one in facts.nodes), *(one.node for one in lines)}:
         unread[f"node {node}"] = "no node has this name now, and nothing is known of one that had it"
@@ -149,7 +146,7 @@ def main(since: float, node: str, output_format: str, **options: Any) -> None:
 
 
 @contextlib.contextmanager
-def _part(unread: dict[str, str], source: str) -> collections.abc.Iterator[None]:
+def _part(unread: dict[str, str], source: str) -> Iterator[None]:
     """Runs the body up to the first error of the source; an option that cannot be used is raised."""
     try:
         yield
@@ -160,14 +157,7 @@ def _part(unread: dict[str, str], source: str) -> collections.abc.Iterator[None]
 
 
 def _facts(
-    unread: dict[str, str],
-    begin_seconds: float,
-    place: services.Where,
-    *,
-    prometheus: str,
-    connection: promql_options.Connection,
-    selector: str,
-    node_label: str,
+    unread: dict[str, str], begin_seconds: float, place: services.Where, options: dict[str, Any]
 ) -> happenings.Facts:
     facts = happenings.Facts(happenings.Span(begin_seconds, clock.WallClock().now(), 60.0))
     with _part(unread, "descheduler"):
@@ -179,15 +169,17 @@ def _facts(
     with _part(unread, "nodes"):
         facts.nodes = tuple(config.connect(place.kubeconfig, place.context).list(kinds.NODES).items)
     with _part(unread, "Prometheus"):
-        client = prometheus_finding.connect(prometheus, connection, place.kubeconfig, place.context)
-        past = Past(client, selector, facts.span, [])
+        client = prometheus_finding.connect(
+            options["prometheus"], options["connection"], place.kubeconfig, place.context
+        )
+        past = Past(client, options["selector"], facts.span, [])
         with _part(unread, "alerts"):
-            facts.alerts = happenings.alerts(past.series("ALERTS", "alertname", ALERTS), facts.span.step_seconds)
+            facts.alerts = happenings.alerts(past.series("ALERTS", "alertname", ALERTS))
         with _part(unread, "leaders"):
             _read_own_metrics(past, facts)
         if facts.policy is not None and facts.nodes:
             with _part(unread, "node load"):
-                rounds = past.rounds(facts.policy, facts.nodes, node_label)
+                rounds = past.rounds(facts.policy, facts.nodes, options["node_label"])
                 facts.loads = loads = happenings.node_loads(rounds, facts.policy, facts.nodes, facts.span)
                 if loads.covered_ratio < effectiveness.WHOLE_RATIO or loads.nodes < len(facts.nodes):
                     raise ValueError(f"{loads.coverage(facts.span)}, out of {len(facts.nodes)}")
@@ -208,15 +200,8 @@ def _read_policy(service: services.Service, facts: happenings.Facts) -> None:
 
 def _read_ledger(service: services.Service, facts: happenings.Facts) -> None:
     since = clock.to_rfc3339(facts.span.begin_seconds)
-
-    def page(**more: str) -> tuple[dict[str, Any], ...]:
-        body = service.get("/evictions", since=since, **more)
-        service.decode(body, eviction_rows.Evictions)  # every row is one
-        return tuple(service.decode(body, dict[str, Any])["evictions"])
-
-    facts.rows = tuple(msgspec.convert(row, eviction_rows.Row) for row in eviction_rows.pages(page))
-    body = service.get("/events", since=since, limit="10000")
-    facts.events = service.decode(body, eviction_rows.Events).events
+    facts.rows = tuple(msgspec.convert(row, eviction_rows.Row) for row in eviction_rows.pages(service, since=since))
+    facts.events = service.decode(service.get("/events", since=since, limit="10000"), eviction_rows.Events).events
     facts.policies = happenings.hashes(facts.rows, facts.events)
 
 
@@ -226,5 +211,5 @@ def _read_own_metrics(past: Past, facts: happenings.Facts) -> None:
     series = {one: past.series(f"evenload_{one}_leader", "pod", condition=" == 1") for one in LED}
     if not any(series.values()):
         raise errors.PromqlError("Prometheus has no evenload_descheduler_leader: let it scrape Evenload's /metrics")
-    parts = [happenings.changes("leader", f"leads the {name}s", each) for name, each in series.items()]
-    facts.leaders = [one for part in parts for one in part]
+    changes = happenings.changes
+    facts.leaders = [one for name in LED for one in changes("leader", f"leads the {name}s", series[name])]

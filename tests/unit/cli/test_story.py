@@ -119,7 +119,7 @@ def test_a_leader_or_policy_changes_once_the_one_before_is_gone() -> None:
 
 def test_an_alert_is_one_for_all_its_series_and_two_after_a_pause() -> None:
     series = [("EvenloadWatchLost", points(0, 1, 2)), ("EvenloadWatchLost", points(2, 3, 9, 10))]
-    facts = Facts(SPAN, alerts=happenings.alerts(series, MINUTE))
+    facts = Facts(SPAN, alerts=happenings.alerts(series))
     assert [(one.at_seconds - NOW, one.text) for one in happenings.story(facts)] == [
         (0, "alert EvenloadWatchLost, for 3m"),
         (540, "alert EvenloadWatchLost, still"),
