@@ -5,9 +5,8 @@ with --now, it reads the pod and the names of the nodes from Kubernetes and asks
 /explain). `cli.explain_text` words the answer.
 """
 
-import collections.abc
-import dataclasses
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import click
 import msgspec
@@ -25,8 +24,7 @@ _NAMESPACE: Final = click.option("-n", "--namespace", default="default", show_de
     shell_complete=completing.namespaces, help="The pod's namespace.")  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ExplainRequest:
+class ExplainRequest(NamedTuple):
     """The pod that is asked about, and how to reach the cluster it lives in."""
 
     namespace: str
@@ -127,7 +125,7 @@ def eviction(name: str, *, namespace: str, output_format: str, **where: Any) -> 
         raise SystemExit(int(exit_codes.Exit.PARTIAL))
 
 
-def decided(replicas: collections.abc.Sequence[services.Service], request: ExplainRequest) -> explain_text.Story | None:
+def decided(replicas: Sequence[services.Service], request: ExplainRequest) -> explain_text.Story | None:
     """Returns the last decision of any replica about the pod, or None with the reason on stderr."""
 
     def ask(service: services.Service) -> list[documents.PastDecision]:
@@ -157,7 +155,7 @@ def decided(replicas: collections.abc.Sequence[services.Service], request: Expla
     return msgspec.structs.replace(story, bound_to=newest[0].bound_to or "")
 
 
-def merged(decisions: collections.abc.Sequence[documents.PastDecision]) -> explain_text.Story | None:
+def merged(decisions: Sequence[documents.PastDecision]) -> explain_text.Story | None:
     """One story of the newest filter answer and the prioritize answer after it; None if none has its nodes.
 
     The verdicts are the filter's, the scores those of prioritize: the scheduler asks for scores only where more than
@@ -194,27 +192,15 @@ def merged(decisions: collections.abc.Sequence[documents.PastDecision]) -> expla
     )
 
 
-def explained(replicas: collections.abc.Sequence[services.Service], request: ExplainRequest) -> explain_text.Story:
+def explained(replicas: Sequence[services.Service], request: ExplainRequest) -> explain_text.Story:
     """Returns the decision of the first replica that answers, if it were asked now about the pod, over all nodes."""
     door = config.connect(request.kubeconfig, request.context)
     unplaced = door.get(kinds.PODS, request.name, namespace=request.namespace)
     names = [node.name for node in door.list(kinds.NODES).items]
     body = {"Pod": msgspec.to_builtins(unplaced), "NodeNames": names}
     answer = services.first_answer(replicas, lambda one: one.decode(one.post("/explain", body), documents.Explanation))
-    return explain_text.Story(
-        pod=unplaced.key,
-        at=answer.at,
-        policy=answer.policy,
-        source="now",
-        nodes=explain_text.ranked(answer.nodes),
-        exempt=answer.exempt,
-        degraded=answer.degraded,
-        bound_to=unplaced.node_name,
-        estimate=answer.estimate,
-        means=answer.means,
-        shadow=answer.shadow,
-        pod_class=answer.pod_class,
-    )
+    own = {"pod": unplaced.key, "nodes": explain_text.ranked(answer.nodes), "bound_to": unplaced.node_name}
+    return explain_text.Story(**msgspec.structs.asdict(answer) | own, source="now")
 
 
 def _with_verdict(node: documents.NodeRow, judged: documents.NodeRow | None) -> documents.NodeRow:
