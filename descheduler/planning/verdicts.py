@@ -140,7 +140,6 @@ GROUPS: dict[str, frozenset[Cause]] = {
     "without a fresh view": frozenset({Cause.STALE_VIEW}),
     "too small to help": frozenset({Cause.TOO_SMALL}),
 }
-PROTECTED = frozenset(Cause) - NOT_COUNTED - frozenset().union(*GROUPS.values())
 GROUP_OF = {cause: group for group, members in GROUPS.items() for cause in members}
 # By group or verdict; the rest is protected.
 NEEDS = {

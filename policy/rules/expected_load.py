@@ -127,14 +127,6 @@ def expected(
     return columns
 
 
-def incoming(load: Load, allocatable: Floats, in_force: collections.abc.Sequence[metrics.Metric]) -> Floats:
-    """The incoming pod's own expected load on every node [nodes, metrics], for `incomingPod: true`."""
-    places = [metrics.place(metric.resource) for metric in in_force]
-    ratios = np.array(load) / _offered(allocatable)
-    nothing = np.zeros(len(allocatable))
-    return np.column_stack([nothing if place is None else ratios[:, place] for place in places])
-
-
 def _offered(capacity: Floats) -> Floats:
     """The divisor by which any amount is a share of 0 where nothing is offered."""
     return np.where(capacity > 0, capacity, np.inf)

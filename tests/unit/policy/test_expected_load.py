@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender.state import compiled_policy
 from policy import metrics
 from policy.rules import expected_load
 from policy.rules.expected_load import Load
@@ -22,6 +23,14 @@ def expected(*pods: tuple[float, Load], node: Load, in_force: Sequence[metrics.M
     rows = np.zeros(len(pods), np.intp)
     (ratios,) = expected_load.expected(rows, ages, loads, np.array([node]), in_force=in_force).tolist()
     return [float(ratio) for ratio in ratios]
+
+
+def incoming(load: Load, nodes: list[list[float]], policy: load_policy.LoadPolicy) -> list[list[float]]:
+    """The rise of each metric on nodes of these sizes, as the extender adds it for `incomingPod: true`."""
+    sizes = np.array(nodes)
+    per_allocatable = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+    rises: list[list[float]] = compiled_policy.compiled(policy, "").incoming(load, per_allocatable).tolist()
+    return rises
 
 
 @pytest.mark.parametrize(
@@ -66,8 +75,8 @@ def test_each_metric_fades_by_the_averaging_window_behind_it() -> None:
 
 
 def test_the_incoming_pod_weighs_by_each_nodes_size() -> None:
-    nodes = np.array([[8000, 32 * GIB], [4000, 64 * GIB], [1, 1], [0, 0]])
-    assert expected_load.incoming(Load(1000, 4 * GIB), nodes, IN_FORCE).tolist() == [
+    nodes: list[list[float]] = [[8000, 32 * GIB], [4000, 64 * GIB], [1, 1], [0, 0]]
+    assert incoming(Load(1000, 4 * GIB), nodes, load_policy.defaults()) == [
         [0.125] * 3 + [0.125] * 3,
         [0.25] * 3 + [0.0625] * 3,
         [1000.0] * 3 + [4 * GIB] * 3,
@@ -81,11 +90,11 @@ def test_no_pod_is_expected_to_use_a_resource_of_the_policys_own() -> None:
         {"name": name, "resource": resource, "statistic": "avg", "window": name[-2:], "query": query}
         for name, resource, query in extra
     ]
-    in_force = load_policy.LoadPolicy.of({"metrics": entries}).metrics_in_force
+    policy = load_policy.LoadPolicy.of({"metrics": entries})
     pod, node = Load(1000, GIB), Load(4000, 2 * GIB)
     shares = [0.25] * 3 + [0.5] * 3 + [0.0, 0.25]
-    assert expected((0.0, pod), node=node, in_force=in_force) == shares
-    assert expected_load.incoming(pod, np.array([node]), in_force).tolist() == [shares]
+    assert expected((0.0, pod), node=node, in_force=policy.metrics_in_force) == shares
+    assert incoming(pod, [list(node)], policy) == [shares]
 
 
 @given(
