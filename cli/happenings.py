@@ -110,9 +110,7 @@ def summary(happenings: Collection[Happening], facts: Facts, *, whole: bool) -> 
     """How often each kind happened, the node nearest to its line, and how much could be read. Of an answer that is not
     `whole` it never says that nothing happened.
     """
-    counts = Counter[str]()
-    for one in happenings:
-        counts[one.kind] += one.times
+    counts = Counter(one.kind for one in happenings for _ in range(one.times))
     kinds: tuple[tuple[str, str, object], ...] = (
         ("overloads", "overload", facts.loads),
         ("evictions", "eviction", facts.rows),

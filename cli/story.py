@@ -125,7 +125,8 @@ def main(since: float, node: str, output_format: str, **options: Any) -> None:
     unread: dict[str, str] = {}
     with exit_codes.reported(kube_errors.ConfigError, http_client.BadUrl):
         place = services.Where.taken(services.DESCHEDULER, options)
-        facts = _facts(unread, since, place, options)
+        facts = happenings.Facts(happenings.Span(since, clock.WallClock().now(), 60.0))
+        _read(facts, unread, place, options)
     lines = happenings.story(facts, node)
     if node and node not in {*(one.name for one in facts.nodes), *(one.node for one in lines)}:
         unread[f"node {node}"] = "no node has this name now, and nothing is known of one that had it"
@@ -156,10 +157,8 @@ def _part(unread: dict[str, str], source: str) -> Iterator[None]:
         unread[source] = str(error)
 
 
-def _facts(
-    unread: dict[str, str], begin_seconds: float, place: services.Where, options: dict[str, Any]
-) -> happenings.Facts:
-    facts = happenings.Facts(happenings.Span(begin_seconds, clock.WallClock().now(), 60.0))
+def _read(facts: happenings.Facts, unread: dict[str, str], place: services.Where, options: dict[str, Any]) -> None:
+    cluster = place.kubeconfig, place.context
     with _part(unread, "descheduler"):
         service = services.first(services.DESCHEDULER, place)
         with _part(unread, "policy in force"):
@@ -167,11 +166,9 @@ def _facts(
         with _part(unread, "ledger"):
             _read_ledger(service, facts)
     with _part(unread, "nodes"):
-        facts.nodes = tuple(config.connect(place.kubeconfig, place.context).list(kinds.NODES).items)
+        facts.nodes = tuple(config.connect(*cluster).list(kinds.NODES).items)
     with _part(unread, "Prometheus"):
-        client = prometheus_finding.connect(
-            options["prometheus"], options["connection"], place.kubeconfig, place.context
-        )
+        client = prometheus_finding.connect(options["prometheus"], options["connection"], *cluster)
         past = Past(client, options["selector"], facts.span, [])
         with _part(unread, "alerts"):
             facts.alerts = happenings.alerts(past.series("ALERTS", "alertname", ALERTS))
@@ -185,7 +182,6 @@ def _facts(
                     raise ValueError(f"{loads.coverage(facts.span)}, out of {len(facts.nodes)}")
         if past.warnings:
             unread["whole answers"] = "; ".join(dict.fromkeys(past.warnings))
-    return facts
 
 
 def _read_policy(service: services.Service, facts: happenings.Facts) -> None:

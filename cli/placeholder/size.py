@@ -50,14 +50,7 @@ DEPLOYMENTS: Final = kinds.Kind("apis/apps/v1", "deployments", "Deployment", Dep
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
 @click.option("--dry-run", is_flag=True, help="Say the number; the apiserver judges the patch and stores nothing.")
 def main(
-    deployment: str,
-    namespace: str,
-    node_selectors: tuple[tuple[str, str], ...],
-    *,
-    kubeconfig: str | None,
-    context: str | None,
-    dry_run: bool,
-    **options: Any,
+    deployment: str, namespace: str, node_selectors: tuple[tuple[str, str], ...], *, dry_run: bool, **options: Any
 ) -> None:
     """Set how many placeholders there are to be now.
 
@@ -69,14 +62,14 @@ def main(
       evenload placeholder size --deployment placeholder --replicas 10 --during 20:00-07:00=2 --time-zone Europe/Berlin
       evenload placeholder size --deployment placeholder --nodes-per-replica 4 --max-replicas 50 --dry-run
     """
-    size_options: sizing.Sizing = options["sizing"]
+    size_options: sizing.Sizing = options.pop("sizing")
     wrong = [*sizing.refusals(size_options)]
     if not size_options.proportional and size_options.replicas is None:
         wrong.append("the number is missing: give --replicas N, or --nodes-per-replica or --cores-per-replica")
     if wrong:
         output.fail("\nerror: ".join(wrong))
     with exit_codes.reported(errors.KubeError, codes=output.REFUSAL_CODES):
-        kube = config.connect(kubeconfig, context)
+        kube = config.connect(**options)
         nodes = NOT_COUNTED
         if size_options.proportional:
             nodes = counted(kube, node_selectors, kube.get(DEPLOYMENTS, deployment, namespace=namespace))

@@ -27,15 +27,7 @@ WHOLE_CLUSTER: Final = "*"
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
 @click.option("--no-headers", is_flag=True, help="Rows only.")
 @output.option("table", "wide", "json", "yaml")
-def main(
-    namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
-    output_format: str,
-    *,
-    all_namespaces: bool,
-    no_headers: bool,
-) -> None:
+def main(namespace: str, output_format: str, *, all_namespaces: bool, no_headers: bool, **cluster: Any) -> None:
     """Show how much room placeholders hold, how many wait, and how many made way in the last hour.
 
     Reads only. -o wide has rows for each set of placeholders. Exit code 0: all hold room; 1: there are none, or some
@@ -50,7 +42,7 @@ def main(
     where = "" if all_namespaces else namespace
     now_seconds = clock.WallClock().now()
     with exit_codes.reported(errors.KubeError, codes=output.REFUSAL_CODES):
-        status, refused = read(config.connect(kubeconfig, context), where, now_seconds)
+        status, refused = read(config.connect(**cluster), where, now_seconds)
     if output_format in ("json", "yaml"):
         output.data(output.structured(document(status, now_seconds), output_format))
     elif status.sets:
