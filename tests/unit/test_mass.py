@@ -20,9 +20,9 @@ PRODUCT: Final = tuple(package for package in pages.PACKAGES if package not in (
 PACKAGES: Final = (*PRODUCT, "simulator", "lab/bench", "lab/cluster", "lab/peers")
 SIMULATED: Final = ("tests/unit/simulator", "tests/contract/simulator")
 MOST_LINES: Final = {
-    "product": ((*PRODUCT, "deploy"), 43_500),
+    "product": ((*PRODUCT, "deploy"), 43_750),
     "simulator": (("simulator",), 11_800),
-    "lab": (("lab",), 17_000),
+    "lab": (("lab",), 17_100),
     "tests of the lab": (("lab/tests",), 7_900),
     "tests": (("tests",), 60_000),
     "tests of the simulator": (SIMULATED, 6_890),
