@@ -1,8 +1,4 @@
-"""A real control plane with two annotators on it, every wire of theirs behind a gate, seen as an extender sees it.
-
-`test_annotator_faults` makes one and breaks it in turn. What is asserted is read from the apiserver: which readings an
-extender would use at this moment, and what each replica sent.
-"""
+"""A real control plane with two annotators on it, every wire of theirs behind a gate, seen as an extender sees it."""
 
 import itertools
 import pathlib

@@ -23,9 +23,7 @@ class Built(NamedTuple):
 
 
 def build(directory: pathlib.Path, timestamp: int = TIMESTAMP) -> Built:
-    """Builds with the steps that an earlier build has made. Where no image can be built the test is skipped with the
-    reason, and in CI it fails.
-    """
+    """Builds with the steps of earlier builds. Where it cannot, the test is skipped with the reason; in CI it fails."""
     if reason := engine.obstacle():
         if os.environ.get("CI"):
             pytest.fail(reason)

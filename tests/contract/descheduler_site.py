@@ -1,8 +1,4 @@
-"""A real control plane with two deschedulers on it, every wire of theirs behind a gate, and a watcher of its own.
-
-`test_descheduler_faults` makes one and breaks it in turn. What happened is read from the apiserver, by a
-client of its own; the ledger must tell the same.
-"""
+"""A real control plane with two deschedulers on it, every wire of theirs behind a gate, and a watcher of its own."""
 
 import contextlib
 import functools
@@ -271,9 +267,7 @@ class Site:
         return [self._replica(number, one) for number, one in enumerate(self._gates)]
 
     def once(self, *more: str) -> Once:
-        """Runs `descheduler --once` by the policy of this moment, through the gate of the second replica; a ledger that
-        is not named is made in a folder of the run's own.
-        """
+        """Runs `descheduler --once` through the gate of the second replica, by default with a ledger of its own."""
         folder = self._folder(1)
         arguments = ("--once", *self._arguments(self._gates[1], folder), *more)
         ended = starting.run(starting.Command("descheduler", arguments, directory=folder))

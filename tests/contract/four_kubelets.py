@@ -1,7 +1,4 @@
-"""The control plane over metrics-server that `test_metrics_server` and `test_without_prometheus` have in turn, as new.
-
-No Prometheus runs on it. Both files are a group of tests/conftest.py.
-"""
+"""The control plane over metrics-server, without Prometheus, for a group of files in tests/conftest.py."""
 
 import contextlib
 import pathlib

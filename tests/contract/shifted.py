@@ -34,9 +34,7 @@ class Shift(NamedTuple):
         time.time = lambda: right() + self.seconds()
 
     def apply_to_ages(self) -> None:
-        """Sets the monotonic clock of this process by the file from now on, by which it knows for how long nothing has
-        come. What waits, waits for as long as before: sockets and events go by the kernel.
-        """
+        """Sets the clock of this process by the file, by which ages go; what waits goes by the kernel's clock."""
         right = time.monotonic
         time.monotonic = lambda: right() + self.seconds()
 

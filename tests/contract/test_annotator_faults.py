@@ -1,8 +1,6 @@
 """The annotator among failing neighbours: the real Prometheus and the real apiserver, each behind a gate.
 
-What is asserted is what an extender would make of the cluster: readings that hold (last known good), then readings too
-old to be used (missing), then readings that are right again, without a hand. One cluster for the file; every test
-begins with a fleet that is whole and ends with one.
+What is asserted is what an extender would make of the cluster. Every test begins with a whole fleet and ends with one.
 """
 
 import contextlib
@@ -424,11 +422,9 @@ def threads_stopped(pid: int) -> bool:
 
 @contextlib.contextmanager
 def frozen_in_a_sync(site: Site, replica: Replica) -> Iterator[float]:
-    """Stop the leader while it waits for an answer of Prometheus that is there when it wakes, so that its next step is
-    to write. Gives how many syncs it had ended.
+    """Stops the leader amid a query, so that its next step is to write; gives how many syncs it had ended.
 
-    Nowhere else is it certain that no write has left already: between a look at the Lease and the write behind it the
-    time is short, but it is there.
+    Nowhere else is it certain that no write has left already.
     """
     held = gate.Stall()
     site.prometheus.rule = lambda _: gate.Reply(503, "one answer at a time") if held.reached.is_set() else held

@@ -1,7 +1,4 @@
-"""The annotator as a process under its own rights, between the real Prometheus and the real apiserver.
-
-One cluster for the file; every test makes the fleet steady first and asserts on what the apiserver holds.
-"""
+"""The annotator as a process under its own rights, between the real Prometheus and the real apiserver."""
 
 import pathlib
 import time
@@ -111,10 +108,7 @@ class Site:
 
 
 class Quiet:
-    """Five seconds of heartbeats since the last patch.
-
-    A late scrape on a busy machine may cause one, and so may a value that was just near enough to be called steady.
-    """
+    """Five seconds of heartbeats since the last patch, which a late scrape on a busy machine may cause."""
 
     def __init__(self, site: Site) -> None:
         self._site = site

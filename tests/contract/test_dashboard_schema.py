@@ -1,7 +1,4 @@
-"""dashboard.json by Grafana's own schema: the types that Grafana publishes (its foundation SDK) decode it strictly.
-
-`tests/grafana` is a small Go program that does so. A mutation of each kind shows that it would notice.
-"""
+"""dashboard.json is decoded strictly by the types that Grafana publishes, in a small Go program (tests/grafana)."""
 
 import copy
 import json

@@ -1,8 +1,7 @@
-"""Evictions held to the real apiserver: budgets answer 429, a foreign uid 409, dry runs change nothing, Events can
-be listed.
+"""Evictions held to the real apiserver: budgets answer 429, a foreign uid 409, dry runs change nothing.
 
-Run as the descheduler's own service account under deploy/rbac/descheduler.yaml, so that its permissions are proved
-by the same calls. Each test has a namespace of its own with a Deployment, placed and run for real.
+Run as the descheduler's own service account under deploy/rbac/descheduler.yaml, so that the same calls prove its
+rights.
 """
 
 import contextlib

@@ -86,9 +86,7 @@ def started(site: Site, rule: gate.Rule) -> None:
 
 
 def started_and_held(site: Site) -> gate.Stall:
-    """The first replica runs, and the first eviction that it asks for is held at the door (for ten seconds at most:
-    then it stops waiting for the answer).
-    """
+    """The first replica runs, and its first eviction is held at the door for the ten seconds that it waits at most."""
     held = gate.Stall()
     started(site, lambda call: held if is_eviction(call) else None)
     assert held.reached.wait(waiting.START_SECONDS), f"no eviction was asked for: {site.first.service.log()[-3000:]}"

@@ -1,8 +1,4 @@
-"""Markers of other tools on the real apiserver: a plan of a hot node, each pod of which stays for its own reason.
-
-The descheduler runs as it does in a cluster, under the rights that we ship: what it reads of namespaces, Jobs, volumes
-and budgets is what a real apiserver says of them.
-"""
+"""Markers of other tools on the real apiserver: a plan of a hot node, each pod of which stays for its own reason."""
 
 from collections.abc import Iterator
 from typing import Unpack
@@ -33,9 +29,7 @@ PROTECT = {
 
 @pytest.fixture(scope="module")
 def plane(plane: Site) -> Iterator[Site]:
-    """Beside `web` and `api`, of which only `web` has a budget, workloads that stay on the hot node; until the file
-    ends, after which the plane has its two workloads alone.
-    """
+    """Beside `web` and `api`, of which only `web` has a budget, workloads that stay on the hot node."""
     plane.renew()
     try:
         plane.door.create(kinds.BUDGETS, bodies.budget("web", 1), namespace=NAMESPACE)

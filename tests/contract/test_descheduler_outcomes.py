@@ -1,6 +1,4 @@
-"""What earlier evictions came to decides about the next, on the real control plane: a quota that allows no new pod, and
-a node whose load is not its pods'.
-"""
+"""Earlier evictions decide about the next, on a real control plane: a full quota, a load that is not the pods'."""
 
 import contextlib
 

@@ -1,7 +1,6 @@
 """`evenload doctor` on a real control plane: a healthy one is well, and each thing broken is named with its fix.
 
-The real services; a test for the healthy state, then one that breaks several things at once. The extender and
-Prometheus are given by URL, because nothing on this machine is reachable behind a Service.
+The extender and Prometheus are given by URL, because nothing on this machine is reachable behind a Service.
 """
 
 import contextlib

@@ -1,7 +1,6 @@
 """`evenload effectiveness` over a real Prometheus that scrapes a real annotator: the span holds what it counted, twice.
 
-The annotator is killed and started anew in between, so that its counters begin at 0 again: a span must not lose what
-was counted before.
+The annotator is killed and started anew in between, so that its counters begin at 0 again.
 """
 
 import contextlib
@@ -86,9 +85,7 @@ def test_a_span_holds_what_two_lives_of_an_annotator_counted(running: stack.Stac
 
 
 def await_count(item: stack.Stack, count: int) -> None:
-    """Wait until the span holds so many results. Prometheus extrapolates an increase by up to a scrape at its end: the
-    fewer scrapes there are yet, or the later they came, the more, so only time makes the number right.
-    """
+    """Waits until the span holds so many results: Prometheus extrapolates a rise by up to a scrape at its end."""
 
     def counted_placements() -> int:
         document = answered_json(item)

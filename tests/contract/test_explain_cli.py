@@ -1,7 +1,4 @@
-"""`evenload explain` and `evenload nodes` beside a real kube-scheduler: what is told is what was decided.
-
-Nodes are annotated by hand, so that this suite needs neither annotator nor Prometheus.
-"""
+"""`evenload explain` and `evenload nodes` beside a real kube-scheduler: what is told is what was decided."""
 
 import contextlib
 import json

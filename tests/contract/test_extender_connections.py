@@ -186,9 +186,7 @@ def until(client: asking.Asking, reached: collections.abc.Callable[[asking.Repor
 
 
 def failed(run: asking.Report) -> dict[str, int]:
-    """The errors by kind; without those of a client that the machine let wait for longer than an extender that stops
-    serves on. Such a pause is no failure of the extender.
-    """
+    """The errors by kind, without those of a client that waited longer than a stopping extender serves on."""
     return {kind: count for kind, count in run.errors.items() if kind != "late"}
 
 
@@ -233,9 +231,7 @@ def test_a_rolling_restart_under_load_fails_no_filter(place: Place, secure: bool
 
 
 def connected(client: asking.Asking, replica: Replica, times: int) -> None:
-    """Wait until the clients have connected to a replica so often in all: each of them to each that was the only one,
-    as it is one connection that each needs.
-    """
+    """Waits until a replica had so many connections: each client needs one to each that was the only one."""
     until(client, lambda now: now.connections.get(replica.address, 0) >= times, f"{times} connections")
 
 

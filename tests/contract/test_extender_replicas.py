@@ -1,8 +1,6 @@
 """Three replicas behind one address answer alike, and their digests say when they do not.
 
-Real extenders on a real apiserver; nodes are annotated and pods bound by hand, so that the only thing that moves is
-what a test moves. One replica reaches the apiserver over a wire that the test can freeze, and has a clock that it can
-set forward.
+Nodes are annotated and pods bound by hand. A test can freeze one replica's wire to the apiserver and set its clock.
 """
 
 import http.client
@@ -247,10 +245,7 @@ def test_a_replica_that_gets_no_news_shows_another_digest_until_it_does(world: W
 
 
 def test_a_silent_pod_watch_flags_decisions_until_it_brings_something_again(world: World) -> None:
-    """Its connections stay open and nothing comes: the other two are what it is compared with.
-
-    That the silence is noticed takes as long as a watch lasts; what is left of the limit passes by its clock.
-    """
+    """Its connections stay open and nothing comes; what a watch does not last of the limit passes by its clock."""
     cut_off, sound = world.replicas[2], world.replicas[0]
     world.wire.freeze()
 

@@ -1,7 +1,4 @@
-"""The extender under a real kube-scheduler: what its answers make the scheduler do, read from the apiserver.
-
-Nodes are annotated by hand, so that this suite needs neither annotator nor Prometheus.
-"""
+"""The extender under a real kube-scheduler: what its answers make the scheduler do, read from the apiserver."""
 
 import json
 import pathlib

@@ -1,7 +1,4 @@
-"""What stands on the wire between kube-scheduler and the extender, byte by byte, from the process that users run.
-
-No apiserver answers beside it: it serves neutrally, which is all that the form of an answer needs.
-"""
+"""The wire between kube-scheduler and the extender, byte by byte: no apiserver is needed for answers' form."""
 
 import collections.abc
 import contextlib
@@ -140,9 +137,7 @@ def test_a_body_that_says_it_is_over_the_limit_is_refused_before_it_comes(replic
 
 
 def test_a_request_that_comes_too_slowly_is_answered_neutrally(replica: connections.Replica) -> None:
-    """The scheduler's time runs from its first byte. A body that is too late to be read at all on a machine that stands
-    still in between ends the connection: then another round is made.
-    """
+    """A body that a machine standing still cannot read in time ends the connection: then another round is made."""
     waiting.eventually(
         lambda: all_late(replica), waiting.START_SECONDS, "all to be late", lambda: late_answers(replica)
     )

@@ -173,9 +173,7 @@ TAINT: Document = {"spec": {"taints": [{"key": "guard-test", "effect": "NoExecut
 
 
 class Call(NamedTuple):
-    """A request by hand; the content type of a PATCH is the merge patch's unless another is named. A list is the
-    operations of a JSON patch.
-    """
+    """A request by hand; a PATCH is a merge patch unless another type is named, a list is a JSON patch."""
 
     method: str
     path: str

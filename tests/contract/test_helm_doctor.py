@@ -1,8 +1,6 @@
 """`helm test` on a real control plane: the hook pod's command runs as a process, under the pod's own account.
 
-No container runs on the fake nodes, so the test does what kubelet would: it starts the command of the Pod that Helm has
-created, with its arguments and the token of its ServiceAccount, and reports the exit code as the phase of the Pod. Only
-the services' addresses are the test's own, given by `test.extraArgs`.
+No container runs on fake nodes: the test starts the Pod's command and reports its exit code, as kubelet would.
 """
 
 import contextlib

@@ -24,9 +24,7 @@ class TestTheRealDoor(door_suite.DoorSuite):
 
     @pytest.fixture
     def home(self, namespace: str, control_plane: cluster.Cluster) -> str:
-        """A fresh namespace that takes pods: until it has a ServiceAccount they are refused, after a second's
-        patience.
-        """
+        """A fresh namespace that takes pods: without a ServiceAccount it refuses them."""
         account = f"api/v1/namespaces/{namespace}/serviceaccounts/default"
         waiting.until(lambda: control_plane.api.exists(account), account)
         return namespace

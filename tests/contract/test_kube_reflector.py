@@ -1,7 +1,4 @@
-"""The reflector against a real apiserver that stops, restarts and freezes.
-
-These tests stop the apiserver, so they start a small control plane of their own.
-"""
+"""The reflector against a real apiserver of its own that stops, restarts and freezes."""
 
 import contextlib
 import queue

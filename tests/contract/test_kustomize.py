@@ -108,9 +108,7 @@ class Site:
         return answer.stdout.splitlines()
 
     def make_namespace(self) -> None:
-        """The namespace of all, unless it is there as shipped (Helm makes one without labels); server-side, or the
-        apiserver remarks on two ways of applying.
-        """
+        """The namespace of all, unless there as shipped; server-side: the apiserver remarks on two ways of applying."""
         if not self.cluster.api.items("api/v1/namespaces", labelSelector=RESTRICTED):
             self.apply(DEPLOY / "namespace", "--server-side")
 

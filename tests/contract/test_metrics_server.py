@@ -1,8 +1,4 @@
-"""The annotator over metrics-server, under its own account, with the rights that the component adds.
-
-`make -C lab metrics-server` runs this file with the real metrics-server, `make test` with the stand-in of
-`metrics_server_site`.
-"""
+"""The annotator over metrics-server, under its own account, with the rights that the component adds."""
 
 import pathlib
 from collections.abc import Iterator

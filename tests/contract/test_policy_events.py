@@ -1,7 +1,4 @@
-"""A refused and an accepted policy file become Events: all three services, under the rights they ship with.
-
-The real apiserver decides whether the Events are valid and whether a service may write them where it does.
-"""
+"""A refused and an accepted policy file become Events: all three services, under the rights they ship with."""
 
 import contextlib
 import pathlib

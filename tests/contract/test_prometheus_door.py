@@ -1,8 +1,4 @@
-"""The Prometheus door against the real Prometheus, our queries against real node_exporter and load exporter series.
-
-What every door must do is in tests/prometheus_suite.py; the rest is of HTTP, of exporters that die, and of PromQL that
-the simulated door has no need of. tests/contract/simulator compares the simulated one with it.
-"""
+"""The Prometheus door against the real Prometheus: prometheus_suite, and HTTP, PromQL and exporters that die."""
 
 import collections.abc
 import contextlib

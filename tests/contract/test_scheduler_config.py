@@ -1,8 +1,4 @@
-"""What `evenload scheduler-config` writes, read by the real kube-scheduler: `--write-config-to` decodes it strictly,
-validates it, builds the extender's transport and writes out what it understood.
-
-No cluster is started: the scheduler ends before its first request.
-"""
+"""The real kube-scheduler decodes what `evenload scheduler-config` writes, and ends before its first request."""
 
 import collections.abc
 import pathlib

@@ -1,6 +1,4 @@
-"""An admission webhook for evictions or another write, over TLS as the apiserver asks for it; a test says how it
-answers.
-"""
+"""An admission webhook over TLS, for evictions or another write; a test says how it answers."""
 
 import base64
 import contextlib

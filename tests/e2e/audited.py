@@ -1,8 +1,4 @@
-"""The apiserver's audit log as calls of our services, in the words of their rights.
-
-`test_rights` compares them with what deploy/rbac grants. The log is read on as it grows; a line that is still being
-written is left for the next time.
-"""
+"""The apiserver's audit log, read as it grows, as calls of our services in the words of their rights."""
 
 import json
 import pathlib

@@ -1,7 +1,4 @@
-"""A control plane whose nodes read what a test says, the extender beside it, and kube-scheduler asking that.
-
-Nodes are annotated by hand, so that suites need neither annotator nor Prometheus. `tests/conftest.py` has the fixture.
-"""
+"""A control plane whose nodes read what a test says, the extender beside it, and kube-scheduler asking that."""
 
 import collections
 import contextlib
@@ -48,9 +45,7 @@ class World:
         waiting.until(lambda: self.extender.json("/nodes")["policy"] == wanted, "the policy to be in force")
 
     def use_extender(self, **changes: object) -> None:
-        """Restart the scheduler with the stanza we ship, pointed at our process; it waits for as long as that takes:
-        a pod that was scheduled without us, after a time-out, would say nothing about our answers.
-        """
+        """Restarts the scheduler with the stanza we ship and waits: a pod placed without us would say nothing."""
         stanza = extender_stanza.at(self.extender.url)
         self.cluster.start_scheduler(extenders=[{**stanza, "httpTimeout": "60s", **changes}])
 

@@ -1,6 +1,4 @@
-"""Nodes that become hot by pods which may go elsewhere later (a Deployment placed on one node and then set free), and
-the plan about them.
-"""
+"""Nodes that pods of a Deployment make hot, which is placed there and then set free, and the plan about them."""
 
 import collections.abc
 import itertools
@@ -57,10 +55,7 @@ def plan(evenload: stack.Stack) -> dict[str, Any]:
 
 
 def await_events(evenload: stack.Stack, reason: str, enough: Callable[[list[str]], bool]) -> list[str]:
-    """Returns the notes of our Events with this reason, of pods, owners and nodes, once they are `enough`.
-
-    A row of the ledger says that a pod was evicted before its Events are written.
-    """
+    """Returns the notes of our Events with this reason once they are `enough`: they come after the ledger's row."""
 
     def notes() -> list[str]:
         events = evenload.door.list(kinds.EVENTS, namespace="", field_selector=f"reason={reason}").items

@@ -1,7 +1,4 @@
-"""A shared control plane, lent to a file that has its nodes, pods and scheduler for itself: empty before and after.
-
-A pod, a reading or a Lease that another file left would count as its own.
-"""
+"""A shared control plane, lent to a file for itself: without pods, readings and Leases of others, before and after."""
 
 import contextlib
 import http
@@ -29,9 +26,7 @@ WORKLOADS = tuple(
 
 @contextlib.contextmanager
 def lent(control_plane: cluster.Cluster) -> Iterator[cluster.Cluster]:
-    """Gives it without workloads, readings, heartbeat or `evenload-system`, its nodes with their kubelets' labels alone
-    and at the exporter's own load; afterwards its scheduler asks no extender.
-    """
+    """Gives it empty, its nodes as their kubelets and the exporter make them; then its scheduler asks no extender."""
     _clear(control_plane)
     try:
         yield control_plane

@@ -1,7 +1,4 @@
-"""The policy of the end-to-end suite: the shipped defaults with windows of seconds instead of minutes.
-
-Tests override single keys by dotted path, so that each shows in one line what it depends on.
-"""
+"""The end-to-end suite's policy: the shipped defaults with windows of seconds; tests override keys by dotted path."""
 
 import copy
 import pathlib

@@ -1,8 +1,4 @@
-"""The three services as separate processes against a running cluster, the way users run them.
-
-`stack.Stack` starts them; tests stop, kill and restart them by handle and read their HTTP endpoints. A service that
-dies by itself fails the test with the end of its log. `set_load` is what they measure.
-"""
+"""The three services as separate processes against a running cluster, the way users run them."""
 
 import collections.abc
 import http.client

@@ -1,8 +1,4 @@
-"""A real control plane with Evenload's services on it, and the few verbs the end-to-end tests are written in.
-
-Every suite's fixture starts one `Stack`; between tests `reset` removes what the last one left and waits until every
-node reads cool again. What a test asserts is read from the apiserver, never from our own state.
-"""
+"""A real control plane with Evenload's services on it, and the few verbs the end-to-end tests are written in."""
 
 import collections
 import collections.abc

@@ -1,8 +1,6 @@
 """A metric of the operator's own PromQL, end to end: Prometheus, annotation, filter and score of the real scheduler.
 
-Page cache is what the example is about: `MemAvailable` counts it as free, so the built-in memory metrics do not see a
-node that is busy with files. At a memory use of 50 % the exporter leaves 30 % truly free, and every built-in metric is
-far under its threshold.
+Page cache is the example: `MemAvailable` counts it as free, so no built-in metric sees a node that is busy with files.
 """
 
 import collections.abc

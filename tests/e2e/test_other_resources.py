@@ -1,8 +1,4 @@
-"""A resource of the operator's own on a real control plane: nodes are closed and relieved by it, through its queries.
-
-The device is one that the real Prometheus has series of for nodes and pods: memory, by queries of the policy's own. No
-built-in metric has a threshold or a line here.
-"""
+"""A resource of the operator's own on a real control plane: it closes nodes and has them relieved, by its queries."""
 
 import collections.abc
 

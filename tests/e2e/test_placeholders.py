@@ -159,10 +159,7 @@ def test_an_evicted_pod_takes_a_placeholders_place_on_a_cool_node_and_no_placeho
 
 
 def overload(full: stack.Stack) -> None:
-    """Brings HOT over 80 % of memory by two pods that took placeholders' room there; then all nodes are open to them.
-
-    One eviction brings it under 60 %, so there is no second one.
-    """
+    """Brings HOT over 80 % of memory by two pods in placeholders' room; one eviction brings it under 60 %."""
     shape: bodies.PodOptions = {"cpu_request": "500m", "cpu_millicores": 100, "memory_bytes": 10 * 2**30}
     hot_nodes.filled(full, "web", HOT, shape, replicas=2)
     full.set_load(HOT, memory_ratio=0.25)

@@ -1,8 +1,4 @@
-"""New pods and real load: kube-scheduler with Evenload against the same scheduler without it, on a real control plane.
-
-Six nodes of 8 cores; the exporter plays their load, the real Prometheus scrapes it, and each test reads from the
-apiserver where kube-scheduler put the pods.
-"""
+"""New pods and real load: kube-scheduler with Evenload, and without it, on a real control plane of six nodes."""
 
 import collections.abc
 import functools
@@ -35,9 +31,7 @@ def running(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]
 
 @pytest.fixture
 def evenload(running: stack.Stack) -> stack.Stack:
-    """The stack as every test finds it: no pods, one hot node among cool ones, both services up, the scheduler asking
-    the extender.
-    """
+    """The stack with one hot node among cool ones, no pods, both services, and a scheduler that asks the extender."""
     running.reset({HOT: 0.9})
     return running
 

@@ -1,8 +1,4 @@
-"""Classes of pods on a real control plane: production is judged by what production uses, all others by the whole load.
-
-One node is full of other load and has no production, the other has much production and little else. What production
-uses is a metric of the policy's own, by a query over the pods that the real Prometheus has series of.
-"""
+"""Classes of pods on a real control plane: production is judged by what production uses, others by the whole load."""
 
 import collections.abc
 

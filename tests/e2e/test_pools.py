@@ -1,8 +1,4 @@
-"""Pools on a real control plane: each node is filtered, scored and relieved by its own pool.
-
-The policy's own mode is Observe and its line for CPU is the default; nodes labelled `lifecycle: spot` take pods at a
-CPU load that closes all others, and they alone are relieved. Nodes labelled `group: batch` are packed.
-"""
+"""Pools on a real control plane: each node is filtered, scored and relieved by its own pool."""
 
 import collections.abc
 

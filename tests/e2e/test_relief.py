@@ -1,8 +1,4 @@
-"""Relief of a node that is hot anyway: evictions under a disruption budget, on a real control plane.
-
-A watcher beside the descheduler looks at the budget and its pods all the time; the plan is asked for before anything is
-done, the ledger and the Events are read back afterwards.
-"""
+"""Relief of a node that is hot anyway: evictions under a disruption budget, on a real control plane."""
 
 import collections.abc
 import contextlib
@@ -109,9 +105,7 @@ def evicted(evenload: stack.Stack) -> list[dict[str, object]]:
 
 
 def replacements(evenload: stack.Stack, first: set[str], count: int) -> list[objects.Pod]:
-    """The ready pods that are not among the `first` (uids), once there are `count` ready ones and the ledger names
-    just those of the first that are gone; [] before.
-    """
+    """The ready pods beyond the `first` (uids) once there are `count` and the ledger names those lost; [] before."""
     pods = [pod for pod in evenload.pods("web-") if pod.ready]
     gone = first - {pod.uid for pod in pods}
     settled = len(pods) == count and gone == {row["pod_uid"] for row in evicted(evenload)}
@@ -360,10 +354,7 @@ def unplaced(evenload: stack.Stack) -> dict[str, str]:
 
 
 def replaced_only_on_the_hot_node(evenload: stack.Stack) -> None:
-    """From now on the pods that `web` makes can go to HOT only, and kube-scheduler waits for a word before it looks.
-
-    The pods that are there keep their own spec, by which every node would take them.
-    """
+    """From now on new pods of `web` can go to HOT only, and kube-scheduler waits for a word before it looks."""
     label = {"e2e.evenload.io/replacements": "yes"}
     hot_nodes.labelled(evenload, HOT, label)
     spec = {"nodeSelector": label, "schedulingGates": [{"name": "e2e.evenload.io/wait"}]}

@@ -1,8 +1,6 @@
 """Every right that we ask for is needed, and every right that is needed is asked for.
 
-All three services work under their own ServiceAccounts, with the rules of deploy/rbac and deploy/guard, through a
-whole relief: readings, an overload, evictions, a crash in the middle of one, a refused policy. The apiserver's
-audit log says what they called; what they may call is read from the manifests.
+The audit log says what the services called in a whole relief, under their own accounts; the manifests, what they may.
 """
 
 import contextlib

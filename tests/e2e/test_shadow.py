@@ -1,6 +1,4 @@
-"""Shadow mode on a real control plane: kube-scheduler places as without an extender, and what would have changed is
-counted; an edit of the policy file makes the same extender process enforce.
-"""
+"""Shadow mode on a real control plane places as without an extender and counts; an edited policy makes it enforce."""
 
 import collections
 import collections.abc
