@@ -1,7 +1,4 @@
-"""ManualClock: a Clock that moves only when a test moves it, or when something waits on it.
-
-Unit tests of loops, the reflector and the lease pass it where services pass runtime.clock.WallClock.
-"""
+"""ManualClock: a Clock that moves only when a test moves it, or when something waits on it."""
 
 import queue
 import threading

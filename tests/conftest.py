@@ -176,9 +176,7 @@ def extender_plane(
 
 @pytest.fixture(scope="module")
 def fleet() -> cluster.Cluster:
-    """Three nodes without the real node_exporter, for stacks of our services (`tests.e2e.stack.started` says why), with
-    an audit log for `test_rights`.
-    """
+    """Three nodes without the real node_exporter (`tests.e2e.stack.started` says why), with an audit log."""
     return shared.shared("fleet", lambda: cluster.Cluster(nodes=3, node_exporter=False, audit=True))
 
 

@@ -1,8 +1,4 @@
-"""What every implementation of kube.door.KubeDoor must do: one suite for the real kube-apiserver and the simulated one.
-
-`tests/contract/test_kube_door.py` runs it on the real control plane, `tests/unit/simulator/test_apiserver_contract.py`
-on the simulated one. Each test works in a namespace of its own.
-"""
+"""What every implementation of kube.door.KubeDoor must do: one suite for the real apiserver and the simulated one."""
 
 import random
 import threading

@@ -1,8 +1,4 @@
-"""A KubeDoor in memory that only records node patches and keeps ConfigMaps: what the annotator writes through.
-
-Unit tests pass it where services pass `kube.http.client.Client`; `fail` makes the next writes to a name raise. It holds
-no API semantics beyond NotFound and Conflict: those are the contract suite's business, against the real apiserver.
-"""
+"""A KubeDoor in memory that only records node patches and keeps ConfigMaps: what the annotator writes through."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar

@@ -1,8 +1,4 @@
-"""A PrometheusDoor in memory: tests say what each metric's query answers, per node or as an error.
-
-Unit tests of annotator and descheduler pass it where services pass `promql.http.client.Client`. A query nobody prepared
-answers with no series, as Prometheus does.
-"""
+"""A PrometheusDoor in memory: tests say what each metric's query answers, per node or as an error; else no series."""
 
 from collections.abc import Mapping
 

@@ -1,8 +1,4 @@
-"""A TCP address in front of others: what a Service does with replicas, and a wire that a test can freeze.
-
-Contract tests send a client through it, or one of our processes on its way to the apiserver. Bytes pass unread, so
-TLS goes through. Each new connection goes to the next target.
-"""
+"""A TCP address in front of others: what a Service does with replicas, and a wire that a test can freeze."""
 
 import contextlib
 import itertools
@@ -14,9 +10,7 @@ _CHUNK_BYTES: Final = 65536
 
 
 class Forwarder:
-    """Listens on `port`, one of the loopback's unless another address is given, while the `with` block runs;
-    `connections` counts by target.
-    """
+    """Listens on a `port` of the loopback or of `address` in its `with` block; `connections` counts by target."""
 
     def __init__(self, *targets: int, address: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         self._targets = itertools.cycle(targets)
@@ -30,9 +24,7 @@ class Forwarder:
         self.connections = dict.fromkeys(targets, 0)
 
     def withdraw(self, target: int) -> None:
-        """New connections go to the others, of which there is one; those there are stay, as where a Service loses an
-        endpoint.
-        """
+        """Sends new connections to the other target; those there are stay, as where a Service loses an endpoint."""
         self._withdrawn.add(target)
 
     def restore(self, target: int) -> None:

@@ -1,8 +1,6 @@
 """An HTTP proxy in front of a real server, which passes everything until a test tells it to misbehave.
 
-Contract tests put one between a service of ours and the real apiserver or Prometheus: answers can be replaced, one call
-can be held at the door, open connections can go dead. `calls` lists what arrived, so it also proves who wrote when.
-Towards the service it speaks plain HTTP, whatever the server behind it speaks.
+`calls` lists what arrived, so it also proves who wrote when. Towards the service it speaks plain HTTP.
 """
 
 import contextlib

@@ -1,7 +1,4 @@
-"""The text of a kubeconfig for a server that asks for no certificate: mostly one where nobody listens.
-
-Tests of command lines and connections write it to a file; where a real apiserver answers, `cluster` writes its own.
-"""
+"""The text of a kubeconfig for a server that asks for no certificate: mostly one where nobody listens."""
 
 import json
 from collections.abc import Mapping

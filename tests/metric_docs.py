@@ -1,8 +1,4 @@
-"""Metric names as operators query them, on both sides: what /metrics exposes and what a page of docs/ names.
-
-The services' unit tests compare the two, labels included, so that no metric is exported that nobody is told of, and
-none is promised that is not there.
-"""
+"""Metric names as operators query them, on both sides: what /metrics exposes and what a page of docs/ names."""
 
 import pathlib
 import re

@@ -238,9 +238,7 @@ def policy_hash(content: bytes) -> str:
 
 
 def agrees(texts: tuple[str, ...], text: str, *, times: bool = False) -> bool:
-    """Whether a command printed what the page shows, but for hashes of policy files; with `times`, moments, ages and
-    widths of columns may differ, too.
-    """
+    """Whether a command printed the page's lines, but for policy hashes and, with `times`, moments, ages and widths."""
     expected = [_lasting(line, times=times) for line in "\n".join(texts).rstrip().splitlines()]
     printed = [_lasting(line, times=times) for line in text.rstrip().splitlines()]
     pattern = "".join(

@@ -1,9 +1,6 @@
 """What every implementation of `promql.door.PrometheusDoor` must do, as far as our own queries ask it.
 
-`Suite` is run over the real Prometheus (tests/contract/test_prometheus_door.py), over a real VictoriaMetrics
-(tests/contract/test_victoria_metrics.py) and over the simulated one (tests/unit/simulator/test_prometheus_door.py):
-each says by its `stage` fixture where it is and how it waits. What a test asks about a past instant does not change
-any more, so that two answers can be compared.
+A `stage` fixture says where it is and how it waits. What is asked is about a past instant, which does not change.
 """
 
 import collections.abc
@@ -26,10 +23,7 @@ Wait = collections.abc.Callable[[Answered, str, collections.abc.Callable[[], obj
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """A door behind which so many nodes with this selector are scraped, at least four times in an averaging window.
-
-    They are idle: less than half of their CPU and memory is in use.
-    """
+    """A door to so many idle nodes with this selector, each scraped four times or more in an averaging window."""
 
     door: PrometheusDoor
     nodes: int

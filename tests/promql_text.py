@@ -1,8 +1,4 @@
-"""What a PromQL expression names: its selectors with their matchers, and the labels that it groups or joins by.
-
-Not a parser: whether an expression is one, the real promtool says (tests/contract/test_alert_rules.py). This only takes
-words apart, for tests that compare them with what the services export.
-"""
+"""What a PromQL expression names: selectors with matchers, and labels it groups or joins by; promtool parses it."""
 
 import re
 from typing import Final, NamedTuple

@@ -1,8 +1,4 @@
-"""A small HTTP server that answers to order: what unit tests put in place of the apiserver, contract tests beside it.
-
-A test gives a function that answers each Exchange; with it answers can be cut off, held back, split or malformed at
-will. No API semantics live here: those are the contract suite's business, against the real apiserver.
-"""
+"""A small HTTP server that answers to order: in place of the apiserver in unit tests, beside it in contract tests."""
 
 import contextlib
 import http.server

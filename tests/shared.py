@@ -1,8 +1,4 @@
-"""Control planes and the like that the files of a group share in a worker: started for the first, ended after the last.
-
-An idle control plane takes 4 % of a core, so one that stayed until the worker's end would cost as much as several
-starts.
-"""
+"""Control planes that files of a group share in a worker until its last: an idle one takes 4 % of a core."""
 
 import contextlib
 from collections.abc import Callable

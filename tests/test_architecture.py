@@ -1,7 +1,4 @@
-"""The tree is what docs/why/architecture.md says: its names exist, packages shadow nothing, modules open with prose.
-
-Import-linter proves the direction of the imports (`make layers`); this file proves the page people read first.
-"""
+"""The tree is what docs/why/architecture.md says: its names exist, packages shadow nothing, modules open with prose."""
 
 import importlib
 import importlib.metadata

@@ -382,9 +382,7 @@ def test_words_stand_out_from_what_is_behind_them(console: serving.Console, tab:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_hot_and_cool_are_told_apart_without_hue(console: serving.Console, tab: Tab, scheme: str) -> None:
-    """The steps of the palette go one way in lightness from cool to warm, as the simulated eye of a deuteranope sees
-    them; the hottest is apart from the coolest by more than any neighbours are.
-    """
+    """A deuteranope sees lightness go one way, and hottest and coolest further apart than any neighbours."""
     tab.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     tab.page.goto(console.url)
     steps = [deuteranope(colour_of(tab, f"c{at}")) for at in range(6)]

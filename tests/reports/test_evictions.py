@@ -26,9 +26,7 @@ def scene() -> Scene:
 
 
 def workload(kind: str, replicas: int, **fields: Any) -> Any:
-    """A Deployment, StatefulSet or Job called `web` with so many replicas, all of them ready; `fields` are sections of
-    its spec and status.
-    """
+    """A Deployment, StatefulSet or Job `web`, all of it ready; `fields` are sections of its spec and status."""
     structs: dict[str, Any] = {"Deployment": objects.Deployment, "StatefulSet": objects.StatefulSet, "Job": objects.Job}
     counts = {"replicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas}
     size = {"parallelism": replicas} if kind == "Job" else {"replicas": replicas}

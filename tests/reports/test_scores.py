@@ -1,7 +1,4 @@
-"""Reports about scores: how many points load is worth beside a burst, a peak that is over, and what is not measured.
-
-Each policy says the weights, thresholds and hot spots that its case depends on.
-"""
+"""Reports about scores: how many points load is worth beside a burst, a peak that is over, and what is not measured."""
 
 import collections
 import random

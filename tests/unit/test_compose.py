@@ -1,7 +1,4 @@
-"""docker-compose.yml runs what lab/cluster/ runs, reads what is written for it, and gives services no more than needed.
-
-No engine is here: the file is held to our code and to the tree. `make -C lab compose` runs it in one.
-"""
+"""docker-compose.yml runs what lab/cluster/ runs, reads what is written for it, and gives services only their needs."""
 
 import importlib
 import pathlib

@@ -1,8 +1,4 @@
-"""The dashboard as Grafana shows it: repeated panels side by side, variables replaced.
-
-tests/contract/test_demo.py sends its queries to a real Prometheus, and tests/contract/test_dashboard_schema.py decodes
-the JSON by Grafana's own types.
-"""
+"""The dashboard as Grafana shows it: repeated panels side by side, variables replaced."""
 
 import json
 import pathlib

@@ -1,7 +1,4 @@
-"""The guard's limits, keys and the accounts it watches are those that the services and their policy speak of.
-
-What the expressions do is proved on the real apiserver (tests/contract/test_guard.py).
-"""
+"""The guard's limits, keys and the accounts it watches are those that the services and their policy speak of."""
 
 import json
 import re

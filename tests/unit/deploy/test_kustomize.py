@@ -1,7 +1,4 @@
-"""The manifests of deploy/kustomize and deploy/scheduler say what our commands, ports, names and files really are.
-
-Read as files, without kustomize: what becomes of them is rendered and applied in tests/contract/test_kustomize.py.
-"""
+"""The manifests of deploy/kustomize and deploy/scheduler say what our commands, ports, names and files really are."""
 
 import importlib
 import pathlib

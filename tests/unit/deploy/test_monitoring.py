@@ -1,8 +1,4 @@
-"""What we ship for watching names what is exported, and nothing drifts apart: rules, manifests, dashboard, pages.
-
-That every expression is PromQL and every alert fires when it should, the real promtool says (tests/contract/
-test_alert_rules.py); that the manifests are accepted, a real apiserver (tests/contract/test_kustomize.py).
-"""
+"""What we ship for watching names what is exported, and nothing drifts apart: rules, manifests, dashboard, pages."""
 
 import ast
 import json

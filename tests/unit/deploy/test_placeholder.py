@@ -1,7 +1,4 @@
-"""The placeholder manifests hold room the way cluster-autoscaler and kube-scheduler expect it (field notes G).
-
-Read by our own reader of kustomizations; that kubectl reads them alike is shown in tests/contract/test_kustomize.py.
-"""
+"""The placeholder manifests hold room the way cluster-autoscaler and kube-scheduler expect it (field notes G)."""
 
 import click
 import pytest

@@ -1,8 +1,4 @@
-"""A Kubernetes door for the descheduler's unit tests: holds what a test puts in and answers evictions as told.
-
-The real door's behaviour is held by tests/contract; this one records calls and fails on demand, which a real
-apiserver does not.
-"""
+"""A Kubernetes door for the descheduler's unit tests: holds what a test puts in and answers evictions as told."""
 
 import collections.abc
 from typing import Any

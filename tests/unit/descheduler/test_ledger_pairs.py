@@ -1,7 +1,4 @@
-"""Two processes that open one ledger at the same moment, as the replicas of a Deployment do.
-
-They find a new file, an older schema, a file that cannot be trusted, or a disk that takes nothing more.
-"""
+"""Two processes that open one ledger at the same moment, as the replicas of a Deployment do."""
 
 import contextlib
 import json

@@ -1,9 +1,4 @@
-"""What no plan may ever do, tried on many random clusters: exceed a budget, a cap, a protection or a destination's
-line.
-
-The clusters are drawn by hypothesis and mean something: two to six nodes of any load, workloads with budgets, odd
-pods, a past.
-"""
+"""No plan over many random clusters exceeds a budget, a cap, a protection or a destination's line."""
 
 import collections
 import random

@@ -1,7 +1,4 @@
-"""What the pages tell people to type: every block of commands says how it is run, and those that need no cluster are.
-
-`tests/pages.py` has the rule and reads the pages; tests/e2e/test_guide.py runs what needs a cluster.
-"""
+"""Every block of commands on the pages says how it is run, and those that need no cluster are run."""
 
 import pathlib
 import re

@@ -95,10 +95,7 @@ def _is_code(name: str) -> bool:
 
 
 def files_named(text: str, *, tests_in_tables: bool = False) -> list[str]:
-    """Files, modules and their definitions that a page names, in prose, code spans and targets of links.
-
-    `python -m MODULE` is a command.
-    """
+    """Files, modules and definitions that a page names, in prose, code and links; `python -m MODULE` is a command."""
     breaches = []
     for line in prose(text):
         names = [] if tests_in_tables and line.in_table else [*_FILE.findall(line.text), *_TESTS.findall(line.text)]

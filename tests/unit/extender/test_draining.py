@@ -1,6 +1,4 @@
-"""A worker gives its threads to those who ask; stopping, it serves connections that come after the signal, until its
-linger is over by the clock it has.
-"""
+"""A worker gives its threads to those who ask; stopping, it serves new connections until its linger is over."""
 
 import collections.abc
 import contextlib

@@ -197,9 +197,7 @@ def test_a_replica_that_begins_takes_nominated_nodes_from_its_watch(world: test_
 
 
 def test_a_pod_whose_nominated_node_comes_after_it_counts_there(world: test_app.World) -> None:
-    """Watches are apart: a process that begins may get its pods before its nodes, and so does a burst that an
-    autoscaler answers with a node.
-    """
+    """Watches are apart: pods come before their nodes to a process that begins, and where an autoscaler makes one."""
     world.view.pod_changed(None, nominated("p", "new"), world.clock.now())
     assert hot(world, "a") == 0
     world.view.nodes.node_changed(None, worlds.node("new", worlds.IDLE))

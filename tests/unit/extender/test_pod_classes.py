@@ -1,6 +1,4 @@
-"""Classes of pods: each pod is judged by its class on both paths, and without classes answers are as ever, byte for
-byte.
-"""
+"""Each pod is judged by its class on both paths; without classes answers are as ever, byte for byte."""
 
 import json
 from collections.abc import Iterable, Iterator
