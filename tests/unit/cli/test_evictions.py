@@ -11,22 +11,23 @@ import yaml
 from cli import eviction_rows, evictions
 from descheduler.ledger.rows import Query, RecordedEvent
 from tests import clocks, commands
-from tests.unit.cli import deschedulers
+from tests.unit.cli.deschedulers import Descheduler, serving
+from tests.unit.cli.test_story import ROW
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.test_ledger import record
 
 
 @pytest.fixture
-def descheduler(tmp_path: pathlib.Path) -> Iterator[deschedulers.Descheduler]:
+def descheduler(tmp_path: pathlib.Path) -> Iterator[Descheduler]:
     """A descheduler that evicted web-0 from node hot a minute ago."""
-    with deschedulers.serving(scenes.hot_and_cool(), tmp_path, mode="Enforce") as served:
+    with serving(scenes.hot_and_cool(), tmp_path, mode="Enforce") as served:
         served.world.service.run()
         served.world.clock.advance(60)
         yield served
 
 
-def fill(descheduler: deschedulers.Descheduler, **columns: Any) -> None:
+def fill(descheduler: Descheduler, **columns: Any) -> None:
     """What became of the only eviction."""
     (row,) = descheduler.world.ledger.rows(Query())
     descheduler.world.ledger.fill(row.id, **columns)
@@ -37,13 +38,13 @@ def cells(result: Any, line: int = 1) -> list[str]:
     return [cell.strip() for cell in result.stdout.splitlines()[line].split("   ") if cell.strip()]
 
 
-def test_a_row_says_who_why_and_what_is_not_known_yet(descheduler: deschedulers.Descheduler) -> None:
+def test_a_row_says_who_why_and_what_is_not_known_yet(descheduler: Descheduler) -> None:
     result = descheduler.run("evictions", code=0)
     assert " ".join(result.stdout.splitlines()[0].split()) == ("AGE POD NODE LOAD RESULT LANDED READY 5M 30M")
     assert cells(result)[1:] == ["default/web-0", "hot", "memory 90%>80%", "evicted", "-", "-", "-", "-"]
 
 
-def test_a_row_says_where_it_landed_and_what_it_helped(descheduler: deschedulers.Descheduler) -> None:
+def test_a_row_says_where_it_landed_and_what_it_helped(descheduler: Descheduler) -> None:
     fill(
         descheduler, landed_node="cool", ready_at_seconds=NOW + 21, load_5m_ratio=0.78, load_30m_ratio=0.61, returned=0
     )
@@ -53,16 +54,11 @@ def test_a_row_says_where_it_landed_and_what_it_helped(descheduler: deschedulers
 
 
 def test_a_reading_under_its_line_is_relief_that_goes_on() -> None:
-    fields = dict.fromkeys(("id", "value_ratio", "threshold_ratio", "target_ratio", "projected_ratio"), 1)
-    words = ("intended_at", "at", "run", "mode", "policy_hash", "namespace", "pod", "workload", "node", "metric")
-    made: dict[str, Any] = {**fields, **dict.fromkeys((*words, "destination", "result"), "x")}
-    made |= {"cpu_millicores": 1, "memory_bytes": 1, "intended_at": "2026-11-21T04:00:00Z"}
-    made["at"] = made["intended_at"]
-    row = eviction_rows.Row(**{**made, "value_ratio": 0.7, "threshold_ratio": 0.8, "target_ratio": 0.6})
+    row = eviction_rows.Row(**{**ROW, "metric": "x", "value_ratio": 0.7})
     assert eviction_rows.cells(row, NOW)[3] == "x 70%->60%"
 
 
-def test_wide_adds_the_run_its_policy_and_the_apiservers_answer(descheduler: deschedulers.Descheduler) -> None:
+def test_wide_adds_the_run_its_policy_and_the_apiservers_answer(descheduler: Descheduler) -> None:
     (row,) = descheduler.world.ledger.rows(Query())
     wide = cells(descheduler.run("evictions", "-o", "wide"))[9:]
     assert wide == [
@@ -80,9 +76,7 @@ def test_wide_adds_the_run_its_policy_and_the_apiservers_answer(descheduler: des
         pytest.param(["--outcome", "refused"], 0, id="another outcome"),
     ],
 )
-def test_rows_are_filtered_by_the_descheduler(
-    descheduler: deschedulers.Descheduler, words: list[str], count: int
-) -> None:
+def test_rows_are_filtered_by_the_descheduler(descheduler: Descheduler, words: list[str], count: int) -> None:
     result = descheduler.run("evictions", *words, "--no-headers")
     assert (result.exit_code, len(result.stdout.splitlines())) == (0, count)
     assert ("no such eviction" in result.stderr) == (count == 0)
@@ -90,14 +84,14 @@ def test_rows_are_filtered_by_the_descheduler(
 
 @pytest.mark.parametrize(("output_format", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
 def test_machine_formats_are_the_answer_and_nothing_else(
-    descheduler: deschedulers.Descheduler, output_format: str, read: Any
+    descheduler: Descheduler, output_format: str, read: Any
 ) -> None:
     (row,) = read(descheduler.run("evictions", "-o", output_format).stdout)["evictions"]
     assert (row["pod"], row["value_ratio"], row["intended_at"]) == ("web-0", 0.9, "2026-11-21T04:00:00Z")
 
 
 def test_json_lines_are_the_whole_ledger_page_by_page(
-    descheduler: deschedulers.Descheduler, monkeypatch: pytest.MonkeyPatch
+    descheduler: Descheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(eviction_rows, "PAGE", 2)
     for number in range(4):
@@ -118,7 +112,7 @@ def test_watching_prints_each_row_again_when_something_becomes_known(capsys: pyt
     assert [(row["id"], row["result"]) for row in printed] == [(1, "intended"), (1, "evicted"), (2, "evicted")]
 
 
-def test_events_are_what_was_told(descheduler: deschedulers.Descheduler) -> None:
+def test_events_are_what_was_told(descheduler: Descheduler) -> None:
     result = descheduler.run("evictions", "--events", "--node", "hot", "--no-headers", code=0)
     assert "NodeOverloaded" in result.stdout
     assert "Node/hot" in result.stdout
@@ -126,7 +120,7 @@ def test_events_are_what_was_told(descheduler: deschedulers.Descheduler) -> None
     assert [one["kind"] for one in told] == ["ReplicaSet", "Node", "Pod"]
 
 
-def test_rows_of_pods_that_left_for_a_larger_one_are_ended_and_shown(descheduler: deschedulers.Descheduler) -> None:
+def test_rows_of_pods_that_left_for_a_larger_one_are_ended_and_shown(descheduler: Descheduler) -> None:
     """Builds between 0.1.0 and 0.2.0 could evict from nodes under their lines, for a pod that no other node took."""
     ledger, under = descheduler.world.ledger, {"value_ratio": 0.45, "before_ratio": 0.45, "projected_ratio": 0.4}
     for name, result in (("small", "evicted"), ("tiny", "intended")):
@@ -152,7 +146,5 @@ def test_rows_of_pods_that_left_for_a_larger_one_are_ended_and_shown(descheduler
         pytest.param(["--events", "--outcome", "evicted"], "--since and --node", id="no filter of Events"),
     ],
 )
-def test_bad_input_is_said_and_nothing_printed(
-    descheduler: deschedulers.Descheduler, words: list[str], message: str
-) -> None:
+def test_bad_input_is_said_and_nothing_printed(descheduler: Descheduler, words: list[str], message: str) -> None:
     commands.assert_refused(descheduler.run("evictions", *words), 2, message)

@@ -2,8 +2,8 @@
 
 import csv
 import json
-import pathlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click.testing
 import msgspec
@@ -34,7 +34,7 @@ def extender() -> Iterator[extenders.Extender]:
 
 def explain(
     extender: extenders.Extender,
-    directory: pathlib.Path,
+    directory: Path,
     *words: object,
     pod: builders.Body | None = None,
     nodes: Sequence[str] = NAMES,
@@ -141,7 +141,7 @@ def test_a_pod_that_is_another_gone_or_unbound_is_on_no_node(extender: extenders
         assert "it is on" not in result.stdout
 
 
-def test_now_asks_kubernetes_for_the_pod_and_all_nodes(extender: extenders.Extender, tmp_path: pathlib.Path) -> None:
+def test_now_asks_kubernetes_for_the_pod_and_all_nodes(extender: extenders.Extender, tmp_path: Path) -> None:
     extender.decide(NAMES)
     extender.view.nodes.node_changed(None, worlds.node("hot", worlds.IDLE))
     result = explain(extender, tmp_path, "--now", pod=builders.pod_body("web", node="cool"))
@@ -150,9 +150,7 @@ def test_now_asks_kubernetes_for_the_pod_and_all_nodes(extender: extenders.Exten
     assert extender.asked == ["POST /explain"]
 
 
-def test_without_a_decision_it_says_so_and_tells_what_would_be(
-    extender: extenders.Extender, tmp_path: pathlib.Path
-) -> None:
+def test_without_a_decision_it_says_so_and_tells_what_would_be(extender: extenders.Extender, tmp_path: Path) -> None:
     result = explain(extender, tmp_path, nodes=("hot", "gone"), code=4)
     assert "no decision about default/web" in result.stderr
     assert "rejected: cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
@@ -226,7 +224,7 @@ def test_json_and_yaml_are_data_alone_and_carry_the_share(extender: extenders.Ex
 
 
 @pytest.mark.parametrize("now", [False, True])
-def test_the_class_of_the_pod_is_named_beside_its_limits(tmp_path: pathlib.Path, now: bool) -> None:
+def test_the_class_of_the_pod_is_named_beside_its_limits(tmp_path: Path, now: bool) -> None:
     thresholds = {"cpu_avg_5m": 0.95, "memory_avg_5m": 0.05}
     jobs = {"name": "jobs", "match": {"priorityClassNames": ["night"]}, "filter": {"thresholds": thresholds}}
     view = worlds.view_of({"hot": worlds.HOT, "half": HALF}, worlds.policy(podClasses=[jobs]))
@@ -249,7 +247,7 @@ def test_the_class_of_the_pod_is_named_beside_its_limits(tmp_path: pathlib.Path,
 
 
 @pytest.mark.parametrize("now", [False, True])
-def test_shadow_mode_is_said_beside_what_would_have_been_decided(tmp_path: pathlib.Path, now: bool) -> None:
+def test_shadow_mode_is_said_beside_what_would_have_been_decided(tmp_path: Path, now: bool) -> None:
     view = worlds.view_of(LOADS, worlds.policy(extender={"mode": "Shadow"}))
     with extenders.serving({}, view) as served, extenders.apiserver(tmp_path, builders.pod_body("web"), NAMES) as file:
         served.decide(NAMES)
@@ -262,9 +260,7 @@ def test_shadow_mode_is_said_beside_what_would_have_been_decided(tmp_path: pathl
     assert story["shadow"] is True
 
 
-def test_an_exempt_pod_is_not_filtered_and_the_reason_is_there(
-    extender: extenders.Extender, tmp_path: pathlib.Path
-) -> None:
+def test_an_exempt_pod_is_not_filtered_and_the_reason_is_there(extender: extenders.Extender, tmp_path: Path) -> None:
     pod = builders.pod_body("web", spec={"priority": 2_000_001_000})
     result = explain(extender, tmp_path, pod=pod)
     assert "not filtered: priority at least" in result.stdout
@@ -272,11 +268,11 @@ def test_an_exempt_pod_is_not_filtered_and_the_reason_is_there(
     assert "passes in spite of cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
 
 
-def test_an_unknown_pod_is_bad_input(extender: extenders.Extender, tmp_path: pathlib.Path) -> None:
+def test_an_unknown_pod_is_bad_input(extender: extenders.Extender, tmp_path: Path) -> None:
     commands.assert_refused(explain(extender, tmp_path, pod=builders.pod_body("other"), code=2), 2, "pods/web")
 
 
-def test_an_apiserver_or_extender_that_is_away_is_code_3(extender: extenders.Extender, tmp_path: pathlib.Path) -> None:
+def test_an_apiserver_or_extender_that_is_away_is_code_3(extender: extenders.Extender, tmp_path: Path) -> None:
     with extenders.apiserver(tmp_path, builders.pod_body("web"), NAMES) as kubeconfig:
         pass
     extender.run(*WEB, "--now", "--kubeconfig", kubeconfig, code=3)

@@ -1,6 +1,6 @@
 """`evenload policy show`: a policy in sentences, as a whole and as it is on one node."""
 
-import pathlib
+from pathlib import Path
 
 import click.testing
 import pytest
@@ -26,14 +26,14 @@ MEMORY = "  - a node is skipped for new pods while its 5-minute memory average i
 
 
 @pytest.fixture
-def file(tmp_path: pathlib.Path) -> str:
+def file(tmp_path: Path) -> str:
     """A policy with a pool and a class of pods."""
     path = tmp_path / "policy.yaml"
     path.write_text(POLICY)
     return str(path)
 
 
-def show(file: str, directory: pathlib.Path, *words: str) -> click.testing.Result:
+def show(file: str, directory: Path, *words: str) -> click.testing.Result:
     """`evenload policy show`, where an apiserver has a spot node with a threshold of its own, and two pods."""
     own = {"evenload.io/thresholds": '{"memory_avg_5m": "80%", "disk": 0.5}'}
     priority = {"priority": 9500, "priorityClassName": "high"}
@@ -75,9 +75,7 @@ def test_a_node_without_a_pool_has_the_policys_own_values(file: str, labels: str
     assert f"{CPU}65 %" in lines
 
 
-def test_with_a_node_labels_and_annotation_are_those_that_it_has_in_the_cluster(
-    file: str, tmp_path: pathlib.Path
-) -> None:
+def test_with_a_node_labels_and_annotation_are_those_that_it_has_in_the_cluster(file: str, tmp_path: Path) -> None:
     lines = show(file, tmp_path, "--node", "spot-1").stdout.splitlines()
     assert lines[1:5] == [
         "  - node spot-1 belongs to pool spot, the first that matches it (lifecycle=spot)",
@@ -88,7 +86,7 @@ def test_with_a_node_labels_and_annotation_are_those_that_it_has_in_the_cluster(
     assert {f"{CPU}85 %", f"{MEMORY}80 %"} <= set(lines)
 
 
-def test_as_yaml_it_is_the_whole_policy_of_that_node(file: str, tmp_path: pathlib.Path) -> None:
+def test_as_yaml_it_is_the_whole_policy_of_that_node(file: str, tmp_path: Path) -> None:
     result = show(file, tmp_path, "--node", "spot-1", "-o", "yaml")
     shown = loader.load(result.stdout, "shown")
     assert shown.filter.thresholds == {
@@ -118,7 +116,7 @@ def test_as_yaml_it_is_the_whole_policy_of_that_node(file: str, tmp_path: pathli
     ],
 )
 def test_with_a_pod_it_is_as_for_the_class_that_the_pod_has_in_the_cluster(
-    file: str, tmp_path: pathlib.Path, pod: str, words: str, limit: str
+    file: str, tmp_path: Path, pod: str, words: str, limit: str
 ) -> None:
     lines = show(file, tmp_path, "--pod", pod).stdout.splitlines()
     assert lines[:2] == ["pod:", f"  - pod {pod} {words}"]
@@ -127,7 +125,7 @@ def test_with_a_pod_it_is_as_for_the_class_that_the_pod_has_in_the_cluster(
     assert "podClasses:" not in lines
 
 
-def test_with_a_pod_and_a_node_the_nearest_value_is_shown(file: str, tmp_path: pathlib.Path) -> None:
+def test_with_a_pod_and_a_node_the_nearest_value_is_shown(file: str, tmp_path: Path) -> None:
     lines = show(file, tmp_path, "--pod", "shop/web-1", "--node", "spot-1").stdout.splitlines()
     assert [line for line in lines if not line.startswith(" ")][:3] == ["pod:", "node:", "sync:"]
     assert {f"{CPU}95 %", f"{MEMORY}80 %"} <= set(lines), "the class before the pool, the annotation before the class"
@@ -137,9 +135,7 @@ def test_with_a_pod_and_a_node_the_nearest_value_is_shown(file: str, tmp_path: p
 
 
 @pytest.mark.parametrize(("option", "name"), [("--pod", "shop/gone"), ("--node", "spot-2")])
-def test_what_the_cluster_does_not_have_ends_the_command(
-    file: str, tmp_path: pathlib.Path, option: str, name: str
-) -> None:
+def test_what_the_cluster_does_not_have_ends_the_command(file: str, tmp_path: Path, option: str, name: str) -> None:
     commands.assert_refused(show(file, tmp_path, option, name), 3, "not found", name.rpartition("/")[2])
 
 

@@ -1,8 +1,8 @@
 """Commands that find their service by kubeconfig: which replica is asked, and what is said where none can be."""
 
 import json
-import pathlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +24,7 @@ def pair() -> Iterator[dict[str, extenders.Extender]]:
 
 
 def test_without_a_url_the_cluster_of_the_kubeconfig_is_asked_and_named(
-    pair: dict[str, extenders.Extender], tmp_path: pathlib.Path
+    pair: dict[str, extenders.Extender], tmp_path: Path
 ) -> None:
     with clustered.serving(tmp_path, pair) as (_, kubeconfig):
         result = commands.run("nodes", "--kubeconfig", kubeconfig, "-o", "json", code=0)
@@ -34,7 +34,7 @@ def test_without_a_url_the_cluster_of_the_kubeconfig_is_asked_and_named(
 
 
 def test_a_replica_that_is_down_is_named_and_the_next_one_asked(
-    pair: dict[str, extenders.Extender], tmp_path: pathlib.Path
+    pair: dict[str, extenders.Extender], tmp_path: Path
 ) -> None:
     with clustered.serving(tmp_path, pair) as (apiserver, kubeconfig):
         apiserver.down = {"extender-0"}
@@ -45,23 +45,21 @@ def test_a_replica_that_is_down_is_named_and_the_next_one_asked(
     commands.assert_refused(result, 3, "error: extender-1/nodes answers 503")
 
 
-def test_a_missing_right_is_named(pair: dict[str, extenders.Extender], tmp_path: pathlib.Path) -> None:
+def test_a_missing_right_is_named(pair: dict[str, extenders.Extender], tmp_path: Path) -> None:
     with clustered.serving(tmp_path, {"extender-0": pair["extender-0"]}) as (apiserver, kubeconfig):
         apiserver.forbidden = {f"{clustered.PODS}extender-0:8900/proxy/nodes"}
         result = commands.run("nodes", "--kubeconfig", kubeconfig)
     commands.assert_refused(result, 3, "expected: the right to get pods/proxy in evenload-system, and no mTLS")
 
 
-def test_a_cluster_without_evenload_says_where_it_looked(tmp_path: pathlib.Path) -> None:
+def test_a_cluster_without_evenload_says_where_it_looked(tmp_path: Path) -> None:
     with clustered.serving(tmp_path, {}) as (_, kubeconfig):
         result = commands.run("plan", "--kubeconfig", kubeconfig, code=3)
     assert "no pod behind Service evenload-system/evenload-descheduler of http://127.0.0.1:" in result.stderr
     assert "or give --descheduler URL" in result.stderr
 
 
-def test_without_kubeconfig_and_url_this_machine_is_asked(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
-) -> None:
+def test_without_kubeconfig_and_url_this_machine_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setattr(services, "EXTENDER", services.EXTENDER._replace(port=1))
@@ -71,7 +69,7 @@ def test_without_kubeconfig_and_url_this_machine_is_asked(
     commands.assert_refused(commands.run("nodes"), 2, "$KUBECONFIG is '/nowhere': no such file")
 
 
-def test_explain_reads_the_memory_of_every_replica(pair: dict[str, extenders.Extender], tmp_path: pathlib.Path) -> None:
+def test_explain_reads_the_memory_of_every_replica(pair: dict[str, extenders.Extender], tmp_path: Path) -> None:
     pair["extender-1"].decide(NODES)
     with clustered.serving(tmp_path, pair, NODES) as (_, kubeconfig):
         for words, source in (((), "decision"), (("--now",), "now")):
@@ -80,9 +78,7 @@ def test_explain_reads_the_memory_of_every_replica(pair: dict[str, extenders.Ext
     assert pair["extender-0"].asked == ["GET /decisions", "POST /explain"]
 
 
-def test_of_two_replicas_decisions_the_newest_is_told(
-    pair: dict[str, extenders.Extender], tmp_path: pathlib.Path
-) -> None:
+def test_of_two_replicas_decisions_the_newest_is_told(pair: dict[str, extenders.Extender], tmp_path: Path) -> None:
     pair["extender-0"].decide(NODES)
     pair["extender-1"].clock.advance(30)
     pair["extender-1"].decide(("cool",))
@@ -91,7 +87,7 @@ def test_of_two_replicas_decisions_the_newest_is_told(
     assert result.stdout.split() == ["node/cool"]
 
 
-def test_the_memory_of_one_replica_is_enough(pair: dict[str, extenders.Extender], tmp_path: pathlib.Path) -> None:
+def test_the_memory_of_one_replica_is_enough(pair: dict[str, extenders.Extender], tmp_path: Path) -> None:
     pair["extender-1"].decide(NODES)
     with clustered.serving(tmp_path, pair, NODES) as (apiserver, kubeconfig):
         apiserver.down = {"extender-0"}
@@ -99,7 +95,7 @@ def test_the_memory_of_one_replica_is_enough(pair: dict[str, extenders.Extender]
     assert "warning: extender-0/decisions answers 503" in result.stderr
 
 
-def test_a_breaker_in_a_cluster_is_reset_by_the_command_that_is_shown(tmp_path: pathlib.Path) -> None:
+def test_a_breaker_in_a_cluster_is_reset_by_the_command_that_is_shown(tmp_path: Path) -> None:
     scene = Scene().node("a")
     with (
         deschedulers.serving(scene, tmp_path, mode="Enforce") as served,

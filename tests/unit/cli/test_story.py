@@ -15,7 +15,7 @@ from descheduler.ledger.rows import Query, RecordedEvent
 from descheduler.snapshot.usage import NodeUsage
 from runtime import clock
 from tests import builders, scripted_http
-from tests.unit.cli import deschedulers
+from tests.unit.cli.deschedulers import Descheduler, serving
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.test_ledger import record
@@ -200,12 +200,9 @@ class Site:
             bodies = [builders.node_body(name) for name in ("hot", "cool") if exchange.path.endswith("/nodes")]
             exchange.answer({"metadata": {"resourceVersion": "1"}, "items": bodies})
             return
-        query, labels = (
-            exchange.query["query"],
-            [({"instance": f"{name}:9100"}, load) for name, load in self.loads.items()],
-        )
+        labels = [({"instance": f"{name}:9100"}, load) for name, load in self.loads.items()]
         for name, series in self.series.items():
-            if query.startswith(name):
+            if exchange.query["query"].startswith(name):
                 labels = [(each, 1.0) for each in series]
         start_seconds, end_seconds, step_seconds = (float(exchange.query[name]) for name in ("start", "end", "step"))
         steps = int((end_seconds - start_seconds) / step_seconds + 1e-6) + 1
@@ -224,24 +221,21 @@ def site(tmp_path: pathlib.Path) -> Iterator[Site]:
 
 
 @pytest.fixture
-def descheduler(tmp_path: pathlib.Path) -> Iterator[deschedulers.Descheduler]:
+def descheduler(tmp_path: pathlib.Path) -> Iterator[Descheduler]:
     """A descheduler that evicted web-0 from node hot an hour ago by the wall clock."""
-    with deschedulers.serving(scenes.hot_and_cool(), tmp_path, mode="Enforce") as served:
+    with serving(scenes.hot_and_cool(), tmp_path, mode="Enforce") as served:
         ledger, at_seconds = served.world.ledger, clock.WallClock().now() - 3600
         record(ledger, "evicted", at_seconds=at_seconds)
         ledger.tell(RecordedEvent(at_seconds + 60, "NoFittingNode", 1, "Node", "", "hot", "", "cpu 0.9: 2 protected"))
         yield served
 
 
-def run(
-    descheduler: deschedulers.Descheduler, site: Site, *words: object, code: int | None = None
-) -> click.testing.Result:
-    return descheduler.run(
-        "story", "--since", "2h", "--prometheus", site.url, "--kubeconfig", site.kubeconfig, *words, code=code
-    )
+def run(descheduler: Descheduler, site: Site, *words: object, code: int | None = None) -> click.testing.Result:
+    where = ("--prometheus", site.url, "--kubeconfig", site.kubeconfig)
+    return descheduler.run("story", "--since", "2h", *where, *words, code=code)
 
 
-def test_the_story_is_three_lines_and_what_happened_by_time(descheduler: deschedulers.Descheduler, site: Site) -> None:
+def test_the_story_is_three_lines_and_what_happened_by_time(descheduler: Descheduler, site: Site) -> None:
     site.series["ALERTS"] = [{"alertname": "EvenloadNodesStayOverloaded"}]
     result = run(descheduler, site, code=0)
     summary, lines = result.stdout.split("\n\n")
@@ -259,7 +253,7 @@ def test_the_story_is_three_lines_and_what_happened_by_time(descheduler: desched
     assert result.stderr == f"descheduler at {descheduler.url}\n"
 
 
-def test_json_has_each_happening_with_its_kind(descheduler: deschedulers.Descheduler, site: Site) -> None:
+def test_json_has_each_happening_with_its_kind(descheduler: Descheduler, site: Site) -> None:
     site.loads["hot"] = 0.5
     document = json.loads(run(descheduler, site, "-o", "json", code=0).stdout)
     eviction, stuck = document["happenings"]
@@ -271,7 +265,7 @@ def test_json_has_each_happening_with_its_kind(descheduler: deschedulers.Desched
 
 
 def test_a_node_of_which_nothing_is_known_is_not_one_where_nothing_happened(
-    descheduler: deschedulers.Descheduler, site: Site
+    descheduler: Descheduler, site: Site
 ) -> None:
     assert run(descheduler, site, "--node", "cool", code=0).stdout.startswith("nothing happened: overloads 0")
     result = run(descheduler, site, "--node", "kool", code=4)
@@ -280,18 +274,14 @@ def test_a_node_of_which_nothing_is_known_is_not_one_where_nothing_happened(
 
 
 @pytest.mark.parametrize("words", [["--prometheus", "http://127.0.0.1:1"], ["--prometheus", ""]], ids=["gone", "none"])
-def test_without_prometheus_the_ledger_is_printed(
-    descheduler: deschedulers.Descheduler, site: Site, words: list[str]
-) -> None:
+def test_without_prometheus_the_ledger_is_printed(descheduler: Descheduler, site: Site, words: list[str]) -> None:
     result = run(descheduler, site, *words, code=4)
     assert "overloads not known, evictions 1" in result.stdout
     assert "evicted default/web-0" in result.stdout
     assert result.stderr.splitlines()[1].startswith("not known: ")
 
 
-def test_without_the_descheduler_alerts_and_leaders_are_printed(
-    descheduler: deschedulers.Descheduler, site: Site
-) -> None:
+def test_without_the_descheduler_alerts_and_leaders_are_printed(descheduler: Descheduler, site: Site) -> None:
     site.series["ALERTS"] = [{"alertname": "EvenloadDeschedulerNoLeader"}]
     descheduler.url = "http://127.0.0.1:1"
     result = run(descheduler, site, code=4)
@@ -301,7 +291,7 @@ def test_without_the_descheduler_alerts_and_leaders_are_printed(
     assert "not known: policy in force: " in result.stderr
 
 
-def test_what_is_missing_in_prometheus_is_named(descheduler: deschedulers.Descheduler, site: Site) -> None:
+def test_what_is_missing_in_prometheus_is_named(descheduler: Descheduler, site: Site) -> None:
     del site.loads["cool"]
     site.series["evenload_descheduler_leader"] = []
     site.warnings = ["store 3 is down"]
@@ -321,7 +311,7 @@ def test_what_is_missing_in_prometheus_is_named(descheduler: deschedulers.Desche
     ],
 )
 def test_what_cannot_be_asked_for_is_bad_input(
-    descheduler: deschedulers.Descheduler, site: Site, words: list[str], message: str
+    descheduler: Descheduler, site: Site, words: list[str], message: str
 ) -> None:
     result = run(descheduler, site, *words, code=2)
     assert message in result.stderr
