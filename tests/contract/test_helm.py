@@ -8,13 +8,13 @@ annotation by which Helm leaves the ledger's claim.
 
 import functools
 import os
-import pathlib
 import re
 import shlex
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -32,7 +32,7 @@ from tests.e2e import waiting
 pytestmark = pytest.mark.cluster
 DEPLOY = helm_client.ROOT / "deploy"
 KEPT_VALUES = helm_client.ROOT / "tests" / "unit" / "formats" / "v0_1_0" / "values.json"
-GUIDE = pathlib.Path("docs/start/fifteen-minutes.md").read_text(encoding="utf-8")
+GUIDE = Path("docs/start/fifteen-minutes.md").read_text(encoding="utf-8")
 HASHED = re.compile(r"\b(evenload-settings|evenload-scheduler-config)-[a-z0-9]{10}\b")
 ON = {"enabled": True}
 NIGHTS = ["--time-zone=Europe/Berlin", "--during=20:00-07:00=2", "--during=Fri 20:00-Mon 07:00=0"]
@@ -92,7 +92,7 @@ SAME = {
 
 
 @pytest.fixture(params=helm_client.MAJORS)
-def helm(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Helm:
+def helm(request: pytest.FixtureRequest, tmp_path: Path) -> Helm:
     """Helm without a cluster."""
     return Helm(request.param, tmp_path)
 
@@ -101,12 +101,12 @@ def helm(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Helm:
 def kustomized(resource: str, components: tuple[str, ...] = ()) -> str:
     """Text of the objects of a kustomization below deploy/, with components; several entries of SAME have the first."""
     with tempfile.TemporaryDirectory(prefix="evenload-kustomize-") as directory:
-        deploy = os.path.relpath(DEPLOY, pathlib.Path(directory).resolve())
+        deploy = os.path.relpath(DEPLOY, Path(directory).resolve())
         document = {
             "resources": [f"{deploy}/{resource}"],
             "components": [f"{deploy}/kustomize/components/{name}" for name in components],
         }
-        pathlib.Path(directory, "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+        Path(directory, "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
         command = [str(binaries.find_or_build()["kubectl"]), "kustomize", directory]
         environment = {**os.environ, "GOGC": "off"}
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment)
@@ -166,9 +166,7 @@ def test_with_the_default_values_the_policy_file_is_the_shipped_one_to_the_byte(
     assert loader.load(text, "default.yaml").as_file()["descheduler"]["mode"] == "Observe"  # type: ignore[index]
 
 
-def test_a_policy_file_of_ones_own_is_taken_to_the_byte_and_not_beside_sections(
-    helm: Helm, tmp_path: pathlib.Path
-) -> None:
+def test_a_policy_file_of_ones_own_is_taken_to_the_byte_and_not_beside_sections(helm: Helm, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("# mine\napiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n", encoding="utf-8")
     given = f"--set-file=policyFile={file}"
@@ -180,9 +178,7 @@ def test_a_policy_file_of_ones_own_is_taken_to_the_byte_and_not_beside_sections(
     assert "policy and policyFile are both set" in answer.stderr
 
 
-def test_the_values_that_helm_keeps_of_a_release_of_0_1_0_make_the_objects_of_today(
-    helm: Helm, tmp_path: pathlib.Path
-) -> None:
+def test_the_values_that_helm_keeps_of_a_release_of_0_1_0_make_the_objects_of_today(helm: Helm, tmp_path: Path) -> None:
     chart = tmp_path / "chart"
     shutil.copytree(helm_client.CHART, chart)
     shutil.copy(KEPT_VALUES, chart / "values.yaml")  # --reuse-values puts them in place of the chart's own
@@ -220,7 +216,7 @@ def test_only_a_change_that_is_read_at_the_start_restarts_the_pods(
 
 
 def test_the_second_scheduler_asks_by_tls_where_mtls_is_on_and_has_no_gate_that_its_version_lacks(
-    helm: Helm, tmp_path: pathlib.Path
+    helm: Helm, tmp_path: Path
 ) -> None:
     values = {"secondScheduler": ON, "mtls": ON}
     objects = test_kustomize.by_name(helm_client.documents(helm.template(values, "--kube-version=v1.31.9-gke.1")))
@@ -238,9 +234,7 @@ def test_the_second_scheduler_asks_by_tls_where_mtls_is_on_and_has_no_gate_that_
     assert set(extender["tlsConfig"].values()) == files
 
 
-def test_kube_scheduler_understands_the_second_schedulers_configuration_with_tls(
-    helm: Helm, tmp_path: pathlib.Path
-) -> None:
+def test_kube_scheduler_understands_the_second_schedulers_configuration_with_tls(helm: Helm, tmp_path: Path) -> None:
     commands.output("certs", "--directory", str(tmp_path / "pki"))
     found = test_kustomize.by_name(helm_client.documents(helm.template({"secondScheduler": ON, "mtls": ON})))
     shipped = found["ConfigMap", "evenload-scheduler-config"]["data"]["config.yaml"]
@@ -250,9 +244,7 @@ def test_kube_scheduler_understands_the_second_schedulers_configuration_with_tls
     assert extender["enableHTTPS"] is True
 
 
-def test_the_linter_finds_nothing_and_a_package_holds_what_the_links_point_to(
-    helm: Helm, tmp_path: pathlib.Path
-) -> None:
+def test_the_linter_finds_nothing_and_a_package_holds_what_the_links_point_to(helm: Helm, tmp_path: Path) -> None:
     for values in ({}, ALL):
         helm.succeed("lint", "--strict", str(helm_client.CHART), helm.values(values))
     helm.succeed("package", str(helm_client.CHART), f"--destination={tmp_path}")
@@ -310,7 +302,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> test_kustomize.Site:
 
 @pytest.mark.parametrize("values", [{}, ALL], ids=["by default", "with everything"])
 def test_the_apiserver_accepts_every_object_and_warns_of_none(
-    site: test_kustomize.Site, values: Mapping[str, Any], tmp_path: pathlib.Path
+    site: test_kustomize.Site, values: Mapping[str, Any], tmp_path: Path
 ) -> None:
     site.define(test_kustomize.CRDS)
     site.make_namespace()  # which refuses pods that are not `restricted`; the account below is in it
@@ -325,7 +317,7 @@ def test_the_apiserver_accepts_every_object_and_warns_of_none(
 
 @pytest.mark.parametrize("major", helm_client.MAJORS)
 def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_but_for_the_ledger(
-    site: test_kustomize.Site, major: str, tmp_path: pathlib.Path, request: pytest.FixtureRequest
+    site: test_kustomize.Site, major: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     helm = Helm(major, tmp_path, site.cluster.kubeconfig)
     request.addfinalizer(lambda: helm.run("uninstall", helm_client.RELEASE, where[0]))  # for the other major
@@ -388,7 +380,7 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_but_for_the_
     site.cluster.api.delete(f"api/v1/persistentvolumes/{volume}")
 
 
-def checked(directory: pathlib.Path, pod: Document) -> subprocess.CompletedProcess[str]:
+def checked(directory: Path, pod: Document) -> subprocess.CompletedProcess[str]:
     """Runs the command of the hook's pod over the policy that it mounts."""
     spec, (container,) = pod["spec"], pod["spec"]["containers"]
     assert not any("projected" in one for one in spec["volumes"]), "no token"

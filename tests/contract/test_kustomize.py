@@ -8,12 +8,12 @@ the second kube-scheduler does its work under the account that it ships with.
 import contextlib
 import functools
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +27,7 @@ from tests import commands, shared
 from tests.e2e import services, waiting
 
 pytestmark = pytest.mark.cluster
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 NAMESPACE = permissions.NAMESPACE
 OVERLAYS = sorted(path.name for path in (DEPLOY / "kustomize" / "overlays").iterdir())
@@ -60,21 +60,21 @@ spec:
       hostPath: {path: /etc/kubernetes/scheduler.conf, type: FileOrCreate}
 """
 SERVICES = ("annotator", "extender", "descheduler")
-CRDS = pathlib.Path(__file__).with_name("prometheus_operator_crds.yaml")
+CRDS = Path(__file__).with_name("prometheus_operator_crds.yaml")
 Document = dict[str, Any]
 
 
 class Site:
     """A cluster of its own, and kubectl as its administrator."""
 
-    def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
+    def __init__(self, running: cluster.Cluster, directory: Path) -> None:
         self.cluster = running
         tools = [tool for tool in binaries.TOOLS if tool.name in ("kubectl", "kube-scheduler")]
         self.commands = binaries.find_or_build(tools)
         self._options = [f"--kubeconfig={running.kubeconfig}", f"--cache-dir={directory}"]
         self._environment = {**os.environ, "GOGC": "off"}  # kubectl ends before a collection pays
-        self._shipped: dict[pathlib.Path, str] = {}
-        self._defined: set[pathlib.Path] = set()
+        self._shipped: dict[Path, str] = {}
+        self._defined: set[Path] = set()
 
     def succeed(self, *arguments: str) -> str:
         """Stdout of a kubectl that must succeed."""
@@ -87,7 +87,7 @@ class Site:
         command = [str(self.commands["kubectl"]), *self._options, *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=self._environment)
 
-    def rendered(self, directory: pathlib.Path) -> list[Document]:
+    def rendered(self, directory: Path) -> list[Document]:
         """Every object of a kustomization; one that is shipped is rendered once."""
         text = self._shipped.get(directory) or self.succeed("kustomize", str(directory))
         if directory.is_relative_to(DEPLOY):
@@ -112,7 +112,7 @@ class Site:
         if not self.cluster.api.items("api/v1/namespaces", labelSelector=RESTRICTED):
             self.apply(DEPLOY / "namespace", "--server-side")
 
-    def define(self, file: pathlib.Path) -> None:
+    def define(self, file: Path) -> None:
         """Custom resources, known to the apiserver when this returns."""
         if file in self._defined:
             return
@@ -128,11 +128,11 @@ class Site:
         """Whether the apiserver publishes the schema that strict validation goes by."""
         return self.kubectl("explain", f"{plural}.spec").returncode == 0
 
-    def apply(self, directory: pathlib.Path, *how: str) -> None:
+    def apply(self, directory: Path, *how: str) -> None:
         """A kustomization as users apply it."""
         self.succeed("apply", "-k", str(directory), *how)
 
-    def delete(self, directory: pathlib.Path) -> None:
+    def delete(self, directory: Path) -> None:
         """Away with it, and wait until none of its objects is left; the namespace takes everything in it along."""
         self.kubectl("delete", "-k", str(directory), "--ignore-not-found", f"--timeout={waiting.LIMIT_SECONDS:.0f}s")
         waiting.eventually(
@@ -142,7 +142,7 @@ class Site:
             lambda: self.left(directory),
         )
 
-    def left(self, directory: pathlib.Path) -> list[str]:
+    def left(self, directory: Path) -> list[str]:
         """Which objects of a kustomization there are."""
         return self.succeed("get", "-k", str(directory), "--ignore-not-found", "-o", "name").split()
 
@@ -167,7 +167,7 @@ class Site:
 
 
 @contextlib.contextmanager
-def plain_site(directory: pathlib.Path) -> Iterator[Site]:
+def plain_site(directory: Path) -> Iterator[Site]:
     """Three nodes, and nothing of ours on them."""
     with cluster.Cluster(nodes=3, prometheus=False, exporter=False, node_exporter=False) as running:
         yield Site(running, directory)
@@ -180,14 +180,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 @pytest.fixture
-def copied(tmp_path: pathlib.Path) -> pathlib.Path:
+def copied(tmp_path: Path) -> Path:
     """The folder deploy/ where a test may write into it, and an empty one beside it, `mine`."""
     shutil.copytree(DEPLOY, tmp_path / "deploy")
     (tmp_path / "mine").mkdir()
     return tmp_path
 
 
-def overlay(copied: pathlib.Path, text: str = "", **document: object) -> pathlib.Path:
+def overlay(copied: Path, text: str = "", **document: object) -> Path:
     """A kustomization of one's own over the copy: a text as it stands, or fields."""
     mine = copied / "mine"
     (mine / "kustomization.yaml").write_text(text or yaml.safe_dump(document), encoding="utf-8")
@@ -216,7 +216,7 @@ def unlabelled(documents: list[Document]) -> list[str]:
 
 
 def test_the_overlay_of_the_install_guide_is_accepted_too_and_its_own_policy_is_in_force(
-    site: Site, copied: pathlib.Path
+    site: Site, copied: Path
 ) -> None:
     text = (ROOT / "docs" / "start" / "install.md").read_text(encoding="utf-8")
     (document,) = re.findall(r"```yaml\n(# mine/kustomization\.yaml\n.*?)```", text, re.DOTALL)
@@ -238,7 +238,7 @@ def test_the_overlay_of_the_install_guide_is_accepted_too_and_its_own_policy_is_
     ],
 )
 def test_the_apiserver_complains_about_what_is_wrong(
-    site: Site, copied: pathlib.Path, right: str, wrong: str, complaint: str
+    site: Site, copied: Path, right: str, wrong: str, complaint: str
 ) -> None:
     path = copied / "deploy/kustomize/base/extender.yaml"
     text = path.read_text(encoding="utf-8")
@@ -259,7 +259,7 @@ def test_every_overlay_brings_the_guard(site: Site, name: str) -> None:
         assert binding["spec"]["policyName"] == policy["metadata"]["name"]
 
 
-def test_the_guard_holds_in_another_namespace_too(site: Site, copied: pathlib.Path) -> None:
+def test_the_guard_holds_in_another_namespace_too(site: Site, copied: Path) -> None:
     parts = [f"../deploy/{name}" for name in ("namespace", "rbac", "guard")]
     mine = overlay(copied, resources=parts, namespace="load")
     site.apply(mine)
@@ -284,13 +284,13 @@ def test_the_guard_holds_in_another_namespace_too(site: Site, copied: pathlib.Pa
     site.delete(mine)
 
 
-def with_component(copied: pathlib.Path, name: str, component: str) -> pathlib.Path:
+def with_component(copied: Path, name: str, component: str) -> Path:
     """A shipped overlay with a component."""
     parts = "../deploy/kustomize"
     return overlay(copied, resources=[f"{parts}/overlays/{name}"], components=[f"{parts}/components/{component}"])
 
 
-def test_the_component_crane_is_accepted_and_both_its_patches_apply(site: Site, copied: pathlib.Path) -> None:
+def test_the_component_crane_is_accepted_and_both_its_patches_apply(site: Site, copied: Path) -> None:
     mine = with_component(copied, "observe", "crane")
     site.accepted("-k", str(mine))
     rendered = by_name(site.rendered(mine))
@@ -300,9 +300,7 @@ def test_the_component_crane_is_accepted_and_both_its_patches_apply(site: Site, 
     assert "cpu_usage_avg_5m" in policy["spec"]["variables"][0]["expression"]
 
 
-def test_the_component_metrics_server_is_accepted_and_grants_each_service_its_own(
-    site: Site, copied: pathlib.Path
-) -> None:
+def test_the_component_metrics_server_is_accepted_and_grants_each_service_its_own(site: Site, copied: Path) -> None:
     mine = with_component(copied, "ha", "metrics-server")
     site.accepted("-k", str(mine))
     rendered = by_name(site.rendered(mine))
@@ -325,7 +323,7 @@ def test_the_component_metrics_server_is_accepted_and_grants_each_service_its_ow
 
 @pytest.mark.parametrize(("name", "component"), [("observe", "monitoring"), ("mtls", "monitoring-mtls")])
 def test_what_prometheus_operator_reads_is_accepted_beside_an_overlay(
-    site: Site, copied: pathlib.Path, name: str, component: str
+    site: Site, copied: Path, name: str, component: str
 ) -> None:
     site.define(CRDS)
     mine = with_component(copied, name, component)
@@ -341,7 +339,7 @@ def test_what_prometheus_operator_reads_is_accepted_beside_an_overlay(
     assert endpoint.get("scheme", "http") == ("https" if name == "mtls" else "http")
 
 
-def test_a_field_that_a_service_monitor_does_not_have_is_complained_about(site: Site, copied: pathlib.Path) -> None:
+def test_a_field_that_a_service_monitor_does_not_have_is_complained_about(site: Site, copied: Path) -> None:
     site.define(CRDS)
     path = copied / "deploy/monitoring/service-monitors.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("targetPort: serving", "targetport: serving"))
@@ -350,7 +348,7 @@ def test_a_field_that_a_service_monitor_does_not_have_is_complained_about(site: 
     assert "endpoints[0].targetport" in answer.stderr
 
 
-def test_kubeadms_patch_makes_a_valid_pod_of_the_manifest_that_kubeadm_writes(site: Site, copied: pathlib.Path) -> None:
+def test_kubeadms_patch_makes_a_valid_pod_of_the_manifest_that_kubeadm_writes(site: Site, copied: Path) -> None:
     patch = {"target": {"kind": "Pod", "name": "kube-scheduler"}, "path": "patch.yaml"}
     mine = overlay(copied, resources=["pod.yaml"], patches=[patch])
     (mine / "pod.yaml").write_text(STATIC_POD, encoding="utf-8")
@@ -414,7 +412,7 @@ nodeAffinity:
 
 @pytest.mark.parametrize("chosen", RENDERED)
 def test_what_render_prints_is_what_kustomize_makes_of_its_overlay_and_is_accepted(
-    site: Site, copied: pathlib.Path, chosen: str
+    site: Site, copied: Path, chosen: str
 ) -> None:
     (copied / "affinity.yaml").write_text(AFFINITY, encoding="utf-8")
     options = [str(copied / "affinity.yaml") if word == "AFFINITY" else word for word in RENDERED[chosen]]
@@ -434,9 +432,7 @@ def by_name(documents: list[Document]) -> dict[tuple[str, str], Document]:
     return {(one["kind"], one["metadata"]["name"]): one for one in documents}
 
 
-def test_the_job_that_sets_the_number_needs_the_rights_it_ships_with_and_has_no_other(
-    site: Site, copied: pathlib.Path
-) -> None:
+def test_the_job_that_sets_the_number_needs_the_rights_it_ships_with_and_has_no_other(site: Site, copied: Path) -> None:
     where = "default"  # which need not go to be rid of it
     options = ("-n", where, "--nodes-per-replica", "2", "--max-replicas", "9", "--during", "00:00-24:00=150%")
     mine = overlay(copied, render(*options, "--kustomization", "../deploy"))
@@ -488,7 +484,7 @@ def test_another_policy_restarts_no_pod(site: Site) -> None:
     assert templates[0] == templates[1]
 
 
-def test_the_second_scheduler_binds_pods_under_its_own_account(site: Site, tmp_path: pathlib.Path) -> None:
+def test_the_second_scheduler_binds_pods_under_its_own_account(site: Site, tmp_path: Path) -> None:
     site.make_namespace()
     site.apply(DEPLOY / SECOND)
     for right in ONE_OF_EACH_BINDING:
@@ -516,7 +512,7 @@ def asking_for(scheduler_name: str) -> Document:
 
 
 @contextlib.contextmanager
-def scheduler(site: Site, directory: pathlib.Path) -> Iterator[pathlib.Path]:
+def scheduler(site: Site, directory: Path) -> Iterator[Path]:
     """kube-scheduler under the shipped configuration, as the shipped ServiceAccount; its log."""
     kubeconfig = str(site.cluster.service_account_kubeconfig(NAMESPACE, "evenload-scheduler"))
     (text,) = [one["data"]["config.yaml"] for one in site.rendered(DEPLOY / SECOND) if one["kind"] == "ConfigMap"]

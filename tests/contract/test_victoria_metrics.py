@@ -15,8 +15,7 @@ import pytest
 import requests
 import yaml
 
-from lab import cluster
-from lab.cluster import binaries, ports, processes
+from lab.cluster import Cluster, binaries, ports, processes
 from promql import errors, readings
 from promql.http import client, proxied_transport
 from promql.queries import identity, node_queries
@@ -56,9 +55,7 @@ def running(
 
 
 @pytest.fixture(scope="module")
-def victoria_metrics(
-    control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> collections.abc.Iterator[str]:
+def victoria_metrics(control_plane: Cluster, tmp_path_factory: pytest.TempPathFactory) -> collections.abc.Iterator[str]:
     """Scrapes by the configuration of the control plane's Prometheus."""
     (binary,) = binaries.find_or_build([tool for tool in binaries.TOOLS if tool.name == "victoria-metrics"]).values()
     directory = tmp_path_factory.mktemp("victoria-metrics")
@@ -122,7 +119,7 @@ def test_a_real_answer_is_partial_by_one_word_and_its_values_stay_beside(
 
 
 @pytest.fixture(scope="module")
-def half(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> collections.abc.Iterator[str]:
+def half(control_plane: Cluster, tmp_path_factory: pytest.TempPathFactory) -> collections.abc.Iterator[str]:
     """A Prometheus that reads half of its data from a store that does not answer."""
     (binary,) = binaries.find_or_build([tool for tool in binaries.TOOLS if tool.name == "prometheus"]).values()
     directory = tmp_path_factory.mktemp("prometheus")
@@ -155,9 +152,7 @@ def test_a_prometheus_whose_remote_read_does_not_answer_answers_in_part(half: st
 
 
 @pytest.mark.parametrize("of_pair", ["victoria_metrics", "prometheus"])
-def test_the_series_of_an_ha_pair_are_one_reading(
-    control_plane: cluster.Cluster, victoria_metrics: str, of_pair: str
-) -> None:
+def test_the_series_of_an_ha_pair_are_one_reading(control_plane: Cluster, victoria_metrics: str, of_pair: str) -> None:
     url = victoria_metrics if of_pair == "victoria_metrics" else control_plane.prometheus_url
     labelled = [f'label_replace({AVERAGE}, "prometheus_replica", "{name}", "", "")' for name in "ab"]
     with contextlib.closing(client.connect(url, timeout_seconds=60.0)) as made:

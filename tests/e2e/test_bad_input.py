@@ -1,7 +1,7 @@
 """What each service says and how it exits when its surroundings are wrong: a clear message, the right code."""
 
-import pathlib
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -25,18 +25,18 @@ BAD_INPUT, UNREACHABLE = 2, 3
 
 
 @pytest.fixture
-def policy(tmp_path: pathlib.Path) -> pathlib.Path:
+def policy(tmp_path: Path) -> Path:
     """A policy without a mistake."""
     return policies.write(tmp_path / "policy.yaml")
 
 
-def kubeconfig(path: pathlib.Path, server: str) -> pathlib.Path:
+def kubeconfig(path: Path, server: str) -> Path:
     """A kubeconfig for that server, with a token that must not be seen again."""
     path.write_text(kubeconfigs.text(server), encoding="utf-8")
     return path
 
 
-def once(service: str, directory: pathlib.Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+def once(service: str, directory: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     """`python -m SERVICE --once …`, a ledger of its own in `directory`, ended after a while at the latest."""
     words = ["--once", *map(str, arguments)]
     if service in ASKS_PROMETHEUS and "--prometheus" not in words:
@@ -56,7 +56,7 @@ def assert_clear(run: subprocess.CompletedProcess[str], code: int, *words: str) 
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_five_mistakes_in_a_policy_are_all_named_at_once(service: str, tmp_path: pathlib.Path) -> None:
+def test_five_mistakes_in_a_policy_are_all_named_at_once(service: str, tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text(FIVE_MISTAKES, encoding="utf-8")
     run = once(
@@ -67,7 +67,7 @@ def test_five_mistakes_in_a_policy_are_all_named_at_once(service: str, tmp_path:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_policy_that_is_not_there_is_bad_input(service: str, tmp_path: pathlib.Path) -> None:
+def test_a_policy_that_is_not_there_is_bad_input(service: str, tmp_path: Path) -> None:
     config = kubeconfig(tmp_path / "config", "http://127.0.0.1:1")
     assert_clear(
         once(service, tmp_path, "--policy", tmp_path / "none.yaml", "--kubeconfig", config), BAD_INPUT, "none.yaml"
@@ -78,26 +78,20 @@ def test_a_policy_that_is_not_there_is_bad_input(service: str, tmp_path: pathlib
 @pytest.mark.parametrize(
     "text", ["", "{not yaml", "apiVersion: v1\nkind: Config\n"], ids=["empty", "garbage", "no cluster"]
 )
-def test_an_unreadable_kubeconfig_is_bad_input(
-    service: str, text: str, policy: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_an_unreadable_kubeconfig_is_bad_input(service: str, text: str, policy: Path, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text(text, encoding="utf-8")
     assert_clear(once(service, tmp_path, "--policy", policy, "--kubeconfig", config), BAD_INPUT, str(config))
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_an_apiserver_that_is_not_there_is_unreachable(
-    service: str, policy: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_an_apiserver_that_is_not_there_is_unreachable(service: str, policy: Path, tmp_path: Path) -> None:
     config = kubeconfig(tmp_path / "config", "http://127.0.0.1:1")
     assert_clear(once(service, tmp_path, "--policy", policy, "--kubeconfig", config), UNREACHABLE, "127.0.0.1:1")
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_an_apiserver_that_answers_html_is_named_as_such(
-    service: str, policy: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_an_apiserver_that_answers_html_is_named_as_such(service: str, policy: Path, tmp_path: Path) -> None:
     page, headers = "<html><body>502 Bad Gateway</body></html>", {"Content-Type": "text/html"}
     with scripted_http.serving(lambda exchange: exchange.answer(page, headers=headers)) as server:  # a broken proxy
         config = kubeconfig(tmp_path / "config", server.url)
@@ -108,7 +102,7 @@ def test_an_apiserver_that_answers_html_is_named_as_such(
 @pytest.mark.cluster
 @pytest.mark.parametrize("service", ASKS_PROMETHEUS)
 def test_a_prometheus_that_is_not_there_is_unreachable_and_changes_nothing(
-    service: str, policy: pathlib.Path, tmp_path: pathlib.Path, control_plane: cluster.Cluster
+    service: str, policy: Path, tmp_path: Path, control_plane: cluster.Cluster
 ) -> None:
     config, gone = control_plane.kubeconfig, "http://127.0.0.1:1"
     run = once(service, tmp_path, "--policy", policy, "--kubeconfig", config, "--prometheus", gone)

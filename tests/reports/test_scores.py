@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.state import cluster_view
+from extender.state.cluster_view import ClusterView
 from tests import builders
 from tests.reports.register import Before, behaviour, reported, situation
 from tests.reports.test_placements import appears, filtered, scores
@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {"cpu": "100m", "memory": "64Mi"}  # less than a thousan
 
 def view_of(
     nodes: Mapping[str, Mapping[str, float] | float | None], *, cores: int = 8, spread: str = "none", **sections: Any
-) -> cluster_view.ClusterView:
+) -> ClusterView:
     """Nodes with these readings: a number is that of every window of CPU."""
     score = {"weights": WEIGHTS, "combine": "worst", "spread": spread}
     in_force = worlds.policy(
@@ -34,9 +34,7 @@ def view_of(
     return world
 
 
-def read(
-    world: cluster_view.ClusterView, name: str, load: Mapping[str, float] | float | None, *, cores: int = 8
-) -> None:
+def read(world: ClusterView, name: str, load: Mapping[str, float] | float | None, *, cores: int = 8) -> None:
     """A node's reading comes, or none."""
     windows = {**worlds.IDLE, **dict.fromkeys(("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"), load)}
     windows = windows if isinstance(load, float) else load  # type: ignore[assignment]
@@ -44,9 +42,7 @@ def read(
     world.nodes.node_changed(None, worlds.node(name, None if load is None else windows, **room))  # type: ignore[arg-type]
 
 
-def place(
-    world: cluster_view.ClusterView, count: int, *, every_seconds: float, **requests: Any
-) -> collections.Counter[str]:
+def place(world: ClusterView, count: int, *, every_seconds: float, **requests: Any) -> collections.Counter[str]:
     """Cycles of a kube-scheduler with no other scores, which draws lots among the best, each bound at once."""
     lots, names = random.Random(7), sorted(world.nodes.loads().index)
     spread = collections.Counter[str]()

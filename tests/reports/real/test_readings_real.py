@@ -2,8 +2,8 @@
 
 import collections.abc
 import json
-import pathlib
 import subprocess
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -65,7 +65,7 @@ def raw(metric: str, **options: str) -> str:
     return node_queries.expression(WINDOWS[metric], **options)
 
 
-def check(promtool: str, directory: pathlib.Path, series: list[Series], questions: list[dict[str, Any]]) -> None:
+def check(promtool: str, directory: Path, series: list[Series], questions: list[dict[str, Any]]) -> None:
     """Fails with promtool's words where a figure is another one; the shipped recording rules are loaded."""
     rules = directory / "rules.yaml"
     document = recording_rules.document(recording_rules.groups(WINDOWS))
@@ -101,7 +101,7 @@ def replaced(old: dict[str, str], new: dict[str, str], ends: str = " stale") -> 
     ],
 )
 def test_another_pod_of_the_exporter_goes_on_with_the_reading(
-    promtool: str, tmp_path: pathlib.Path, old: dict[str, str], new: dict[str, str], ends: str
+    promtool: str, tmp_path: Path, old: dict[str, str], new: dict[str, str], ends: str
 ) -> None:
     at = (("29m", 0.9), ("31m", 0.9), ("45m", 0.9), ("89m", 0.9))
     questions = [
@@ -126,9 +126,7 @@ def test_another_pod_of_the_exporter_goes_on_with_the_reading(
 @reported("readings", "prometheus/node_exporter#1842", before=Before.WRONG)
 @situation("an exporter without the host's network gets another address, and a label of the target names the node")
 @behaviour("one reading by that label, as above")
-def test_another_address_of_the_exporter_goes_on_where_a_label_names_the_node(
-    promtool: str, tmp_path: pathlib.Path
-) -> None:
+def test_another_address_of_the_exporter_goes_on_where_a_label_names_the_node(promtool: str, tmp_path: Path) -> None:
     series = replaced({"instance": "10.1.0.7:9100", "node": "a"}, {"instance": "10.1.0.9:9100", "node": "a"})
     labels = {"job": "node-exporter", "node": "a"}
     questions = [question(raw("cpu_max_1h", node_label="node"), at, 0.9, labels) for at in ("29m", "31m", "45m")]
@@ -138,7 +136,7 @@ def test_another_address_of_the_exporter_goes_on_where_a_label_names_the_node(
 @reported("readings", "prometheus-operator/prometheus-operator#6548", before=Before.RIGHT)
 @situation("two jobs scrape the exporter of one node")
 @behaviour("two series, refused as a double: no mean of targets that may be two machines")
-def test_two_jobs_stay_two_series(promtool: str, tmp_path: pathlib.Path) -> None:
+def test_two_jobs_stay_two_series(promtool: str, tmp_path: Path) -> None:
     series = cpus("0+3x200", "0+27x200") + cpus("0+24x200", "0+6x200", job="other")
     samples = [
         {"labels": braces({**TARGET, "job": job}), "value": value}
@@ -151,7 +149,7 @@ def test_two_jobs_stay_two_series(promtool: str, tmp_path: pathlib.Path) -> None
 @reported("readings", "prometheus/node_exporter#1161", before=Before.RIGHT)
 @situation("a machine starts anew: counters begin at 0, its exporter is away for two minutes")
 @behaviour("neither load nor idle time; the maximum goes on")
-def test_a_machine_that_starts_anew_is_neither_idle_nor_hot(promtool: str, tmp_path: pathlib.Path) -> None:
+def test_a_machine_that_starts_anew_is_neither_idle_nor_hot(promtool: str, tmp_path: Path) -> None:
     series = cpus("90000+3x60 stale _x4 0.5+3x139", "90000+27x60 stale _x4 4.5+27x139")
     questions = [question(raw("cpu_avg_5m"), at, 0.9) for at in ("30m", "34m", "36m", "45m")]
     questions += [question(raw("cpu_max_1h"), at, 0.9) for at in ("34m", "45m", "90m")]
@@ -182,7 +180,7 @@ FELL: Final = {
 @situation("a counter of one CPU falls by a second, as iowait and idle may")
 @behaviour("a hot node stays hot, an idle one does not get hot, in averages and maxima")
 @pytest.mark.parametrize("case", FELL)
-def test_a_counter_that_falls_is_no_load_and_no_idle_time(promtool: str, tmp_path: pathlib.Path, case: str) -> None:
+def test_a_counter_that_falls_is_no_load_and_no_idle_time(promtool: str, tmp_path: Path, case: str) -> None:
     series, (least, most) = FELL[case]
     questions = []
     for at in ("29m", "31m", "34m", "45m"):
@@ -219,9 +217,7 @@ def meminfo(total_gib: int, available_gib: int, **others: float) -> list[Series]
         ),
     ],
 )
-def test_memory_is_without_the_pool_of_huge_pages(
-    promtool: str, tmp_path: pathlib.Path, pool: dict[str, float]
-) -> None:
+def test_memory_is_without_the_pool_of_huge_pages(promtool: str, tmp_path: Path, pool: dict[str, float]) -> None:
     names = ("memory_avg_5m", "memory_max_1h")
     texts = [*(raw(name) for name in names), *map(recording_rules.record, names)]
     check(promtool, tmp_path, meminfo(768, 18, **pool), [question(text, "30m", 0.625) for text in texts])
@@ -231,5 +227,5 @@ def test_memory_is_without_the_pool_of_huge_pages(
 @situation("a node without huge pages, or whose exporter says nothing of them")
 @behaviour("its memory as ever")
 @pytest.mark.parametrize("pool", [{}, {"HugePages_Total": 0, "Hugepagesize_bytes": 2 * 2**20, "Hugetlb_bytes": 0}])
-def test_memory_without_a_pool_is_what_it_was(promtool: str, tmp_path: pathlib.Path, pool: dict[str, float]) -> None:
+def test_memory_without_a_pool_is_what_it_was(promtool: str, tmp_path: Path, pool: dict[str, float]) -> None:
     check(promtool, tmp_path, meminfo(64, 16, **pool), [question(raw("memory_avg_5m"), "30m", 0.75)])
