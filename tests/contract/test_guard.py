@@ -31,7 +31,7 @@ from tests import patience
 from tests.contract.test_descheduler_evicting import Evict
 from tests.e2e import bodies, waiting
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("guard")]
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
 GUARD = DEPLOY / "guard"
 COMPONENTS = DEPLOY / "kustomize" / "components"
@@ -258,7 +258,6 @@ def guarded_pod(admin: KubeDoor, namespace: str, app: str) -> objects.Pod:
     return waiting.until(running, f"a pod of {app} in {namespace}")
 
 
-@pytest.mark.usefixtures("guard")
 @pytest.mark.parametrize(
     "app",
     [
@@ -277,7 +276,6 @@ def test_what_is_protected_is_refused_by_the_apiserver(admin: KubeDoor, evict: E
     assert guarded_pod(admin, where(app, namespace), app).uid == pod.uid
 
 
-@pytest.mark.usefixtures("guard")
 def test_a_pod_is_refused_while_it_is_younger_than_the_limit_and_leaves_when_it_is_not(
     control_plane: cluster.Cluster, admin: KubeDoor, evict: Evict, namespace: str
 ) -> None:
@@ -292,7 +290,6 @@ def test_a_pod_is_refused_while_it_is_younger_than_the_limit_and_leaves_when_it_
     assert evict(plain).result == "evicted"
 
 
-@pytest.mark.usefixtures("guard")
 def test_annotations_keep_no_pod_where_the_guard_is_told_to_ignore_them(
     control_plane: cluster.Cluster, admin: KubeDoor, evict: Evict, namespace: str
 ) -> None:
@@ -367,7 +364,6 @@ def new_pod() -> Document:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": spec}
 
 
-@pytest.mark.usefixtures("guard")
 @pytest.mark.parametrize("name", OF_PODS)
 def test_the_descheduler_does_nothing_to_a_pod_but_evict_it(
     admin: KubeDoor, descheduler: client.Client, namespace: str, name: str
@@ -377,7 +373,6 @@ def test_the_descheduler_does_nothing_to_a_pod_but_evict_it(
     assert guarded_pod(admin, namespace, "labelled").uid == before.uid
 
 
-@pytest.mark.usefixtures("guard")
 def test_the_descheduler_gives_a_pod_no_other_size(
     control_plane: cluster.Cluster, admin: KubeDoor, descheduler: client.Client, namespace: str
 ) -> None:
@@ -433,7 +428,6 @@ MALFORMED: dict[str, tuple[Callable[[objects.Pod], Call], str]] = {
 }
 
 
-@pytest.mark.usefixtures("guard")
 @pytest.mark.parametrize("form", FORMS)
 def test_no_form_of_an_eviction_takes_what_is_protected(
     admin: KubeDoor, descheduler: client.Client, namespace: str, form: str
@@ -443,7 +437,6 @@ def test_no_form_of_an_eviction_takes_what_is_protected(
     assert guarded_pod(admin, namespace, "labelled").uid == pod.uid
 
 
-@pytest.mark.usefixtures("guard")
 @pytest.mark.parametrize("form", MALFORMED)
 def test_an_eviction_that_takes_liberties_is_refused_for_any_pod(
     admin: KubeDoor, descheduler: client.Client, namespace: str, form: str
@@ -455,7 +448,6 @@ def test_an_eviction_that_takes_liberties_is_refused_for_any_pod(
     assert guarded_pod(admin, namespace, "plain").uid == pod.uid
 
 
-@pytest.mark.usefixtures("guard")
 def test_what_the_guard_cannot_judge_is_refused(
     control_plane: cluster.Cluster, admin: KubeDoor, descheduler: client.Client, namespace: str
 ) -> None:
@@ -468,7 +460,6 @@ def test_what_the_guard_cannot_judge_is_refused(
     wait_refused(descheduler, asked, "")
 
 
-@pytest.mark.usefixtures("guard")
 def test_others_are_not_concerned(admin: KubeDoor, namespace: str) -> None:
     labelled = guarded_pod(admin, namespace, "labelled")
     admin.delete(kinds.PODS, labelled.name, namespace=namespace, dry_run=True)
@@ -531,7 +522,6 @@ def node(control_plane: cluster.Cluster, admin: KubeDoor) -> Iterator[str]:
     control_plane.api.patch(path, {"metadata": {"annotations": {FOREIGN: None, "evenload.io/load": None, CRANE: None}}})
 
 
-@pytest.mark.usefixtures("guard")
 @pytest.mark.parametrize(
     ("why", "name"), [pytest.param(why, name, id=name) for why, changes in OF_NODES.items() for name in changes]
 )
@@ -549,7 +539,6 @@ def test_an_account_changes_nothing_of_a_node_but_our_annotations(
     ]
 
 
-@pytest.mark.usefixtures("guard")
 @pytest.mark.parametrize("account", ACCOUNTS)
 def test_our_annotations_are_written_changed_and_removed(
     control_plane: cluster.Cluster, doors: Mapping[str, client.Client], node: str, account: str
@@ -563,7 +552,6 @@ def test_our_annotations_are_written_changed_and_removed(
         assert annotations[FOREIGN] == "others"
 
 
-@pytest.mark.usefixtures("guard")
 def test_a_status_in_a_patch_of_the_node_itself_changes_nothing(
     control_plane: cluster.Cluster, doors: Mapping[str, client.Client], node: str
 ) -> None:
@@ -573,7 +561,6 @@ def test_a_status_in_a_patch_of_the_node_itself_changes_nothing(
     assert control_plane.api.get(node)["status"]["capacity"] == before
 
 
-@pytest.mark.usefixtures("guard")
 def test_cranes_keys_are_written_where_the_component_crane_is_taken(
     control_plane: cluster.Cluster, doors: Mapping[str, client.Client], node: str
 ) -> None:
@@ -594,7 +581,6 @@ def test_cranes_keys_are_written_where_the_component_crane_is_taken(
     wait_refused(doors["annotator"], tried, OTHER_ANNOTATION)
 
 
-@pytest.mark.usefixtures("guard")
 @pytest.mark.parametrize("name", ["evictions", "nodes", "pods"])
 def test_the_apiserver_found_nothing_wrong_with_the_expressions(control_plane: cluster.Cluster, name: str) -> None:
     def checked() -> list[dict[str, object]]:
