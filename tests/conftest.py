@@ -10,10 +10,10 @@ Python's garbage collector leaves alone what was imported and collected before t
 ends: test_bytes_kept, which collects often, takes 4 s of CPU with this and 12 without.
 """
 
-import collections.abc
 import gc
 import pathlib
 import uuid
+from collections.abc import Iterator
 
 import pytest
 import xdist.scheduler
@@ -165,9 +165,7 @@ def control_plane() -> cluster.Cluster:
 
 
 @pytest.fixture(scope="module")
-def extender_plane(
-    control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> collections.abc.Iterator[World]:
+def extender_plane(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The same, lent, with the extender in charge."""
     directory = tmp_path_factory.mktemp("extender")
     with extender_world.extending(control_plane, lambda running: World(running, directory)) as world:
@@ -187,7 +185,7 @@ def six_nodes() -> cluster.Cluster:
 
 
 @pytest.fixture(scope="module")
-def admin(control_plane: cluster.Cluster) -> collections.abc.Iterator[KubeDoor]:
+def admin(control_plane: cluster.Cluster) -> Iterator[KubeDoor]:
     """A door with administrator's rights."""
     door = patience.connect(control_plane.kubeconfig)
     yield door
@@ -205,7 +203,7 @@ def permitted(control_plane: cluster.Cluster) -> cluster.Cluster:
 
 
 @pytest.fixture(scope="module")
-def descheduler(permitted: cluster.Cluster) -> collections.abc.Iterator[ScalesDoor]:
+def descheduler(permitted: cluster.Cluster) -> Iterator[ScalesDoor]:
     """A door with the rights of the shipped manifest."""
     door = patience.connect(permissions.kubeconfig(permitted, "descheduler"))
     yield door
@@ -213,7 +211,7 @@ def descheduler(permitted: cluster.Cluster) -> collections.abc.Iterator[ScalesDo
 
 
 @pytest.fixture
-def namespace(admin: KubeDoor) -> collections.abc.Iterator[str]:
+def namespace(admin: KubeDoor) -> Iterator[str]:
     """A fresh namespace."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     admin.create(kinds.NAMESPACES, {"metadata": {"name": name}})

@@ -8,7 +8,8 @@ from typing import Any, Unpack
 
 import pytest
 
-from kube import door, errors, events, kinds, lease, objects
+from kube import errors, events, kinds, lease, objects
+from kube.door import EvictionAnswer, KubeDoor, Selection, WatchEvent
 from runtime import clock
 from tests import builders, clocks
 
@@ -19,7 +20,7 @@ def config_map(name: str, **data: str) -> dict[str, object]:
     return {"metadata": {"name": name, "labels": {"suite": "door"}}, "data": data}
 
 
-def await_state(api: door.KubeDoor, kind: kinds.Kind[Any], namespace: str, ready: Any) -> Any:
+def await_state(api: KubeDoor, kind: kinds.Kind[Any], namespace: str, ready: Any) -> Any:
     """The first object of a kind in a namespace for which `ready` holds, by list and watch; no sleeping."""
     listing = api.list(kind, namespace=namespace)
     for item in listing.items:
@@ -36,8 +37,8 @@ def await_state(api: door.KubeDoor, kind: kinds.Kind[Any], namespace: str, ready
 
 
 def changes(
-    api: door.KubeDoor, kind: kinds.Kind[Any], version: str, count: int, **selection: Unpack[door.Selection]
-) -> list[door.WatchEvent[Any]]:
+    api: KubeDoor, kind: kinds.Kind[Any], version: str, count: int, **selection: Unpack[Selection]
+) -> list[WatchEvent[Any]]:
     """So many changes after a version, without bookmarks."""
     watch = api.watch(kind, resource_version=version, timeout_seconds=WATCH_SECONDS, **selection)
     seen = [next(event for event in watch if event.type != "BOOKMARK") for _ in range(count)]
@@ -45,13 +46,13 @@ def changes(
     return seen
 
 
-def elections(api: door.KubeDoor, namespace: str, at: clocks.ManualClock, *identities: str) -> Iterator[lease.Election]:
+def elections(api: KubeDoor, namespace: str, at: clocks.ManualClock, *identities: str) -> Iterator[lease.Election]:
     """Candidates for the Lease `ours`, at a time that stands still: none runs out on a slow machine."""
     for name in identities:
         yield lease.Election(api, namespace=namespace, name="ours", identity=name, clock=at, rng=random.Random(7))
 
 
-def running_pod(api: door.KubeDoor, namespace: str, name: str) -> objects.Pod:
+def running_pod(api: KubeDoor, namespace: str, name: str) -> objects.Pod:
     def plain(body: builders.Body) -> None:
         body["metadata"] = {"name": name, "labels": {"app": "web"}}
         del body["status"]
@@ -67,21 +68,21 @@ class DoorSuite:
     quiet_seconds = 5  # for how long a watch without events is watched
 
     @pytest.fixture
-    def namespace(self, api: door.KubeDoor) -> Iterator[str]:
+    def namespace(self, api: KubeDoor) -> Iterator[str]:
         """A fresh namespace."""
         name = f"door-{uuid.uuid4().hex[:8]}"
         api.create(kinds.NAMESPACES, {"metadata": {"name": name}})
         yield name
         api.delete(kinds.NAMESPACES, name)
 
-    def test_a_created_object_is_read_back_with_its_data(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_a_created_object_is_read_back_with_its_data(self, api: KubeDoor, namespace: str) -> None:
         api.create(kinds.CONFIG_MAPS, config_map("one", at="now"), namespace=namespace)
         found = api.get(kinds.CONFIG_MAPS, "one", namespace=namespace)
         assert (found.data, found.key, found.labels["suite"]) == ({"at": "now"}, f"{namespace}/one", "door")
         assert found.uid
         assert found.created_at_seconds > 1.7e9
 
-    def test_creating_what_exists_is_a_conflict(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_creating_what_exists_is_a_conflict(self, api: KubeDoor, namespace: str) -> None:
         api.create(kinds.CONFIG_MAPS, config_map("one"), namespace=namespace)
         with pytest.raises(errors.Conflict) as caught:
             api.create(kinds.CONFIG_MAPS, config_map("one"), namespace=namespace)
@@ -89,7 +90,7 @@ class DoorSuite:
         assert "one" in str(caught.value)
 
     def test_an_object_that_cannot_be_decoded_is_missing_and_costs_no_other(
-        self, api: door.KubeDoor, namespace: str
+        self, api: KubeDoor, namespace: str
     ) -> None:
         """A time of the year 0, which the apiserver stores."""
         pod = objects.Reference(kind="Pod", name="web-1", namespace=namespace, uid="uid", api_version="v1")
@@ -107,7 +108,7 @@ class DoorSuite:
             ("DELETED", "spoilt"),
         ]
 
-    def test_a_lease_with_an_impossible_time_keeps_its_holder(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_a_lease_with_an_impossible_time_keeps_its_holder(self, api: KubeDoor, namespace: str) -> None:
         spec = {"holderIdentity": "one", "renewTime": "0000-01-01T00:00:00.000000Z"}
         api.create(kinds.LEASES, {"metadata": {"name": "ours"}, "spec": spec}, namespace=namespace)
         (candidate,) = elections(api, namespace, held_still := clocks.ManualClock(), "two")
@@ -119,7 +120,7 @@ class DoorSuite:
         held = api.get(kinds.LEASES, "ours", namespace=namespace)
         assert (held.spec.holder_identity, held.undecodable) == ("two", "")
 
-    def test_a_pod_that_cannot_be_decoded_is_read_in_part(self, api: door.KubeDoor, home: str) -> None:
+    def test_a_pod_that_cannot_be_decoded_is_read_in_part(self, api: KubeDoor, home: str) -> None:
         bound = running_pod(api, home, "web")
         conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": "0000-01-01T00:00:00Z"}]
         api.merge_patch(kinds.PODS, "web", {"status": {"conditions": conditions}}, namespace=home, subresource="status")
@@ -129,7 +130,7 @@ class DoorSuite:
             assert (found.undecodable, found.ready_since_seconds) == ("time", None)
 
     @pytest.mark.parametrize("verb", ["get", "patch", "replace", "delete"])
-    def test_what_is_not_there_is_not_found(self, api: door.KubeDoor, namespace: str, verb: str) -> None:
+    def test_what_is_not_there_is_not_found(self, api: KubeDoor, namespace: str, verb: str) -> None:
         calls: dict[str, Callable[[], object]] = {
             "get": lambda: api.get(kinds.CONFIG_MAPS, "none", namespace=namespace),
             "patch": lambda: api.merge_patch(kinds.CONFIG_MAPS, "none", {"data": {}}, namespace=namespace),
@@ -141,18 +142,18 @@ class DoorSuite:
         with pytest.raises(errors.NotFound):
             calls[verb]()
 
-    def test_a_body_that_breaks_the_schema_is_invalid(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_a_body_that_breaks_the_schema_is_invalid(self, api: KubeDoor, namespace: str) -> None:
         with pytest.raises(errors.Invalid):
             api.create(kinds.CONFIG_MAPS, config_map("Not_A_Name"), namespace=namespace)
         with pytest.raises(errors.Invalid):
             api.create(kinds.CONFIG_MAPS, {"metadata": {"name": "a"}, "data": "text"}, namespace=namespace)
 
-    def test_a_merge_patch_sets_keys_and_none_removes_them(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_a_merge_patch_sets_keys_and_none_removes_them(self, api: KubeDoor, namespace: str) -> None:
         api.create(kinds.CONFIG_MAPS, config_map("one", kept="1", gone="2"), namespace=namespace)
         api.merge_patch(kinds.CONFIG_MAPS, "one", {"data": {"gone": None, "new": "3"}}, namespace=namespace)
         assert api.get(kinds.CONFIG_MAPS, "one", namespace=namespace).data == {"kept": "1", "new": "3"}
 
-    def test_replacing_an_older_version_is_a_conflict(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_replacing_an_older_version_is_a_conflict(self, api: KubeDoor, namespace: str) -> None:
         api.create(kinds.CONFIG_MAPS, config_map("one"), namespace=namespace)
         old = api.get(kinds.CONFIG_MAPS, "one", namespace=namespace)
         body = {"metadata": {"name": "one", "resourceVersion": old.resource_version}, "data": {"turn": "1"}}
@@ -161,7 +162,7 @@ class DoorSuite:
             api.replace(kinds.CONFIG_MAPS, "one", {**body, "data": {"turn": "2"}}, namespace=namespace)
         assert api.get(kinds.CONFIG_MAPS, "one", namespace=namespace).data == {"turn": "1"}
 
-    def test_dry_runs_leave_nothing_behind(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_dry_runs_leave_nothing_behind(self, api: KubeDoor, namespace: str) -> None:
         api.create(kinds.CONFIG_MAPS, config_map("ghost"), namespace=namespace, dry_run=True)
         api.create(kinds.CONFIG_MAPS, config_map("one", a="1"), namespace=namespace)
         api.merge_patch(kinds.CONFIG_MAPS, "one", {"data": {"a": "2"}}, namespace=namespace, dry_run=True)
@@ -169,7 +170,7 @@ class DoorSuite:
         found = api.list(kinds.CONFIG_MAPS, namespace=namespace, label_selector="suite=door").items
         assert [(one.name, one.data) for one in found] == [("one", {"a": "1"})]
 
-    def test_deleting_by_uid_spares_a_namesake(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_deleting_by_uid_spares_a_namesake(self, api: KubeDoor, namespace: str) -> None:
         api.create(kinds.CONFIG_MAPS, config_map("one"), namespace=namespace)
         with pytest.raises(errors.Conflict):
             api.delete(kinds.CONFIG_MAPS, "one", namespace=namespace, uid=str(uuid.uuid4()))
@@ -182,7 +183,7 @@ class DoorSuite:
         with pytest.raises(errors.NotFound):
             api.get(kinds.CONFIG_MAPS, "one", namespace=namespace)
 
-    def test_a_list_comes_whole_however_small_the_pages(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_a_list_comes_whole_however_small_the_pages(self, api: KubeDoor, namespace: str) -> None:
         for number in range(7):
             api.create(kinds.CONFIG_MAPS, config_map(f"map-{number}"), namespace=namespace)
         listing = api.list(kinds.CONFIG_MAPS, namespace=namespace, label_selector="suite=door", limit=3)
@@ -190,7 +191,7 @@ class DoorSuite:
         assert int(listing.resource_version) > 0
 
     def test_a_list_from_the_cache_and_the_watch_that_goes_on_from_it_miss_nothing(
-        self, api: door.KubeDoor, namespace: str
+        self, api: KubeDoor, namespace: str
     ) -> None:
         wanted = {f"map-{number}" for number in range(7)}
         for name in wanted:
@@ -205,18 +206,18 @@ class DoorSuite:
             found |= {event.object.name} if event.object else set()
         watch.close()
 
-    def test_an_empty_list_is_empty_and_has_a_version(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_an_empty_list_is_empty_and_has_a_version(self, api: KubeDoor, namespace: str) -> None:
         listing = api.list(kinds.BUDGETS, namespace=namespace)
         assert listing.items == ()
         assert listing.resource_version
 
-    def test_field_selectors_choose_at_the_server(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_field_selectors_choose_at_the_server(self, api: KubeDoor, namespace: str) -> None:
         for name in ("one", "two"):
             api.create(kinds.CONFIG_MAPS, config_map(name), namespace=namespace)
         found = api.list(kinds.CONFIG_MAPS, namespace=namespace, field_selector="metadata.name=two").items
         assert [one.name for one in found] == ["two"]
 
-    def test_label_selectors_mean_the_same_in_all_their_forms(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_label_selectors_mean_the_same_in_all_their_forms(self, api: KubeDoor, namespace: str) -> None:
         for name, labels in {"a": {"tier": "web", "n": "5"}, "b": {"tier": "db"}, "c": {"n": "7"}, "d": {}}.items():
             api.create(kinds.CONFIG_MAPS, {"metadata": {"name": name, "labels": labels}}, namespace=namespace)
         ours = "metadata.name!=kube-root-ca.crt"  # which a real namespace has from some moment on
@@ -245,20 +246,18 @@ class DoorSuite:
         [{"label_selector": "a in"}, {"label_selector": "a=b=c"}, {"field_selector": "data.a=b"}],
         ids=str,
     )
-    def test_a_selector_that_is_none_is_invalid(
-        self, api: door.KubeDoor, namespace: str, selection: dict[str, Any]
-    ) -> None:
+    def test_a_selector_that_is_none_is_invalid(self, api: KubeDoor, namespace: str, selection: dict[str, Any]) -> None:
         with pytest.raises(errors.Invalid):
             api.list(kinds.CONFIG_MAPS, namespace=namespace, **selection)
 
-    def test_a_patch_that_changes_nothing_makes_no_new_version(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_a_patch_that_changes_nothing_makes_no_new_version(self, api: KubeDoor, namespace: str) -> None:
         api.create(kinds.CONFIG_MAPS, config_map("one", a="1"), namespace=namespace)
         before = api.get(kinds.CONFIG_MAPS, "one", namespace=namespace)
         api.merge_patch(kinds.CONFIG_MAPS, "one", {"data": {"a": "1", "b": None}}, namespace=namespace)
         assert api.get(kinds.CONFIG_MAPS, "one", namespace=namespace) == before
 
     def test_a_patch_with_an_older_version_is_a_conflict_and_one_without_is_not(
-        self, api: door.KubeDoor, namespace: str
+        self, api: KubeDoor, namespace: str
     ) -> None:
         api.create(kinds.CONFIG_MAPS, config_map("one"), namespace=namespace)
         old = {"resourceVersion": api.get(kinds.CONFIG_MAPS, "one", namespace=namespace).resource_version}
@@ -267,7 +266,7 @@ class DoorSuite:
             api.merge_patch(kinds.CONFIG_MAPS, "one", {"metadata": old, "data": {"a": "2"}}, namespace=namespace)
         assert api.get(kinds.CONFIG_MAPS, "one", namespace=namespace).data == {"a": "1"}
 
-    def test_what_the_server_sets_no_writer_changes(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_what_the_server_sets_no_writer_changes(self, api: KubeDoor, namespace: str) -> None:
         api.create(kinds.CONFIG_MAPS, config_map("one"), namespace=namespace)
         before = api.get(kinds.CONFIG_MAPS, "one", namespace=namespace)
         stolen = {"creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7}
@@ -283,15 +282,15 @@ class DoorSuite:
         with pytest.raises(errors.Conflict):
             api.replace(kinds.CONFIG_MAPS, "one", {"metadata": other}, namespace=namespace)
 
-    def test_nothing_is_created_in_a_namespace_that_is_not_there(self, api: door.KubeDoor) -> None:
+    def test_nothing_is_created_in_a_namespace_that_is_not_there(self, api: KubeDoor) -> None:
         with pytest.raises(errors.NotFound):
             api.create(kinds.CONFIG_MAPS, config_map("one"), namespace=f"none-{uuid.uuid4().hex[:8]}")
 
     @pytest.mark.parametrize("kind", kinds.ALL, ids=lambda kind: kind.plural)
-    def test_every_kind_we_name_can_be_listed(self, api: door.KubeDoor, kind: kinds.Kind[objects.Object]) -> None:
+    def test_every_kind_we_name_can_be_listed(self, api: KubeDoor, kind: kinds.Kind[objects.Object]) -> None:
         assert api.list(kind).resource_version
 
-    def test_a_watch_tells_what_happened_since_the_list_in_order(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_a_watch_tells_what_happened_since_the_list_in_order(self, api: KubeDoor, namespace: str) -> None:
         since = api.list(kinds.CONFIG_MAPS, namespace=namespace, label_selector="suite=door").resource_version
         api.create(kinds.CONFIG_MAPS, config_map("one", turn="1"), namespace=namespace)
         api.merge_patch(kinds.CONFIG_MAPS, "one", {"data": {"turn": "2"}}, namespace=namespace)
@@ -303,7 +302,7 @@ class DoorSuite:
         assert versions == sorted(set(versions))
 
     def test_a_watch_by_label_sees_objects_come_into_its_selection_and_leave_it(
-        self, api: door.KubeDoor, namespace: str
+        self, api: KubeDoor, namespace: str
     ) -> None:
         api.create(kinds.CONFIG_MAPS, config_map("one", turn="1"), namespace=namespace)
         since = api.list(kinds.CONFIG_MAPS, namespace=namespace).resource_version
@@ -316,9 +315,7 @@ class DoorSuite:
         versions = [int(event.resource_version) for event in seen]
         assert versions == sorted(set(versions))
 
-    def test_a_quiet_watch_gets_bookmarks_and_ends_when_its_time_is_over(
-        self, api: door.KubeDoor, namespace: str
-    ) -> None:
+    def test_a_quiet_watch_gets_bookmarks_and_ends_when_its_time_is_over(self, api: KubeDoor, namespace: str) -> None:
         since = api.list(kinds.CONFIG_MAPS, namespace=namespace, label_selector="suite=none").resource_version
         watch = api.watch(
             kinds.CONFIG_MAPS,
@@ -331,7 +328,7 @@ class DoorSuite:
         assert {event.type for event in seen} <= {"BOOKMARK"}
         assert all(event.object is None and event.resource_version for event in seen)
 
-    def test_a_watch_closed_by_another_thread_ends_its_reader(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_a_watch_closed_by_another_thread_ends_its_reader(self, api: KubeDoor, namespace: str) -> None:
         since = api.list(kinds.CONFIG_MAPS, namespace=namespace).resource_version
         watch = api.watch(kinds.CONFIG_MAPS, resource_version=since, namespace=namespace, label_selector="suite=none")
         ended = threading.Event()
@@ -348,7 +345,7 @@ class DoorSuite:
         assert ended.wait(WATCH_SECONDS)
         assert list(watch) == []
 
-    def test_nodes_and_pods_decode_with_what_the_services_read(self, api: door.KubeDoor, home: str) -> None:
+    def test_nodes_and_pods_decode_with_what_the_services_read(self, api: KubeDoor, home: str) -> None:
         node = api.list(kinds.NODES).items[0]
         assert node.ready
         assert node.allocatable.cpu_millicores >= 1000
@@ -359,7 +356,7 @@ class DoorSuite:
         assert pod.node_name in {one.name for one in api.list(kinds.NODES).items}
         assert pod.scheduled_at_seconds is not None
 
-    def test_a_pod_is_created_with_what_the_services_rely_on(self, api: door.KubeDoor, home: str) -> None:
+    def test_a_pod_is_created_with_what_the_services_rely_on(self, api: KubeDoor, home: str) -> None:
         container = {"name": "main", "image": "pause", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}
         spec = {"containers": [container], "schedulerName": "nobody"}
         api.create(kinds.PODS, {"metadata": {"name": "web-1"}, "spec": spec}, namespace=home)
@@ -376,7 +373,7 @@ class DoorSuite:
         with pytest.raises(errors.NotFound):
             api.get(kinds.PODS, "web-1", namespace=home)
 
-    def test_an_eviction_takes_the_pod_and_a_dry_run_does_not(self, api: door.KubeDoor, home: str) -> None:
+    def test_an_eviction_takes_the_pod_and_a_dry_run_does_not(self, api: KubeDoor, home: str) -> None:
         pod = running_pod(api, home, "web-1")
         assert api.evict(namespace=home, name=pod.name, uid=pod.uid, dry_run=True).accepted
         assert not api.get(kinds.PODS, pod.name, namespace=home).deleting
@@ -386,7 +383,7 @@ class DoorSuite:
         except errors.NotFound:
             assert not api.list(kinds.PODS, namespace=home).items
 
-    def test_evictions_that_cannot_be_are_answers(self, api: door.KubeDoor, home: str) -> None:
+    def test_evictions_that_cannot_be_are_answers(self, api: KubeDoor, home: str) -> None:
         gone = api.evict(namespace=home, name="none", uid="", dry_run=False)
         assert (gone.accepted, gone.status) == (False, 404)
         pod = running_pod(api, home, "web-1")
@@ -395,9 +392,7 @@ class DoorSuite:
         assert not api.get(kinds.PODS, pod.name, namespace=home).deleting
 
     @pytest.mark.parametrize("dry_run", [True, False], ids=["asked as a dry run", "for real"])
-    def test_an_eviction_of_a_pod_that_has_changed_is_a_conflict(
-        self, api: door.KubeDoor, home: str, dry_run: bool
-    ) -> None:
+    def test_an_eviction_of_a_pod_that_has_changed_is_a_conflict(self, api: KubeDoor, home: str, dry_run: bool) -> None:
         running_pod(api, home, "web-1")
         seen = api.get(kinds.PODS, "web-1", namespace=home)
         api.merge_patch(
@@ -405,7 +400,7 @@ class DoorSuite:
         )
         now = api.get(kinds.PODS, "web-1", namespace=home)
 
-        def eviction_answer(pod: objects.Pod) -> door.EvictionAnswer:
+        def eviction_answer(pod: objects.Pod) -> EvictionAnswer:
             version = pod.resource_version
             return api.evict(namespace=home, name="web-1", uid=pod.uid, resource_version=version, dry_run=dry_run)
 
@@ -414,7 +409,7 @@ class DoorSuite:
         assert eviction_answer(now).accepted
 
     @pytest.mark.parametrize("dry_run", [True, False], ids=["asked as a dry run", "for real"])
-    def test_a_budget_refuses_an_eviction_and_says_which(self, api: door.KubeDoor, home: str, dry_run: bool) -> None:
+    def test_a_budget_refuses_an_eviction_and_says_which(self, api: KubeDoor, home: str, dry_run: bool) -> None:
         pod = running_pod(api, home, "web-1")
         body = {"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}}
         api.create(kinds.BUDGETS, body, namespace=home)
@@ -424,7 +419,7 @@ class DoorSuite:
         assert "web" in answer.message
         assert not api.get(kinds.PODS, pod.name, namespace=home).deleting
 
-    def test_budgets_count_pods_and_allow_what_is_over(self, api: door.KubeDoor, home: str) -> None:
+    def test_budgets_count_pods_and_allow_what_is_over(self, api: KubeDoor, home: str) -> None:
         pods = [running_pod(api, home, f"web-{number}") for number in (1, 2)]
         selector = {"selector": {"matchLabels": {"app": "web"}}}
         counted = {"metadata": {"name": "counted"}, "spec": {"minAvailable": 1, **selector}}
@@ -446,7 +441,7 @@ class DoorSuite:
         assert found.status.disruptions_allowed == 0
         assert not api.evict(namespace=home, name=pods[1].name, uid=pods[1].uid, dry_run=False).accepted
 
-    def test_an_event_in_the_wrong_namespace_is_invalid(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_an_event_in_the_wrong_namespace_is_invalid(self, api: KubeDoor, namespace: str) -> None:
         node = events.reference(kinds.NODES, api.list(kinds.NODES).items[0])
         body = {**builders.event_body(node), "metadata": {"generateName": "a-"}}
         with pytest.raises(errors.Invalid):
@@ -454,7 +449,7 @@ class DoorSuite:
         with pytest.raises(errors.Invalid):
             api.create(kinds.EVENTS, {**body, "note": "x" * 1025}, namespace="default")
 
-    def test_events_about_a_pod_and_a_node_are_taken(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_events_about_a_pod_and_a_node_are_taken(self, api: KubeDoor, namespace: str) -> None:
         writer = events.EventWriter(api, controller="evenload.io/test", instance=namespace, clock=clock.WallClock())
         pod = objects.Reference(kind="Pod", name="web-1", namespace=namespace, uid=str(uuid.uuid4()), api_version="v1")
         node = events.reference(kinds.NODES, api.list(kinds.NODES).items[0])
@@ -468,9 +463,7 @@ class DoorSuite:
         ours = [one for one in api.list(kinds.EVENTS, namespace="default").items if one.note == note]
         assert [(one.reason, one.regarding.kind) for one in ours] == [("NoFittingNode", "Node")]
 
-    def test_of_two_candidates_one_leads_and_the_other_follows_on_release(
-        self, api: door.KubeDoor, namespace: str
-    ) -> None:
+    def test_of_two_candidates_one_leads_and_the_other_follows_on_release(self, api: KubeDoor, namespace: str) -> None:
         first, second = elections(api, namespace, clocks.ManualClock(), "first", "second")
         first.attempt()
         second.attempt()
@@ -483,7 +476,7 @@ class DoorSuite:
         held = api.get(kinds.LEASES, "ours", namespace=namespace)
         assert (held.spec.holder_identity, held.spec.lease_transitions) == ("second", 1)
 
-    def test_a_deleted_lease_is_created_again_by_its_holder_alone(self, api: door.KubeDoor, namespace: str) -> None:
+    def test_a_deleted_lease_is_created_again_by_its_holder_alone(self, api: KubeDoor, namespace: str) -> None:
         holder, other = elections(api, namespace, held_still := clocks.ManualClock(), "holder", "other")
         holder.attempt()
         other.attempt()

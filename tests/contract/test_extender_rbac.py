@@ -1,7 +1,7 @@
 """The extender with the rights of deploy/rbac/extender.yaml and no others, against the real apiserver."""
 
-import pathlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,7 +15,7 @@ from tests.e2e import services, waiting
 from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 NAMESPACE = permissions.NAMESPACE
 ADDED = ("node-3", "node-4")
 NODES = ("node-0", "node-1", "node-2", *ADDED)
@@ -23,9 +23,7 @@ OLD_SECONDS = 200  # under staleAfter, and more than a test waits, so that only 
 
 
 @pytest.fixture
-def extender(
-    control_plane: cluster.Cluster, tmp_path: pathlib.Path
-) -> Iterator[tuple[cluster.Cluster, services.Service]]:
+def extender(control_plane: cluster.Cluster, tmp_path: Path) -> Iterator[tuple[cluster.Cluster, services.Service]]:
     """An extender that runs as its ServiceAccount, and two nodes more than there were."""
     with lent(control_plane) as running:
         for _ in range(2):  # what docker-compose.yml does once the apiserver answers, and may do again

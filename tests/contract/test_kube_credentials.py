@@ -14,7 +14,7 @@ import yaml
 
 from kube import config, errors, kinds
 from kube.http import client
-from lab import cluster
+from lab.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 
@@ -25,12 +25,12 @@ def _no_file_of_this_user(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def service_account(control_plane: cluster.Cluster) -> Path:
+def service_account(control_plane: Cluster) -> Path:
     """A kubeconfig with the token of default/default, which may do nothing."""
     return control_plane.service_account_kubeconfig("default", "default")
 
 
-def test_a_client_certificate_is_known_by_its_name(control_plane: cluster.Cluster) -> None:
+def test_a_client_certificate_is_known_by_its_name(control_plane: Cluster) -> None:
     with pytest.raises(errors.Forbidden, match='"jane" cannot list resource "nodes"'):
         list_nodes(config.connect(control_plane.kubeconfig_for("jane")))
 
@@ -51,9 +51,7 @@ def test_an_unknown_token_is_unauthorized(service_account: Path, tmp_path: Path)
     assert "nobody" not in str(caught.value)
 
 
-def test_a_server_of_another_authority_is_unreachable_not_trusted(
-    control_plane: cluster.Cluster, tmp_path: Path
-) -> None:
+def test_a_server_of_another_authority_is_unreachable_not_trusted(control_plane: Cluster, tmp_path: Path) -> None:
     loaded = yaml.safe_load(control_plane.kubeconfig.read_text())
     for entry in loaded["clusters"]:
         for key in ("certificate-authority", "certificate-authority-data"):

@@ -12,7 +12,7 @@ import pytest
 from kube import config, errors, kinds, objects
 from kube.cache import reflector
 from kube.http import client
-from lab import cluster
+from lab.cluster import Cluster
 from runtime import clock
 from tests.e2e import waiting
 
@@ -23,9 +23,9 @@ Changes = queue.Queue[tuple[str, str]]
 
 
 @pytest.fixture(scope="module")
-def fragile() -> Iterator[cluster.Cluster]:
+def fragile() -> Iterator[Cluster]:
     """A control plane these tests may break and must mend."""
-    with cluster.Cluster(nodes=2, scheduler=False, prometheus=False, exporter=False, node_exporter=False) as running:
+    with Cluster(nodes=2, scheduler=False, prometheus=False, exporter=False, node_exporter=False) as running:
         yield running
 
 
@@ -46,7 +46,7 @@ class Started(NamedTuple):
     stop: threading.Event
 
 
-def started(fragile: cluster.Cluster, ending: contextlib.ExitStack, *, idle_seconds: float = 180) -> Started:
+def started(fragile: Cluster, ending: contextlib.ExitStack, *, idle_seconds: float = 180) -> Started:
     door = ending.enter_context(contextlib.closing(config.connect(fragile.kubeconfig, watch_idle_seconds=idle_seconds)))
     changes: Changes = queue.Queue()
 
@@ -72,7 +72,7 @@ def started(fragile: cluster.Cluster, ending: contextlib.ExitStack, *, idle_seco
 
 
 @contextlib.contextmanager
-def frozen(fragile: cluster.Cluster) -> Iterator[None]:
+def frozen(fragile: Cluster) -> Iterator[None]:
     """The apiserver stands still meanwhile; afterwards it answers again."""
     apiserver = fragile.processes["kube-apiserver"]
     apiserver.pause()
@@ -88,7 +88,7 @@ def make(door: client.Client, name: str) -> None:
 
 
 def test_a_version_from_before_a_restart_of_the_apiserver_is_gone(
-    fragile: cluster.Cluster, ending: contextlib.ExitStack
+    fragile: Cluster, ending: contextlib.ExitStack
 ) -> None:
     apiserver = fragile.processes["kube-apiserver"]
     apiserver.stop()
@@ -100,7 +100,7 @@ def test_a_version_from_before_a_restart_of_the_apiserver_is_gone(
 
 
 def test_changes_arrive_in_order_and_a_restarted_apiserver_loses_none(
-    fragile: cluster.Cluster, ending: contextlib.ExitStack
+    fragile: Cluster, ending: contextlib.ExitStack
 ) -> None:
     found, changes, thread, door, stop = started(fragile, ending)
     make(door, "before")
@@ -120,9 +120,7 @@ def test_changes_arrive_in_order_and_a_restarted_apiserver_loses_none(
     assert not thread.is_alive()
 
 
-def test_a_frozen_apiserver_is_noticed_and_recovered_from(
-    fragile: cluster.Cluster, ending: contextlib.ExitStack
-) -> None:
+def test_a_frozen_apiserver_is_noticed_and_recovered_from(fragile: Cluster, ending: contextlib.ExitStack) -> None:
     found, changes, _thread, door, _stop = started(fragile, ending, idle_seconds=2)
 
     def noticed() -> str | None:
@@ -137,7 +135,7 @@ def test_a_frozen_apiserver_is_noticed_and_recovered_from(
     door.delete(kinds.CONFIG_MAPS, "thawed", namespace="default")
 
 
-def test_a_stop_is_prompt_while_the_apiserver_is_frozen(fragile: cluster.Cluster, ending: contextlib.ExitStack) -> None:
+def test_a_stop_is_prompt_while_the_apiserver_is_frozen(fragile: Cluster, ending: contextlib.ExitStack) -> None:
     _found, _changes, thread, _door, stop = started(fragile, ending)
     with frozen(fragile):
         stop.set()
@@ -145,7 +143,7 @@ def test_a_stop_is_prompt_while_the_apiserver_is_frozen(fragile: cluster.Cluster
         assert not thread.is_alive()
 
 
-def test_a_frozen_apiserver_is_unreachable_to_a_request(fragile: cluster.Cluster, ending: contextlib.ExitStack) -> None:
+def test_a_frozen_apiserver_is_unreachable_to_a_request(fragile: Cluster, ending: contextlib.ExitStack) -> None:
     door = ending.enter_context(contextlib.closing(config.connect(fragile.kubeconfig)))
     with frozen(fragile), pytest.raises(errors.Unreachable):
         door.merge_patch(kinds.NODES, "node-0", {"metadata": {"annotations": {"a": "b"}}})

@@ -7,16 +7,15 @@ appear, extender and annotator are restarted, and the descheduler plans.
 
 import contextlib
 import json
-import pathlib
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kube import config, kinds
-from lab import cluster
-from lab.cluster import api
+from lab.cluster import Cluster, api
 from tests import starting
 from tests.e2e import lent, policies, services, waiting
 
@@ -29,7 +28,7 @@ KINDS = {"Node node-1 (time)", "Pod default/spoilt on node-0 (time)"}
 
 
 @pytest.fixture(scope="module")
-def running(fleet: cluster.Cluster) -> Iterator[cluster.Cluster]:
+def running(fleet: Cluster) -> Iterator[Cluster]:
     """Three nodes with their load in Prometheus, all of whose times are possible afterwards; pods are bound by hand."""
     with lent.lent(fleet):
         try:
@@ -43,7 +42,7 @@ def condition(kind: str, time: str) -> dict[str, Any]:
     return {"type": kind, "status": "True", "reason": "x", "message": "x", "lastTransitionTime": time}
 
 
-def with_condition(running: cluster.Cluster, path: str, added: dict[str, Any]) -> str:
+def with_condition(running: Cluster, path: str, added: dict[str, Any]) -> str:
     """Adds a condition to a status as anyone with the right may; the time as the apiserver serves it."""
     held = running.api.get(path).get("status", {}).get("conditions", [])
     conditions = [*(one for one in held if one["type"] != added["type"]), added]
@@ -52,13 +51,13 @@ def with_condition(running: cluster.Cluster, path: str, added: dict[str, Any]) -
     return str(next(one["lastTransitionTime"] for one in served if one["type"] == added["type"]))
 
 
-def bound_pod(running: cluster.Cluster, name: str, node: str) -> None:
+def bound_pod(running: Cluster, name: str, node: str) -> None:
     lent.bind(running.api, name, node)
     waiting.until(lambda: running.api.get(f"{PODS}/{name}")["status"]["phase"] == "Running", "kwok")
 
 
 @contextlib.contextmanager
-def started(name: str, arguments: list[str], directory: pathlib.Path) -> Iterator[services.Service]:
+def started(name: str, arguments: list[str], directory: Path) -> Iterator[services.Service]:
     directory.mkdir(exist_ok=True)
     made = services.Service(name, arguments, directory)
     made.start()
@@ -76,7 +75,7 @@ def names_both(service: services.Service) -> bool:
     return all(one in left_out(service) for one in KINDS)
 
 
-def test_what_the_apiserver_stores_and_serves(running: cluster.Cluster) -> None:
+def test_what_the_apiserver_stores_and_serves(running: Cluster) -> None:
     served = {time: with_condition(running, "api/v1/nodes/node-2", condition("example.com/x", time)) for time in TIMES}
     assert served == TIMES
     with pytest.raises(api.ApiError, match="422"):
@@ -84,9 +83,7 @@ def test_what_the_apiserver_stores_and_serves(running: cluster.Cluster) -> None:
     with_condition(running, "api/v1/nodes/node-2", condition("example.com/x", POSSIBLE))
 
 
-def test_a_node_and_a_pod_with_impossible_times_cost_only_themselves(
-    running: cluster.Cluster, tmp_path: pathlib.Path
-) -> None:
+def test_a_node_and_a_pod_with_impossible_times_cost_only_themselves(running: Cluster, tmp_path: Path) -> None:
     policy = policies.write(tmp_path / "policy.yaml")
     common = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig), "--namespace", "default"]
     measured = [*common, "--prometheus", running.prometheus_url, "--no-leader-elect"]

@@ -1,7 +1,7 @@
 """Reports about levels of load: what a node's average, a pod's estimate and an overload's minutes are made of."""
 
 import dataclasses
-import pathlib
+from pathlib import Path
 
 import pytest
 
@@ -45,7 +45,7 @@ def heated(scene: Scene, **memory: float) -> Scene:
 @reported("evictions", "koordinator-sh/koordinator#990", before=Before.WRONG)
 @situation("a Job ends before its node's overload is confirmed; the average still shows it")
 @behaviour("its load counts as gone, as during an overload")
-def test_what_ended_before_an_overload_was_confirmed_is_relief_already(tmp_path: pathlib.Path) -> None:
+def test_what_ended_before_an_overload_was_confirmed_is_relief_already(tmp_path: Path) -> None:
     before = Scene().node("hot", memory=0.7).node("cool").workload("web", on=["hot", "cool"])
     during = heated(before.pod("job", "hot", gib=14.0, owner=("Job", "job")), hot=0.9)
     after = heated(dataclasses.replace(during, pods=during.pods[:2]), hot=0.85)
@@ -106,9 +106,7 @@ def test_a_binding_in_the_future_makes_no_pod_young(
 @situation("a replacement waits for its volume while the next run looks for destinations")
 @behaviour("its room is taken until it is bound, for 15 minutes at most")
 @pytest.mark.parametrize(("minutes", "bound"), [(1, True), (14, False)])
-def test_the_room_of_a_replacement_that_waits_is_given_away_once(
-    tmp_path: pathlib.Path, minutes: int, bound: bool
-) -> None:
+def test_the_room_of_a_replacement_that_waits_is_given_away_once(tmp_path: Path, minutes: int, bound: bool) -> None:
     first = Scene().node("hot", memory=0.9).node("warm", memory=0.5).node("cool", memory=0.35).node("full", memory=0.59)
     first.workload("db", on=["hot", "full", "full"], gib=6.0).workload("web", on=["warm", "full"], gib=6.0)
     world = World(first, tmp_path, mode="Enforce", overloadedFor="0s", **RELAXED)
@@ -123,7 +121,7 @@ def test_the_room_of_a_replacement_that_waits_is_given_away_once(
 @reported("evictions", "koordinator-sh/koordinator#1854", before=Before.RIGHT)
 @situation("two nodes are over their line, and a pod leaves the first that is confirmed")
 @behaviour("the minutes of the other are not forgotten")
-def test_an_eviction_forgets_no_minutes_of_another_node(tmp_path: pathlib.Path) -> None:
+def test_an_eviction_forgets_no_minutes_of_another_node(tmp_path: Path) -> None:
     first = Scene().node("a", memory=0.9).node("b", memory=0.5).node("cool").node("free")
     first.workload("web", on=["a", "free"], gib=6.0).workload("db", on=["b", "free"], gib=6.0)
     second = heated(first, b=0.9)
@@ -161,7 +159,7 @@ def test_pods_in_succession_are_not_added_up() -> None:
     ],
 )
 def test_what_a_killed_container_used_is_relief_already(
-    tmp_path: pathlib.Path, gib: float | None, ready_seconds: float, evicted: list[str]
+    tmp_path: Path, gib: float | None, ready_seconds: float, evicted: list[str]
 ) -> None:
     alone = Scene().node("hot", memory=0.9).node("cool", memory=0.4).workload("web", on=["hot", "cool"])
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from annotator.collect import collector
 from annotator.collect.last_good_values import EMPTY, GoodValue, LastGoodValues
 from policy import metrics
-from promql import door, errors, readings
+from promql import door, errors
 from promql.queries import identity, node_queries
+from promql.readings import NodeValues
 
 CPU, CPU_MAX, MEMORY = metrics.BUILT_IN[0], metrics.BUILT_IN[1], metrics.BUILT_IN[3]
 DOWN = errors.Unreachable("down")
@@ -23,7 +24,7 @@ def metric_answer(
 ) -> collector.MetricAnswer:
     if values is None:
         return collector.MetricAnswer(metric, None, DOWN)
-    return collector.MetricAnswer(metric, readings.NodeValues(values, refused or {}, ()))
+    return collector.MetricAnswer(metric, NodeValues(values, refused or {}, ()))
 
 
 def fold(book: LastGoodValues, *answers: collector.MetricAnswer, now: float = NOW) -> Mapping[str, Mapping[str, float]]:
@@ -107,14 +108,12 @@ def test_a_longer_average_stands_for_nothing_current_and_the_order_of_metrics_is
 @pytest.mark.parametrize(
     ("answer", "counts"),
     [
-        pytest.param(readings.NodeValues({}, {}, ()), False, id="nothing at all"),
-        pytest.param(readings.NodeValues({}, {"a": "nan"}, ()), True, id="a value that is refused"),
-        pytest.param(readings.NodeValues({}, {}, ("db-1",)), True, id="a series of another machine"),
+        pytest.param(NodeValues({}, {}, ()), False, id="nothing at all"),
+        pytest.param(NodeValues({}, {"a": "nan"}, ()), True, id="a value that is refused"),
+        pytest.param(NodeValues({}, {}, ("db-1",)), True, id="a series of another machine"),
     ],
 )
-def test_an_answer_without_any_series_is_none_and_one_without_values_is_one(
-    answer: readings.NodeValues, counts: bool
-) -> None:
+def test_an_answer_without_any_series_is_none_and_one_without_values_is_one(answer: NodeValues, counts: bool) -> None:
     (judged,) = collector.doubted([collector.MetricAnswer(CPU, answer)], held(NOW, cpu_avg_5m=0.3))
     assert (judged.error is None) is counts
 

@@ -1,8 +1,8 @@
 """Servers for the commands that ask a descheduler: our own application over fake doors, behind real HTTP."""
 
 import contextlib
-import pathlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import click.testing
 
@@ -32,9 +32,7 @@ class Descheduler:
 
 
 @contextlib.contextmanager
-def serving(
-    scene: Scene, directory: pathlib.Path, *, pools: object = None, **descheduler: object
-) -> Iterator[Descheduler]:
+def serving(scene: Scene, directory: Path, *, pools: object = None, **descheduler: object) -> Iterator[Descheduler]:
     """A descheduler over a scene, at a URL while the body runs."""
     served = Descheduler(World(scene, directory, pools=pools, **descheduler))
     with scripted_http.serving(served.answer) as server:

@@ -2,9 +2,9 @@
 
 import csv
 import json
-import pathlib
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -102,9 +102,7 @@ def test_names_are_one_a_line_for_scripts(extender: extenders.Extender) -> None:
     assert extender.run("nodes", "-o", "name").stdout == "node/a-cool\nnode/b-hot\nnode/c-warm\n"
 
 
-def test_nodes_with_some_labels_are_those_that_the_cluster_names(
-    extender: extenders.Extender, tmp_path: pathlib.Path
-) -> None:
+def test_nodes_with_some_labels_are_those_that_the_cluster_names(extender: extenders.Extender, tmp_path: Path) -> None:
     with extenders.apiserver(tmp_path, builders.pod_body("web"), ["b-hot", "unknown"]) as kubeconfig:
         result = extender.run("nodes", "--kubeconfig", kubeconfig, "-l", "pool=batch", "-o", "name")
     assert result.stdout == "node/b-hot\n"

@@ -1,7 +1,7 @@
 """A plan carried out: the order of record and deed, every answer of the apiserver by its rule, the modes, the hint."""
 
-import pathlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,9 +134,7 @@ def test_the_intent_is_written_before_the_call_and_the_uid_goes_with_it(ledger: 
     assert door.evictions == [("default/a-0", "uid-a-0", False), ("default/b-0", "uid-b-0", False)]
 
 
-def test_a_pod_that_another_replica_asked_for_is_left_out_and_the_run_goes_on(
-    ledger: Ledger, path: pathlib.Path
-) -> None:
+def test_a_pod_that_another_replica_asked_for_is_left_out_and_the_run_goes_on(ledger: Ledger, path: Path) -> None:
     plan = two_evictions()
     other = Ledger(path).open()
     other.intend(terms().run._replace(run="0ther"), plan.evictions[0], at_seconds=NOW)

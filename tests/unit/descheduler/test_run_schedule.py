@@ -5,11 +5,11 @@ import datetime
 import pytest
 
 from descheduler import run_schedule
-from policy.schema import descheduler_section
+from policy.schema.descheduler_section import Window
 
 
-def _window(**keys: object) -> descheduler_section.Window:
-    return descheduler_section.Window.model_validate(keys)
+def _window(**keys: object) -> Window:
+    return Window.model_validate(keys)
 
 
 NIGHT = _window(**{"from": "22:00", "to": "06:00", "days": ["Fri"]})
@@ -36,9 +36,7 @@ OFFICE = _window(**{"from": "08:00", "to": "17:00", "timeZone": "Europe/Berlin"}
         ),
     ],
 )
-def test_a_window_is_open_by_its_own_clock_and_calendar(
-    window: descheduler_section.Window, moment: str, is_open: bool
-) -> None:
+def test_a_window_is_open_by_its_own_clock_and_calendar(window: Window, moment: str, is_open: bool) -> None:
     assert run_schedule.is_open([window], datetime.datetime.fromisoformat(moment).timestamp()) is is_open
 
 

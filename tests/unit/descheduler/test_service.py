@@ -2,8 +2,8 @@
 
 import dataclasses
 import math
-import pathlib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +22,7 @@ BY_GUARD = "ValidatingAdmissionPolicy 'evenload-guard-evictions' with binding 'e
 QUICK: dict[str, object] = {"cooldown": {"workload": "1s", "node": "1s"}}
 
 
-def enforcing(tmp_path: pathlib.Path, **descheduler: object) -> World:
+def enforcing(tmp_path: Path, **descheduler: object) -> World:
     """A descheduler in Enforce over the usual scene, unless told otherwise."""
     return World(scenes.hot_and_cool(), tmp_path, **{"mode": "Enforce", **descheduler})
 
@@ -51,14 +51,14 @@ def test_after_a_start_prometheus_is_asked_how_long_it_has_lasted(world: World) 
 
 @pytest.mark.parametrize("overloaded_for", ["21m", "1h", "6h"])
 def test_a_single_run_acts_on_an_overload_that_has_lasted_however_long_it_must(
-    tmp_path: pathlib.Path, overloaded_for: str
+    tmp_path: Path, overloaded_for: str
 ) -> None:
     here = enforcing(tmp_path, overloadedFor=overloaded_for)
     here.service.run()
     assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
 
 
-def test_where_no_node_is_over_a_line_the_past_is_not_asked_for(tmp_path: pathlib.Path) -> None:
+def test_where_no_node_is_over_a_line_the_past_is_not_asked_for(tmp_path: Path) -> None:
     here = World(scenes.Scene().node("warm", memory=0.7).node("cool"), tmp_path, mode="Enforce", overloadedFor="6h")
     here.service.run()
     assert [at for _, at in here.prometheus.asked if at is not None] == []
@@ -72,7 +72,7 @@ def test_the_second_run_waits_for_node_and_workload(world: World) -> None:
     assert [name for name, _, _ in world.door.evictions] == ["default/web-0"]
 
 
-def test_a_restart_forgets_no_cooldown(tmp_path: pathlib.Path) -> None:
+def test_a_restart_forgets_no_cooldown(tmp_path: Path) -> None:
     enforcing(tmp_path).service.run()
     again = enforcing(tmp_path)
     again.service.run()
@@ -80,7 +80,7 @@ def test_a_restart_forgets_no_cooldown(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["Observe", "DryRun"])
-def test_observe_and_dry_run_plan_what_enforce_would_do(tmp_path: pathlib.Path, mode: str) -> None:
+def test_observe_and_dry_run_plan_what_enforce_would_do(tmp_path: Path, mode: str) -> None:
     here = enforcing(tmp_path, mode=mode)
     report = here.report()
     assert scenes.evicted(report.plan) == ["web-0"]
@@ -88,14 +88,14 @@ def test_observe_and_dry_run_plan_what_enforce_would_do(tmp_path: pathlib.Path, 
     assert here.door.patches == []
 
 
-def test_it_observes_by_default(tmp_path: pathlib.Path) -> None:
+def test_it_observes_by_default(tmp_path: Path) -> None:
     here = World(scenes.hot_and_cool(), tmp_path)
     report = here.report()
     assert report.run.mode == "Observe"
     assert here.door.evictions == []
 
 
-def test_a_paused_or_following_replica_does_nothing_at_all(tmp_path: pathlib.Path) -> None:
+def test_a_paused_or_following_replica_does_nothing_at_all(tmp_path: Path) -> None:
     here = enforcing(tmp_path, paused=True)
     assert here.service.run() is None
     follower = enforcing(tmp_path)
@@ -116,7 +116,7 @@ def test_a_pause_exports_nothing_of_the_run_before_it(world: World) -> None:
     assert world.metric("evenload_eviction_candidates", verdict="chosen") is None
 
 
-def test_outside_its_windows_it_observes_and_says_so(tmp_path: pathlib.Path) -> None:
+def test_outside_its_windows_it_observes_and_says_so(tmp_path: Path) -> None:
     here = enforcing(tmp_path, windows=[{"from": "20:00", "to": "22:00"}])  # NOW is 04:00
     report = here.report()
     assert (report.run.mode, here.door.evictions) == ("Observe", [])
@@ -131,7 +131,7 @@ def test_a_flow_rule_that_arrives_by_reload_is_obeyed(world: World) -> None:
 
 
 @pytest.mark.parametrize("event", ["a pause", "SIGTERM", "a lost Lease", "the end of the time window"])
-def test_a_run_ends_in_its_middle(tmp_path: pathlib.Path, event: str) -> None:
+def test_a_run_ends_in_its_middle(tmp_path: Path, event: str) -> None:
     here = two_to_evict(tmp_path, windows=[{"from": "03:00", "to": "04:30"}])  # NOW is 04:00
 
     deeds: dict[str, Callable[[], object]] = {
@@ -148,7 +148,7 @@ def test_a_run_ends_in_its_middle(tmp_path: pathlib.Path, event: str) -> None:
 
 @pytest.mark.parametrize(("bound", "stalled_seconds", "evicted"), [(None, 31, 1), (None, 29, 2), ("1m", 59, 2)])
 def test_a_run_whose_snapshot_is_too_old_ends_before_its_next_eviction_and_says_so(
-    tmp_path: pathlib.Path, bound: str | None, stalled_seconds: float, evicted: int
+    tmp_path: Path, bound: str | None, stalled_seconds: float, evicted: int
 ) -> None:
     limits = {"perNode": 2, **({"maxSnapshotAge": bound} if bound else {})}
     here = two_to_evict(tmp_path, limits=limits)
@@ -177,7 +177,7 @@ def test_a_policy_that_changes_while_the_cluster_is_read_ends_the_run_before_its
     assert world.door.evictions == []
 
 
-def test_a_preview_says_that_the_policy_pauses(tmp_path: pathlib.Path) -> None:
+def test_a_preview_says_that_the_policy_pauses(tmp_path: Path) -> None:
     report = enforcing(tmp_path, paused=True).previews.plan()
     assert (scenes.evicted(report.plan), report.run.mode, report.why) == (["web-0"], "Enforce", run_schedule.PAUSED)
 
@@ -196,7 +196,7 @@ def test_a_door_that_does_not_answer_means_no_plan_and_no_eviction(world: World,
     assert "connection refused" in str(world.service.trouble)
 
 
-def test_a_partial_answer_ends_the_run_and_counts_as_no_reading(tmp_path: pathlib.Path) -> None:
+def test_a_partial_answer_ends_the_run_and_counts_as_no_reading(tmp_path: Path) -> None:
     here = enforcing(tmp_path, overloadedFor="3m")
     here.prometheus.down = True  # nothing is known of the minutes before
     here.service.cycle()
@@ -222,7 +222,7 @@ def test_stale_data_is_not_acted_on(world: World) -> None:
     assert report.plan.nodes == ()
 
 
-def test_a_node_that_cannot_be_relieved_is_told_once(tmp_path: pathlib.Path) -> None:
+def test_a_node_that_cannot_be_relieved_is_told_once(tmp_path: Path) -> None:
     scene = scenes.Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "hot"], gib=20)
     here = World(scene, tmp_path, mode="Enforce")
     here.service.run()
@@ -240,7 +240,7 @@ def run_and_remove(here: World, scene: scenes.Scene) -> None:
     here.show(scene)
 
 
-def test_evictions_without_a_replacement_brake_and_are_told(tmp_path: pathlib.Path) -> None:
+def test_evictions_without_a_replacement_brake_and_are_told(tmp_path: Path) -> None:
     scene = scenes.Scene().node("hot", memory=0.99).node("cool").node("cool2")
     for name in "abcd":
         scene.workload(name, on=["hot", "cool"], gib=2, namespace=name)
@@ -258,7 +258,7 @@ def test_evictions_without_a_replacement_brake_and_are_told(tmp_path: pathlib.Pa
     assert "2 allowed (limits.unreplaced): ReplicaSet/a in a, ReplicaSet/b in b" in told["note"]
 
 
-def test_a_node_whose_load_does_not_fall_is_left_alone_and_told(tmp_path: pathlib.Path) -> None:
+def test_a_node_whose_load_does_not_fall_is_left_alone_and_told(tmp_path: Path) -> None:
     scene = scenes.Scene().node("hot", memory=0.99).node("cool")
     for name in "abcdef":
         scene.workload(name, on=["hot", "cool"], gib=2, namespace=name)
@@ -292,7 +292,7 @@ def test_an_intent_left_by_a_crash_is_closed_before_anything_else(world: World) 
     assert results[row_id] == "not_done"
 
 
-def test_relief_goes_on_after_a_restart(tmp_path: pathlib.Path) -> None:
+def test_relief_goes_on_after_a_restart(tmp_path: Path) -> None:
     enforcing(tmp_path).service.run()
     scene = scenes.Scene().node("hot", memory=0.7).node("cool").workload("web", on=["hot", "hot", "cool"])
     again = World(scene, tmp_path, mode="Enforce")
@@ -325,7 +325,7 @@ def test_a_preview_changes_nothing(world: World) -> None:
     assert (world.door.evictions, world.door.created, world.ledger.rows(Query())) == ([], [], [])
 
 
-def test_an_eviction_without_an_answer_keeps_its_workload_from_being_planned(tmp_path: pathlib.Path) -> None:
+def test_an_eviction_without_an_answer_keeps_its_workload_from_being_planned(tmp_path: Path) -> None:
     here = enforcing(tmp_path, **QUICK)
     here.door.answers = [kube_errors.Unreachable("POST: timed out")]
     here.service.run()
@@ -341,7 +341,7 @@ BROKEN = kube_errors.ServerError("POST", status=500, reason="InternalError", mes
 
 @pytest.mark.parametrize("answer", [LOST, DENIED, BROKEN], ids=["no answer", "a webhook's 429", "a webhook's 500"])
 def test_a_pod_that_cannot_be_evicted_keeps_neither_the_other_node_nor_its_own(
-    tmp_path: pathlib.Path, answer: EvictionAnswer | Exception
+    tmp_path: Path, answer: EvictionAnswer | Exception
 ) -> None:
     scene = scenes.Scene().node("hot", memory=0.95).node("hot2", memory=0.9).node("cool")
     for name, node in (("a", "hot"), ("b", "hot"), ("c", "hot2"), ("d", "hot2")):
@@ -359,7 +359,7 @@ def test_a_pod_that_cannot_be_evicted_keeps_neither_the_other_node_nor_its_own(
     assert [row.result for row in failed] == ["failed"]
 
 
-def test_the_backoff_outlives_a_restart_and_counts_for_the_breaker(tmp_path: pathlib.Path) -> None:
+def test_the_backoff_outlives_a_restart_and_counts_for_the_breaker(tmp_path: Path) -> None:
     learnt: list[tuple[str, int, str]] = []
     for number in range(3):
         here = enforcing(tmp_path, **QUICK, overloadedFor="0s", breaker={"jitter": 0.0})
@@ -381,7 +381,7 @@ def test_an_eviction_found_to_have_taken_place_is_told(world: World) -> None:
     assert told == {("Node", "hot"), ("ReplicaSet", "web")}
 
 
-def test_a_paused_descheduler_still_learns_what_became_of_its_evictions(tmp_path: pathlib.Path) -> None:
+def test_a_paused_descheduler_still_learns_what_became_of_its_evictions(tmp_path: Path) -> None:
     enforcing(tmp_path).service.run()
     again = enforcing(tmp_path, paused=True)
     again.door.objects["pods"] = ()
@@ -421,9 +421,7 @@ def test_a_prediction_that_cannot_be_measured_is_counted_as_missing(world: World
     assert world.metric("evenload_descheduler_relief_total", result="unknown") == 1
 
 
-def test_a_ledger_that_breaks_in_use_is_set_aside_and_enforce_rests_for_an_hour(
-    world: World, tmp_path: pathlib.Path
-) -> None:
+def test_a_ledger_that_breaks_in_use_is_set_aside_and_enforce_rests_for_an_hour(world: World, tmp_path: Path) -> None:
     world.service.run()
     for name in ("ledger.sqlite", "ledger.sqlite-wal"):
         (tmp_path / name).write_bytes(b"no database any more" * 10_000)
@@ -443,7 +441,7 @@ def test_a_ledger_that_breaks_in_use_is_set_aside_and_enforce_rests_for_an_hour(
 
 @pytest.mark.parametrize(("restored", "mode"), [(True, "Enforce"), (False, "Observe")])
 def test_a_ledger_that_could_not_be_opened_again_is_opened_once_it_can(
-    tmp_path: pathlib.Path, *, restored: bool, mode: str
+    tmp_path: Path, *, restored: bool, mode: str
 ) -> None:
     here, path, away = enforcing(tmp_path), tmp_path / "ledger.sqlite", tmp_path / "away"
     here.service.run()
@@ -519,7 +517,7 @@ def test_rows_older_than_retention_go(world: World, confirmed: bool) -> None:
     ],
 )
 def test_a_pause_longer_than_returns_are_counted_is_kept_to_its_end(
-    tmp_path: pathlib.Path, pauses: dict[str, str], cause: str
+    tmp_path: Path, pauses: dict[str, str], cause: str
 ) -> None:
     returned = {"window": "1h", "max": "1h"}
     here = enforcing(tmp_path, overloadedFor="0s", cooldown={**pauses, "returned": returned})
@@ -532,7 +530,7 @@ def test_a_pause_longer_than_returns_are_counted_is_kept_to_its_end(
     assert set(scenes.causes(report.plan).values()) == {cause}
 
 
-def test_pods_usage_is_not_asked_for_while_no_node_can_be_relieved(tmp_path: pathlib.Path) -> None:
+def test_pods_usage_is_not_asked_for_while_no_node_can_be_relieved(tmp_path: Path) -> None:
     asked = []
     for memory in (0.5, 0.9):
         scene = scenes.Scene().node("hot", memory=memory).node("cool").workload("web", on=["hot", "cool"])
@@ -542,7 +540,7 @@ def test_pods_usage_is_not_asked_for_while_no_node_can_be_relieved(tmp_path: pat
     assert asked == [0, 4]
 
 
-def test_a_ledger_that_another_replica_set_aside_is_opened_and_not_set_aside_again(tmp_path: pathlib.Path) -> None:
+def test_a_ledger_that_another_replica_set_aside_is_opened_and_not_set_aside_again(tmp_path: Path) -> None:
     here, other = enforcing(tmp_path), enforcing(tmp_path)
     other.ledger.set_aside("it was corrupt", scenes.NOW)
     here.service.cycle()
@@ -554,7 +552,7 @@ def test_a_ledger_that_another_replica_set_aside_is_opened_and_not_set_aside_aga
 
 
 @pytest.mark.parametrize("jump_seconds", [3600.0, -3600.0], ids=["forward", "back"])
-def test_a_clock_that_jumps_makes_data_unusable_and_resets_no_cap(tmp_path: pathlib.Path, jump_seconds: float) -> None:
+def test_a_clock_that_jumps_makes_data_unusable_and_resets_no_cap(tmp_path: Path, jump_seconds: float) -> None:
     here = enforcing(tmp_path, limits={"perHour": 1}, **QUICK)
     here.service.run()
     here.clock.jump(jump_seconds)
@@ -578,7 +576,7 @@ def test_who_asks_for_plans_without_pause_does_not_read_the_cluster_each_time(wo
     assert world.previews.plan().run.mode == "Observe"
 
 
-def test_what_pods_use_is_asked_for_only_where_a_node_is_overloaded(tmp_path: pathlib.Path) -> None:
+def test_what_pods_use_is_asked_for_only_where_a_node_is_overloaded(tmp_path: Path) -> None:
     warm = World(scenes.Scene().node("warm", memory=0.7).node("cool").workload("web", on=["warm", "cool"]), tmp_path)
     warm.service.cycle()
     asked = {expression for expression, _ in warm.prometheus.asked}
@@ -595,7 +593,7 @@ def test_a_run_of_the_loop_says_nothing_of_headroom_and_a_preview_does(world: Wo
     assert [name for name, _ in world.previews.plan().plan.headroom.destinations] == ["cool"]
 
 
-def test_pods_of_a_node_that_is_gone_leave_the_others_their_judgement(tmp_path: pathlib.Path) -> None:
+def test_pods_of_a_node_that_is_gone_leave_the_others_their_judgement(tmp_path: Path) -> None:
     scene = scenes.Scene().node("hot", memory=0.9).node("gone", memory=0.9).node("cool")
     scene.workload("web", on=["hot", "cool"]).workload("left", on=["gone", "cool"])
     world = World(scene, tmp_path)

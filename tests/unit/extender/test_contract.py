@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from extender.state import cluster_view
 from extender.verbs import explain, verbs
 from policy.contract import owner_usage
-from policy.schema import load_policy
+from policy.schema.load_policy import LoadPolicy
 from tests.unit.extender import worlds
 
 NOW = worlds.NOW
@@ -76,7 +76,7 @@ _POLICIES = st.builds(
 
 
 def world(
-    cluster: Mapping[str, NodeCase], in_force: load_policy.LoadPolicy, begun: cluster_view.ClusterView | None = None
+    cluster: Mapping[str, NodeCase], in_force: LoadPolicy, begun: cluster_view.ClusterView | None = None
 ) -> cluster_view.ClusterView:
     """The extender's view of the cluster; `begun` heard something before."""
     seen = begun or worlds.view_of({}, in_force)
@@ -105,9 +105,7 @@ def passed(view: cluster_view.ClusterView, names: tuple[str, ...] = NAMES) -> li
 
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES)
-def test_every_node_asked_gets_one_integer_from_0_to_10(
-    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy
-) -> None:
+def test_every_node_asked_gets_one_integer_from_0_to_10(cluster: dict[str, NodeCase], in_force: LoadPolicy) -> None:
     found = scores(world(cluster, in_force), (*NAMES, "unknown"))
     assert all(type(score) is int and 0 <= score <= 10 for score in found.values())
 
@@ -115,7 +113,7 @@ def test_every_node_asked_gets_one_integer_from_0_to_10(
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, mean=_MEANS)
 def test_the_same_holds_with_any_mean_of_an_owner_whenever_it_comes(
-    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, mean: tuple[owner_usage.Mean, int]
+    cluster: dict[str, NodeCase], in_force: LoadPolicy, mean: tuple[owner_usage.Mean, int]
 ) -> None:
     """A replica of the extender that hears of the mean before the pods answers like one that hears of it after."""
     data = owner_usage.encode(NOW - mean[1], {"default/ReplicaSet/web": mean[0]})
@@ -130,7 +128,7 @@ def test_the_same_holds_with_any_mean_of_an_owner_whenever_it_comes(
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES)
 def test_explain_holds_no_nan_and_the_numbers_that_the_scheduler_gets(
-    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy
+    cluster: dict[str, NodeCase], in_force: LoadPolicy
 ) -> None:
     seen, pod = world(cluster, in_force), worlds.args(NAMES).pod
     shown = json.dumps(msgspec.to_builtins(explain.explain(seen, pod, NAMES, NOW)), allow_nan=False)
@@ -144,7 +142,7 @@ def test_explain_holds_no_nan_and_the_numbers_that_the_scheduler_gets(
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, names=st.permutations(NAMES))
 def test_the_order_of_nodes_in_the_request_and_in_the_watch_is_irrelevant(
-    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, names: list[str]
+    cluster: dict[str, NodeCase], in_force: LoadPolicy, names: list[str]
 ) -> None:
     shuffled = {name: cluster[name] for name in names}
     assert scores(world(shuffled, in_force), tuple(names)) == scores(world(cluster, in_force))
@@ -155,7 +153,7 @@ def test_the_order_of_nodes_in_the_request_and_in_the_watch_is_irrelevant(
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, metric=st.sampled_from(METRICS), more=st.floats(0, 1))
 def test_more_load_never_raises_a_score_and_never_opens_a_node(
-    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, metric: str, more: float
+    cluster: dict[str, NodeCase], in_force: LoadPolicy, metric: str, more: float
 ) -> None:
     load = cluster["a"].load
     if load is None or metric not in load:
@@ -171,7 +169,7 @@ def test_more_load_never_raises_a_score_and_never_opens_a_node(
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, age_seconds=st.integers(0, 400))
 def test_one_more_recent_pod_never_raises_its_nodes_score_and_never_opens_the_node(
-    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, age_seconds: int
+    cluster: dict[str, NodeCase], in_force: LoadPolicy, age_seconds: int
 ) -> None:
     more = cluster["a"]._replace(pod_ages_seconds=(*cluster["a"].pod_ages_seconds, age_seconds))
     assert scores(world(cluster | {"a": more}, in_force))["a"] <= scores(world(cluster, in_force))["a"]
@@ -182,7 +180,7 @@ def test_one_more_recent_pod_never_raises_its_nodes_score_and_never_opens_the_no
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, case=st.sampled_from([NodeCase(None, 0, None, ()), STALE]))
 def test_a_node_is_never_the_only_best_for_lack_of_a_reading(
-    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, case: NodeCase
+    cluster: dict[str, NodeCase], in_force: LoadPolicy, case: NodeCase
 ) -> None:
     without_penalties = in_force.model_copy(update={"hot_spots": ()})
     found = scores(world(cluster | {"a": case}, without_penalties))
@@ -192,7 +190,7 @@ def test_a_node_is_never_the_only_best_for_lack_of_a_reading(
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, load=st.fixed_dictionaries(dict.fromkeys(METRICS, st.floats(0, 1))))
 def test_a_node_that_lacks_some_metric_is_never_the_only_best_beside_one_that_lacks_none(
-    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, load: dict[str, float]
+    cluster: dict[str, NodeCase], in_force: LoadPolicy, load: dict[str, float]
 ) -> None:
     rounded = {metric: round(ratio, 4) for metric, ratio in load.items()}
     beside = cluster | {"a": NodeCase(rounded, 0, None, ())}
@@ -205,7 +203,7 @@ def test_a_node_that_lacks_some_metric_is_never_the_only_best_beside_one_that_la
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, names=st.lists(st.sampled_from((*NAMES, "unknown")), max_size=8))
 def test_the_filter_answers_for_the_names_asked_and_no_other(
-    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, names: list[str]
+    cluster: dict[str, NodeCase], in_force: LoadPolicy, names: list[str]
 ) -> None:
     seen = world(cluster, in_force)
     reply = json.loads(verbs.answer("filter", seen, worlds.args(names), NOW).body)

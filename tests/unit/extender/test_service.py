@@ -1,9 +1,9 @@
 """The wired service: readiness, policy reload with last-known-good, what /configz and /metrics say, reading once."""
 
-import pathlib
 import random
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -61,7 +61,7 @@ class Listed:
 class World:
     """A service over a policy file that tests rewrite; nothing is started."""
 
-    def __init__(self, path: pathlib.Path) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         path.write_text(HEAD, encoding="utf-8")
         self.clock = clock = clocks.ManualClock()
@@ -89,7 +89,7 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: pathlib.Path) -> World:
+def world(tmp_path: Path) -> World:
     return World(tmp_path / "policy.yaml")
 
 
@@ -145,9 +145,7 @@ def test_a_clock_that_was_wrong_and_is_set_loses_no_placement(world: World, seco
 
 
 @pytest.mark.parametrize(("text", "taken"), [(STRICT, True), (HEAD + "filtre: {}\n", False)])
-def test_a_new_worker_begins_with_the_file_as_it_is_unless_that_is_bad(
-    tmp_path: pathlib.Path, text: str, taken: bool
-) -> None:
+def test_a_new_worker_begins_with_the_file_as_it_is_unless_that_is_bad(tmp_path: Path, text: str, taken: bool) -> None:
     path, clock = tmp_path / "policy.yaml", clocks.ManualClock()
     path.write_text(HEAD, encoding="utf-8")
     held: service.PolicyFile = reloading.Reloading(path, loader.load, clock=clock)
@@ -310,7 +308,7 @@ def test_reading_once_does_without_a_heartbeat() -> None:
     assert seen.nodes.facts()["n"].reading == load_annotation.decode(worlds.load_text(worlds.IDLE))
 
 
-def test_a_thread_that_dies_is_begun_again(tmp_path: pathlib.Path) -> None:
+def test_a_thread_that_dies_is_begun_again(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(HEAD, encoding="utf-8")
     held: service.PolicyFile = reloading.Reloading(path, loader.load, clock=(clock := clocks.BreakingClock()))

@@ -1,8 +1,8 @@
 """The client against a local HTTP server that misbehaves in every way we know of."""
 
 import collections.abc
-import pathlib
 import socket
+from pathlib import Path
 
 import pytest
 import requests
@@ -203,7 +203,7 @@ def test_a_query_that_forgot_to_aggregate_costs_no_more_memory_than_there_is(
     door.close()
 
 
-def test_the_token_file_is_read_again_for_every_query(httpserver: HTTPServer, tmp_path: pathlib.Path) -> None:
+def test_the_token_file_is_read_again_for_every_query(httpserver: HTTPServer, tmp_path: Path) -> None:
     httpserver.expect_request("/api/v1/query").respond_with_data(GOOD)
     token = tmp_path / "token"
     token.write_text("first\n")
@@ -220,9 +220,7 @@ def test_the_token_file_is_read_again_for_every_query(httpserver: HTTPServer, tm
     door.close()
 
 
-def test_basic_authentication_comes_from_the_address_or_a_password_file(
-    httpserver: HTTPServer, tmp_path: pathlib.Path
-) -> None:
+def test_basic_authentication_comes_from_the_address_or_a_password_file(httpserver: HTTPServer, tmp_path: Path) -> None:
     httpserver.expect_request("/api/v1/query").respond_with_data(GOOD)
     password = tmp_path / "password"
     password.write_text("p:w")
@@ -244,12 +242,12 @@ def test_an_address_that_cannot_work_is_refused_before_anything_is_sent(url: str
 
 
 @pytest.mark.parametrize("setting", ["token_file", "ca_file", "certificate_file", "key_file"])
-def test_a_file_that_is_not_there_is_named(setting: str, tmp_path: pathlib.Path) -> None:
+def test_a_file_that_is_not_there_is_named(setting: str, tmp_path: Path) -> None:
     with pytest.raises(errors.ConfigError, match="absent"):
         client.connect("http://prometheus:9090", **{setting: tmp_path / "absent"})  # type: ignore[arg-type]
 
 
-def test_two_ways_to_log_in_are_refused(tmp_path: pathlib.Path) -> None:
+def test_two_ways_to_log_in_are_refused(tmp_path: Path) -> None:
     with pytest.raises(errors.ConfigError, match="one of a token file"):
         client.connect("http://user:pw@prometheus:9090", token_file=tmp_path / "token")
 

@@ -2,7 +2,7 @@
 
 import functools
 import json
-import pathlib
+from pathlib import Path
 from typing import Any
 
 import click.testing
@@ -16,16 +16,14 @@ PODS = f"/api/v1/namespaces/{EVENLOAD}/pods"
 EVENTS = f"/apis/events.k8s.io/v1/namespaces/{EVENLOAD}/events"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{EVENLOAD}/deployments/placeholder"
 SCALE = f"{DEPLOYMENT}/scale"
-RBAC = pathlib.Path(__file__).parents[4] / "deploy" / "rbac" / "placeholder.yaml"
+RBAC = Path(__file__).parents[4] / "deploy" / "rbac" / "placeholder.yaml"
 run = functools.partial(commands.run, "placeholder")
 
 
 class Apiserver:
     """Lists what it was given by path, refuses what it was not, and takes every patch."""
 
-    def __init__(
-        self, directory: pathlib.Path, lists: dict[str, list[Any]], *, template: builders.Body | None = None
-    ) -> None:
+    def __init__(self, directory: Path, lists: dict[str, list[Any]], *, template: builders.Body | None = None) -> None:
         self._directory = directory
         deployment = {"metadata": {"name": "placeholder"}, "spec": {"template": {"spec": template or {}}}}
         self._objects = {DEPLOYMENT: deployment, **lists}
@@ -78,13 +76,13 @@ OTHER = ["--context", "other"]
         ),
     ],
 )
-def test_it_refuses(words: list[str], code: int, message: str, tmp_path: pathlib.Path) -> None:
+def test_it_refuses(words: list[str], code: int, message: str, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
     nowhere.write_text(kubeconfigs.text())
     commands.assert_refused(run(*words, "--kubeconfig", nowhere), code, message)
 
 
-def test_size_patches_the_scale_and_asks_nothing(tmp_path: pathlib.Path) -> None:
+def test_size_patches_the_scale_and_asks_nothing(tmp_path: Path) -> None:
     apiserver = Apiserver(tmp_path, {})
     words = (*SIZE, "--replicas", "10", "--during", "00:00-24:00=20%")
     result = apiserver.run(*words, code=0)
@@ -96,7 +94,7 @@ def test_size_patches_the_scale_and_asks_nothing(tmp_path: pathlib.Path) -> None
     assert apiserver.asked[-1].query["dryRun"] == "All"
 
 
-def test_size_in_proportion_counts_the_chosen_nodes_that_take_pods(tmp_path: pathlib.Path) -> None:
+def test_size_in_proportion_counts_the_chosen_nodes_that_take_pods(tmp_path: Path) -> None:
     cordoned = builders.node_body("b", spec={"unschedulable": True})
     unready = builders.node_body("c", status={"conditions": []})
     nodes = [builders.node_body("a", cpu="7500m"), cordoned, unready]
@@ -128,20 +126,20 @@ NODES = [
     ids=["no toleration", "tolerated", "a node selector", "one node, which is tainted", "one node, tolerated"],
 )
 def test_size_counts_the_nodes_that_can_take_a_placeholder(
-    template: builders.Body, number: int, tmp_path: pathlib.Path
+    template: builders.Body, number: int, tmp_path: Path
 ) -> None:
     apiserver = Apiserver(tmp_path, {"/api/v1/nodes": NODES}, template=template)
     result = apiserver.run(*SIZE, "--nodes-per-replica", "1", "--max-replicas", "9")
     assert f"the number is {number} ({number} nodes, {4 * number} cores)" in result.stdout
 
 
-def test_size_without_its_right_is_code_2(tmp_path: pathlib.Path) -> None:
+def test_size_without_its_right_is_code_2(tmp_path: Path) -> None:
     apiserver = Apiserver(tmp_path, {})
     commands.assert_refused(apiserver.run(*SIZE, "--nodes-per-replica", "2", "--max-replicas", "9"), 2, "said RBAC")
     assert [one.method for one in apiserver.asked] == ["GET", "GET"]  # no number, no patch
 
 
-def test_the_table_has_the_whole_and_every_node(tmp_path: pathlib.Path) -> None:
+def test_the_table_has_the_whole_and_every_node(tmp_path: Path) -> None:
     pods = [held("a", "node-2"), held("b", "node-1"), held("c", "node-1"), held("d", "")]
     apiserver = Apiserver(tmp_path, {PODS: pods, EVENTS: []})
     result = apiserver.run("status", code=1)
@@ -155,7 +153,7 @@ def test_the_table_has_the_whole_and_every_node(tmp_path: pathlib.Path) -> None:
     assert apiserver.run("status", "--no-headers").stdout.startswith("*")
 
 
-def test_wide_has_a_row_for_each_set_and_node(tmp_path: pathlib.Path) -> None:
+def test_wide_has_a_row_for_each_set_and_node(tmp_path: Path) -> None:
     result = Apiserver(tmp_path, {PODS: [held("a", "node-2")], EVENTS: []}).run("status", "-o", "wide", code=0)
     assert [line.split() for line in result.stdout.splitlines()[1:]] == [
         ["evenload-system/room", "-", "0", "*", "1", "0", "0", "250m", "256Mi", "-"],
@@ -163,7 +161,7 @@ def test_wide_has_a_row_for_each_set_and_node(tmp_path: pathlib.Path) -> None:
     ]
 
 
-def test_without_the_right_to_read_events_the_rest_is_printed_and_it_is_code_4(tmp_path: pathlib.Path) -> None:
+def test_without_the_right_to_read_events_the_rest_is_printed_and_it_is_code_4(tmp_path: Path) -> None:
     apiserver = Apiserver(tmp_path, {PODS: [held("a", "node-2")]})
     result = apiserver.run("status", "-o", "json", code=4)
     document = json.loads(result.stdout)
@@ -172,7 +170,7 @@ def test_without_the_right_to_read_events_the_rest_is_printed_and_it_is_code_4(t
     assert apiserver.run("status").stdout.splitlines()[1].split()[3] == "-"
 
 
-def test_no_placeholders_are_a_finding_and_what_to_do_is_said(tmp_path: pathlib.Path) -> None:
+def test_no_placeholders_are_a_finding_and_what_to_do_is_said(tmp_path: Path) -> None:
     everywhere = {path.replace(f"/namespaces/{EVENLOAD}", ""): list[Any]() for path in (PODS, EVENTS)}
     apiserver = Apiserver(tmp_path, {PODS: [], EVENTS: [], **everywhere})
     result = apiserver.run("status")
@@ -181,11 +179,11 @@ def test_no_placeholders_are_a_finding_and_what_to_do_is_said(tmp_path: pathlib.
     assert json.loads(apiserver.run("status", "-A", "-o", "json").stdout)["held"] == 0
 
 
-def test_without_the_right_to_read_pods_it_is_refused(tmp_path: pathlib.Path) -> None:
+def test_without_the_right_to_read_pods_it_is_refused(tmp_path: Path) -> None:
     commands.assert_refused(Apiserver(tmp_path, {}).run("status"), 2, "said RBAC")
 
 
-def test_the_role_for_status_lists_what_status_lists_and_no_more(tmp_path: pathlib.Path) -> None:
+def test_the_role_for_status_lists_what_status_lists_and_no_more(tmp_path: Path) -> None:
     apiserver = Apiserver(tmp_path, {PODS: [], EVENTS: []})
     apiserver.run("status")
     rules = yaml.safe_load(RBAC.read_text(encoding="utf-8"))["rules"]
