@@ -45,10 +45,7 @@ class ManualClock:
 
 
 class BreakingClock(ManualClock):
-    """The first wait of each thread raises what a wait of twenty digits raises; its second wait lasts until the stop.
-
-    `threads_again` has the name of each thread that came back to a wait after it had raised.
-    """
+    """The first wait of each thread raises as one of twenty digits; `threads_again` has those that waited again."""
 
     def __init__(self) -> None:
         super().__init__()

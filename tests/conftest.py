@@ -1,10 +1,6 @@
 """Fixtures that files of tests share: real control planes, built and started by lab/cluster/ on first use.
 
-Most contract suites ask for `control_plane`, most end-to-end suites for `six_nodes`; unit tests ask for none. Suites
-that change the shape of the cluster (other nodes, a stopped component) start one of their own.
-
-It also says what workers of `make real` take at a time, the longest first: whatever is dealt out last ends the run, and
-a file of five minutes must not be that.
+It also says what workers of `make real` take at a time, the longest first: what is dealt out last ends the run.
 
 Python's garbage collector leaves alone what was imported and collected before the first test, which lives until the run
 ends: test_bytes_kept, which collects often, takes 4 s of CPU with this and 12 without.

@@ -1,8 +1,6 @@
 """A Kubernetes door that waits for an apiserver which stalls.
 
-Our services give up on a request after ten seconds and decide anew in their next run. A test that makes one call and
-says what must come of it would fail by that only because the machine is busy: the `admin` fixture and the suites that
-drive the descheduler's own parts connect through here.
+Our services give up after ten seconds and decide anew; a test that makes one call would fail on a busy machine.
 """
 
 import dataclasses

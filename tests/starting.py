@@ -114,10 +114,7 @@ class Process:
 
 
 def launched(command: list[str], log: IO[bytes]) -> processes.Handle:
-    """Starts a component of a control plane: the load exporter as a fork, a program in Go with one processor.
-
-    Go's threads that have nothing to do look for work: with one, a start and an idle control plane take a quarter less.
-    """
+    """Starts a component: the load exporter as a fork, a program in Go with one processor, as idle threads cost."""
     if command[: len(EXPORTER)] != EXPORTER:
         return processes.popen(command, log, GOMAXPROCS="1")
     return Process(Command(EXPORTER[-1], tuple(command[len(EXPORTER) :])), log, log)

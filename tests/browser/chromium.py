@@ -1,7 +1,6 @@
 """Chromium for the browser suite: the one that is installed, or Debian's, which `make test` installs where it may.
 
-`python -m tests.browser.chromium` looks for it. As root on Debian it installs the package; elsewhere it says in one
-line what to install, and ends with 1 in CI, where a suite that did not run must not look passed, and else with 0.
+Elsewhere `python -m tests.browser.chromium` says in a line what to install; in CI it ends with 1.
 """
 
 import os

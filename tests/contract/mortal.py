@@ -1,7 +1,6 @@
 """A run of the descheduler that ends with SIGKILL at the step it is told: for tests/contract/test_descheduler_kills.py.
 
-It is the descheduler's own Service over the real apiserver and a real ledger; only usage is made up (`Heated`), so that
-one node is hot. Steps are counted where anything leaves the process: before and after every write to the apiserver, and
+Only usage is made up. Steps are counted where anything leaves the process: around every write to the apiserver, and
 before every BEGIN and COMMIT of the ledger.
 """
 

@@ -1,7 +1,6 @@
 """The descheduler among failing neighbours: the real Prometheus, apiserver and scheduler, killed or behind gates.
 
-A watcher of its own looks at the pods all the time. After each fault the same must hold: budgets were kept at every
-look, caps were kept, and the ledger tells exactly what left. One cluster for the file.
+After each fault budgets were kept at every look, caps were kept, and the ledger tells exactly what left.
 """
 
 import contextlib

@@ -1,7 +1,4 @@
-"""`evenload doctor` on a real control plane: a healthy one is well, and each thing broken is named with its fix.
-
-The extender and Prometheus are given by URL, because nothing on this machine is reachable behind a Service.
-"""
+"""`evenload doctor` on a real control plane: a healthy one is well, and each thing broken is named with its fix."""
 
 import contextlib
 import itertools

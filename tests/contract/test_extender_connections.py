@@ -1,7 +1,6 @@
 """Not one filter fails: a Go client with kube-scheduler's transport over idle gaps, restarts and new certificates.
 
-The extender runs as users run it, beside an apiserver that does not answer: it serves neutrally, which is all that
-connections need. Every test counts requests and errors; none looks at times.
+The extender serves neutrally here, which is all that connections need. Tests count errors; none looks at times.
 """
 
 import collections.abc

@@ -1,7 +1,6 @@
 """What kube-apiserver takes into a pod from anyone who may create one, and what the services keep of it.
 
-The apiserver stores it all: that is why there are bounds. Owners are of kinds that no API serves, so that the garbage
-collector leaves the pods alone.
+Owners are of kinds that no API serves, so that the garbage collector leaves the pods alone.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,6 @@
 """The image of this tree, and what a process under runc can do in it; test_fifteen_minutes runs the services in it.
 
-`lab.image` builds it from this tree on Debian's own Python, so no registry is asked. That needs root on Debian;
-elsewhere the file is skipped with the reason, and in CI it fails.
+Building it needs root on Debian; elsewhere the file is skipped with the reason, and in CI it fails.
 """
 
 import errno

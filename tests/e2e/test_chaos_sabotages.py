@@ -1,6 +1,4 @@
-"""Every judge of runs with faults finds its defect, in a real control plane: all defects at once, and beside them those
-of services that do nothing, with which no other shows.
-"""
+"""Every judge of runs with faults finds its defect in a real control plane, beside services that do nothing."""
 
 import pytest
 

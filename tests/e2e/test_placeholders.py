@@ -1,7 +1,4 @@
-"""Placeholders hold room: the real kube-scheduler preempts them for a burst and for an evicted pod, and we let them be.
-
-The manifests are what `evenload placeholder render` prints; the number is such that they fill what is free.
-"""
+"""Placeholders hold room: the real kube-scheduler preempts them for a burst and for an evicted pod, we never do."""
 
 import collections.abc
 import functools

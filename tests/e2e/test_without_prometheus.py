@@ -1,8 +1,4 @@
-"""A hot node is relieved with metrics-server as the only source: no Prometheus runs, on a real control plane.
-
-`make -C lab metrics-server` runs this file with the real metrics-server, `make test` with the stand-in. Annotator and
-descheduler have the rights that they ship with and those of the component.
-"""
+"""A hot node is relieved with metrics-server as the only source: no Prometheus runs, on a real control plane."""
 
 import pathlib
 import re

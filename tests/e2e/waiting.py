@@ -1,8 +1,7 @@
 """Waiting for something to become true, with a limit and a sentence for when it does not.
 
-A limit is for what will never happen, not for how fast it should: waiting costs nothing when it works, and on a busy
-machine everything may take twenty times as long. So limits are `LIMIT_SECONDS` or more; what has to be *soon* is proved
-by what else must not have happened before.
+A limit is for what will never happen: on a busy machine everything may take twenty times as long. What has to be *soon*
+is proved by what else must not have happened before.
 """
 
 import collections.abc

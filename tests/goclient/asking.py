@@ -1,8 +1,4 @@
-"""The Go client beside this file: built once into the user cache, started, asked what it counted, and stopped.
-
-Contract tests use it where it matters that the other side is Go's http.Transport, as kube-scheduler's is. It needs
-the standard library only, so building it needs no network.
-"""
+"""The Go client beside this file, whose http.Transport is kube-scheduler's: built once, started, asked, and stopped."""
 
 import collections.abc
 import json

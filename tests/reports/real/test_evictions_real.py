@@ -1,9 +1,4 @@
-"""Jobs, rollouts and StatefulSets under the real controllers: what an eviction does to them, and that it is not asked
-for.
-
-Each test has a namespace of its own. The verdicts are of snapshots that the descheduler's own account lists; evictions
-go through the Eviction API.
-"""
+"""Evictions of Jobs, rollouts and StatefulSets under the real controllers, and that none is asked for."""
 
 import random
 from collections.abc import Callable

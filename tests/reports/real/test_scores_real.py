@@ -1,7 +1,6 @@
 """Points of load beside those of kube-scheduler's own plugins, under a real kube-scheduler.
 
-Its plugins give up to 100 points times their weights: 100 for free requests, 100 for a balance of requests, 100 for an
-image that is there, 200 for a preferred node. Ours are 0 to 100 times the weight in the extender's stanza.
+Its plugins give up to 100 points times their weights; ours are 0 to 100 times the weight in the extender's stanza.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""Ctrl-C at any moment of any command ends it and all that it started: one line, 130. So does kill -9, without a line.
-
-Moments are stepped through by what the process does (`moments/sitecustomize.py`), not by time.
-"""
+"""Ctrl-C at any moment of any command ends it and all that it started: one line, 130; kill -9 without a line."""
 
 import contextlib
 import os

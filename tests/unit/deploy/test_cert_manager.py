@@ -1,7 +1,6 @@
 """The cert-manager component makes what the component mtls mounts and allows, and `evenload certs` makes alike.
 
-No cert-manager runs in CI: its objects are held to the names that others rely on and to cert-manager's own rules on
-fields (cert-manager.io/v1, docs: concepts and API reference), not to its CRDs.
+No cert-manager runs in CI: its objects are held to names that others rely on and to its own rules on fields, not CRDs.
 """
 
 import pytest

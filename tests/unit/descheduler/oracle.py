@@ -1,7 +1,6 @@
-"""A second opinion on placements: kube-scheduler's hard rules written out naively over what a test drew itself.
+"""A second opinion on placements: kube-scheduler's hard rules, written out naively over what a test drew itself.
 
-It shares no code with the descheduler: templates are plain records, every rule is a loop over all pods. The property
-tests replay a plan with it, eviction by eviction.
+It shares no code with the descheduler: templates are plain records, every rule is a loop over all pods.
 """
 
 import collections

@@ -1,8 +1,4 @@
-"""Every eviction of a plan could really be placed where the plan expects it, and passes its flow rule.
-
-Random clusters with taints, zones, host ports, (anti-)affinity, spread, placeholders and tight nodes; the plan is
-replayed, eviction by eviction, by an oracle that shares no code with the planner.
-"""
+"""Every eviction of a plan over random clusters could be placed where the plan expects it, by tests' own `oracle`."""
 
 import collections
 import dataclasses

@@ -1,7 +1,4 @@
-"""What who writes pods, budgets and owners, or runs a kubelet, may do to others by way of a plan.
-
-The rows of the table in docs/reference/security.md that no other test holds.
-"""
+"""What who writes pods, budgets and owners, or runs a kubelet, may do to others by way of a plan."""
 
 import pytest
 

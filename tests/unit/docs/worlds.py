@@ -1,8 +1,6 @@
 """The extender and the descheduler that answer the commands of a page, each over a small world of the page's own.
 
-They are our applications over fake doors, as in the tests of the commands themselves, and obey the policy file in the
-reader's directory that the world names, as it is when a command runs. `test_commands` starts them for each command that
-asks one.
+They are our applications over fake doors, and obey the policy file in the reader's directory as it is at each command.
 """
 
 import contextlib

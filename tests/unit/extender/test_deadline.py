@@ -1,8 +1,4 @@
-"""In time or neutral: locks that keep to a request's limit, and what is answered when it is over.
-
-What holds a request up here is what would: a watch event that is being taken in, a body that comes slowly, a queue
-before the threads. Nothing is measured; locks are held until the answer is there.
-"""
+"""In time or neutral: locks that keep to a request's limit, and what is answered when it is over."""
 
 import contextlib
 import io

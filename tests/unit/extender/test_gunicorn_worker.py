@@ -1,7 +1,4 @@
-"""Clients that are slow, silent, many or greedy hold no thread, and keep nobody else from being answered.
-
-The clock stands still unless a test moves it: whatever such a client does is still going on when others are answered.
-"""
+"""Clients that are slow, silent, many or greedy hold no thread, whatever the time; nobody else waits for them."""
 
 import collections.abc
 import contextlib
