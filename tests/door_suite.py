@@ -89,9 +89,7 @@ class DoorSuite:
         assert caught.value.status == 409
         assert "one" in str(caught.value)
 
-    def test_an_object_that_cannot_be_decoded_is_missing_and_costs_no_other(
-        self, api: KubeDoor, namespace: str
-    ) -> None:
+    def test_an_undecodable_object_is_missing_and_costs_no_other(self, api: KubeDoor, namespace: str) -> None:
         """A time of the year 0, which the apiserver stores."""
         pod = objects.Reference(kind="Pod", name="web-1", namespace=namespace, uid="uid", api_version="v1")
         sound = builders.event_body(pod)
@@ -256,9 +254,7 @@ class DoorSuite:
         api.merge_patch(kinds.CONFIG_MAPS, "one", {"data": {"a": "1", "b": None}}, namespace=namespace)
         assert api.get(kinds.CONFIG_MAPS, "one", namespace=namespace) == before
 
-    def test_a_patch_with_an_older_version_is_a_conflict_and_one_without_is_not(
-        self, api: KubeDoor, namespace: str
-    ) -> None:
+    def test_a_patch_of_an_older_version_is_a_conflict_one_without_is_not(self, api: KubeDoor, namespace: str) -> None:
         api.create(kinds.CONFIG_MAPS, config_map("one"), namespace=namespace)
         old = {"resourceVersion": api.get(kinds.CONFIG_MAPS, "one", namespace=namespace).resource_version}
         api.merge_patch(kinds.CONFIG_MAPS, "one", {"metadata": old, "data": {"a": "1"}}, namespace=namespace)
@@ -301,9 +297,7 @@ class DoorSuite:
         versions = [int(event.resource_version) for event in seen]
         assert versions == sorted(set(versions))
 
-    def test_a_watch_by_label_sees_objects_come_into_its_selection_and_leave_it(
-        self, api: KubeDoor, namespace: str
-    ) -> None:
+    def test_a_watch_by_label_sees_objects_enter_and_leave_its_selection(self, api: KubeDoor, namespace: str) -> None:
         api.create(kinds.CONFIG_MAPS, config_map("one", turn="1"), namespace=namespace)
         since = api.list(kinds.CONFIG_MAPS, namespace=namespace).resource_version
         for label, turn in (("other", "2"), ("door", "3"), ("door", "4")):

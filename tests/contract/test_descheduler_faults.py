@@ -243,9 +243,7 @@ def busy(call: gate.Call) -> gate.Reply | None:
     return gate.apiserver_reply(429, "TooManyRequests") if is_eviction(call) else None
 
 
-def test_nothing_is_evicted_by_answers_that_are_not_whole_nor_by_a_clock_that_is_wrong(
-    site: Site, watcher: Watcher
-) -> None:
+def test_nothing_is_evicted_by_answers_that_are_not_whole_nor_by_a_wrong_clock(site: Site, watcher: Watcher) -> None:
     shift = site.on_a_clock_of_its_own()
 
     def request_count() -> int:

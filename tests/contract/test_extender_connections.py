@@ -411,9 +411,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> collections.abc.Iterator[
 
 
 @pytest.mark.parametrize("sent", SILENT.values(), ids=SILENT)
-def test_requests_that_never_end_do_not_keep_the_verbs_from_others(
-    plain: Replica, guarded: Replica, sent: bytes
-) -> None:
+def test_requests_that_never_end_keep_no_verb_from_others(plain: Replica, guarded: Replica, sent: bytes) -> None:
     # There are 8 threads. TLS first: its handshakes need one each, so that the last of them take a while.
     silent = [replica.connect("scheduler") for replica in (guarded, plain) for _ in range(12)]
     for one in silent:

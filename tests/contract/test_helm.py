@@ -203,9 +203,7 @@ def test_in_another_namespace_no_object_names_the_usual_one(helm: Helm) -> None:
         ("evenload-scheduler", {"secondScheduler": ON, "mtls": ON}),
     ],
 )
-def test_only_a_change_that_is_read_at_the_start_restarts_the_pods(
-    helm: Helm, name: str, values: Mapping[str, Any]
-) -> None:
+def test_only_a_change_read_at_the_start_restarts_the_pods(helm: Helm, name: str, values: Mapping[str, Any]) -> None:
     def annotations(values: Mapping[str, Any]) -> Document:
         found = helm_client.documents(helm.template(helm_client.merged({"secondScheduler": ON}, values)))
         (one,) = [one for one in found if (one["kind"], one["metadata"]["name"]) == ("Deployment", name)]

@@ -87,9 +87,7 @@ def make(door: client.Client, name: str) -> None:
     door.create(kinds.CONFIG_MAPS, {"metadata": {"name": name, "labels": {"suite": "reflector"}}}, namespace="default")
 
 
-def test_a_version_from_before_a_restart_of_the_apiserver_is_gone(
-    fragile: Cluster, ending: contextlib.ExitStack
-) -> None:
+def test_a_version_from_before_an_apiservers_restart_is_gone(fragile: Cluster, ending: contextlib.ExitStack) -> None:
     apiserver = fragile.processes["kube-apiserver"]
     apiserver.stop()
     apiserver.start()

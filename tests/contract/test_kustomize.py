@@ -210,9 +210,7 @@ def unlabelled(documents: list[Document]) -> list[str]:
     ]
 
 
-def test_the_overlay_of_the_install_guide_is_accepted_too_and_its_own_policy_is_in_force(
-    site: Site, copied: Path
-) -> None:
+def test_the_overlay_of_the_install_guide_is_accepted_and_its_policy_in_force(site: Site, copied: Path) -> None:
     text = (ROOT / "docs" / "start" / "install.md").read_text(encoding="utf-8")
     (document,) = re.findall(r"```yaml\n(# mine/kustomization\.yaml\n.*?)```", text, re.DOTALL)
     mine = overlay(copied, document)

@@ -98,9 +98,7 @@ class TestVictoriaMetrics(prometheus_suite.Suite):
         super().test_an_impossible_range_is_a_bad_query(stage, end_seconds, step_seconds)
 
 
-def test_a_real_answer_is_partial_by_one_word_and_its_values_stay_beside(
-    victoria_metrics: str, door: client.Client
-) -> None:
+def test_a_real_answer_is_partial_by_one_word_and_its_values_stay(victoria_metrics: str, door: client.Client) -> None:
     whole = prometheus_suite.Stage(door, 3, WINDOW_SECONDS, waiting.until, LOAD_EXPORTER).answered(AVERAGE)
 
     def without_a_store(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.ProxyResponse:

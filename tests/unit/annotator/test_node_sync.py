@@ -555,9 +555,7 @@ def test_a_prometheus_younger_than_the_longest_window_is_said_to_be(bench: Bench
     assert look_again(bench) == "", "looked at again, although that was in the future"
 
 
-def test_an_answer_called_partial_is_flagged_and_takes_nothing_away(
-    synced: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_partial_answer_is_flagged_and_takes_nothing_away(synced: Bench, caplog: pytest.LogCaptureFixture) -> None:
     synced.prometheus.answer(EXPRESSIONS["cpu_max_1d"], {"node-1": 0.3}, warnings=("store-2 did not answer",))
     assert not synced.sync(after_seconds=30).whole
     assert synced.reading("node-2").values["cpu_max_1d"] == 0.7

@@ -60,9 +60,7 @@ def test_a_replica_counts_once_it_was_ready_for_the_whole_window() -> None:
     [(1, 300, False), (2, HOUR - 1, False), (3, 300, True), (1, HOUR, True)],
     ids=["one young replica", "two of nearly an hour", "three young ones", "one of an hour"],
 )
-def test_a_mean_counts_once_several_replicas_or_an_hour_are_behind_it(
-    measured: int, age_seconds: float, counts: bool
-) -> None:
+def test_a_mean_counts_once_replicas_or_an_hour_are_behind_it(measured: int, age_seconds: float, counts: bool) -> None:
     found = means([pod(name) for name in NAMES], dict.fromkeys(NAMES[:measured], 2.0), now=READY + age_seconds)
     assert (found.keys() == {"default/ReplicaSet/web"}) == counts
 

@@ -100,9 +100,7 @@ def test_levels_older_than_stale_after_judge_nothing(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("again", "judged"), [(True, 1), (False, 0)])
-def test_what_is_placed_in_a_lapse_of_leadership_is_judged_by_who_leads_next(
-    bench: Bench, again: bool, judged: int
-) -> None:
+def test_what_is_placed_in_a_lapse_of_leadership_the_next_leader_judges(bench: Bench, again: bool, judged: int) -> None:
     bench.clock.advance(5)
     bench.caches_are_full()
     bench.see_levels()

@@ -66,9 +66,7 @@ def test_ctrl_c_while_workers_are_started_and_work(words: tuple[str, ...]) -> No
 @pytest.mark.parametrize(
     ("number", "wanted"), [("SIGINT", ENDED), ("SIGKILL", (-signal.SIGKILL, ""))], ids=["SIGINT", "SIGKILL"]
 )
-def test_a_command_that_ends_while_its_workers_start_or_work_takes_them_along(
-    number: str, wanted: tuple[int, str]
-) -> None:
+def test_a_command_that_ends_while_workers_start_or_work_takes_them_along(number: str, wanted: tuple[int, str]) -> None:
     for at in (1, 30, 500, 1500):
         assert run(SIMULATE, at=at, of="worker", number=number) == wanted, at
 

@@ -264,9 +264,7 @@ def test_json_has_each_happening_with_its_kind(descheduler: Descheduler, site: S
     assert eviction["at_seconds"] == int(row.intended_at_seconds)
 
 
-def test_a_node_of_which_nothing_is_known_is_not_one_where_nothing_happened(
-    descheduler: Descheduler, site: Site
-) -> None:
+def test_a_node_of_which_nothing_is_known_is_not_where_nothing_happened(descheduler: Descheduler, site: Site) -> None:
     assert run(descheduler, site, "--node", "cool", code=0).stdout.startswith("nothing happened: overloads 0")
     result = run(descheduler, site, "--node", "kool", code=4)
     assert "nothing happened" not in result.stdout

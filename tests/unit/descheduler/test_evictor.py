@@ -96,9 +96,7 @@ def test_every_answer_is_recorded_by_its_rule(
 
 
 @pytest.mark.parametrize("answer", [LOST, failing(503), DENIED], ids=["no answer", "503", "a webhook's 429"])
-def test_several_evictions_in_a_row_without_effect_end_the_run(
-    ledger: Ledger, answer: EvictionAnswer | Exception
-) -> None:
+def test_evictions_in_a_row_without_effect_end_the_run(ledger: Ledger, answer: EvictionAnswer | Exception) -> None:
     door = doors.FakeDoor([answer, doors.ACCEPTED, *[answer] * 9])
     evicter(door, ledger).carry_out(six_evictions(), terms())
     assert len(door.evictions) == 2 + api_results.MOST_IN_A_ROW, "an answer in between begins the count again"

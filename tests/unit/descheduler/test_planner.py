@@ -158,9 +158,7 @@ def test_a_pod_is_ranked_by_its_wish_priority_request_and_quality_and_by_what_it
     ("used", "excess", "expected"),
     [(0.02, 1.0, True), (0.0199, 1.0, False), (0.0, 0.0, False), (0.0, -1.0, False), (0.1, -1.0, True)],
 )
-def test_a_pod_that_moves_less_than_two_percent_of_the_excess_is_too_small(
-    used: float, excess: float, expected: bool
-) -> None:
+def test_a_pod_under_two_percent_of_the_excess_is_too_small(used: float, excess: float, expected: bool) -> None:
     assert candidate_order.worthwhile(candidate_order.Use(used, excess, 0.0)) is expected
 
 
@@ -255,9 +253,7 @@ def test_a_pod_that_has_just_left_still_echoes_in_the_window_and_in_a_maximum_un
         pytest.param(True, 150 / 300, id="at the reading, ten seconds before"),
     ],
 )
-def test_a_pod_that_has_just_left_fades_until_the_end_of_its_nodes_windows(
-    at_readings: bool, shown_ratio: float
-) -> None:
+def test_a_pod_that_has_just_left_fades_until_its_nodes_windows_end(at_readings: bool, shown_ratio: float) -> None:
     gone = EvictedPod("hot", "uid-gone", NOW - 160, PodUse(0.0, 8 * GIB))
     obeyed, past = scenes.policy(coolNodes=2), History(departed=(gone,))
     (node,) = scenes.hot_and_cool().plan(obeyed, past, windows_end_at_readings=at_readings).nodes
@@ -327,9 +323,7 @@ def test_without_a_cool_node_nothing_is_evicted_and_the_plan_says_why() -> None:
         pytest.param(0.05, "1 cool nodes, 2 needed (coolNodes)", id="it is over the line of its pool"),
     ],
 )
-def test_without_an_overload_a_plan_says_whether_pods_could_leave_as_one_with_headroom(
-    until: float, blocked: str
-) -> None:
+def test_without_an_overload_a_plan_says_whether_pods_could_leave_as_with_headroom(until: float, blocked: str) -> None:
     lines = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": until}}
     spot = {"name": "spot", "nodeSelector": {"matchLabels": {"pool": "spot"}}, "descheduler": {"thresholds": lines}}
     obeyed = LoadPolicy.of({"descheduler": {"coolNodes": 2}, "pools": [spot]})

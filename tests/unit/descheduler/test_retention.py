@@ -77,9 +77,7 @@ def test_rows_go_once_an_hour(ledger: Ledger, later_seconds: float, *, pruned: b
         pytest.param({**SHORT, "breaker": {"max": "2h"}}, 2 * HOUR, id="the longest back-off of the breaker"),
     ],
 )
-def test_a_run_looks_back_as_far_as_the_longest_of_what_it_counts_by(
-    descheduler: dict[str, Any], seconds: float
-) -> None:
+def test_a_run_looks_back_as_far_as_the_longest_it_counts_by(descheduler: dict[str, Any], seconds: float) -> None:
     assert retention.looks_back_seconds(scenes.policy(**descheduler)) == seconds
 
 

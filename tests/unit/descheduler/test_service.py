@@ -50,9 +50,7 @@ def test_after_a_start_prometheus_is_asked_how_long_it_has_lasted(world: World) 
 
 
 @pytest.mark.parametrize("overloaded_for", ["21m", "1h", "6h"])
-def test_a_single_run_acts_on_an_overload_that_has_lasted_however_long_it_must(
-    tmp_path: Path, overloaded_for: str
-) -> None:
+def test_a_single_run_acts_on_an_overload_however_long_it_must_last(tmp_path: Path, overloaded_for: str) -> None:
     here = enforcing(tmp_path, overloadedFor=overloaded_for)
     here.service.run()
     assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
@@ -440,9 +438,7 @@ def test_a_ledger_that_breaks_in_use_is_set_aside_and_enforce_rests_for_an_hour(
 
 
 @pytest.mark.parametrize(("restored", "mode"), [(True, "Enforce"), (False, "Observe")])
-def test_a_ledger_that_could_not_be_opened_again_is_opened_once_it_can(
-    tmp_path: Path, *, restored: bool, mode: str
-) -> None:
+def test_a_ledger_that_did_not_open_again_is_opened_once_it_can(tmp_path: Path, *, restored: bool, mode: str) -> None:
     here, path, away = enforcing(tmp_path), tmp_path / "ledger.sqlite", tmp_path / "away"
     here.service.run()
     ledger_files.move(path, away)

@@ -63,9 +63,7 @@ def test_requests_that_come_slowly_hold_no_thread(working: workers.Working, firs
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["with the first", "while the thread waits for it still"])
-def test_a_connection_that_asked_once_holds_no_thread_with_half_a_request(
-    working: workers.Working, later: bool
-) -> None:
+def test_a_connection_that_asked_once_holds_no_thread_by_half_a_request(working: workers.Working, later: bool) -> None:
     with strangers(working, MANY, REQUEST if later else REQUEST + REQUEST[:-2]) as slow:
         for one in slow:
             assert answered(one) == 200
@@ -284,9 +282,7 @@ HALVES = {"no greeting": b"", "half a greeting": b"\x16\x03\x01"}
 
 
 @pytest.mark.parametrize("sent", HALVES.values(), ids=HALVES)
-def test_handshakes_that_come_slowly_hold_no_thread(
-    contexts: tuple[ssl.SSLContext, ssl.SSLContext], sent: bytes
-) -> None:
+def test_slow_handshakes_hold_no_thread(contexts: tuple[ssl.SSLContext, ssl.SSLContext], sent: bytes) -> None:
     with workers.worker(context=contexts[0]) as working, strangers(working, MANY, sent) as slow:
         with contexts[1].wrap_socket(working.connect(), server_hostname="127.0.0.1") as scheduler:
             assert answered(scheduler, REQUEST) == 200

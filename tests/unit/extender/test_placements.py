@@ -109,9 +109,7 @@ def test_a_start_by_a_nodes_clock_that_is_wrong_is_left_out(placed: PlacementTab
 @pytest.mark.parametrize(
     "reason", ["ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError", "CrashLoopBackOff"]
 )
-def test_a_pod_that_waits_for_a_reason_of_failure_counts_again_once_it_runs(
-    reason: str, placed: PlacementTable
-) -> None:
+def test_a_pod_that_waits_by_a_failure_counts_again_once_it_runs(reason: str, placed: PlacementTable) -> None:
     fails = worlds.bound("p", "a", cpu="1", mutate=state(reason=reason))
     placed.pod_changed(see(placed, worlds.bound("p", "a", cpu="1", mutate=state())), fails, NOW + 20)
     assert counts(placed, "a", NOW + 20) == [0, 0, 0]
@@ -421,9 +419,7 @@ def at(pod: objects.Pod) -> float:
     [("9e200", 1e18), ("1e999", 1.0), ("9e307", 1.0), ("9" * 400, 1.0)],
     ids=["readable: capped", "beyond a float: as no request", "beyond in millicores", "four hundred digits"],
 )
-def test_a_request_no_machine_could_hold_leaves_the_numbers_numbers(
-    huge: str, least: float, placed: PlacementTable
-) -> None:
+def test_a_request_no_machine_can_hold_leaves_numbers_numbers(huge: str, least: float, placed: PlacementTable) -> None:
     for name in ("p", "q", "r"):
         see(placed, worlds.bound(name, "a", cpu=huge, memory=huge))
     crowding = placed.crowding(LOADS, ALL, NOW + 1, besides="")
@@ -459,9 +455,7 @@ def test_a_clock_set_back_leaves_an_assumption_its_seconds(placed: PlacementTabl
 @pytest.mark.parametrize(
     "owner", [("ReplicaSet", "x" * 10_000), ("x" * 10_000, "web"), ("ReplicaSet", "web 1m 1Mi 9\n"), ("../v1", "web")]
 )
-def test_a_placement_holds_no_owner_that_kubernetes_could_not_have(
-    owner: tuple[str, str], placed: PlacementTable
-) -> None:
+def test_a_placement_holds_no_owner_kubernetes_could_not_have(owner: tuple[str, str], placed: PlacementTable) -> None:
     placed.assume(builders.pod("p", owner=owner), "a", NOW, per_allocatable=worlds.ROOM)
     (assumed,) = placed.assumptions(NOW)
     assert assumed.key.owner == "", "as a pod without an owner, which is estimated by its request"

@@ -33,9 +33,7 @@ def ask(world: test_app.World, path: str) -> Any:
 
 
 @pytest.mark.parametrize("path", PEOPLES)
-def test_a_loop_of_them_is_refused_until_when_it_says_and_the_schedulers_verbs_go_on(
-    world: test_app.World, path: str
-) -> None:
+def test_a_loop_of_them_is_refused_until_when_it_says_and_the_verbs_go_on(world: test_app.World, path: str) -> None:
     rows_each = {"explain": 500, "nodes": 500, "decisions": 3 * 500 + 1}[path] + app.ROWS_OF_A_REQUEST
     answers = next(at for at in range(100) if ask(world, path).status_code == 429)
     assert answers == -(-app.ROWS_AT_ONCE // rows_each)

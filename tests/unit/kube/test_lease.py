@@ -321,9 +321,7 @@ def test_a_lease_that_is_ours_and_has_run_out_is_not_held(door: LeaseDoor) -> No
     assert not one.election.holds()
 
 
-def test_a_lease_taken_by_another_ends_our_leadership_at_once(
-    door: LeaseDoor, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_lease_taken_by_another_ends_leadership_at_once(door: LeaseDoor, caplog: pytest.LogCaptureFixture) -> None:
     one, two = leading(door), Candidate(door, "two")
     two.attempt()
     two.clock.advance(16)

@@ -55,9 +55,7 @@ def test_a_proxy_that_does_not_answer_is_named_without_its_user(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("value", [f"*{SECRET}", f"!{SECRET} x", f"{{{SECRET}", f"[{SECRET}: :"])
-def test_a_file_that_is_no_yaml_is_refused_with_the_place_and_not_with_what_stands_there(
-    tmp_path: Path, value: str
-) -> None:
+def test_a_file_that_is_no_yaml_is_refused_with_the_place_and_not_the_text(tmp_path: Path, value: str) -> None:
     path = tmp_path / "config"
     path.write_text(f"users:\n- name: me\n  user:\n    token: {value}\n", encoding="utf-8")
     with pytest.raises(errors.ConfigError, match=r"no YAML at line [45], column") as refused:

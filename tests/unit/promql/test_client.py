@@ -90,9 +90,7 @@ def test_the_library_decodes_no_second_copy_of_an_answer(
     assert decoded == [{"status": "success", "data": {"result": []}}]
 
 
-def test_queries_and_bytes_are_counted_also_of_answers_that_are_refused(
-    httpserver: HTTPServer, door: client.Client
-) -> None:
+def test_queries_and_bytes_are_counted_also_of_refused_answers(httpserver: HTTPServer, door: client.Client) -> None:
     httpserver.expect_ordered_request(PATH).respond_with_data(GOOD)
     httpserver.expect_ordered_request(PATH).respond_with_data("sorry", status=503)
     door.query("up")

@@ -125,9 +125,7 @@ NODES = [
     ],
     ids=["no toleration", "tolerated", "a node selector", "one node, which is tainted", "one node, tolerated"],
 )
-def test_size_counts_the_nodes_that_can_take_a_placeholder(
-    template: builders.Body, number: int, tmp_path: Path
-) -> None:
+def test_size_counts_nodes_that_can_take_a_placeholder(template: builders.Body, number: int, tmp_path: Path) -> None:
     apiserver = Apiserver(tmp_path, {"/api/v1/nodes": NODES}, template=template)
     result = apiserver.run(*SIZE, "--nodes-per-replica", "1", "--max-replicas", "9")
     assert f"the number is {number} ({number} nodes, {4 * number} cores)" in result.stdout
