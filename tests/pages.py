@@ -62,6 +62,7 @@ SHELLS: Final = ("console", "sh", "bash", "shell")
 _FENCE: Final = re.compile(r"^( *)(`{3,}|~{3,}) *([^\s`]*)[^`]*$")  # also in a list, where it is indented
 _FILE: Final = re.compile(r"^# ([\w./-]+\.yaml)$")
 _CODE: Final = re.compile(r"# exit code (\d+)\s*$")
+_SOURCE: Final = re.compile(r"^\w+ at http://127\.0\.0\.1:\d+\n", re.MULTILINE)  # of a test only
 
 
 class Command(NamedTuple):
@@ -240,7 +241,7 @@ def policy_hash(content: bytes) -> str:
 def agrees(texts: tuple[str, ...], text: str, *, times: bool = False) -> bool:
     """Whether a command printed the page's lines, but for policy hashes and, with `times`, moments, ages and widths."""
     expected = [_lasting(line, times=times) for line in "\n".join(texts).rstrip().splitlines()]
-    printed = [_lasting(line, times=times) for line in text.rstrip().splitlines()]
+    printed = [_lasting(line, times=times) for line in _SOURCE.sub("", text).rstrip().splitlines()]
     pattern = "".join(
         r"(?:.*\n)*?" if line == "..." else re.escape(line).replace("…", ".*") + r"\n" for line in expected
     )
