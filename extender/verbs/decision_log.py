@@ -116,7 +116,7 @@ class Decision(documents.DecisionFields, frozen=True):
         return int.from_bytes(self.tied).bit_count()
 
     def was_best(self, row: int | None) -> bool | None:
-        """Whether the node of this row shared the best score, None where none was given and without a row."""
+        """True if the node of this row shared the best score; None without scores, or without a row."""
         if row is None or not self.tied:
             return None
         return row >> 3 < len(self.tied) and bool(self.tied[row >> 3] & 0x80 >> (row & 7))
