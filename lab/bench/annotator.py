@@ -111,7 +111,8 @@ def _measured(settings: Settings, stage: "_Stage", follower: "_Follower") -> Syn
     follower.until(lambda syncs: syncs[-1].matched == settings.few_nodes, "the first nodes to have values")
     few = follower.until(lambda syncs: len(syncs) > FEW_SYNCS, "some syncs")
     stage.enter(range(settings.few_nodes, settings.nodes))
-    joining = follower.until(lambda syncs: syncs[-1].matched == settings.nodes, "all nodes to have values")
+    # from the last sync without them, as all may join within one
+    joining = [few[-1], *follower.until(lambda syncs: syncs[-1].matched == settings.nodes, "all nodes to have values")]
     cache.say(f"{settings.nodes} nodes have values; warming up for {settings.warm_minutes:g} min")
     follower.until(_lasting(settings.warm_minutes), "full windows")
     cache.say(f"measuring for {settings.minutes:g} min")
