@@ -66,7 +66,7 @@ class Board:
 
 
 class TooMany(Exception):
-    """As many browsers as allowed look already."""
+    """The limit of connected browsers is reached."""
 
 
 class Streams:

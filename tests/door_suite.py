@@ -1,4 +1,4 @@
-"""What every implementation of kube.door.KubeDoor must do: one suite for the real apiserver and the simulated one."""
+"""The contract of kube.door.KubeDoor: one suite for the real apiserver and the simulated one."""
 
 import random
 import threading

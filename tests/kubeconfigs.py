@@ -1,4 +1,4 @@
-"""The text of a kubeconfig for a server that asks for no certificate: mostly one where nobody listens."""
+"""The text of a kubeconfig for a server that asks for no certificate: mostly an address without a server."""
 
 import json
 from collections.abc import Mapping

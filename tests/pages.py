@@ -239,7 +239,7 @@ def policy_hash(content: bytes) -> str:
 
 
 def agrees(texts: tuple[str, ...], text: str, *, times: bool = False) -> bool:
-    """Whether a command printed the page's lines, but for policy hashes and, with `times`, moments, ages and widths."""
+    """True if a command printed the page's lines, but for policy hashes and, with `times`, moments, ages and widths."""
     expected = [_lasting(line, times=times) for line in "\n".join(texts).rstrip().splitlines()]
     printed = [_lasting(line, times=times) for line in _SOURCE.sub("", text).rstrip().splitlines()]
     pattern = "".join(

@@ -1,4 +1,4 @@
-"""What a PromQL expression names: selectors with matchers, and labels it groups or joins by; promtool parses it."""
+"""Selectors with matchers, and labels to group or join by, of a PromQL expression; promtool parses it."""
 
 import re
 from typing import Final, NamedTuple

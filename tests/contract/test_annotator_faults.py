@@ -1,6 +1,6 @@
 """The annotator among failing neighbours: the real Prometheus and the real apiserver, each behind a gate.
 
-What is asserted is what an extender would make of the cluster. Every test begins with a whole fleet and ends with one.
+Tests assert the view that an extender would have. Every test begins and ends with all nodes fresh.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What we ship is admitted by the real apiserver from the real kubectl, without one warning; one overlay runs."""
+"""The real apiserver admits the shipped manifests from the real kubectl, without a warning; one overlay runs."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""What we ship for watching names what is exported, and nothing drifts apart: rules, manifests, dashboard, pages."""
+"""Shipped rules, manifests, dashboard and pages name exported metrics, and agree with each other."""
 
 import ast
 import json

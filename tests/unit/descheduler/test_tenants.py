@@ -1,4 +1,4 @@
-"""What who writes pods, budgets and owners, or runs a kubelet, may do to others by way of a plan."""
+"""Tenants who write pods, budgets and owners, or run a kubelet, cannot turn a plan against others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Clients that are slow, silent, many or greedy hold no thread, whatever the time; nobody else waits for them."""
+"""Clients that are slow, silent, many or greedy hold no thread, whatever the time; no other client waits for them."""
 
 import collections.abc
 import contextlib
