@@ -100,7 +100,7 @@ def test_a_hint_or_a_nodes_own_limits_are_read_or_left_out(text: str) -> None:
     own = node_thresholds.decode(text)
     assert own is not None
     assert all(0 <= limit <= 1 for limit in own.limits.values())
-    own.ignored(()).encode()  # can be shown
+    own.ignored(("cpu_avg_5m",)).encode()  # can be shown
 
 
 @pytest.mark.parametrize("once", ['"cpu_avg_5m":NaN,', '"a":[[]],', '"\\ud800":1e999,', " "])

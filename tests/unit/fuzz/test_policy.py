@@ -19,6 +19,8 @@ YAML_BITS = [
     b"&a ",
     b"*a",
     b"!!float ",
+    b"\\U",
+    b"\xc2\x85",
     b"? ",
     b"- ",
     b": ",

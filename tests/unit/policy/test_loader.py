@@ -1,10 +1,6 @@
 """Reading a policy file: what it means, and every mistake with its line, column, path and a way out."""
 
-import json
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from policy.loading import loader, yaml_tree
 from policy.schema import load_policy, problems
@@ -210,80 +206,6 @@ def test_a_refused_policy_keeps_its_problems_apart_for_programs() -> None:
         loader.load(HEAD + "sync: {period: 3}\n", "p.yaml")
     assert refused.value.source == "p.yaml"
     assert [(p.line, p.column, p.path) for p in refused.value.problems] == [(3, 16, "sync.period")]
-
-
-_PLAIN_PIECES = [
-    "apiVersion: evenload.io/v1alpha1",
-    "kind: LoadPolicy",
-    "sync:",
-    "filter:",
-    "hotSpots:",
-    "metrics:",
-    "  - ",
-    "  ",
-    "period: 30s",
-    "window: 1m",
-    "thresholds: {cpu_avg_5m: 65}",
-    ": ",
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    "&a",
-    "*a",
-    "!!int",
-    ">",
-    "|",
-    "'",
-    '"',
-    "\\U",
-    "%YAML 1.1",
-    "---",
-    "...",
-    "? ",
-    "#",
-    "~",
-    "yes",
-    "1e999",
-    "0x",
-]
-_PIECES = st.sampled_from([*_PLAIN_PIECES, "\n", "\t", "\ufeff", "\x85", "\ud800"])
-
-
-def _problems(text: str) -> tuple[problems.Problem, ...]:
-    """What is wrong with the text; anything but a PolicyError that can be printed ends the test."""
-    try:
-        loader.load(text, "p.yaml")
-    except problems.PolicyError as error:
-        str(error).encode()  # can be printed
-        return error.problems or (problems.Problem(0, 0, "", "refused without a problem"),)
-    return ()
-
-
-@given(text=st.text() | st.lists(_PIECES, max_size=30).map("".join) | st.lists(_PIECES, max_size=12).map("\n".join))
-def test_whatever_the_text_it_is_a_policy_or_refused_with_places(text: str) -> None:
-    assert all(problem.line >= 1 and problem.column >= 1 and problem.message for problem in _problems(text))
-
-
-_TREES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 100)
-    | st.floats(0, 2)
-    | st.sampled_from(["5m", "65%", "cpu_avg_5m", "x", "\ud800"]),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["window", "pods", "name", "x", "\ud800"]), inner)
-    ),
-    max_leaves=8,
-)
-_SECTIONS = sorted(field.alias or name for name, field in load_policy.LoadPolicy.model_fields.items())
-
-
-@given(tree=st.dictionaries(st.sampled_from(_SECTIONS), _TREES))
-def test_whatever_the_tree_it_is_a_policy_or_refused_with_places(tree: dict[str, object]) -> None:
-    body = "\n".join(f"{key}: {json.dumps(value)}" for key, value in tree.items() if key not in ("apiVersion", "kind"))
-    assert all(problem.line >= 1 and problem.message for problem in _problems(HEAD + body))
 
 
 @pytest.mark.parametrize(("key", "part"), [("pools", "nodeSelector"), ("podClasses", "match")])
