@@ -33,7 +33,6 @@ class NodeCase(NamedTuple):
     pod_ages_seconds: tuple[int, ...]
 
 
-STALE = NodeCase(dict.fromkeys(METRICS, 0.0), 301, None, ())
 _LOADS = st.dictionaries(st.sampled_from(METRICS), st.floats(0, 1.5).map(lambda ratio: round(ratio, 4)))
 _PERCENT = st.integers(0, 100).map(lambda percent: percent / 100)
 _THRESHOLDS = st.dictionaries(st.sampled_from((*METRICS, "unknown")), _PERCENT | st.just(65)).map(json.dumps)
@@ -151,22 +150,6 @@ def test_the_order_of_nodes_in_the_request_and_in_the_watch_is_irrelevant(
 
 
 @FEW
-@given(cluster=_CLUSTERS, in_force=_POLICIES, metric=st.sampled_from(METRICS), more=st.floats(0, 1))
-def test_more_load_never_raises_a_score_and_never_opens_a_node(
-    cluster: dict[str, NodeCase], in_force: LoadPolicy, metric: str, more: float
-) -> None:
-    load = cluster["a"].load
-    if load is None or metric not in load:
-        load = {**(load or {}), metric: 0.5}
-    cool = cluster | {"a": cluster["a"]._replace(load=load)}
-    hot = cluster | {"a": cluster["a"]._replace(load={**load, metric: min(1.5, round(load[metric] + more, 4))})}
-    assert scores(world(hot, in_force))["a"] <= scores(world(cool, in_force))["a"]
-    if in_force.filter.when_all_rejected == "pending":
-        opened = set(passed(world(hot, in_force))) - set(passed(world(cool, in_force)))
-        assert "a" not in opened
-
-
-@FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, age_seconds=st.integers(0, 400))
 def test_one_more_recent_pod_never_raises_its_nodes_score_and_never_opens_the_node(
     cluster: dict[str, NodeCase], in_force: LoadPolicy, age_seconds: int
@@ -175,29 +158,6 @@ def test_one_more_recent_pod_never_raises_its_nodes_score_and_never_opens_the_no
     assert scores(world(cluster | {"a": more}, in_force))["a"] <= scores(world(cluster, in_force))["a"]
     if in_force.filter.when_all_rejected == "pending":
         assert "a" not in set(passed(world(cluster | {"a": more}, in_force))) - set(passed(world(cluster, in_force)))
-
-
-@FEW
-@given(cluster=_CLUSTERS, in_force=_POLICIES, case=st.sampled_from([NodeCase(None, 0, None, ()), STALE]))
-def test_a_node_is_never_the_only_best_for_lack_of_a_reading(
-    cluster: dict[str, NodeCase], in_force: LoadPolicy, case: NodeCase
-) -> None:
-    without_penalties = in_force.model_copy(update={"hot_spots": ()})
-    found = scores(world(cluster | {"a": case}, without_penalties))
-    assert found["a"] <= max(score for name, score in found.items() if name != "a")
-
-
-@FEW
-@given(cluster=_CLUSTERS, in_force=_POLICIES, load=st.fixed_dictionaries(dict.fromkeys(METRICS, st.floats(0, 1))))
-def test_a_node_that_lacks_some_metric_is_never_the_only_best_beside_one_that_lacks_none(
-    cluster: dict[str, NodeCase], in_force: LoadPolicy, load: dict[str, float]
-) -> None:
-    rounded = {metric: round(ratio, 4) for metric, ratio in load.items()}
-    beside = cluster | {"a": NodeCase(rounded, 0, None, ())}
-    found = scores(world(beside, in_force.model_copy(update={"hot_spots": ()})))
-    weighted = {metric for metric in METRICS if in_force.score.weights.get(metric, 0.0) > 0}
-    whole = {name for name, case in beside.items() if case.load and weighted <= set(case.load)}
-    assert max(found.values()) == max(found[name] for name in whole)
 
 
 @FEW
