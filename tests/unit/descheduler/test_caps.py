@@ -185,9 +185,3 @@ def test_a_namespace_that_waits_says_why() -> None:
     waiting = caps(scenes.policy(limits={"unreplacedPerNamespace": 1}), History(awaited=ANOTHER))
     text = "unreplaced: 1 of 1 in default without a Ready replacement (limits.unreplacedPerNamespace)"
     assert str(waiting.verdict(POD, WEB, METRIC)) == text
-
-
-def test_a_workload_that_a_plan_has_chosen_waits_for_its_replacement() -> None:
-    counted = caps(scenes.policy(limits={"perNode": 2}))
-    counted.count(POD, WEB)
-    assert str(counted.verdict(POD, WEB, METRIC)) == "in_flight: ReplicaSet/web waits for a replacement, 4 ready of 4"

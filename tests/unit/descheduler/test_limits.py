@@ -7,7 +7,7 @@ import pytest
 
 from descheduler.planning import limits
 from descheduler.snapshot import workloads
-from descheduler.snapshot.eviction_history import Failures, History, PendingReplacement
+from descheduler.snapshot.eviction_history import History, PendingReplacement
 from kube import objects
 from tests import builders
 from tests.unit.descheduler import scenes
@@ -87,12 +87,6 @@ def test_an_eviction_waits_only_for_what_its_workload_misses(scene: Scene, waiti
     assert len(plan.unreplaced or ()) == waiting
 
 
-@pytest.mark.parametrize(("age_seconds", "waiting"), [(3599.0, 1), (3601.0, 0)])
-def test_where_the_owners_scale_was_not_read_an_eviction_waits_for_an_hour(age_seconds: float, waiting: int) -> None:
-    history = History(awaited=(PendingReplacement("default", "CloneSet/a", "uid-a", NOW - age_seconds),))
-    assert len(crowd().plan(history=history).unreplaced or ()) == waiting
-
-
 def test_what_the_plan_leaves_of_its_caps() -> None:
     caps = {**WIDE, "perRun": 3, "perHour": 9, "perNode": 2}
     left = crowd().plan(scenes.policy(limits=caps), History(in_last_hour=4)).headroom
@@ -104,24 +98,6 @@ def test_one_pod_of_a_workload_at_a_time() -> None:
     scene = Scene().node("hot", memory=0.99).node("cool").workload("web", on=["hot"] * 3 + ["cool"] * 9, gib=2)
     plan = scene.plan(scenes.policy(limits=WIDE))
     assert [str(cause) for cause in plan.causes] == ["chosen", "in_flight", "in_flight"]
-
-
-@pytest.mark.parametrize(
-    ("ready", "expected"),
-    [
-        pytest.param(2, "in_flight", id="its replacement is not ready"),
-        pytest.param(3, "chosen", id="all replicas are ready"),
-    ],
-)
-def test_the_next_replica_waits_for_the_replacement(ready: int, expected: str) -> None:
-    scene = scenes.hot_and_cool(ready=ready)
-    history = History(in_flight=frozenset({"uid-web"}))
-    assert scenes.causes(scene.plan(scenes.policy(protect={"minReadyRatio": 0.1}), history))["web-0"] == expected
-
-
-def test_unavailable_pods_count_against_the_workloads_cap() -> None:
-    scene = scenes.hot_and_cool(ready=2)
-    assert scenes.causes(scene.plan(scenes.policy(protect={"minReadyRatio": 0.1})))["web-0"] == "workload_cap"
 
 
 @pytest.mark.parametrize(
@@ -155,41 +131,6 @@ def test_a_cap_is_a_number_or_grows_with_the_size_or_is_a_share_rounded_up_as_bu
     assert limits.workload_cap(per_workload, replicas) == cap
 
 
-def returned_twice(seconds_ago: float) -> History:
-    """An eviction of a workload that came back twice."""
-    return History(last_by_workload={"uid-web": NOW - seconds_ago}, returned={"uid-web": 2})
-
-
-@pytest.mark.parametrize(
-    ("history", "expected"),
-    [
-        pytest.param(History(last_by_workload={"uid-web": NOW - 599}), "workload_cooldown", id="the workload rests"),
-        pytest.param(History(last_by_workload={"uid-web": NOW - 601}), "chosen", id="the workload has rested"),
-        pytest.param(History(last_by_node={"hot": NOW - 299}), "node_cooldown", id="the node rests"),
-        pytest.param(History(last_by_node={"hot": NOW - 301}), "chosen", id="the node has rested"),
-        pytest.param(returned_twice(1799), "workload_cooldown", id="two returns: 30 min"),
-        pytest.param(returned_twice(1801), "chosen", id="after those 30 min"),
-        pytest.param(History(undecided=frozenset({"uid-web"})), "in_flight", id="no answer was seen yet"),
-        pytest.param(History(failures={"uid-web": Failures(2, NOW)}), "chosen", id="two failures are not three"),
-        pytest.param(History(failures={"uid-web": Failures(3, NOW - 119)}), "breaker", id="three failures in a row"),
-        pytest.param(History(failures={"uid-web": Failures(3, NOW - 241)}), "chosen", id="a trial after the back-off"),
-        pytest.param(History(failures={"uid-web": Failures(8, NOW - 9e6)}), "breaker", id="open until reset"),
-        pytest.param(History(in_vain={"uid-web-0": Failures(1, NOW - 119)}), "backoff", id="refused a moment ago"),
-        pytest.param(History(in_vain={"uid-web-0": Failures(1, NOW - 241)}), "chosen", id="asked again after that"),
-        pytest.param(History(in_vain={"uid-web-0": Failures(3, NOW - 479)}), "backoff", id="the third one, longer"),
-        pytest.param(History(in_vain={"uid-web-0": Failures(99, NOW - 3601)}), "chosen", id="an hour at most"),
-    ],
-)
-def test_the_past_holds_back(history: History, expected: str) -> None:
-    assert scenes.causes(scenes.hot_and_cool().plan(history=history))["web-0"] == expected
-
-
-def test_a_pod_without_a_controller_is_not_asked_for_again_while_its_answer_is_missing() -> None:
-    scene = Scene().node("hot", memory=0.9).node("cool").pod("it", "hot", owner=None)
-    plan = scene.plan(scenes.policy(protect={"bare": False}), History(undecided=frozenset({"uid-it"})))
-    assert scenes.causes(plan) == {"it": "in_flight"}
-
-
 def test_the_cooldown_after_returns_doubles_up_to_its_maximum_and_without_any_is_its_own_however_short() -> None:
     grown = [limits.workload_cooldown_seconds(scenes.policy().descheduler, count) for count in (0, 1, 2, 3, 50)]
     assert grown == [600, 900, 1800, 3600, 21600]
@@ -203,25 +144,6 @@ def test_the_breaker_backs_off_more_and_more_with_jitter_and_then_stays_open() -
     for step, pause_seconds in enumerate(pauses[:-1]):
         assert 120 * 2**step <= pause_seconds <= 240 * 2**step
     assert limits.breaker_seconds(obeyed, "other", 3) != pauses[0]
-
-
-@pytest.mark.parametrize(
-    ("allowed", "fields", "causes"),
-    [
-        pytest.param(0, {}, ["budget", "budget"], id="nothing allowed"),
-        pytest.param(1, {}, ["chosen", "budget"], id="one allowed is spent once"),
-        pytest.param(2, {}, ["chosen", "chosen"], id="two allowed are enough for two"),
-        pytest.param(5, {"metadata": {"generation": 2}}, ["budget", "budget"], id="a status of an older spec"),
-        pytest.param(0, {"spec": {"selector": None}}, ["chosen", "chosen"], id="no selector selects nothing"),
-        pytest.param(0, {"spec": {"selector": {}}}, ["budget", "budget"], id="an empty one all"),
-    ],
-)
-def test_budgets(allowed: int, fields: dict[str, Any], causes: list[str]) -> None:
-    scene = Scene().node("hot", memory=0.99).node("cool").budget("any", allowed=allowed, **fields)
-    for name in ("a", "b"):
-        scene.workload(name, on=["hot", "cool"], gib=2, labels={"app": "any"})
-    scene.owners = [builders.replica_set(name, replicas=2) for name in ("a", "b")]
-    assert sorted(map(str, scene.plan(scenes.policy(limits=WIDE)).causes)) == sorted(causes)
 
 
 @pytest.mark.parametrize(
@@ -239,12 +161,6 @@ def test_two_budgets_are_spent_each_by_itself(names: tuple[str, str], namespaces
     plan = scene.plan(scenes.policy(limits=WIDE))
     assert [str(cause) for cause in plan.causes] == ["chosen", "chosen"]
     assert [(left.allowed, left.reserved) for left in plan.headroom.budgets] == [(1, 1), (1, 1)]
-
-
-def test_a_pod_under_two_budgets_cannot_be_evicted() -> None:
-    scene = scenes.hot_and_cool().budget("web", allowed=5)
-    scene.budgets.append(builders.budget("second", allowed=5, labels={"app": "web"}))
-    assert scenes.causes(scene.plan())["web-0"] == "several_budgets"
 
 
 ALWAYS = {"unhealthyPodEvictionPolicy": "AlwaysAllow"}
