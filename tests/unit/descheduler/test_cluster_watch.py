@@ -13,7 +13,6 @@ from descheduler.snapshot.cluster_watch import ClusterWatch
 from kube import errors, kinds
 from kube.cache import watch_status
 from kube.door import KubeDoor
-from promql.errors import PromqlError
 from simulator.apiserver import ApiServer
 from tests import builders, clocks
 from tests.unit.descheduler import scenes
@@ -158,12 +157,6 @@ def test_a_watching_service_ends_its_threads_with_the_stop(here: World) -> None:
         if thread.name.startswith(("reflect-", "read-")):
             thread.join(10)
             assert not thread.is_alive()
-
-
-def test_a_query_that_fails_fails_the_run_whatever_the_watches_say(here: World) -> None:
-    here.prometheus.down = True
-    with pytest.raises(PromqlError):
-        here.service.run()
 
 
 def test_a_watch_that_dies_is_begun_again_and_says_why_nothing_comes(here: World) -> None:

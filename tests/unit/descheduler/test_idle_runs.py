@@ -104,16 +104,6 @@ def test_headroom_is_shown_and_changes_nothing(
         thorough.ledger.close()
 
 
-def test_a_run_that_finds_no_overload_asks_for_nodes_alone(tmp_path: pathlib.Path) -> None:
-    here = World(scenes.Scene().node("warm", memory=0.7).node("cool").workload("web", on=["warm", "cool"]), tmp_path)
-    here.service.cycle()
-    here.prometheus.asked.clear()
-    assert run_of(here, headroom=False) is not None
-    assert here.prometheus.asked
-    assert not [text for text, _ in here.prometheus.asked if "container_" in text]
-    assert here.previews.plan().plan.headroom.destinations
-
-
 def test_few_pods_are_asked_for_by_name_and_many_all_together(tmp_path: pathlib.Path) -> None:
     scene = scenes.Scene().node("hot", memory=0.9).node("cool", memory=0.1)
     scene.workload("web", on=["hot", "cool", "cool", "cool", "cool"])
@@ -125,18 +115,6 @@ def test_few_pods_are_asked_for_by_name_and_many_all_together(tmp_path: pathlib.
     assert names == [frozenset({"web-0"})] * 4
     names = [pod_queries.named(text).names for text, _ in many.prometheus.asked if "container_" in text]
     assert names == [None] * 4
-
-
-def test_pods_of_an_eviction_tell_a_paused_descheduler_what_became_of_it(tmp_path: pathlib.Path) -> None:
-    World(scenes.hot_and_cool(), tmp_path, mode="Enforce").service.run()
-    again = World(scenes.hot_and_cool(), tmp_path, mode="Enforce", paused=True)
-    assert again.service.run() is None
-    (row,) = again.ledger.rows(Query())
-    assert row.gone_at_seconds is None, "web-0 stands"
-    again.door.objects[kinds.PODS.plural] = ()
-    assert again.service.run() is None
-    (row,) = again.ledger.rows(Query())
-    assert row.gone_at_seconds == NOW
 
 
 def test_a_replacement_that_comes_late_is_seen_all_the_same(tmp_path: pathlib.Path) -> None:

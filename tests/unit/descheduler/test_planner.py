@@ -191,14 +191,6 @@ def test_memory_is_relieved_before_cpu(fat_cores: float, cpu_ratio: float, evict
     assert plan.nodes[0].projected["cpu_avg_5m"] == pytest.approx(left)
 
 
-def test_the_node_with_the_largest_excess_is_relieved_first() -> None:
-    scene = Scene().node("a", memory=0.85).node("b", memory=0.95).node("cool")
-    scene.workload("one", on=["a", "cool"]).workload("two", on=["b", "cool"])
-    plan = scene.plan(scenes.policy(limits={"perRun": 1}))
-    assert scenes.evicted(plan) == ["two-0"]
-    assert scenes.causes(plan)["one-0"] == "run_cap"
-
-
 def with_one_leaving(gib: float) -> Scene:
     """The hot node with a pod of so many GiB more, which is terminating."""
     scene = scenes.hot_and_cool(gib=10)

@@ -86,13 +86,6 @@ def test_observe_and_dry_run_plan_what_enforce_would_do(tmp_path: Path, mode: st
     assert here.door.patches == []
 
 
-def test_it_observes_by_default(tmp_path: Path) -> None:
-    here = World(scenes.hot_and_cool(), tmp_path)
-    report = here.report()
-    assert report.run.mode == "Observe"
-    assert here.door.evictions == []
-
-
 def test_a_paused_or_following_replica_does_nothing_at_all(tmp_path: Path) -> None:
     here = enforcing(tmp_path, paused=True)
     assert here.service.run() is None
@@ -570,17 +563,6 @@ def test_who_asks_for_plans_without_pause_does_not_read_the_cluster_each_time(wo
     assert world.previews.plan() is not first
     world.reload("{mode: Observe}")
     assert world.previews.plan().run.mode == "Observe"
-
-
-def test_what_pods_use_is_asked_for_only_where_a_node_is_overloaded(tmp_path: Path) -> None:
-    warm = World(scenes.Scene().node("warm", memory=0.7).node("cool").workload("web", on=["warm", "cool"]), tmp_path)
-    warm.service.cycle()
-    asked = {expression for expression, _ in warm.prometheus.asked}
-    assert asked
-    assert not any("container_" in expression for expression in asked)
-    hot = enforcing(tmp_path)
-    hot.service.cycle()
-    assert any("container_" in expression for expression, _ in hot.prometheus.asked)
 
 
 def test_a_run_of_the_loop_says_nothing_of_headroom_and_a_preview_does(world: World) -> None:

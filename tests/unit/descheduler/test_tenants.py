@@ -67,12 +67,6 @@ def test_an_owner_in_another_namespace_is_none() -> None:
     assert scenes.causes(scene.plan()) == {"forged": "unknown_owner"}
 
 
-def test_a_budget_of_another_namespace_keeps_no_pod() -> None:
-    scene = scenes.hot_and_cool()
-    scene.budgets.append(builders.budget("greedy", namespace="tenant", allowed=0, spec={"selector": {}}))
-    assert scenes.evicted(scene.plan()) == ["web-0"]
-
-
 def test_a_kubelet_that_hides_its_size_has_nobody_evicted_and_takes_nobody() -> None:
     """Its capacity is what it says; a node that says it has none is neither relieved nor a destination."""
     sizeless: dict[str, object] = {"capacity": {}, "allocatable": {}}
