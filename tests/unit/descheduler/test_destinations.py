@@ -178,7 +178,6 @@ def pooled(memory_ratio: float) -> load_policy.LoadPolicy:
 
 
 SPOT = {"lifecycle": "spot"}
-OWN = {"evenload.io/thresholds": '{"memory_avg_5m": 0.55}'}
 
 
 def filtered(name: str, obeyed: load_policy.LoadPolicy, why: str = "", memory: float = 0.51, **node: Any) -> Any:
@@ -197,20 +196,6 @@ def detail(why: str) -> str:
     [
         filtered("on the filter's threshold", filtering(), memory=0.5),
         filtered("over it: it would stay Pending", filtering(), "memory_avg_5m over 0.5"),
-        filtered("the node has a threshold of its own", filtering(), annotations=OWN),
-        filtered("over its own", filtering(), "memory_avg_5m over 0.55", memory=0.56, annotations=OWN),
-        filtered("its pool has a threshold", pooled(0.55), labels=SPOT),
-        filtered("over that of its pool", pooled(0.55), "memory_avg_5m over 0.55", memory=0.56, labels=SPOT),
-        filtered("over the policy's, without a pool", pooled(0.55), "memory_avg_5m over 0.5"),
-        filtered(
-            "over its own, which comes before its pool's",
-            pooled(0.9),
-            "memory_avg_5m over 0.55",
-            memory=0.56,
-            labels=SPOT,
-            annotations=OWN,
-        ),
-        filtered("a pod that is not filtered", filtering(exempt={"namespaces": ["default"]})),
         filtered("coolest", filtering(whenAllRejected="coolest"), "memory_avg_5m over 0.5"),
         filtered(
             "missing", filtering(thresholds={"cpu_max_1d": 0.9}, onMissing="reject"), "cpu_max_1d missing", memory=0.1
@@ -227,37 +212,6 @@ def classified(**thresholds: float) -> load_policy.LoadPolicy:
     """A policy with other filter thresholds for pods of a priority, beside another for nodes of a label."""
     production = {"name": "production", "match": {"priority": {"min": 100}}, "filter": {"thresholds": thresholds}}
     return load_policy.LoadPolicy.of({**pooled(0.52).as_file(), "podClasses": [production]})
-
-
-def classed(name: str, why: str = "", *, priority: int = 100, node: dict[str, Any] | None = None, **own: float) -> Any:
-    """A pod whose class has these thresholds if its priority is 100, and why the warm node does not take it."""
-    return pytest.param(node or {}, priority, classified(**own), why, id=name)
-
-
-@pytest.mark.parametrize(
-    ("node", "priority", "obeyed", "why"),
-    [
-        classed("its class has a higher threshold", memory_avg_5m=0.55),
-        classed("a pod of another class", "memory_avg_5m over 0.5", priority=99, memory_avg_5m=0.55),
-        classed("over that of its class", "memory_avg_5m over 0.4", memory_avg_5m=0.4),
-        classed("the rule is off for its class", memory_avg_5m=0),
-        classed("another metric", "cpu_avg_5m over 0.05", memory_avg_5m=0, cpu_avg_5m=0.05),
-        classed("its class comes before the pool", node={"labels": SPOT}, memory_avg_5m=0.55),
-        classed("the pool's rest", "memory_avg_5m over 0.52", node={"labels": SPOT}, cpu_avg_5m=0.5),
-        classed(
-            "the node's own comes before its class",
-            "memory_avg_5m over 0.45",
-            node={"annotations": {"evenload.io/thresholds": '{"memory_avg_5m": 0.45}'}},
-            memory_avg_5m=0.55,
-        ),
-    ],
-)
-def test_a_pod_of_a_class_goes_where_the_extender_would_let_it(
-    node: dict[str, Any], priority: int, obeyed: load_policy.LoadPolicy, why: str
-) -> None:
-    scene = Scene().node("hot", memory=0.9).node("warm", memory=0.53, **node)
-    scene.workload("web", on=["hot", "warm"], mutate=set_spec(priority=priority))
-    assert scenes.judged(scene.plan(obeyed))["web-0"].verdict.detail == detail(why)
 
 
 @pytest.mark.parametrize("priority", [pytest.param(100, id="of another class"), pytest.param(0, id="of its own")])
@@ -460,12 +414,6 @@ def filled_ratio(*, by_ledger: bool) -> float:
 def test_run_after_run_a_destination_ends_under_its_line() -> None:
     assert filled_ratio(by_ledger=True) == pytest.approx(0.5875)
     assert filled_ratio(by_ledger=False) > 0.8, "by requests every run finds room until the window shows the pods"
-
-
-def test_a_node_without_a_fresh_reading_is_no_destination() -> None:
-    scene = scenes.hot_and_cool()
-    del scene.readings["cool"]["cpu_avg_5m"]
-    assert scenes.causes(scene.plan(scenes.policy(coolNodes=0)))["web-0"] == "no_destination"
 
 
 @pytest.mark.parametrize(

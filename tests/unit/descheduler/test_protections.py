@@ -6,7 +6,6 @@ import pytest
 
 from descheduler.planning.plans import EvictionPlan
 from descheduler.planning.verdicts import Cause
-from descheduler.snapshot import workloads
 from kube import objects
 from kube.api import salvage
 from runtime import clock
@@ -102,12 +101,6 @@ CASES = [
     case("opted in", "chosen", {"optIn": True}, annotations=ALWAYS),
     case("opted in by the field's older key", "chosen", {"optIn": True}, annotations={OLDER_KEY: "true"}),
     case("younger than minPodAge", "young: 100 s of 300 s", mutate=set_status(startTime=YOUNG)),
-    case(
-        "window not full",
-        "usage_unknown: it has not run for a whole window yet",
-        {"minPodAge": "1m"},
-        mutate=set_status(startTime=YOUNG),
-    ),
     case(
         "younger than a longer age", "young: 301 s of 600 s", {"minPodAge": "10m"}, mutate=set_status(startTime=OLDER)
     ),
@@ -278,42 +271,9 @@ def test_an_ephemeral_volume_is_not_taken_for_a_claim_of_its_name() -> None:
     assert sentence(scene.plan(), "it") == "node_bound_volume: ephemeral volume data goes with the pod"
 
 
-def test_a_budget_that_cannot_be_read_whole_may_protect_every_pod_of_its_namespace() -> None:
-    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "cool", "cool"])
-    assert scenes.causes(scene.plan())["web-0"] == "chosen"
-    body = {"metadata": {"name": "broken", "namespace": "default"}, salvage.MARK: "time"}
-    scene.budgets.append(builders.decoded(body, objects.DisruptionBudget))
-    plan = scene.plan()
-    assert scenes.causes(plan)["web-0"] == "budget"
-    assert not plan.evictions
-
-
-def test_a_deployment_stands_behind_its_replica_set() -> None:
-    replica_set = builders.replica_set("web-7f", mutate=scenes.owned_by("Deployment", "web", "uid-d"))
-    deployment = scenes.controller(objects.Deployment, "web", replicas=5, ready=4, uid="uid-d")
-    found = workloads.Index({"ReplicaSet": [replica_set], "Deployment": [deployment]})["uid-web-7f"]
-    assert (str(found), found.uid, found.replicas, found.ready) == ("Deployment/web", "uid-d", 5, 4)
-
-
-def test_a_replica_set_of_an_unknown_owner_is_not_a_workload() -> None:
-    replica_set = builders.replica_set("web-7f", mutate=scenes.owned_by("Rollout", "web"))
-    assert workloads.Index({"ReplicaSet": [replica_set]}) == {}
-
-
-def test_terminating_pods_are_not_counted_as_ready_whatever_the_status_says() -> None:
-    scene = scenes.hot_and_cool()
-    scene.pods[2] = builders.pod("web-2", node="cool", metadata={"deletionTimestamp": builders.CREATED})
-    assert scenes.causes(scene.plan(scenes.policy(limits={"perWorkload": 3})))["web-0"] == str(Cause.FEW_READY)
-
-
 def test_a_pod_under_a_budget_may_leave_where_pods_without_one_stay() -> None:
     scene = scenes.hot_and_cool().budget("web", allowed=1)
     assert scenes.evicted(scene.plan(scenes.policy(protect={"withoutBudget": True}))) == ["web-0"]
-
-
-def test_a_budget_without_a_selector_is_over_no_pod() -> None:
-    scene = scenes.hot_and_cool().budget("web", allowed=1, spec={"selector": None})
-    assert set(scenes.causes(scene.plan(scenes.policy(protect={"withoutBudget": True}))).values()) == {"without_budget"}
 
 
 @pytest.mark.parametrize(
