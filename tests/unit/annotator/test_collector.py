@@ -27,8 +27,8 @@ def metric_answer(
     return collector.MetricAnswer(metric, NodeValues(values, refused or {}, ()))
 
 
-def fold(book: LastGoodValues, *answers: collector.MetricAnswer, now: float = NOW) -> Mapping[str, Mapping[str, float]]:
-    folded = collector.fold(book, answers, ("a", "b"), now_seconds=now, keep_seconds=240.0)
+def fold(book: LastGoodValues, *answers: collector.MetricAnswer) -> Mapping[str, Mapping[str, float]]:
+    folded = collector.fold(book, answers, ("a", "b"), now_seconds=NOW, keep_seconds=240.0)
     return {node: {name: value.ratio for name, value in values_of(folded, node).items()} for node in folded.nodes}
 
 
@@ -39,25 +39,10 @@ def values_of(book: LastGoodValues, node: str) -> dict[str, GoodValue]:
     return {name: GoodValue(*pair) for name, pair in zip(book.metrics, pairs, strict=True) if not math.isnan(pair[0])}
 
 
-def held(confirmed_seconds: float, *, node: str = "a", **ratios: float) -> LastGoodValues:
+def held(confirmed_seconds: float, **ratios: float) -> LastGoodValues:
     return LastGoodValues.of(
-        {node: {name: GoodValue(ratio, confirmed_seconds) for name, ratio in ratios.items()}}, tuple(ratios)
+        {"a": {name: GoodValue(ratio, confirmed_seconds) for name, ratio in ratios.items()}}, tuple(ratios)
     )
-
-
-def test_an_answer_confirms_the_nodes_in_it() -> None:
-    book = collector.fold(EMPTY, [metric_answer(CPU, {"a": 0.3})], ("a", "b"), now_seconds=NOW, keep_seconds=240.0)
-    assert {node: values_of(book, node) for node in book.nodes} == {"a": {CPU.name: GoodValue(0.3, NOW)}, "b": {}}
-
-
-def test_a_failed_query_keeps_the_last_good_value_with_its_old_confirmation() -> None:
-    before = held(NOW - 100, cpu_avg_5m=0.3)
-    after = collector.fold(before, [metric_answer(CPU, None)], ("a",), now_seconds=NOW, keep_seconds=240.0)
-    assert values_of(after, "a")[CPU.name] == GoodValue(0.3, NOW - 100)
-
-
-def test_a_kept_value_goes_before_it_is_stale() -> None:
-    assert fold(held(NOW - 240, cpu_avg_5m=0.3), metric_answer(CPU, None))["a"] == {}
 
 
 @pytest.mark.parametrize("refused", [{}, {"a": "nan"}])
@@ -69,26 +54,6 @@ def test_a_value_that_is_absent_or_refused_stands_with_its_old_confirmation(refu
     later = collector.fold(after, answers, ("a", "b"), now_seconds=NOW + 210, keep_seconds=240.0)
     assert values_of(later, "a") == {}
     assert not collector.lagging(later, answers).any()
-
-
-def test_without_a_current_average_the_maxima_of_that_resource_go_too() -> None:
-    answers = [
-        metric_answer(CPU, {"b": 0.2}),
-        metric_answer(CPU_MAX, {"a": 0.9, "b": 0.3}),
-        metric_answer(MEMORY, {"a": 0.4, "b": 0.4}),
-    ]
-    assert fold(EMPTY, *answers) == {"a": {MEMORY.name: 0.4}, "b": {CPU.name: 0.2, CPU_MAX.name: 0.3, MEMORY.name: 0.4}}
-
-
-def test_a_maximum_is_at_least_the_current_average() -> None:
-    assert fold(EMPTY, metric_answer(CPU, {"a": 0.8}), metric_answer(CPU_MAX, {"a": 0.5}))["a"] == {
-        CPU.name: 0.8,
-        CPU_MAX.name: 0.8,
-    }
-
-
-def test_a_maximum_stays_when_only_the_average_could_not_be_asked() -> None:
-    assert fold(EMPTY, metric_answer(CPU, None), metric_answer(CPU_MAX, {"a": 0.5}))["a"] == {CPU_MAX.name: 0.5}
 
 
 def test_a_longer_average_stands_for_nothing_current_and_the_order_of_metrics_is_no_matter() -> None:
@@ -116,10 +81,6 @@ def test_a_longer_average_stands_for_nothing_current_and_the_order_of_metrics_is
 def test_an_answer_without_any_series_is_none_and_one_without_values_is_one(answer: NodeValues, counts: bool) -> None:
     (judged,) = collector.doubted([collector.MetricAnswer(CPU, answer)], held(NOW, cpu_avg_5m=0.3))
     assert (judged.error is None) is counts
-
-
-def test_a_node_that_is_gone_is_forgotten() -> None:
-    assert "gone" not in fold(held(NOW, node="gone", cpu_avg_5m=0.3), metric_answer(CPU, None))
 
 
 NODES, METRICS = ("a", "b", "c"), (CPU, CPU_MAX, MEMORY)

@@ -47,15 +47,6 @@ def test_what_says_nothing_of_crowding_does_not_count(fields: dict[str, Any]) ->
     assert hot_counts.binding(builders.lean_pod("p", **{"node": "n", **fields})) is None
 
 
-def test_placements_are_counted_per_window_and_age_out() -> None:
-    pods = [builders.lean_pod(f"web-{index}", node="node-1") for index in range(3)]
-    counted = hot_counts.hot_counts(placements(pods), HOT_SPOTS, now_seconds=AT + 90)
-    assert counted.of("node-1") == {"1m": 0, "5m": 3, "30m": 3}
-    assert counted.of("node-2") == {"1m": 0, "5m": 0, "30m": 0}
-    later = hot_counts.hot_counts(placements(pods), HOT_SPOTS, now_seconds=AT + 3600)
-    assert later.of("node-1") == {"1m": 0, "5m": 0, "30m": 0}
-
-
 def test_without_hot_spots_nothing_is_counted_not_even_a_placement_of_a_clock_ahead() -> None:
     assert hot_counts.hot_counts(placements([COUNTS]), (), now_seconds=AT - 1).of("node-1") == {}
 

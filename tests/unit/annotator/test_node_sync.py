@@ -185,14 +185,6 @@ def test_a_quiet_sync_writes_the_heartbeat_and_no_node(synced: Bench) -> None:
     assert synced.heartbeat().at_seconds == synced.clock.now()
 
 
-def test_a_restarted_annotator_rewrites_nothing(synced: Bench) -> None:
-    successor = Bench()
-    successor.texts = synced.texts
-    successor.load(node_1=0.3, node_2=0.7)
-    assert successor.sync().patches == {}
-    assert successor.heartbeat().digest == synced.heartbeat().digest
-
-
 def test_without_any_answer_nothing_is_written_and_nothing_renewed(synced: Bench) -> None:
     before = synced.heartbeat()
     synced.fail(errors.Unreachable("Prometheus at http://p cannot be reached"))
@@ -460,22 +452,6 @@ def test_a_node_that_cooled_is_written_once_more_so_that_a_pod_refused_meanwhile
     assert bench.sync(after_seconds=30).patches == {}
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        pytest.param(0.5, 0.4, id="it was not hot"),
-        pytest.param(0.9, 0.8, id="it is still hot"),
-        pytest.param(0.6, 0.7, id="it became hot"),
-    ],
-)
-def test_other_moves_are_written_once(bench: Bench, before: float, after: float) -> None:
-    bench.load(node_1=before, node_2=0.1)
-    bench.sync()
-    bench.load(node_1=after, node_2=0.1)
-    assert bench.sync().patches == {"written": 1}
-    assert bench.sync(after_seconds=30).patches == {}
-
-
 def test_metrics_that_failed_are_asked_last_so_that_an_opening_circuit_costs_only_them(bench: Bench) -> None:
     for name in ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"):
         bench.prometheus.fail(EXPRESSIONS[name], errors.Unavailable("too many samples"))
@@ -553,13 +529,6 @@ def test_a_prometheus_younger_than_the_longest_window_is_said_to_be(bench: Bench
     bench.prometheus.answer_samples(KNOWN, door.Sample({}, 1.0, 0.0))
     bench.clock.jump(-8 * 3600)
     assert look_again(bench) == "", "looked at again, although that was in the future"
-
-
-def test_a_partial_answer_is_flagged_and_takes_nothing_away(synced: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    synced.prometheus.answer(EXPRESSIONS["cpu_max_1d"], {"node-1": 0.3}, warnings=("store-2 did not answer",))
-    assert not synced.sync(after_seconds=30).whole
-    assert synced.reading("node-2").values["cpu_max_1d"] == 0.7
-    assert "store-2 did not answer" in caplog.text
 
 
 def test_a_prometheus_that_lost_its_data_takes_nothing_away_before_it_is_stale(synced: Bench) -> None:
