@@ -74,12 +74,6 @@ def test_prioritize_scores_every_node_asked_once(world: World) -> None:
     assert all(type(row["Score"]) is int and 0 <= row["Score"] <= 10 for row in answer.json)
 
 
-def test_preempt_drops_hot_nodes(world: World) -> None:
-    victims = {name: {"Pods": [], "NumPDBViolations": 0} for name in ("hot", "cool")}
-    body = json.dumps({"Pod": builders.pod_body("p"), "NodeNameToMetaVictims": victims}).encode()
-    assert list(world.post("preempt", body).json["NodeNameToMetaVictims"]) == ["cool"]
-
-
 @pytest.mark.parametrize("verb", [*VERBS, "explain"])
 @pytest.mark.parametrize(
     ("body", "status"),

@@ -243,7 +243,3 @@ def test_nodes_shows_a_relief_hint() -> None:
 def test_states_are_counted_for_the_metrics() -> None:
     world = worlds.view_of({"a": worlds.IDLE, "b": worlds.load_text(worlds.IDLE, NOW - 400), "c": None, "d": "{"})
     assert explain.states(world, NOW) == {"usable": 1, "stale": 1, "future": 0, "missing": 2}
-
-
-def test_an_empty_cluster_is_an_empty_list() -> None:
-    assert nodes(worlds.view_of({})) == {}

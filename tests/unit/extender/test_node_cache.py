@@ -184,14 +184,6 @@ def test_a_patch_seen_after_its_heartbeat_is_confirmed_when_it_arrives() -> None
     assert made.loads().effective_seconds[1] == worlds.NOW + 60
 
 
-@pytest.mark.parametrize("data", [{}, {"v": "2"}, {"v": "1", "at": "x"}], ids=["empty", "another version", "no time"])
-def test_an_unusable_heartbeat_is_reported_and_changes_nothing(data: dict[str, str]) -> None:
-    made = table(a=worlds.IDLE)
-    made.heartbeat_changed(data, worlds.NOW)
-    assert "not a usable heartbeat" in made.heartbeat_state().problem
-    assert made.loads().effective_seconds[1] == worlds.NOW
-
-
 def test_other_metrics_lay_out_the_columns_anew() -> None:
     made = table(a={"cpu_avg_5m": 0.5, "gpu_avg_5m": 0.75})
     made.loads()
@@ -229,15 +221,6 @@ def test_a_node_that_cannot_be_taken_in_stays_as_it_was_and_disturbs_nobody_else
     assert loads.values[1:3, 0].tolist() == [0.1, 0.1]
     assert loads.effective_seconds[1:3].tolist() == [worlds.NOW + 60] * 2
     assert made.heartbeat_state().matches
-
-
-def test_thresholds_with_half_a_surrogate_pair_are_a_reason_and_the_reading_counts() -> None:
-    made = table(a=worlds.IDLE)
-    made.node_changed(None, worlds.node("a", worlds.HOT, thresholds=r'{"cpu_avg_5m": "\ud800"}'))
-    assert made.loads().values[1, 0] == 0.9
-    own = made.facts()["a"].own
-    assert own is not None
-    assert r"\ud800" in own.ignored(NAMES)
 
 
 def test_an_allocatable_that_cannot_be_read_is_unknown_and_disturbs_nobody_else() -> None:

@@ -25,24 +25,6 @@ def test_keys_are_read_in_every_spelling_schedulers_used(keys: tuple[str, str]) 
     assert (found.pod.name, found.names) == ("web", ("a",))
 
 
-@pytest.mark.parametrize("key", ["Nodes", "nodes"])
-def test_whole_nodes_are_named_and_passed_on_untouched(key: str) -> None:
-    whole = [builders.node_body("a", labels={"odd": "kept"}), builders.node_body("b")]
-    args = protocol.decode_args(json.dumps({"Pod": POD, key: {"items": whole}, "NodeNames": None}).encode())
-    assert args.names == ("a", "b")
-    reply = json.loads(protocol.encode_filter(args, ["a"], {"b": "cpu_avg_5m over 0.65"}))
-    assert reply["Nodes"]["items"] == [whole[0]]
-    assert reply["NodeNames"] is None
-    assert reply["FailedAndUnresolvableNodes"] == {"b": "cpu_avg_5m over 0.65"}
-
-
-@pytest.mark.parametrize("names", [None, []], ids=["null", "empty"])
-def test_no_candidates_are_an_empty_list_not_null(names: list[str] | None) -> None:
-    args = protocol.decode_args(json.dumps({"Pod": POD, "NodeNames": names}).encode())
-    assert args.names == ()
-    assert json.loads(protocol.encode_filter(args, [], {}))["NodeNames"] == []
-
-
 def test_the_filter_reply_is_what_go_decodes() -> None:
     args = protocol.decode_args(json.dumps({"Pod": POD, "NodeNames": ["a", "b"]}).encode())
     assert json.loads(protocol.encode_filter(args, ["a"], {"b": "reason"})) == {
