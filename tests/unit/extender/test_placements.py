@@ -51,25 +51,6 @@ def see(placed: PlacementTable, pod: objects.Pod, now: float = NOW) -> objects.P
     return pod
 
 
-def test_a_bound_pod_counts_in_each_window_until_it_is_older(placed: PlacementTable) -> None:
-    see(placed, worlds.bound("p", "a"))
-    assert counts(placed, "a", NOW) == [1, 1, 1]
-    assert counts(placed, "a", NOW + 59.9) == [1, 1, 1]
-    assert counts(placed, "a", NOW + 60) == [0, 1, 1]
-    assert counts(placed, "a", NOW + 300) == [0, 0, 1]
-    assert counts(placed, "a", NOW + 1800) == [0, 0, 0]
-    assert worlds.bindings(placed, NOW + 1800) == ()
-
-
-def test_its_expected_load_decays_to_nothing_over_the_averaging_window(placed: PlacementTable) -> None:
-    see(placed, worlds.bound("p", "a", cpu="1", memory="1Gi"))
-    assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(700)
-    assert amount(placed, "a", NOW + 150, CPU_5M) == pytest.approx(350)
-    assert amount(placed, "a", NOW + 150, MEMORY_5M) == pytest.approx(0.35 * 2**30)
-    assert amount(placed, "a", NOW + 300, CPU_5M) == 0
-    assert amount(placed, "b", NOW, CPU_5M) == 0
-
-
 def state(
     phase: str = "Pending", reason: str = "ContainerCreating", started_at: float | None = None
 ) -> builders.Mutator:
@@ -77,15 +58,6 @@ def state(
     since = None if started_at is None else {"startedAt": clock.to_rfc3339(started_at)}
     one = {"restartCount": 0, "state": {"running": since} if since else {"waiting": {"reason": reason}}}
     return lambda body: body["status"].update(phase=phase, containerStatuses=[one])
-
-
-def test_a_pod_that_has_not_started_counts_in_full_up_to_a_bound_and_then_as_if_it_had(placed: PlacementTable) -> None:
-    see(placed, worlds.bound("p", "a", cpu="1", mutate=state()))
-    for seconds in (0, 299, 400, 899, 900):
-        assert amount(placed, "a", NOW + seconds, CPU_5M) == pytest.approx(700), seconds
-    assert amount(placed, "a", NOW + 1050, CPU_5M) == pytest.approx(350)
-    assert amount(placed, "a", NOW + 1200, CPU_5M) == 0
-    assert counts(placed, "a", NOW + 1200) == [0, 0, 1], "a hot spot counts from the binding"
 
 
 @pytest.mark.parametrize("late_seconds", [30, 600, 1500])
@@ -97,13 +69,6 @@ def test_a_pods_load_decays_from_its_start(placed: PlacementTable, late_seconds:
     assert amount(placed, "a", began + 150, CPU_5M) == pytest.approx(350)
     assert amount(placed, "a", began + 300, CPU_5M) == 0
     assert worlds.bindings(placed, max(NOW + 1800, began + 300)) == ()
-
-
-def test_a_start_by_a_nodes_clock_that_is_wrong_is_left_out(placed: PlacementTable) -> None:
-    see(placed, worlds.bound("ahead", "a", cpu="1", mutate=state("Running", started_at=NOW + 3600)))
-    see(placed, worlds.bound("behind", "b", cpu="1", mutate=state("Running", started_at=NOW - 3600)))
-    for node in INDEX:
-        assert amount(placed, node, NOW + 150, CPU_5M) == pytest.approx(350)
 
 
 @pytest.mark.parametrize(
@@ -232,15 +197,6 @@ def test_a_pod_without_a_binding_time_ages_from_when_it_was_first_seen(placed: P
     see(placed, pod)
     placed.pod_changed(pod, pod, NOW + 50)
     assert counts(placed, "a", NOW + 60) == [0, 1, 1]
-
-
-def test_a_binding_from_a_clock_ahead_is_new_until_then_and_ages_from_then(placed: PlacementTable) -> None:
-    see(placed, worlds.bound("p", "a", NOW + 30, cpu="1"))
-    for seconds in (0, 20, 30):
-        assert amount(placed, "a", NOW + seconds, CPU_5M) == pytest.approx(700)
-    assert amount(placed, "a", NOW + 180, CPU_5M) == pytest.approx(350)
-    assert counts(placed, "a", NOW + 89) == [1, 1, 1]
-    assert counts(placed, "a", NOW + 90) == [0, 1, 1]
 
 
 def test_a_binding_from_a_clock_that_is_wrong_ages_from_when_it_was_first_seen(placed: PlacementTable) -> None:
