@@ -13,7 +13,6 @@ import signal
 import socket
 import ssl
 import subprocess
-from concurrent import futures
 from typing import IO
 
 import click.testing
@@ -386,44 +385,3 @@ def test_plain_http_on_the_tls_port_gets_no_answer(guarded: Replica) -> None:
     with pytest.raises((OSError, http.client.HTTPException)):
         connection.getresponse()
     connection.close()
-
-
-def test_handshakes_that_never_end_do_not_keep_the_verbs_from_others(guarded: Replica) -> None:
-    stalled = [socket.create_connection(("127.0.0.1", guarded.port)) for _ in range(12)]  # there are 8 threads
-    for one in stalled:
-        one.sendall(b"\x16\x03\x01")
-    assert guarded.status("POST", "/filter", "scheduler")[0] == 200
-    for one in stalled:
-        one.close()
-
-
-SILENT = {
-    "half a head": b"POST /filter HT",
-    "half a body": b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{",
-}
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> collections.abc.Iterator[Replica]:
-    """An extender without TLS."""
-    with Replica(Place(tmp_path_factory.mktemp("plain"))) as replica:
-        yield replica
-
-
-@pytest.mark.parametrize("sent", SILENT.values(), ids=SILENT)
-def test_requests_that_never_end_keep_no_verb_from_others(plain: Replica, guarded: Replica, sent: bytes) -> None:
-    # There are 8 threads. TLS first: its handshakes need one each, so that the last of them take a while.
-    silent = [replica.connect("scheduler") for replica in (guarded, plain) for _ in range(12)]
-    for one in silent:
-        one.connect()
-        one.sock.sendall(sent)
-    with futures.ThreadPoolExecutor(2) as pool:
-        answered = list(pool.map(answers, (guarded, plain)))
-    for one in silent:
-        one.close()
-    assert answered == [(200, 200), (200, 200)]
-
-
-def answers(replica: Replica) -> tuple[int, int]:
-    """The status of a probe and of a verb."""
-    return replica.status("GET", "/livez")[0], replica.status("POST", "/filter", "scheduler")[0]

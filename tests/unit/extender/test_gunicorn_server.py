@@ -61,17 +61,11 @@ def run(tmp_path: pathlib.Path, policy: str, kubeconfig: str, *more: str) -> sub
     ("more", "word"),
     [
         (("--tls-cert", "FILE"), "--tls-cert and --tls-key need each other"),
-        (("--tls-key", "FILE"), "--tls-cert and --tls-key need each other"),
-        (("--client-ca", "FILE"), "--client-ca needs --tls-cert and --tls-key"),
-        (("--tls-cert", "FILE", "--tls-key", "FILE", "--client-name", "x"), "--client-name needs --client-ca"),
         (("--tls-cert", "FILE", "--tls-key", "FILE"), "policy.yaml: expected a PEM certificate"),
         (("--tls-cert", "FILE", "--tls-key", "/nowhere"), "/nowhere"),
     ],
     ids=[
         "a certificate without a key",
-        "a key without a certificate",
-        "a client CA without TLS",
-        "a client name without a client CA",
         "files that are no certificate",
         "a file that is not there",
     ],

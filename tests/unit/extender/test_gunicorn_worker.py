@@ -109,14 +109,6 @@ def test_what_does_not_come_in_time_is_dropped_and_idle_connections_are_not(work
             assert answered(one, REQUEST) == 200
 
 
-def test_silent_connections_lock_nobody_out(working: workers.Working) -> None:
-    with strangers(working, 1100) as silent:
-        assert working.ask() == (200, "keep-alive")
-        silent[-1].sendall(REQUEST)
-        assert answered(silent[-1]) == 200
-        assert working.dropped == ["connections"] * (1100 - connection_limits.OPEN_LIMIT_OF_ADDRESS)
-
-
 def test_who_has_most_connections_gives_way_to_others_and_not_they_to_him(working: workers.Working) -> None:
     with contextlib.ExitStack() as stack:
         scheduler = stack.enter_context(working.connect())
