@@ -55,7 +55,6 @@ SHARED = {
     "fleet": (
         "test_doctor",
         "test_effectiveness",
-        "test_extra_metrics",
         "test_rights",
         "test_undecodable_objects",
     ),

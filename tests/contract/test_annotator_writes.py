@@ -163,13 +163,6 @@ def test_a_quiet_fleet_is_renewed_without_a_single_patch(site: Site) -> None:
     Quiet(site).wait()
 
 
-def test_a_node_whose_series_vanish_is_emptied_although_its_windows_are_full(site: Site) -> None:
-    site.steady()
-    site.set_load("node-0", hidden=True)
-    waiting.until(lambda: "node-0" in site.texts() and not site.values("node-0"), "the values of node-0 to go")
-    assert list(site.values("node-1")) == NAMES
-
-
 @pytest.mark.parametrize("garbage", ["nan", "negative", "over", "infinite", "twice"])
 def test_values_that_cannot_be_are_absent_and_counted(site: Site, garbage: str) -> None:
     site.steady()
@@ -196,23 +189,6 @@ def test_an_annotator_killed_and_restarted_rewrites_nothing(site: Site) -> None:
     waiting.until(lambda: site.heartbeat().at_seconds > killed_at + 1, "the heartbeat to go on")
     assert site.texts() == texts
     assert held(site.lease())[1] == held(lease)[1] + 1, "another process of this host took the Lease for its own"
-
-
-def test_a_frozen_prometheus_renews_nothing_and_changes_nothing(site: Site) -> None:
-    site.steady()
-    frozen = site.cluster.processes["prometheus"]
-    frozen.pause()
-    try:
-        site.annotator.grows(FAILED_QUERIES)
-        site.annotator.grows(SYNCS)  # what was answered before the first failure is written
-        texts, stopped = site.texts(), site.heartbeat().at_seconds
-        site.annotator.grows(FAILED_QUERIES)
-        site.annotator.grows(SYNCS)
-        assert (site.texts(), site.heartbeat().at_seconds) == (texts, stopped)
-        assert site.annotator.text("/readyz") == "ok\n"
-    finally:
-        frozen.resume()
-    waiting.until(lambda: site.heartbeat().at_seconds > stopped, "the heartbeat to go on")
 
 
 def test_placements_are_counted_and_judged(site: Site) -> None:

@@ -39,12 +39,6 @@ def waiting_world(world: World) -> Iterator[World]:
     world.obey(POLICY)
 
 
-def test_a_hot_node_gets_no_new_pod(world: World, prefix: str) -> None:
-    world.load(node_0=0.9)
-    world.create(prefix, 12)
-    assert world.placed(prefix, 12)["node-0"] == 0
-
-
 def test_equal_nodes_share_new_pods_when_each_is_counted_before_the_next(world: World, prefix: str) -> None:
     """Where scores tie the scheduler draws lots: of pods created at once one node may get most of them."""
     world.obey(POLICY + "hotSpots: [{window: 30m, pods: 2, penalty: 1}]\n")
@@ -99,14 +93,6 @@ def test_with_full_node_lists_it_decides_alike(world: World, prefix: str) -> Non
         world.use_extender()
 
 
-def test_without_readings_the_answers_are_neutral(world: World, prefix: str) -> None:
-    for node in NODES:
-        world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {load_annotation.KEY: None}}})
-    waiting.until(lambda: not any(row["usable"] for row in world.nodes()), "no usable node", world.nodes)
-    world.create(prefix, 9, cpu="500m")  # large enough for the in-tree plugins to spread them
-    assert len(world.placed(prefix, 9)) == 3
-
-
 def test_an_all_hot_cluster_goes_on_placing_on_its_coolest_node(world: World, prefix: str) -> None:
     world.load(node_0=0.7, node_1=0.8, node_2=0.9)
     world.create(prefix, 3)
@@ -131,15 +117,6 @@ def test_an_all_hot_cluster_says_why_in_one_clause_and_news_of_a_cooling_node_wa
     # (docs/reference/extender.md). A cooling node is written again at the next sync.
     world.load(node_1=0.2)
     assert world.placed(prefix, 1) == {"node-1": 1}
-
-
-def test_scheduling_goes_on_when_the_extender_is_killed(world: World, prefix: str) -> None:
-    world.extender.kill()
-    try:
-        world.create(prefix, 6)
-        assert sum(world.placed(prefix, 6).values()) == 6
-    finally:
-        world.extender.start()
 
 
 @pytest.fixture(scope="module")
