@@ -21,59 +21,9 @@ def _preset(name: str) -> load_policy.LoadPolicy:
     return loader.load((PRESETS / name).read_text(), name)
 
 
-def test_the_defaults_are_those_the_design_promises() -> None:
-    policy = load_policy.defaults()
-    assert (policy.sync.period_seconds, policy.sync.stale_after_seconds) == (30, 300)
-    assert policy.sync.min_change_ratio == 0.02
-    limits = {"avg_5m": 0.65, "max_1h": 0.75}
-    assert policy.filter.thresholds == {f"{name}_{at}": limits[at] for name in ("cpu", "memory") for at in limits}
-    assert (policy.filter.on_missing, policy.filter.when_all_rejected) == ("pass", "coolest")
-    weights = {"avg_5m": 0.6, "max_1h": 0.3, "max_1d": 0.1}
-    assert policy.score.weights == {f"{name}_{at}": weights[at] for name in ("cpu", "memory") for at in weights}
-    assert (policy.score.combine, policy.score.incoming_pod, policy.score.spread) == ("worst", True, "stretch")
-    assert [(spot.window_seconds, spot.pods, spot.penalty) for spot in policy.hot_spots] == [
-        (60, 2, 1),
-        (300, 5, 1),
-        (1800, 20, 1),
-    ]
-    assert policy.recent_pods.default.cpu_millicores == 250
-    assert policy.recent_pods.default.memory_bytes == 200 * 2**20
-
-
-@pytest.mark.parametrize(
-    ("options", "combine", "incoming"),
-    [
-        ({"weights": {"cpu_avg_5m": 1}}, "worst", True),
-        ({"weights": {"cpu_avg_5m": 1}, "combine": "mean"}, "mean", True),
-        ({"weights": {"cpu_avg_5m": 1}, "incomingPod": False}, "worst", False),
-        ({"combine": "mean"}, "mean", True),
-        ({"spread": "stretch"}, "worst", True),
-    ],
-)
-def test_a_key_of_the_score_changes_no_other_keys_default(
-    options: dict[str, object], combine: str, incoming: bool
-) -> None:
-    score = load_policy.LoadPolicy.of({"score": options}).score
-    assert (score.combine, score.incoming_pod) == (combine, incoming)
-
-
-def test_the_default_weights_given_are_the_default_score() -> None:
-    options = load_policy.LoadPolicy.of({"score": {"weights": dict(load_policy.defaults().score.weights)}})
-    assert options == load_policy.defaults()
-
-
 def test_the_score_before_is_a_preset() -> None:
     score = _preset("field.yaml").score
     assert (score.combine, score.incoming_pod, score.weights) == ("mean", False, _preset("crane.yaml").score.weights)
-
-
-def test_the_descheduler_observes_by_default_and_relieves_memory_first() -> None:
-    descheduler = load_policy.defaults().descheduler
-    assert descheduler.mode == "Observe"
-    assert list(descheduler.thresholds) == ["memory_avg_5m", "cpu_avg_5m"]
-    assert descheduler.overloaded_for_seconds == 180
-    assert descheduler.limits.per_node == 1
-    assert descheduler.cooldown.returned.max_seconds == 6 * 3600
 
 
 def test_the_default_preset_spells_out_every_default() -> None:
@@ -101,13 +51,6 @@ def test_the_memory_bound_preset_filters_weighs_and_relieves_by_memory() -> None
     assert list(policy.descheduler.thresholds) == ["memory_avg_5m"]
     assert policy.descheduler.thresholds["memory_avg_5m"].evict_above_ratio == 0.8
     assert policy.sync == load_policy.defaults().sync
-
-
-def test_the_policy_in_force_is_shown_in_the_shape_of_the_file() -> None:
-    shown = load_policy.defaults().as_file()
-    again = load_policy.LoadPolicy.model_validate(json.loads(json.dumps(shown)))
-    assert again.as_file() == shown
-    assert shown["sync"] == {"period": "30s", "staleAfter": "5m", "minChange": 0.02}
 
 
 def test_flow_rules_are_shown_as_they_are_written() -> None:
