@@ -20,10 +20,6 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 import click
 import yaml
-from rich import console as rich_console
-from rich import segment
-from rich import table as rich_table
-from rich import text as rich_text
 
 from kube import errors as kube_errors
 from runtime import exit_codes, terminal
@@ -126,9 +122,11 @@ def table(
     *,
     names: collections.abc.Collection[str] = (),
     no_headers: bool = False,
+    room: int | None = None,
 ) -> str:
-    """Columns aligned as kubectl's, headers in capitals, nothing behind the last column; "" for no lines at all. On a
-    terminal they fit its width as far as the columns `names` can be shortened and the last one wrapped.
+    """Columns aligned as kubectl's, headers in capitals, nothing behind the last column; "" for no lines at all. In
+    `room` characters, by default on a terminal its width, they fit as far as the columns `names` can be shortened and
+    the last one wrapped.
     """
     cells = [] if no_headers else [[Cell(header.upper()) for header in headers]]
     cells += [[_cell(cell) for cell in row] for row in rows]
@@ -136,8 +134,10 @@ def table(
     if not texts:
         return ""
     cut = {at for at, header in enumerate(headers) if header in names}
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None  # in a pipe nothing is cut
-    gap, lines = fitted(texts, cut, {len(headers) - 1}, room)
+    narrow = room is not None
+    if room is None and sys.stdout.isatty():  # in a pipe nothing is cut
+        room = shutil.get_terminal_size().columns
+    gap, lines = fitted(texts, cut, room, narrow=narrow)
     widths = [max(len(part) for cell in column for part in cell) for column in zip(*lines, strict=True)]
     result = []
     for line, row in zip(lines, cells, strict=True):
@@ -162,39 +162,38 @@ def shortened(name: str, width: int) -> str:
 
 
 def fitted(
-    lines: Lines, names: collections.abc.Collection[int], wrapped: collections.abc.Collection[int], room: int | None
+    lines: Lines, names: collections.abc.Collection[int], room: int | None, *, narrow: bool = False
 ) -> tuple[str, list[list[list[str]]]]:
-    """The gap between columns and the cells of each line; `names` are the columns that may
-    be shortened, `wrapped` those that may have several lines, `room` the terminal's width (None: all that it takes).
+    """The gap between columns and the cells of each line; `names` are the columns that may be shortened, the last one
+    may have several lines, `room` is the terminal's width (None: all that it takes). If `narrow`, gaps are small even
+    where there is room, and words are broken that are longer than a line.
     """
+    gap = NARROW_GAP if narrow else GAP
     widths = [max(len(text) for cell in column for text in cell) for column in zip(*lines, strict=True)]
-    if room is None or _total(widths, GAP) <= room:
-        return GAP, [[list(cell) for cell in line] for line in lines]
+    if room is None or _total(widths, gap) <= room:
+        return gap, [[list(cell) for cell in line] for line in lines]
     least = [
-        min(width, SHORTEST) if at in names else min(width, NARROWEST) if at in wrapped else width
+        min(width, SHORTEST) if at in names else min(width, NARROWEST) if at == len(widths) - 1 else width
         for at, width in enumerate(widths)
     ]
-    while (excess := _total(widths, NARROW_GAP) - room) > 0:
+    while _total(widths, NARROW_GAP) > room:
         widest = max((at for at in range(len(widths)) if widths[at] > least[at]), key=widths.__getitem__, default=None)
         if widest is None:
             break
-        widths[widest] -= min(excess, max(1, widths[widest] - max(least[widest], _next(widths, least, widest))))
-    return NARROW_GAP, [[_fitted_cell(cell, widths[at], at in names) for at, cell in enumerate(line)] for line in lines]
+        widths[widest] -= 1
+    return NARROW_GAP, [
+        [_fitted_cell(cell, widths[at], at in names, narrow) for at, cell in enumerate(line)] for line in lines
+    ]
 
 
 def _total(widths: collections.abc.Sequence[int], gap: str) -> int:
     return sum(widths) + len(gap) * (len(widths) - 1)
 
 
-def _next(widths: list[int], least: list[int], widest: int) -> int:
-    """The width of the next widest column that can still give way."""
-    return max((width for at, width in enumerate(widths) if at != widest and width > least[at]), default=0)
-
-
-def _fitted_cell(texts: Texts, width: int, is_name: bool) -> list[str]:
+def _fitted_cell(texts: Texts, width: int, is_name: bool, narrow: bool) -> list[str]:
     if is_name:
         return [shortened(text, width) for text in texts]
-    wrap = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    wrap = textwrap.TextWrapper(width, break_long_words=narrow, break_on_hyphens=False)
     return [line for text in texts for line in wrap.wrap(text) or [""]]
 
 
@@ -220,21 +219,6 @@ def _painted(text: str, cell: Cell, line: int) -> str:
     return coloured(words, cell.colour) + text[len(words) :]
 
 
-class _Console(rich_console.Console):
-    """Rich's console with the rule of this module: texts are written out, its own cursor movements and colours pass."""
-
-    def render(
-        self, renderable: rich_console.RenderableType, options: rich_console.ConsoleOptions | None = None
-    ) -> collections.abc.Iterator[segment.Segment]:
-        for part in super().render(renderable, options):
-            yield part if part.control else part._replace(text=terminal.escaped_lines(part.text))
-
-
-def console(*, stderr: bool = False, width: int | None = None, colours: bool = True) -> rich_console.Console:
-    """Where tables, bars and pages are drawn; text is no markup, for names of others may look like it."""
-    return _Console(stderr=stderr, width=width, color_system="auto" if colours else None, markup=False, emoji=False)
-
-
 def wrapped_table(
     headers: collections.abc.Sequence[str],
     rows: collections.abc.Iterable[collections.abc.Sequence[str | Cell]],
@@ -244,19 +228,14 @@ def wrapped_table(
     """Columns like `table`'s whose last one is wrapped at the terminal's width (120 where there is none), and may have
     several lines.
     """
-    shown_on = console(width=shutil.get_terminal_size((_WIDTH, 24)).columns, colours=_colours())
-    grid = rich_table.Table(
-        *(header.upper() for header in headers), box=None, pad_edge=False, header_style="", show_header=not no_headers
-    )
-    for *cells, last in rows:
-        grid.add_row(*(_styled(cell, terminal.escaped) for cell in cells), _styled(last, terminal.escaped_lines))
-    with shown_on.capture() as captured:
-        shown_on.print(grid, end="")
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+    room = shutil.get_terminal_size((_WIDTH, 24)).columns
+    lines = [(*cells, _lines(_cell(last))) for *cells, last in rows]
+    return table(headers, lines, no_headers=no_headers, room=room)
 
 
-def _styled(cell: str | Cell, escaped: collections.abc.Callable[[str], str]) -> rich_text.Text:
-    return rich_text.Text(escaped(_cell(cell).text), _cell(cell).colour)
+def _lines(cell: Cell) -> Cell:
+    first, *below = cell.text.split("\n")
+    return cell._replace(text=first, below=tuple(below))
 
 
 def _plain(text: str, escaped: collections.abc.Callable[[str], str]) -> str:
@@ -292,17 +271,6 @@ def data(text: str) -> None:
 def say(text: str) -> None:
     """Print what is not data: remarks, hints, counts."""
     click.echo(terminal.escaped_lines(text), err=True)
-
-
-def refuse_early(path: pathlib.Path | None) -> None:
-    """End the command where a file that is written last could not be, before the long work begins."""
-    if path is None:
-        return
-    directory = path.absolute().parent
-    if not directory.is_dir():
-        fail(f"{path}: there is no directory {path.parent}: make it first")
-    if not os.access(path if path.exists() else directory, os.W_OK):
-        fail(f"{path} cannot be written: check the permissions of it and of {directory}")
 
 
 def fail(message: str, code: exit_codes.Exit = exit_codes.Exit.BAD_INPUT) -> NoReturn:

@@ -12,7 +12,7 @@ import click
 from cli.common import output
 from runtime import exit_codes
 from simulator import runs
-from simulator.commands import demo_screen, simulate, studies
+from simulator.commands import demo_screen, screen, simulate, studies
 from simulator.results.study import PLAIN
 from simulator.workloads import generator
 
@@ -37,7 +37,7 @@ def main(seed: int, nodes: int, hours: int, html: pathlib.Path, *, output_format
       evenload demo
       evenload demo --seed 2 --nodes 100
     """
-    output.refuse_early(html)
+    screen.refuse_early(html)
     source = simulate.generated({"nodes": nodes, "days": hours / 24})
     wish = studies.Wish(
         variants=(PLAIN, studies.shipped(name=NAME)),
@@ -49,9 +49,8 @@ def main(seed: int, nodes: int, hours: int, html: pathlib.Path, *, output_format
     )
     with exit_codes.reported(ValueError):
         facts = studies.facts(source.scenario(seed), wish)
-    screen = output.console(stderr=True)
     output.say(f"{facts['pods']} pods come to {nodes} nodes in {hours} hours, twice: without Evenload and with it")
-    with demo_screen.opened(screen, [variant.name for variant in wish.variants]) as watch:
+    with demo_screen.opened(screen.console(stderr=True), [one.name for one in wish.variants]) as watch:
         study = studies.played(f"{hours} hours of {nodes} nodes", source, wish, watch, fields=facts)
     studies.show(study, wish)
     other = f"{output.program()} simulate --help (other workloads, your policy)"

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from rich import console, table, text
 
-from runtime import screen
 from simulator import runs
+from simulator.commands import screen
 from simulator.report import drawing
 from simulator.results.figures import HOT_RATIO, WARM_RATIO
 from simulator.results.outcome import Progress

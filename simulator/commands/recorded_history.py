@@ -20,6 +20,7 @@ from kube import errors as kube_errors
 from promql import errors
 from promql.http import options as promql_options
 from runtime import clock
+from simulator.commands import screen
 from simulator.history import past_file, reader, rebuilding
 from simulator.history.queries import Selectors, Subject
 from simulator.history.reader import Cache, Span
@@ -83,7 +84,7 @@ def obtained(
         if save is not None:
             output.fail("--save with --history: the past is kept already; copy the file")
         return past_file.load(history)
-    output.refuse_early(save)
+    screen.refuse_early(save)
     door = prometheus_finding.connect(prometheus, connection, kubeconfig, context)
     now_seconds = clock.WallClock().now()
     span = Span.until(now_seconds, since, step)
@@ -100,7 +101,7 @@ def obtained(
 @contextlib.contextmanager
 def _watched() -> Iterator[reader.Progress]:
     """A bar on a terminal; elsewhere a line for each subject."""
-    console = output.console(stderr=True)
+    console = screen.console(stderr=True)
     columns = (rich_progress.TextColumn("{task.description}"), rich_progress.BarColumn(), "{task.percentage:.0f} %")
     with rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("asking Prometheus", total=len(Subject))

@@ -20,6 +20,7 @@ from policy.loading import loader
 from policy.schema import load_policy, problems
 from runtime import exit_codes, reloading
 from simulator import runs, world
+from simulator.commands import screen
 from simulator.report import document, page
 from simulator.results import table
 from simulator.results.outcome import Progress
@@ -86,7 +87,7 @@ def prepared(
     output_format: str,
 ) -> Wish:
     """The options' values as what to play; a policy that is refused ends the command with code 2."""
-    output.refuse_early(html)
+    screen.refuse_early(html)
     conditions = world.Setup(None, enforce=not as_written, extender=not no_extender, descheduler=not no_descheduler)
     return Wish(
         variants=(PLAIN, *_named([_read(file) for file in policies] or [shipped()])),
@@ -158,7 +159,7 @@ def played(title: str, source: runs.Source, wish: Wish, watch: runs.Watch, *, fi
 @contextlib.contextmanager
 def watched(wish: Wish) -> Iterator[runs.Watch]:
     """A bar on a terminal; elsewhere a line for each run that is over."""
-    console = output.console(stderr=True)
+    console = screen.console(stderr=True)
     amount = len(wish.variants) * len(wish.seeds)
     shares: dict[tuple[str, int], float] = {}
     columns = (rich_progress.TextColumn("{task.description}"), rich_progress.BarColumn(), "{task.percentage:.0f} %",
@@ -181,7 +182,7 @@ def show(study: Study, wish: Wish) -> None:
     if wish.html is not None:
         _write(study, wish.html)  # first: a reader of stdout that goes away (`| head`) must not cost the report
     if wish.output_format == "table":
-        console = output.console(width=None if sys.stdout.isatty() else WIDE)
+        console = screen.console(width=None if sys.stdout.isatty() else WIDE)
         table.print_table(study.comparison, study.facts, console, title=study.title)
         console.print("what this rests on:", style="dim", highlight=False)
         for sentence in study.assumptions:

@@ -17,7 +17,7 @@ from cli.common import output, policy_files
 from policy.schema.load_policy import LoadPolicy
 from runtime import exit_codes
 from simulator import runs
-from simulator.commands import recorded_history, simulate, studies
+from simulator.commands import recorded_history, screen, simulate, studies
 from simulator.results.study import Variant
 from simulator.tuning import fitting, goal, policy_file, searching, space
 from simulator.tuning.fitting import FittedPolicy
@@ -104,7 +104,7 @@ def main(policy: str | None, out: pathlib.Path | None, **options: Any) -> None:
       evenload tune --history week.npz --evictions-per-day 10 --vary descheduler --trials 80
       evenload tune --generated --nodes 20 --trials 20
     """
-    output.refuse_early(out)
+    screen.refuse_early(out)
     start = studies.given_or_shipped(policy)
     request = _TuneRequest(**{field.name: options.pop(field.name) for field in dataclasses.fields(_TuneRequest)})
     _refuse(request, options)
@@ -200,7 +200,7 @@ def _tried(crew: runs.Crew, source: str, seeds: tuple[int, ...], wanted: Goal) -
 @contextlib.contextmanager
 def _watched(wanted: Goal) -> Iterator[searching.Progress]:
     """A bar on a terminal with the best so far; elsewhere a line for each ten trials."""
-    console = output.console(stderr=True)
+    console = screen.console(stderr=True)
     columns = (rich_progress.TextColumn("{task.description}"), rich_progress.BarColumn(),
         rich_progress.TimeRemainingColumn())  # fmt: skip
     with rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -11,7 +11,7 @@ from typing import Literal
 from rich import box, console, panel, table, text
 
 from lab.cluster.demo import watching
-from runtime import screen
+from simulator.commands import screen
 from simulator.results import figures
 
 LINE_EVERY_SECONDS = 10.0

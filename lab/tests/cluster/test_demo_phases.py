@@ -8,7 +8,7 @@ from typing import Any
 from rich import console
 
 from lab.cluster.demo import arrival_plan, display, measuring, phases, watching
-from runtime import screen
+from simulator.commands import screen
 from tests import builders, clocks
 
 SETTLE_SECONDS = 12.0

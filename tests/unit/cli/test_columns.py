@@ -60,7 +60,7 @@ WORD = st.text("abc-%0", min_size=1, max_size=30)
 
 @given(st.lists(st.tuples(WORD, WORD, WORD), min_size=1, max_size=5), st.integers(10, 120))
 def test_figures_are_whole_whatever_the_room(rows: list[tuple[str, str, str]], room: int) -> None:
-    gap, found = output.fitted([[[text] for text in row] for row in rows], {0}, {2}, room)
+    gap, found = output.fitted([[[text] for text in row] for row in rows], {0}, room)
     assert [line[1] for line in found] == [[row[1]] for row in rows]
     assert [" ".join(line[2]) for line in found] == [row[2] for row in rows]
     widths = [max(len(part) for line in found for part in line[at]) for at in range(3)]

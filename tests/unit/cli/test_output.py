@@ -9,7 +9,6 @@ import sys
 
 import pytest
 import yaml
-from rich import live, table, text
 
 from cli.common import output
 
@@ -120,27 +119,3 @@ def test_remarks_and_failures_do_not_command(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit):
         output.fail(HOSTILE)
     assert not set("\x1b\x07\x9b\u202e") & set(capsys.readouterr().err)
-
-
-def test_a_console_writes_out_what_would_command_the_terminal_and_keeps_its_own_colours(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    console = output.console(width=80)
-    grid = table.Table("a\x9b2J", width=40, title=text.Text("b\x1b[2J"))
-    grid.add_row(text.Text("c\u202e", style="red"))
-    with live.Live(console=console, transient=True) as page:
-        page.update(grid)
-    console.print("[link=http://evil]d[/link]\x07", highlight=False)
-    printed = terminal.getvalue()
-    assert all(part in printed for part in ("a\\u009b2J", "b\\u001b[2J", "c\\u202e", "[link=http://evil]d[/link]"))
-    assert not set(printed) & set("\x07\x9b\u202e")
-    assert "\x1b[31m" in printed
-    assert "\x1b[?25l" in printed, "the page hides the cursor"
-
-
-def test_consoles_are_made_here_alone() -> None:
-    makers = [path.name for path in (ROOT / "cli").rglob("*.py") if re.search(r"onsole\.Console\(", path.read_text())]
-    assert not makers, "use output.console"
