@@ -1,21 +1,17 @@
 """`evenload policy init`: the shipped policy files with comments, as a start.
 
-They live in deploy/policies of the tree, or beside this module in an installed package; the first line names the
-JSON Schema for the editor.
+They live in deploy/policies; the first line names the JSON Schema for the editor.
 """
 
-import pathlib
 from typing import Final
 
 import click
 
 from cli import recording_rules
-from cli.common import output
+from cli.common import output, shipped
 from policy.schema import json_schema
 
 PRESETS: Final = ("default", "field", "memory-bound", "crane")
-_HERE: Final = pathlib.Path(__file__).parent
-_PLACES: Final = (_HERE / "presets", _HERE.parent / "deploy" / "policies")
 _SCHEMA_COMMENT: Final = "# yaml-language-server: $schema="
 
 
@@ -46,8 +42,8 @@ def schema_line(url: str = json_schema.ID) -> str:
 
 
 def text(preset: str, schema: str = json_schema.ID) -> str:
-    """A preset with its schema line; an installation without presets ends the command."""
-    lines = _path(preset).read_text(encoding="utf-8").splitlines()
+    """A preset with its schema line."""
+    lines = (shipped.DEPLOY / "policies" / f"{preset}.yaml").read_text(encoding="utf-8").splitlines()
     return "\n".join([schema_line(schema), *(line for line in lines if not line.startswith(_SCHEMA_COMMENT))])
 
 
@@ -56,12 +52,3 @@ def _recorded(policy: str) -> str:
     lines = [line for line in policy.splitlines() if line != "metrics:" and not line.startswith("metrics: ")]
     at = next(number for number, line in enumerate(lines) if line.startswith(("  - {name: ", "filter:", "score:")))
     return "\n".join([*lines[:at], recording_rules.metrics_text(), *lines[at:]])
-
-
-def _path(preset: str) -> pathlib.Path:
-    directory = next((place for place in _PLACES if (place / f"{preset}.yaml").is_file()), None)
-    if directory is None:
-        output.fail(
-            f"the preset {preset} is not in {_PLACES[0]} or {_PLACES[1]}: install Evenload with deploy/policies"
-        )
-    return directory / f"{preset}.yaml"

@@ -4,12 +4,12 @@
 list of them; `gathering` asks the apiserver about each (`kube.access`).
 """
 
-import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import yaml
 
+from cli.common import shipped
 from cli.doctor import findings
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding
@@ -17,8 +17,6 @@ from kube.access import Access
 
 SERVICES: Final = ("annotator", "extender", "descheduler")
 OWN: Final = "doctor"
-_HERE: Final = pathlib.Path(__file__).parents[1]
-_PLACES: Final = (_HERE / "rbac", _HERE.parent / "deploy" / "rbac")
 
 
 def own(facts: Facts) -> Finding:
@@ -54,15 +52,9 @@ def services(facts: Facts) -> Iterator[Finding]:
 
 
 def needed(name: str, namespace: str) -> tuple[Access, ...]:
-    """Every right that deploy/rbac/NAME.yaml grants, Roles taken as of `namespace`; the manifests are the shipped ones.
-
-    FileNotFoundError when this installation has none.
-    """
-    path = next((place / f"{name}.yaml" for place in _PLACES if (place / f"{name}.yaml").is_file()), None)
-    if path is None:
-        raise FileNotFoundError(f"deploy/rbac/{name}.yaml is neither in {_PLACES[0]} nor in {_PLACES[1]}")
-    documents = [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one]
-    return tuple(access for document in documents for access in _granted(document, namespace))
+    """Every right that deploy/rbac/NAME.yaml grants, Roles taken as of `namespace`."""
+    text = (shipped.DEPLOY / "rbac" / f"{name}.yaml").read_text(encoding="utf-8")
+    return tuple(access for one in yaml.safe_load_all(text) if one for access in _granted(one, namespace))
 
 
 def _granted(document: Mapping[str, Any], namespace: str) -> Iterable[Access]:

@@ -4,17 +4,14 @@ What is printed goes to `kubectl apply -f -`, or with --kustomization into a rep
 are the same patches over the files of deploy/placeholder (`layers`, `kustomizing`); no cluster is asked.
 """
 
-import pathlib
-from typing import Any, Final
+from typing import Any
 
 import click
 
-from cli.common import option_types, output
+from cli.common import option_types, output, shipped
 from cli.placeholder import choice, kustomizing, layers, sizing
 from cli.placeholder.choice import Choice
 
-_HERE: Final = pathlib.Path(__file__).parents[1]
-_PLACES: Final = (_HERE / "deploy", _HERE.parent / "deploy")  # in an installed package, in the tree
 Document = dict[str, Any]
 
 
@@ -108,7 +105,7 @@ def main(deploy: str | None, output_format: str, **options: Any) -> None:
         wrong.append(f"--kustomization {deploy!r}: {place}")
     if wrong:
         output.fail("\nerror: ".join(wrong))
-    objects = kustomizing.build(layers.kustomization(chosen, "."), folder())
+    objects = kustomizing.build(layers.kustomization(chosen, "."), shipped.DEPLOY)
     if deploy is not None:
         output.data(output.structured(layers.kustomization(chosen, deploy), output_format))
     elif output_format == "json":  # one list, for `kubectl apply -f -`
@@ -117,11 +114,6 @@ def main(deploy: str | None, output_format: str, **options: Any) -> None:
         output.data("\n---\n".join(output.as_yaml(one, block=True) for one in objects))
     for remark in remarks(chosen, objects, overlay=deploy is not None):
         output.say(remark)
-
-
-def folder() -> pathlib.Path:
-    """Where deploy/ is: beside this package or in the tree."""
-    return next(place for place in _PLACES if (place / "placeholder").is_dir())
 
 
 def remarks(chosen: Choice, objects: list[Document], *, overlay: bool) -> list[str]:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.placeholder import kustomizing, render
+from cli.common import shipped
+from cli.placeholder import kustomizing
 from tests import commands
 
 Document = dict[str, Any]
-SHIPPED = render.folder() / "placeholder"
+SHIPPED = shipped.DEPLOY / "placeholder"
 run = functools.partial(commands.run, "placeholder", "render")
 
 
