@@ -6,8 +6,9 @@ a Finding too, so that a check without its facts says why instead of guessing. `
 """
 
 import enum
+import functools
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from cli.common.api_types import SHOWN as SHOWN
 from cli.common.api_types import few as few
@@ -39,24 +40,10 @@ class Finding(NamedTuple):
     unreachable: bool = False
 
 
-def ok(text: str) -> Finding:
-    """Nothing to do."""
-    return Finding(Verdict.OK, text)
-
-
-def warn(text: str, fix: str) -> Finding:
-    """Works, but not as meant."""
-    return Finding(Verdict.WARN, text, fix)
-
-
-def fail(text: str, fix: str) -> Finding:
-    """Does not work."""
-    return Finding(Verdict.FAIL, text, fix)
-
-
-def unknown(text: str, fix: str = "") -> Finding:
-    """Could not be looked at."""
-    return Finding(Verdict.UNKNOWN, text, fix)
+ok: Final = functools.partial(Finding, Verdict.OK)
+warn: Final = functools.partial(Finding, Verdict.WARN)
+fail: Final = functools.partial(Finding, Verdict.FAIL)
+unknown: Final = functools.partial(Finding, Verdict.UNKNOWN)
 
 
 class Missing(Exception):
