@@ -39,7 +39,7 @@ def _in_pools(policy: LoadPolicy, known: frozenset[Finding]) -> Remarks:
                 yield remark._replace(observation=f"pool {pool.name}: {remark.observation}", fix=fix)
 
 
-def _filter_over_eviction(policy: LoadPolicy) -> Remarks:
+def _filter_beside_relief(policy: LoadPolicy) -> Remarks:
     for name, band in policy.descheduler.thresholds.items():
         limit = policy.filter.thresholds.get(name, 0.0)
         if limit >= band.evict_above_ratio:
@@ -48,23 +48,12 @@ def _filter_over_eviction(policy: LoadPolicy) -> Remarks:
                 "are placed where others are evicted",
                 f"set filter.thresholds.{name} lower than descheduler.thresholds.{name}.evictAbove",
             )
-
-
-def _relieved_but_closed(policy: LoadPolicy) -> Remarks:
-    for name, band in policy.descheduler.thresholds.items():
-        limit = policy.filter.thresholds.get(name, 0.0)
         if 0 < limit < band.evict_until_ratio:
             yield findings.warn(
                 f"{name}: relief stops at {band.evict_until_ratio:g}, and the node still takes no pods above {limit:g}",
                 f"set descheduler.thresholds.{name}.evictUntil to {limit:g} or lower",
             )
-
-
-def _evicts_without_filter(policy: LoadPolicy) -> Remarks:
-    if policy.descheduler.mode != "Enforce":
-        return
-    for name in policy.descheduler.thresholds:
-        if policy.filter.thresholds.get(name, 0.0) <= 0:
+        if limit <= 0 and policy.descheduler.mode == "Enforce":
             yield findings.warn(
                 f"{name}: pods are evicted by it and no filter rule keeps their replacements off hot nodes",
                 f"give filter.thresholds.{name} a value lower than evictAbove",
@@ -134,10 +123,4 @@ def _allocatable_ratio(node: Node) -> float:
     return allocatable_bytes / capacity_bytes if allocatable_bytes and capacity_bytes else 1.0
 
 
-_RULES: tuple[Callable[[LoadPolicy], Remarks], ...] = (
-    _filter_over_eviction,
-    _relieved_but_closed,
-    _evicts_without_filter,
-    _nothing_against_herding,
-    _single_reading,
-)
+_RULES: tuple[Callable[[LoadPolicy], Remarks], ...] = (_filter_beside_relief, _nothing_against_herding, _single_reading)
