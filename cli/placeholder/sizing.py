@@ -2,23 +2,62 @@
 
 `render` and `size` share these options: what `render` is told, it writes into the arguments of the CronJob, in which
 `size` reads it. The number itself is a pure function of the options, the nodes and the time.
+
+A span of the week is `20:00-07:00=2`, `Fri 20:00-Mon 07:00=0` or `Mon,Tue 08:30-09:15=150%`. Without days it begins on
+every day; one that ends at or before the time it begins ends on the next day, or where a day is named before the end,
+on the next such day.
 """
 
 import collections.abc
 import dataclasses
 import datetime
 import math
+import re
 import zoneinfo
 from typing import Any, Final, NamedTuple
 
 import click
 
 from cli.common import option_types
-from cli.placeholder import spans
-from cli.placeholder.spans import Span
+from policy.schema import descheduler_section
 from runtime import options as service_options
 
 UTC: Final = "UTC"
+DAY_MINUTES: Final = 24 * 60
+WEEK_MINUTES: Final = 7 * DAY_MINUTES
+MOST_REPLICAS: Final = 10_000
+MOST_PERCENT: Final = 1_000
+_TIME: Final = r"([01][0-9]|2[0-3]):([0-5][0-9])|24:00"
+_WRITTEN: Final = re.compile(
+    rf"(?:(?P<days>[A-Za-z,]+) )?(?P<begins>{_TIME})-(?:(?P<end_day>[A-Za-z]+) )?(?P<ends>{_TIME})=(?P<size>\S+)"
+)
+EXPECTED: Final = (
+    "[DAYS ]FROM-[DAY ]TO=REPLICAS, as 20:00-07:00=2, 'Fri 20:00-Mon 07:00=0' or 'Sat,Sun 00:00-24:00=20%'"
+)
+
+
+class Size(NamedTuple):
+    """A number of replicas, or a percentage of the ordinary number, of which a fraction counts as a whole one."""
+
+    number: int
+    percent: bool = False
+
+    def of(self, ordinary: int) -> int:
+        """The replicas meant, with so many ordinarily."""
+        return math.ceil(self.number * ordinary / 100) if self.percent else self.number
+
+
+class Span(NamedTuple):
+    """Minutes of the week (Monday 00:00 is 0) at which it begins, how long it lasts, and the size while it does."""
+
+    text: str
+    begins_minutes: tuple[int, ...]
+    length_minutes: int
+    size: Size
+
+    def holds(self, minute_of_week: int) -> bool:
+        """Whether the minute is in it; its end is not."""
+        return any((minute_of_week - begins) % WEEK_MINUTES < self.length_minutes for begins in self.begins_minutes)
 
 
 class Nodes(NamedTuple):
@@ -67,7 +106,7 @@ class Sizing:
 def refusals(sizing: Sizing) -> collections.abc.Iterator[str]:
     """Returns all conflicts of the options at once."""
     if sizing.time_zone is not None and not sizing.during:
-        yield f"--time-zone {sizing.time_zone} has no effect without a schedule: add --during {spans.EXPECTED}"
+        yield f"--time-zone {sizing.time_zone} has no effect without a schedule: add --during {EXPECTED}"
     if sizing.replicas is not None and sizing.proportional:
         yield (
             f"--replicas {sizing.replicas} has no effect beside --nodes-per-replica and --cores-per-replica: "
@@ -110,7 +149,7 @@ def planned(sizing: Sizing, nodes: Nodes, now_seconds: float) -> ReplicaCount:
     """The number at a moment (Unix seconds); of several spans that hold, the last one decides."""
     base = ordinary(sizing, nodes)
     local = datetime.datetime.fromtimestamp(now_seconds, zoneinfo.ZoneInfo(sizing.time_zone or UTC))
-    minute = local.weekday() * spans.DAY_MINUTES + local.hour * 60 + local.minute
+    minute = local.weekday() * DAY_MINUTES + local.hour * 60 + local.minute
     holding = [span for span in sizing.during if span.holds(minute)]
     if not holding:
         return base
@@ -127,7 +166,48 @@ def time_zone(text: str) -> str:
     return text
 
 
-_COUNT: Final = click.IntRange(0, spans.MOST_REPLICAS)
+def parse_span(text: str) -> Span:
+    """The span that a text means; ValueError says what is expected."""
+    match = _WRITTEN.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a span with a size: write {EXPECTED}")
+    days = [_day(name, text) for name in match["days"].split(",")] if match["days"] else list(range(7))
+    begins, ends = _minutes(match["begins"]), _minutes(match["ends"])
+    if begins == DAY_MINUTES:
+        raise ValueError(f"{text!r} begins at 24:00: write 00:00 of the next day")
+    if match["end_day"] is None:
+        length = (ends - begins) % DAY_MINUTES or DAY_MINUTES
+    elif len(days) > 1:
+        raise ValueError(f"{text!r} ends on {match['end_day']} and begins on {len(days)} days: name one")
+    else:
+        end = _day(match["end_day"], text) * DAY_MINUTES + ends
+        length = (end - days[0] * DAY_MINUTES - begins) % WEEK_MINUTES or WEEK_MINUTES
+    return Span(text, tuple(day * DAY_MINUTES + begins for day in days), length, parse_size(match["size"]))
+
+
+def parse_size(text: str) -> Size:
+    """`2` or `20%`; ValueError says what is expected."""
+    digits = text.removesuffix("%")
+    percent = digits != text
+    most = MOST_PERCENT if percent else MOST_REPLICAS
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 6 and int(digits) <= most):
+        expected = f"a number of replicas from 0 to {MOST_REPLICAS}, or a share of the ordinary number as 20%"
+        raise ValueError(f"the size {text!r} is neither: {expected} (at most {MOST_PERCENT}%)")
+    return Size(int(digits), percent)
+
+
+def _day(name: str, text: str) -> int:
+    if name not in descheduler_section.DAYS:
+        raise ValueError(f"{text!r}: {name!r} is not a day: write one of {', '.join(descheduler_section.DAYS)}")
+    return descheduler_section.DAYS.index(name)
+
+
+def _minutes(text: str) -> int:
+    hours, minutes = text.split(":")
+    return int(hours) * 60 + int(minutes)
+
+
+_COUNT: Final = click.IntRange(0, MOST_REPLICAS)
 _PER: Final = click.IntRange(1, 1_000_000)
 
 
@@ -137,7 +217,7 @@ def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Call
         click.option(
             "--during",
             multiple=True,
-            type=option_types.Text("SPAN=N", spans.parse),
+            type=option_types.Text("SPAN=N", parse_span),
             help="Another size in a span of the week, as '20:00-07:00=2'; may be repeated, the last that holds counts.",
         ),
         click.option("--time-zone", type=option_types.Text("NAME", time_zone), help="Of --during. Default: UTC."),

@@ -5,7 +5,7 @@ import math
 import hypothesis
 from hypothesis import strategies as st
 
-from cli.placeholder import sizing, spans
+from cli.placeholder import sizing
 from runtime import clock
 
 NO_NODES = sizing.Nodes(0, 0.0)
@@ -24,7 +24,7 @@ def replicas(options: sizing.Sizing, when: str, nodes: sizing.Nodes = NO_NODES) 
 
 def week() -> sizing.Sizing:
     """Ten by day, two at night, none at the weekend, in Berlin."""
-    during = tuple(map(spans.parse, ("20:00-07:00=2", "Fri 20:00-Mon 07:00=0")))
+    during = tuple(map(sizing.parse_span, ("20:00-07:00=2", "Fri 20:00-Mon 07:00=0")))
     return sizing.Sizing(replicas=10, during=during, time_zone=BERLIN)
 
 
@@ -42,7 +42,7 @@ def test_of_several_spans_that_hold_the_last_one_counts() -> None:
 
 
 def test_without_a_time_zone_it_is_utc_and_the_reason_says_so() -> None:
-    given = sizing.Sizing(replicas=10, during=(spans.parse("20:00-07:00=20%"),))
+    given = sizing.Sizing(replicas=10, during=(sizing.parse_span("20:00-07:00=20%"),))
     assert sizing.planned(given, NO_NODES, at("2026-11-19T20:00:00Z")) == (2, "20:00-07:00=20% UTC; 10 ordinarily")
 
 
@@ -63,13 +63,13 @@ def test_in_proportion_there_is_room_for_every_begun_part_within_the_bounds(
     found = sizing.ordinary(given, sizing.Nodes(nodes, millicores)).replicas
     wanted = max(math.ceil(nodes / (per_node or math.inf)), math.ceil(millicores / 1000 / (per_core or math.inf)))
     assert found == max(least or 0, min(wanted, most))
-    always = sizing.Sizing(nodes_per_replica=1, max_replicas=most, during=(spans.parse(f"00:00-24:00={share}%"),))
+    always = sizing.Sizing(nodes_per_replica=1, max_replicas=most, during=(sizing.parse_span(f"00:00-24:00={share}%"),))
     assert sizing.planned(always, sizing.Nodes(nodes, 0.0), 0.0).replicas <= most
 
 
 def test_what_is_written_into_the_job_is_what_was_given() -> None:
     given = sizing.Sizing(
-        nodes_per_replica=4, max_replicas=50, time_zone=BERLIN, during=(spans.parse("20:00-07:00=20%"),)
+        nodes_per_replica=4, max_replicas=50, time_zone=BERLIN, during=(sizing.parse_span("20:00-07:00=20%"),)
     )
     assert given.arguments() == [
         "--nodes-per-replica=4",

@@ -6,7 +6,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from cli.placeholder import spans
+from cli.placeholder import sizing
 from descheduler import run_schedule
 from policy.schema import descheduler_section
 
@@ -31,22 +31,22 @@ HELD = {
 def test_a_minute_is_in_a_span_or_not(case: str) -> None:
     text, day, time, expected = HELD[case]
     hours, minutes = time.split(":")
-    minute = descheduler_section.DAYS.index(day) * spans.DAY_MINUTES + int(hours) * 60 + int(minutes)
-    assert spans.parse(text).holds(minute) is expected
+    minute = descheduler_section.DAYS.index(day) * sizing.DAY_MINUTES + int(hours) * 60 + int(minutes)
+    assert sizing.parse_span(text).holds(minute) is expected
 
 
 @hypothesis.given(
     days=st.sets(st.sampled_from(descheduler_section.DAYS), min_size=1),
-    begins=st.integers(0, spans.DAY_MINUTES - 1),
-    ends=st.integers(0, spans.DAY_MINUTES),
-    at=st.integers(0, spans.WEEK_MINUTES - 1),
+    begins=st.integers(0, sizing.DAY_MINUTES - 1),
+    ends=st.integers(0, sizing.DAY_MINUTES),
+    at=st.integers(0, sizing.WEEK_MINUTES - 1),
 )
 def test_without_a_last_day_it_is_a_window_of_the_policy(days: set[str], begins: int, ends: int, at: int) -> None:
     texts = [f"{minutes // 60:02}:{minutes % 60:02}" for minutes in (begins, ends)]
     window = descheduler_section.Window.model_validate({"days": sorted(days), "from": texts[0], "to": texts[1]})
     monday_seconds = 4 * 86400  # 1970-01-05
-    hypothesis.assume(begins != ends % spans.DAY_MINUTES)  # a policy refuses what is empty or a whole day
-    span = spans.parse(f"{','.join(sorted(days))} {texts[0]}-{texts[1]}=1")
+    hypothesis.assume(begins != ends % sizing.DAY_MINUTES)  # a policy refuses what is empty or a whole day
+    span = sizing.parse_span(f"{','.join(sorted(days))} {texts[0]}-{texts[1]}=1")
     assert span.holds(at) is run_schedule.is_open([window], monday_seconds + at * 60)
 
 
@@ -72,15 +72,15 @@ REFUSED = {
 def test_what_is_no_span_is_refused_with_what_is_expected(case: str) -> None:
     text, message = REFUSED[case]
     with pytest.raises(ValueError, match=re.escape(message)):
-        spans.parse(text)
+        sizing.parse_span(text)
 
 
 @hypothesis.given(percent=st.integers(0, 1000), ordinary=st.integers(0, 10_000))
 def test_a_share_of_the_ordinary_number_counts_a_begun_one(percent: int, ordinary: int) -> None:
-    found = spans.parse_size(f"{percent}%").of(ordinary)
+    found = sizing.parse_size(f"{percent}%").of(ordinary)
     assert 100 * (found - 1) < percent * ordinary <= 100 * found
 
 
 def test_a_plain_size_is_itself_whatever_the_ordinary_number() -> None:
-    assert spans.parse_size("0").of(10) == 0
-    assert spans.parse_size("30").of(10) == 30
+    assert sizing.parse_size("0").of(10) == 0
+    assert sizing.parse_size("30").of(10) == 30
