@@ -6,9 +6,8 @@ effect are refused (its pkg/scheduler/extender.go, makeTransport).
 """
 
 import collections.abc
-import dataclasses
 import pathlib
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -33,29 +32,15 @@ IN_TREE_WEIGHTS: Final = {
 _COMMENT: Final = (
     "# Put `extenders` into the file behind `kube-scheduler --config`. docs/reference/extender.md explains each value."
 )
+Tls = dict[str, Any]  # tlsConfig of the stanza; paths as kube-scheduler sees them on its own machine
+TLS: Final = {
+    "insecure": "insecure",
+    "server_name": "serverName",
+    "ca_file": "caFile",
+    "cert_file": "certFile",
+    "key_file": "keyFile",
+}
 _LONGEST_SECONDS: Final = 5.0  # the scheduler's default, each time for one pod
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tls:
-    """How kube-scheduler verifies the extender and shows itself; paths as it sees them on its own machine."""
-
-    ca_file: str | None = None
-    cert_file: str | None = None
-    key_file: str | None = None
-    server_name: str | None = None
-    insecure: bool = False
-
-    def config(self) -> dict[str, object]:
-        """The stanza's tlsConfig, only what is given."""
-        named = {
-            "insecure": self.insecure,
-            "serverName": self.server_name,
-            "caFile": self.ca_file,
-            "certFile": self.cert_file,
-            "keyFile": self.key_file,
-        }
-        return {key: value for key, value in named.items() if value}
 
 
 def _url(text: str) -> str:
@@ -93,7 +78,7 @@ def _timeout(text: str) -> str:
 @click.option("--key-file", metavar="PATH", help="Its key, on the scheduler's machine.")
 @click.option("--server-name", metavar="NAME", help="Name in the extender's certificate, if it is not the URL's host.")
 @click.option("--insecure", is_flag=True, help="Do not verify the extender's certificate. For tests only.")
-def main(policy: str, url: str, weight: int, http_timeout: str, **tls: object) -> None:
+def main(policy: str, url: str, weight: int, http_timeout: str, **options: Any) -> None:
     """Write the KubeSchedulerConfiguration stanza for kube-scheduler --config.
 
     The stanza goes to stdout; put its `extenders` into your own configuration. What the weight means beside the in-tree
@@ -106,33 +91,34 @@ def main(policy: str, url: str, weight: int, http_timeout: str, **tls: object) -
         --ca-file /etc/kubernetes/evenload/ca.crt \\
         --cert-file /etc/kubernetes/evenload/tls.crt --key-file /etc/kubernetes/evenload/tls.key
     """
-    tls_options = Tls(**tls)  # type: ignore[arg-type]
-    if wrong := [*refusals(url, tls_options)]:
+    tls = {key: options[name] for name, key in TLS.items() if options[name]}
+    if wrong := [*refusals(url, tls)]:
         output.fail("\nerror: ".join(wrong))
     loaded_policy = policy_files.load(policy)
-    output.data(f"{_COMMENT}\n{output.as_yaml(configuration(url, weight, http_timeout, tls_options))}")
-    for remark in (*arithmetic(weight), *remarks(loaded_policy.policy, tls_options)):
+    output.data(f"{_COMMENT}\n{output.as_yaml(configuration(url, weight, http_timeout, tls))}")
+    for remark in (*arithmetic(weight), *remarks(loaded_policy.policy, tls)):
         output.say(remark)
 
 
 def refusals(url: str, tls: Tls) -> collections.abc.Iterator[str]:
     """Why kube-scheduler must not be given this, all reasons at once; none if it may."""
     if not url.startswith("https:"):
-        if useless := ", ".join(tls.config()):
+        if useless := ", ".join(tls):
             yield f"{url} is not an https URL, so {useless} would have no effect: write https://"
         return
-    if not tls.ca_file and not tls.insecure:
+    if "caFile" not in tls and "insecure" not in tls:
         yield (
             f"{url} needs --ca-file: with enableHTTPS and no CA kube-scheduler silently does not verify the server; "
             "if you want just that, say --insecure"
         )
-    if tls.ca_file and tls.insecure:
+    if "caFile" in tls and "insecure" in tls:
         yield "--insecure and --ca-file exclude each other: kube-scheduler refuses to start with both"
-    if bool(tls.cert_file) != bool(tls.key_file):
+    if ("certFile" in tls) != ("keyFile" in tls):
         yield "--cert-file and --key-file belong together: give both or none"
-    for option, path in (("--ca-file", tls.ca_file), ("--cert-file", tls.cert_file), ("--key-file", tls.key_file)):
+    for option in ("ca-file", "cert-file", "key-file"):
+        path = tls.get(TLS[option.replace("-", "_")])
         if path and not pathlib.PurePosixPath(path).is_absolute():
-            yield f"{option} {path} is relative: kube-scheduler reads it on its own machine, write an absolute path"
+            yield f"--{option} {path} is relative: kube-scheduler reads it on its own machine, write an absolute path"
 
 
 def configuration(url: str, weight: int, http_timeout: str, tls: Tls) -> dict[str, object]:
@@ -148,7 +134,7 @@ def configuration(url: str, weight: int, http_timeout: str, tls: Tls) -> dict[st
         "httpTimeout": http_timeout,
     }
     if url.startswith("https:"):
-        extender |= {"enableHTTPS": True, "tlsConfig": tls.config()}
+        extender |= {"enableHTTPS": True, "tlsConfig": tls}
     return {"apiVersion": API_VERSION, "kind": KIND, "extenders": [extender]}
 
 
@@ -173,7 +159,7 @@ def arithmetic(weight: int) -> tuple[str, ...]:
 
 def remarks(policy: load_policy.LoadPolicy, tls: Tls) -> collections.abc.Iterator[str]:
     """Returns the settings of the policy and the options that conflict with the stanza."""
-    if tls.insecure:
+    if "insecure" in tls:
         yield "warning: the extender's certificate is not verified (--insecure)"
     if policy.filter.on_missing == "reject":
         yield (

@@ -212,7 +212,7 @@ class Secure:
         """Restart the scheduler with this certificate, and a CA to verify the extender by; it cannot go on alone."""
         own = self._pki / client
         ca_file = self._pki.parent / ca / "ca.crt"
-        shown = scheduler_config.Tls(str(ca_file), str(own / "tls.crt"), str(own / "tls.key"))
+        shown = {"caFile": str(ca_file), "certFile": str(own / "tls.crt"), "keyFile": str(own / "tls.key")}
         written: dict[str, Any] = scheduler_config.configuration(self.service.url, 2, "60s", shown)
         self._world.use_extender(**{**written["extenders"][0], "httpTimeout": "60s", "ignorable": False})
 
