@@ -96,9 +96,9 @@ def main(
         now_seconds = clock.WallClock().now()
         plan = certs_plan.plan(existing, wanted, now_seconds)
         texts = {} if dry_run else certs_plan.carried_out(plan, existing, wanted, now_seconds)
-        write(directory, {path: text for path, text in texts.items() if existing.texts.get(path) != text})
+        write(directory, {path: text for path, text in texts.items() if existing.get(path) != text})
     if output_format == "table":
-        after = texts or existing.texts
+        after = texts or existing
         rows = [(step.path, step.word, step.why, certs_plan.expiry(after.get(step.path, ""))) for step in plan.steps]
         output.data(output.table(("file", "done", "why", "expires"), rows))
     else:
@@ -131,7 +131,7 @@ def known_clients(directory: pathlib.Path) -> list[str]:
     return sorted(name for name in folders if _NAME.fullmatch(name) and name not in ours)
 
 
-def read(directory: pathlib.Path, wanted: collections.abc.Iterable[Leaf]) -> certs_plan.ExistingCertificates:
+def read(directory: pathlib.Path, wanted: collections.abc.Iterable[Leaf]) -> certs_plan.Texts:
     """The files that are there; says which key others may read. OSError names a file that cannot be read."""
     texts: dict[str, str] = {}
     for relative in certs_plan.paths(wanted):
@@ -141,10 +141,10 @@ def read(directory: pathlib.Path, wanted: collections.abc.Iterable[Leaf]) -> cer
         texts[relative] = files.read(path).decode("ascii", errors="replace")
         if path.suffix == ".key" and stat.S_IMODE(path.stat().st_mode) & 0o077:
             output.say(f"warning: others may read {path}: chmod 600 {path}")
-    return certs_plan.ExistingCertificates(texts)
+    return texts
 
 
-def write(directory: pathlib.Path, texts: collections.abc.Mapping[str, str]) -> None:
+def write(directory: pathlib.Path, texts: certs_plan.Texts) -> None:
     """Replaces files, each whole at once, in this order; keys are readable by their owner alone from the beginning."""
     for relative, text in texts.items():
         path = directory / relative
@@ -156,7 +156,7 @@ def write(directory: pathlib.Path, texts: collections.abc.Mapping[str, str]) -> 
         unfinished.replace(path)
 
 
-def _secret(texts: collections.abc.Mapping[str, str], folder: str, namespace: str) -> dict[str, object]:
+def _secret(texts: certs_plan.Texts, folder: str, namespace: str) -> dict[str, object]:
     """The Secret of a certificate; never with the CA's key."""
     names = (certs_plan.CERTIFICATE, certs_plan.KEY, certs_plan.CA_CERTIFICATE)
     labels = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/component": folder}

@@ -1,7 +1,7 @@
 """Which certificates between kube-scheduler and the extender are there, which are due, and what becomes of each.
 
-Pure but for the keys that `carried_out` makes: `cli.certs` reads a directory into `ExistingCertificates`, shows the
-`Step`s, and writes the files. One CA signs a server's certificate for the extender and a client's for each who may ask.
+Pure but for the keys that `carried_out` makes: `cli.certs` reads a directory into `Texts`, shows the `Step`s, and
+writes the files. One CA signs a server's certificate for the extender and a client's for each who may ask.
 A CA is never replaced unless that is said; until they run out, its predecessors stay trusted behind it in every ca.crt.
 """
 
@@ -20,6 +20,7 @@ CA_NOTICE_DAYS: Final = 90  # replacing it takes hands on every control-plane no
 EXTENDER, SCHEDULER = "extender", "scheduler"
 SCHEDULER_USER: Final = "system:kube-scheduler"
 Word = Literal["kept", "made", "renewed"]
+Texts = collections.abc.Mapping[str, str]  # of the files that a directory has, by relative path
 
 
 class Refused(ValueError):
@@ -43,23 +44,6 @@ class DesiredCertificates:
     renew_before_days: int
     renew: bool = False
     replace_ca: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ExistingCertificates:
-    """The texts that a directory has by relative path; what is not there is absent."""
-
-    texts: collections.abc.Mapping[str, str]
-
-    def pair(self, certificate: str, key: str) -> certificates.Pair | None:
-        """Both files; None unless there are both."""
-        if certificate in self.texts and key in self.texts:
-            return certificates.Pair(self.texts[certificate], self.texts[key])
-        return None
-
-    def leaf(self, folder: str) -> certificates.Pair | None:
-        """A leaf's certificate and key."""
-        return self.pair(f"{folder}/{CERTIFICATE}", f"{folder}/{KEY}")
 
 
 class Step(NamedTuple):
@@ -90,28 +74,32 @@ def paths(leaves: collections.abc.Iterable[Leaf]) -> tuple[str, ...]:
     return (CA_CERTIFICATE, CA_KEY, *own)
 
 
-def plan(existing: ExistingCertificates, wanted: DesiredCertificates, now_seconds: float) -> Plan:
+def pair(texts: Texts, folder: str = "") -> certificates.Pair | None:
+    """The certificate and key of a leaf's folder, or the CA's; None unless there are both."""
+    certificate, key = (f"{folder}/{CERTIFICATE}", f"{folder}/{KEY}") if folder else (CA_CERTIFICATE, CA_KEY)
+    return certificates.Pair(texts[certificate], texts[key]) if {certificate, key} <= texts.keys() else None
+
+
+def plan(existing: Texts, wanted: DesiredCertificates, now_seconds: float) -> Plan:
     """Returns the actions; Refused says why there can be none."""
     ca = _ca(existing, now_seconds, replace=wanted.replace_ca)
-    trusted = () if ca.word == "made" else certificates.each(existing.texts[CA_CERTIFICATE])
+    trusted = () if ca.word == "made" else certificates.each(existing[CA_CERTIFICATE])
     leaves = tuple(_leaf(existing, wanted, leaf, trusted, now_seconds=now_seconds) for leaf in wanted.leaves)
     return Plan((ca, *leaves), _former(existing, now_seconds, replaced=ca.word == "made"))
 
 
-def carried_out(
-    planned: Plan, existing: ExistingCertificates, wanted: DesiredCertificates, now_seconds: float
-) -> dict[str, str]:
+def carried_out(planned: Plan, existing: Texts, wanted: DesiredCertificates, now_seconds: float) -> dict[str, str]:
     """The texts of all files by path, those that stay included; makes the new keys."""
     if planned.steps[0].word == "kept":
-        authority = certificates.Authority(certificates.Pair(existing.texts[CA_CERTIFICATE], existing.texts[CA_KEY]))
+        authority = certificates.Authority(certificates.Pair(existing[CA_CERTIFICATE], existing[CA_KEY]))
     else:
         authority = certificates.Authority.create(CA_NAME, now_seconds=now_seconds, days=CA_DAYS)
     trusted = "".join((certificates.each(authority.pair.certificate)[0], *planned.former_cas))
     texts = {CA_CERTIFICATE: trusted, CA_KEY: authority.pair.key}
     for leaf, step in zip(wanted.leaves, planned.steps[1:], strict=True):
-        there = existing.leaf(leaf.folder) if step.word == "kept" else None
-        pair = there or _signed(authority, leaf._replace(hosts=_all_hosts(existing, leaf)), wanted.days, now_seconds)
-        texts |= {f"{leaf.folder}/{KEY}": pair.key, f"{leaf.folder}/{CERTIFICATE}": pair.certificate}
+        there = pair(existing, leaf.folder) if step.word == "kept" else None
+        signed = there or _signed(authority, leaf._replace(hosts=_all_hosts(existing, leaf)), wanted.days, now_seconds)
+        texts |= {f"{leaf.folder}/{KEY}": signed.key, f"{leaf.folder}/{CERTIFICATE}": signed.certificate}
         texts[f"{leaf.folder}/{CA_CERTIFICATE}"] = trusted
     return texts
 
@@ -140,9 +128,9 @@ def _signed(authority: certificates.Authority, leaf: Leaf, days: int, now_second
     return authority.client(leaf.common_name, (), now_seconds=now_seconds, days=days)
 
 
-def _all_hosts(existing: ExistingCertificates, leaf: Leaf) -> tuple[str, ...]:
+def _all_hosts(existing: Texts, leaf: Leaf) -> tuple[str, ...]:
     """The hosts wanted and those that the server's certificate has: an option that is left out takes none away."""
-    there = existing.texts.get(f"{leaf.folder}/{CERTIFICATE}")
+    there = existing.get(f"{leaf.folder}/{CERTIFICATE}")
     if not leaf.hosts or there is None:
         return leaf.hosts
     try:
@@ -151,18 +139,18 @@ def _all_hosts(existing: ExistingCertificates, leaf: Leaf) -> tuple[str, ...]:
         return leaf.hosts
 
 
-def _ca(existing: ExistingCertificates, now_seconds: float, *, replace: bool) -> Step:
+def _ca(existing: Texts, now_seconds: float, *, replace: bool) -> Step:
     """Keeps a CA that can sign, makes one where there is none, and refuses everything between."""
-    named = [name for name in (CA_CERTIFICATE, CA_KEY) if name in existing.texts]
+    named = [name for name in (CA_CERTIFICATE, CA_KEY) if name in existing]
     if replace or not named:
         return Step(CA_CERTIFICATE, "made", "--replace-ca" if CA_CERTIFICATE in named else "there was none")
-    pair = existing.pair(CA_CERTIFICATE, CA_KEY)
-    if pair is None:
-        (there,) = named
-        missing = CA_KEY if there == CA_CERTIFICATE else CA_CERTIFICATE
-        raise Refused(f"{there} is there and {missing} is not: put it back, or say --replace-ca to begin with a new CA")
+    there = pair(existing)
+    if there is None:
+        (name,) = named
+        missing = CA_KEY if name == CA_CERTIFICATE else CA_CERTIFICATE
+        raise Refused(f"{name} is there and {missing} is not: put it back, or say --replace-ca to begin with a new CA")
     try:
-        until_seconds = certificates.read(certificates.Authority(pair).pair.certificate).until_seconds
+        until_seconds = certificates.read(certificates.Authority(there).pair.certificate).until_seconds
     except certificates.CertificateError as error:
         raise Refused(f"{CA_CERTIFICATE} and {CA_KEY}: {error}; put them right, or say --replace-ca") from error
     if until_seconds <= now_seconds:
@@ -170,17 +158,17 @@ def _ca(existing: ExistingCertificates, now_seconds: float, *, replace: bool) ->
     return Step(CA_CERTIFICATE, "kept", "", until_seconds)
 
 
-def _former(existing: ExistingCertificates, now_seconds: float, *, replaced: bool) -> tuple[str, ...]:
+def _former(existing: Texts, now_seconds: float, *, replaced: bool) -> tuple[str, ...]:
     """CAs that are still trusted beside the first; one that is replaced is among them until it runs out."""
     try:
-        known = certificates.each(existing.texts.get(CA_CERTIFICATE, ""))
+        known = certificates.each(existing.get(CA_CERTIFICATE, ""))
     except certificates.CertificateError:
         return ()
     return tuple(one for one in known[0 if replaced else 1 :] if certificates.read(one).until_seconds > now_seconds)
 
 
 def _leaf(
-    existing: ExistingCertificates,
+    existing: Texts,
     wanted: DesiredCertificates,
     leaf: Leaf,
     trusted: tuple[str, ...],
@@ -188,13 +176,13 @@ def _leaf(
     now_seconds: float,
 ) -> Step:
     path = f"{leaf.folder}/{CERTIFICATE}"
-    if (there := existing.texts.get(path)) is None:
+    if (there := existing.get(path)) is None:
         return Step(path, "made", "there was none")
     try:
         facts = certificates.read(there)
         signers = [certificates.is_signed_by(there, ca) for ca in trusted]
-        pair = existing.leaf(leaf.folder)
-        why = _due(leaf, facts, wanted, now_seconds) if pair and certificates.fits(pair) else f"{KEY} is not its key"
+        both = pair(existing, leaf.folder)
+        why = _due(leaf, facts, wanted, now_seconds) if both and certificates.fits(both) else f"{KEY} is not its key"
     except certificates.CertificateError as error:
         return Step(path, "renewed", str(error))
     if not any(signers) and not wanted.replace_ca:
