@@ -39,43 +39,25 @@ LABEL: Final = {"metadata": {"labels": {"evenload.io/doctor": "dry-run"}}}
 FIX: Final = "kubectl apply -k deploy/guard, which every overlay of deploy/kustomize contains (docs/reference/guard.md)"
 
 
-class Variable(msgspec.Struct, frozen=True):
-    """A variable of a ValidatingAdmissionPolicy and its CEL."""
-
-    name: str
-    expression: str
-
-
-class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
-    """spec of a ValidatingAdmissionPolicy."""
+class Spec(msgspec.Struct, frozen=True, rename="camel"):
+    """spec of a ValidatingAdmissionPolicy, whose variables are CEL, or of its binding."""
 
     failure_policy: str = "Fail"
-    variables: tuple[Variable, ...] = ()
-
-
-class Policy(Object, frozen=True, kw_only=True):
-    """A ValidatingAdmissionPolicy."""
-
-    spec: PolicySpec = PolicySpec()
-
-
-class BindingSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """spec of a ValidatingAdmissionPolicyBinding."""
-
+    variables: tuple[dict[str, str], ...] = ()
     policy_name: str = ""
     validation_actions: tuple[str, ...] = ()
 
 
-class Binding(Object, frozen=True, kw_only=True):
-    """A ValidatingAdmissionPolicyBinding."""
+class Policy(Object, frozen=True, kw_only=True):
+    """A ValidatingAdmissionPolicy or its binding."""
 
-    spec: BindingSpec = BindingSpec()
+    spec: Spec = Spec()
 
 
 _PATH: Final = "apis/admissionregistration.k8s.io/v1"
 POLICIES = Kind(_PATH, "validatingadmissionpolicies", "ValidatingAdmissionPolicy", Policy, namespaced=False)
 BINDINGS = Kind(
-    _PATH, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", Binding, namespaced=False
+    _PATH, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", Policy, namespaced=False
 )
 
 
@@ -96,7 +78,7 @@ def look(
         _trial(kube, connect, namespace, account, request=request, call=call)
         for account, request, call in _planned(namespace, pods, nodes)
     )
-    variables = {variable.name: variable.expression for one in policies for variable in one.spec.variables}
+    variables = {variable["name"]: variable["expression"] for one in policies for variable in one.spec.variables}
     return GuardFacts(lacking, trials, variables.get(OPT_OUT_IGNORED, NOWHERE).strip() != NOWHERE, variables)
 
 
