@@ -1,7 +1,7 @@
 """The rows of the descheduler's ledger as `evenload evictions` prints them: decoded, paged, worded column by column.
 
-`cli.evictions` prints them. Unknown keys are left aside, so that a newer
-descheduler can be read; what did not happen yet is None.
+`cli.evictions` prints them. Unknown keys are left aside, so that a newer descheduler can be read; what did not happen
+yet is None.
 """
 
 import collections.abc
@@ -18,19 +18,6 @@ PAGE: Final = 1000
 HEADERS: Final = ("age", "pod", "node", "load", "result", "landed", "ready", "5m", "30m")
 EVENT_HEADERS: Final = ("age", "type", "reason", "object", "note")
 NAMES: Final = frozenset({"pod", "node", "landed", "workload", "expected on"})
-WIDE: Final = (
-    "workload",
-    "pod uses",
-    "until",
-    "projected",
-    "expected on",
-    "mode",
-    "http",
-    "ended by",
-    "run",
-    "policy",
-    "message",
-)
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -138,22 +125,23 @@ def cells(row: Row, now_seconds: float, *, wide: bool = False) -> list[str]:
         percent(row.load_5m_ratio),
         percent(row.load_30m_ratio),
     ]
-    if not wide:
-        return texts
-    return [
-        *texts,
-        row.workload or MISSING,
-        f"{row.cpu_millicores:.0f}m {mebibytes(row.memory_bytes)}",
-        percent(row.target_ratio),
-        percent(row.projected_ratio),
-        row.destination or MISSING,
-        row.mode,
-        MISSING if row.http_status is None else str(row.http_status),
-        row.disruption or MISSING,
-        row.run,
-        row.policy_hash,
-        row.message or MISSING,
-    ]
+    return [*texts, *(text(row) for text in WIDE.values())] if wide else texts
+
+
+# Further columns under their headers.
+WIDE: Final[dict[str, collections.abc.Callable[[Row], str]]] = {
+    "workload": lambda row: row.workload or MISSING,
+    "pod uses": lambda row: f"{row.cpu_millicores:.0f}m {mebibytes(row.memory_bytes)}",
+    "until": lambda row: percent(row.target_ratio),
+    "projected": lambda row: percent(row.projected_ratio),
+    "expected on": lambda row: row.destination or MISSING,
+    "mode": lambda row: row.mode,
+    "http": lambda row: MISSING if row.http_status is None else str(row.http_status),
+    "ended by": lambda row: row.disruption or MISSING,
+    "run": lambda row: row.run,
+    "policy": lambda row: row.policy_hash,
+    "message": lambda row: row.message or MISSING,
+}
 
 
 def _load(row: Row, *, wide: bool) -> str:

@@ -5,6 +5,7 @@
 node or workload. What was not measured is counted as such and is in no median.
 """
 
+import collections
 import collections.abc
 import statistics
 from typing import Final, Literal
@@ -16,16 +17,6 @@ from cli.eviction_rows import Row
 from descheduler.ledger.rows import DONE
 from runtime import clock
 
-HEADERS: Final = (
-    "of",
-    "evicted",
-    "error 5m",
-    "error 30m",
-    "off by 30m",
-    "under line 30m",
-    "came back",
-    "as expected",
-)
 GRACE_SECONDS: Final = 300.0  # so long after a moment the run that measures it may still be to come
 After = Literal["5m", "30m"]
 _AFTER_SECONDS: Final[dict[After, float]] = {"5m": 300.0, "30m": 1800.0}
@@ -71,28 +62,31 @@ def groups(
 ) -> list[Group]:
     """All evictions that took place, then each group of them, the largest errors first."""
     done = [row for row in rows if row.result in DONE]
-    parts: dict[str, list[Row]] = {}
+    parts = collections.defaultdict[str, list[Row]](list)
     for row in done if by is not None else ():
-        parts.setdefault(by(row) if by is not None else "", []).append(row)
+        parts[by(row) if by is not None else ""].append(row)
     named = [_group(name, part, now_seconds) for name, part in parts.items()]
     named.sort(key=lambda one: (-(one.after_30m.median_absolute_error_ratio or 0.0), one.of))
     return [_group("all", done, now_seconds), *named]
 
 
+# The columns under their headers.
+_COLUMNS: Final[dict[str, collections.abc.Callable[[Group], str]]] = {
+    "of": lambda group: group.of or MISSING,
+    "evicted": lambda group: str(group.evictions),
+    "error 5m": lambda group: _points(group.after_5m.median_error_ratio),
+    "error 30m": lambda group: _points(group.after_30m.median_error_ratio),
+    "off by 30m": lambda group: _points(group.after_30m.median_absolute_error_ratio).lstrip("+"),
+    "under line 30m": lambda group: _under(group.line.under, group.line.under + group.line.over),
+    "came back": lambda group: _of(group.returned, group.replaced),
+    "as expected": lambda group: _of(group.landed_as_expected, group.replaced),
+}
+HEADERS: Final = tuple(_COLUMNS)
+
+
 def cells(group: Group) -> list[str]:
     """The group under HEADERS."""
-    judged = group.line.under + group.line.over
-    line = f"{percent(group.line.under / judged)} ({group.line.under} of {judged})" if judged else MISSING
-    return [
-        group.of or MISSING,
-        str(group.evictions),
-        _points(group.after_5m.median_error_ratio),
-        _points(group.after_30m.median_error_ratio),
-        _points(group.after_30m.median_absolute_error_ratio).lstrip("+"),
-        line,
-        _of(group.returned, group.replaced),
-        _of(group.landed_as_expected, group.replaced),
-    ]
+    return [text(group) for text in _COLUMNS.values()]
 
 
 def remarks(whole: Group) -> list[str]:
@@ -124,23 +118,19 @@ def _group(name: str, rows: collections.abc.Sequence[Row], now_seconds: float) -
 
 
 def _judged(
-    figures: collections.abc.Iterable[tuple[float | None, float | None, Row]], after: After, now_seconds: float
+    figures: collections.abc.Sequence[tuple[float | None, float | None, Row]], after: After, now_seconds: float
 ) -> Errors:
     """The predictions of rows, each with its error and what was expected."""
-    errors: list[float] = []
-    unmeasured = unpredicted = pending = 0
-    for error, expected, row in figures:
-        if error is not None:
-            errors.append(error)
-        elif expected is None:
-            unpredicted += 1
-        elif _pending(row, after, now_seconds):
-            pending += 1
-        else:
-            unmeasured += 1
+    errors = [error for error, _, _ in figures if error is not None]
+    left_out = collections.Counter(
+        "unpredicted" if expected is None else "pending" if _pending(row, after, now_seconds) else "unmeasured"
+        for error, expected, row in figures
+        if error is None
+    )
     median = statistics.median(errors) if errors else None
     off_by = statistics.median(map(abs, errors)) if errors else None
-    return Errors(len(errors), median, off_by, unmeasured, unpredicted, pending)
+    counts = (left_out[reason] for reason in ("unmeasured", "unpredicted", "pending"))
+    return Errors(len(errors), median, off_by, *counts)
 
 
 def _line(rows: collections.abc.Iterable[Row], now_seconds: float) -> Line:
@@ -153,6 +143,10 @@ def _line(rows: collections.abc.Iterable[Row], now_seconds: float) -> Line:
 def _pending(row: Row, after: After, now_seconds: float) -> bool:
     """The moment has not come, or came less than GRACE_SECONDS ago."""
     return now_seconds < clock.from_rfc3339(row.at) + _AFTER_SECONDS[after] + GRACE_SECONDS
+
+
+def _under(count: int, whole: int) -> str:
+    return f"{percent(count / whole)} ({_of(count, whole)})" if whole else MISSING
 
 
 def _of(count: int, whole: int) -> str:
