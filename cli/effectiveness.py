@@ -1,8 +1,7 @@
 """`evenload effectiveness`: how good placements were over a span, by the five figures and what had to be left out.
 
 The console script loads this module when `effectiveness` is asked for. It asks Prometheus for what the annotators
-counted (`cli.effectiveness_figures`), or extenders in shadow mode (`cli.effectiveness_shadow`), and prints a table or
-JSON.
+counted, or extenders in shadow mode (`cli.effectiveness_figures`), and prints a table or JSON.
 """
 
 import collections.abc
@@ -12,7 +11,6 @@ from typing import Any, Final, NamedTuple
 import click
 
 from cli import effectiveness_figures as figures
-from cli import effectiveness_shadow as shadow_figures
 from cli import prometheus_finding
 from cli.common import option_types, output
 from kube import errors as kube_errors
@@ -61,7 +59,7 @@ Ask = collections.abc.Callable[[str], tuple[promql_door.Sample, ...]]
 @click.option("--shadow", is_flag=True, help="What Evenload would have changed, by extenders in shadow mode.")
 @click.option(
     "--points",
-    type=click.IntRange(1, shadow_figures.MOST_POINTS),
+    type=click.IntRange(1, figures.MOST_POINTS),
     default=1,
     show_default=True,
     help="With --shadow: from how many points below the best on a node counts as worse.",
@@ -143,13 +141,13 @@ def _shadow(ask: Ask, span_seconds: float, until_seconds: float, selector: str, 
     """The figures of shadow mode, which covers the span since it began; from `points` below the best on a node counts
     as worse.
     """
-    first_seconds = _first(ask(figures.first(f"{shadow_figures.MODE}{{{selector}}} == 1", span_seconds)))
+    first_seconds = _first(ask(figures.first(f"{figures.MODE}{{{selector}}} == 1", span_seconds)))
     began_seconds = None if first_seconds is None else max(first_seconds, until_seconds - span_seconds)
     covered_seconds = 0.0 if began_seconds is None else until_seconds - began_seconds
     remarks = []
-    if not ask(shadow_figures.known(span_seconds, selector)):
+    if not ask(figures.shadow_known(span_seconds, selector)):
         remarks.append(
-            f"no data: Prometheus knows no {shadow_figures.MODE} within the span; let it scrape the extenders' "
+            f"no data: Prometheus knows no {figures.MODE} within the span; let it scrape the extenders' "
             "/metrics (port 8900)"
         )
     elif began_seconds is None:
@@ -160,10 +158,10 @@ def _shadow(ask: Ask, span_seconds: float, until_seconds: float, selector: str, 
     elif covered_seconds < WHOLE_RATIO * span_seconds:
         reach, span = (seconds / DAY_SECONDS for seconds in (covered_seconds, span_seconds))
         remarks.append(f"shadow mode began {reach:.2f} days ago, within a span of {span:.2f}")
-    values = shadow_figures.of(ask(shadow_figures.increases(span_seconds, selector)), points)._asdict()
+    values = figures.shadow_of(ask(figures.shadow_increases(span_seconds, selector)), points)._asdict()
     since = None if began_seconds is None else clock.to_rfc3339(began_seconds)
     document = {"shadowSince": since, "points": points, "figures": values}
-    return Report(values, shadow_figures.meanings(points), document, covered_seconds, tuple(remarks))
+    return Report(values, figures.shadow_meanings(points), document, covered_seconds, tuple(remarks))
 
 
 def _samples(

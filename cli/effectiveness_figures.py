@@ -1,13 +1,16 @@
-"""The five effectiveness figures over a span of time, out of Prometheus: which queries, and what comes of the answers.
+"""The figures of effectiveness over a span of time, out of Prometheus: which queries, and what comes of the answers.
 
 `cli.effectiveness` asks them and prints. The annotators count since each one's start and the leader alone counts, so a
 span is the sum of the increases of all replicas; `increase` sees restarts. The names are those of docs/contract.md,
-effectiveness.
+effectiveness. In shadow mode the extenders count each pod that kube-scheduler placed while they decided for the record
+(`extender.metrics`, SHADOW_VERDICTS), at one replica.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from promql import door
 from promql.queries import node_queries
 
 # What is summed over a span, by the series of the annotator (annotator.metrics).
@@ -22,6 +25,13 @@ SERIES: Final = {
 }
 COVERAGE_POINTS: Final = 200
 PART: Final = "part"  # the label of each sum in an answer
+MODE: Final = "evenload_extender_shadow_mode"
+PLACEMENTS: Final = "evenload_extender_shadow_placements_total"
+POINTS: Final = "evenload_extender_shadow_missed_points"
+MOST_POINTS: Final = 10
+_MISSED: Final = "missed"  # the part with the sum of points
+_VERDICT: Final = "verdict"
+_BUCKET: Final = "le"
 Sums = Mapping[str, float]
 
 
@@ -43,8 +53,7 @@ class Figures(NamedTuple):
     @property
     def left_out_ratio(self) -> float | None:
         """The share of all results that could not be judged."""
-        every = self.total_schedule_count + self.left_out
-        return self.left_out / every if every else None
+        return _ratio(self.left_out, self.total_schedule_count + self.left_out)
 
 
 class Moment(NamedTuple):
@@ -52,6 +61,24 @@ class Moment(NamedTuple):
 
     at_seconds: float
     figures: Figures
+
+
+class ShadowFigures(NamedTuple):
+    """A span's figures: pods, shares of `pods`, and mean points; None where nothing was placed.
+
+    `rejected` went to nodes that the filter would have rejected, `worse` to ones that score so many points below the
+    best or more. `lower_points_avg` is the mean distance of the pods that did not get one of the best. `left_out` were
+    placed on nodes that were no candidates, or without any reading.
+    """
+
+    pods: int
+    rejected: int
+    rejected_ratio: float | None
+    worse: int
+    worse_ratio: float | None
+    lower_points_avg: float | None
+    best: int
+    left_out: int
 
 
 def increases(span_seconds: float, selector: str = "") -> str:
@@ -83,20 +110,20 @@ def of(sums: Sums) -> Figures:
     effective_schedule_ratio = effective / total. Prometheus extrapolates increases, so counts are rounded here and
     ratios are taken before.
     """
-    total = sums.get("total", 0.0)
-
-    def mean(part: str) -> float | None:
-        return sums.get(part, 0.0) / total if total > 0 else None
-
+    every = dict.fromkeys(SERIES, 0.0) | dict(sums)
     return Figures(
-        mean("cpu"),
-        mean("memory"),
-        round(2 * sums.get("effective", 0.0)) / 2,
-        round(total),
-        mean("effective"),
-        round(sums.get("left_out", 0.0)),
-        sums.get("stayed", 0.0) / sums["looked_back"] if sums.get("looked_back", 0.0) > 0 else None,
+        _ratio(every["cpu"], every["total"]),
+        _ratio(every["memory"], every["total"]),
+        round(2 * every["effective"]) / 2,
+        round(every["total"]),
+        _ratio(every["effective"], every["total"]),
+        round(every["left_out"]),
+        _ratio(every["stayed"], every["looked_back"]),
     )
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None
 
 
 def moments(parts: Mapping[str, Sequence[tuple[float, float]]]) -> tuple[Moment, ...]:
@@ -106,3 +133,57 @@ def moments(parts: Mapping[str, Sequence[tuple[float, float]]]) -> tuple[Moment,
         for at_seconds, value in points:
             by_time.setdefault(at_seconds, {})[part] = value
     return tuple(Moment(at_seconds, of(sums)) for at_seconds, sums in sorted(by_time.items()))
+
+
+def shadow_increases(span_seconds: float, selector: str = "") -> str:
+    """The PromQL for placements by verdict, points by bucket, and their sum: one query, of one state of the data."""
+    span = node_queries.duration(span_seconds)
+    missed = f"sum(increase({POINTS}_sum{{{selector}}}[{span}]))"
+    return " or ".join(
+        (
+            f"sum by ({_VERDICT}) (increase({PLACEMENTS}{{{selector}}}[{span}]))",
+            f"sum by ({_BUCKET}) (increase({POINTS}_bucket{{{selector}}}[{span}]))",
+            f'label_replace({missed}, "{PART}", "{_MISSED}", "", "")',
+        )
+    )
+
+
+def shadow_known(span_seconds: float, selector: str = "") -> str:
+    """The PromQL for whether any extender was scraped within the span."""
+    return f"count(last_over_time({MODE}{{{selector}}}[{node_queries.duration(span_seconds)}]))"
+
+
+def shadow_of(samples: Iterable[door.Sample], least_points: int) -> ShadowFigures:
+    """The figures of the answer to `shadow_increases`; counts are rounded, as Prometheus extrapolates."""
+    every = tuple(samples)
+    counts = {one.labels[_VERDICT]: one.value for one in every if _VERDICT in one.labels}
+    buckets = {float(one.labels[_BUCKET]): one.value for one in every if _BUCKET in one.labels}
+    missed = next((one.value for one in every if one.labels.get(PART) == _MISSED), 0.0)
+    best, lower, rejected = (counts.get(verdict, 0.0) for verdict in ("best", "lower", "rejected"))
+    worse = max(0.0, buckets.get(math.inf, 0.0) - buckets.get(float(least_points - 1), 0.0))
+    pods = best + lower + rejected
+    return ShadowFigures(
+        round(pods),
+        round(rejected),
+        _ratio(rejected, pods),
+        round(worse),
+        _ratio(worse, pods),
+        _ratio(missed, lower),
+        round(best),
+        round(counts.get("not_asked", 0.0) + counts.get("unjudged", 0.0)),
+    )
+
+
+def shadow_meanings(least_points: int) -> dict[str, str]:
+    """The meaning of each figure, for the table."""
+    points = "a point" if least_points == 1 else f"{least_points} points"
+    return {
+        "pods": "placed by kube-scheduler alone, on nodes that the extender had judged",
+        "rejected": "on a node that Evenload would have rejected",
+        "rejected_ratio": "their share",
+        "worse": f"on a node that scores {points} or more below the best",
+        "worse_ratio": "their share",
+        "lower_points_avg": "points below the best, of pods that did not get one of the best",
+        "best": "on one of the best nodes",
+        "left_out": "on nodes that were no candidates, or without any reading; in no figure above",
+    }
