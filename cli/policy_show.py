@@ -7,7 +7,7 @@ change, are decided by `policy.schema`, as in the services.
 
 import collections.abc
 import re
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -55,9 +55,8 @@ def main(
     labels: str | None,
     pod_name: str | None,
     class_name: str | None,
-    kubeconfig: str | None,
-    context: str | None,
     output_format: str,
+    **cluster: Any,
 ) -> None:
     """Read a policy back in sentences: every rule in force, defaults included.
 
@@ -79,8 +78,8 @@ def main(
         output.fail("--pod and --class exclude each other: the class of a pod is that of its priority and namespace")
     loaded = policy_files.load(file)
     with exit_codes.reported(errors.KubeError):
-        pod = _pod(loaded.policy, pod_name, class_name, kubeconfig, context=context)
-        node = _node(node_name, labels, kubeconfig, context)
+        pod = _pod(loaded.policy, pod_name, class_name, cluster)
+        node = _node(node_name, labels, cluster)
     policy = loaded.policy
     if pod is not None and pod.pod_class is not None:
         policy = policy.of_classes[policy.pod_classes.index(pod.pod_class)]
@@ -142,19 +141,17 @@ def membership(policy: LoadPolicy, node: OneNode) -> collections.abc.Iterator[st
         yield f"of its annotation {node_thresholds.KEY} is not in force: {ignored}"
 
 
-def _node(name: str | None, labels: str | None, kubeconfig: str | None, context: str | None) -> OneNode | None:
+def _node(name: str | None, labels: str | None, cluster: dict[str, Any]) -> OneNode | None:
     """The node that the options name, None without one. Raises KubeError."""
     if labels is not None:
         return OneNode("a node with these labels", _parsed(labels))
     if name is None:
         return None
-    node = config.connect(kubeconfig, context).get(kinds.NODES, name)
+    node = config.connect(**cluster).get(kinds.NODES, name)
     return OneNode(f"node {name}", node.labels, node_thresholds.decode(node.annotations.get(node_thresholds.KEY)))
 
 
-def _pod(
-    policy: LoadPolicy, name: str | None, class_name: str | None, kubeconfig: str | None, *, context: str | None
-) -> OnePod | None:
+def _pod(policy: LoadPolicy, name: str | None, class_name: str | None, cluster: dict[str, Any]) -> OnePod | None:
     """The pod that the options name, None without one. Raises KubeError."""
     if class_name is not None:
         named = {one.name: one for one in policy.pod_classes}
@@ -167,7 +164,7 @@ def _pod(
     namespace, _, pod_name = name.partition("/")
     if not namespace or not pod_name or "/" in pod_name:
         output.fail(f"--pod {name}: expected the namespace and the name of a pod, such as shop/web-7")
-    pod = config.connect(kubeconfig, context).get(kinds.PODS, pod_name, namespace=namespace)
+    pod = config.connect(**cluster).get(kinds.PODS, pod_name, namespace=namespace)
     words = f"pod {name} (priority {pod.priority}, PriorityClass {pod.priority_class or 'none'})"
     return OnePod(words, policy.class_of(pod))
 
