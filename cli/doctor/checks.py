@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from cli.doctor import findings, guard, metrics_server, rights, rules, services, sources, workloads
+from cli.doctor import findings, guard, metrics_server, rights, rules, services, sources
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding
 from runtime import options
@@ -16,7 +16,7 @@ Judge = Callable[[Facts], Finding | Iterator[Finding]]
 
 _JUDGES: Final[dict[str, Judge]] = {
     "your rights": rights.own,
-    "objects": workloads.decoded,
+    "objects": rules.decoded,
     "prometheus": sources.prometheus,
     "metrics-server": metrics_server.answers,
     "metrics": sources.metrics,
@@ -35,8 +35,8 @@ _JUDGES: Final[dict[str, Judge]] = {
     "extender asked": services.extender_called,
     "relief": services.relief_effective,
     "policy rules": rules.consistent,
-    "disruption budgets": workloads.budgets,
-    "placeholders": workloads.placeholders,
+    "disruption budgets": rules.budgets,
+    "placeholders": rules.placeholders,
 }
 
 
