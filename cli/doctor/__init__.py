@@ -1,6 +1,6 @@
 """`evenload doctor`: what is wrong with a cluster and how to put it right, one check at a time.
 
-`gathering`, `measuring` and `replicas` read the cluster, Prometheus and the services once into `facts.Facts`; the
-judges in `sources`, `metrics_server`, `rights`, `guard`, `services` and `rules` are pure functions from there to a `findings.Finding`; `checks` lists them and `command` prints. A new check is one judge, one line in `checks`
-and a test.
+`gathering` and `measuring` read the cluster, the services and Prometheus once into `facts.Facts`; the judges in
+`sources`, `metrics_server`, `rights`, `guard`, `services` and `rules` are pure functions from there to a
+`findings.Finding`; `checks` lists them and `command` prints. A new check is one judge, one line in `checks` and a test.
 """

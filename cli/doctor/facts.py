@@ -1,6 +1,6 @@
 """Everything that the checks are judged by, read once: plain values, each as gathered or with the reason why not.
 
-`gathering`, `measuring` and `replicas` fill it in, the judges read it. A fact that could not be gathered is the
+`gathering` and `measuring` fill it in, the judges read it. A fact that could not be gathered is the
 Finding to give instead (`findings`), so a judge begins by returning that.
 """
 

@@ -1,8 +1,8 @@
 """Judges of Evenload's services: the annotator beats, all obey one policy, replicas see the same, the scheduler asks,
 evictions help, and the clocks agree, without which good data is stale or unbelievable.
 
-`checks` lists them; the facts are `gathering`'s (heartbeat, Leases, pods, the apiserver's Date header), those of
-`replicas` (the services' answers) and `measuring`'s (Prometheus' time()).
+`checks` lists them; the facts are `gathering`'s (heartbeat, Leases, pods, the apiserver's Date header, the services'
+answers) and `measuring`'s (Prometheus' time()).
 """
 
 from collections.abc import Iterable, Iterator
