@@ -24,7 +24,7 @@ class Replica(Protocol):
 
 
 class RunningPod(NamedTuple):
-    """A pod of a node: its requests, and its owner ("Deployment/web")."""
+    """A pod of a node: its owner ("Deployment/web"), its requests, and its use, None where that is not known."""
 
     namespace: str
     name: str
@@ -32,6 +32,8 @@ class RunningPod(NamedTuple):
     phase: str
     cpu_millicores: float
     memory_bytes: float
+    cpu_used_millicores: float | None = None
+    memory_used_bytes: float | None = None
 
 
 Find = collections.abc.Callable[[], collections.abc.Sequence[Replica]]

@@ -1,6 +1,5 @@
 """The command: doors, poller and page on one port, until Ctrl-C."""
 
-import collections.abc
 import contextlib
 import functools
 import pathlib
@@ -114,7 +113,7 @@ def real(
     kubeconfig, context = where.kubeconfig, where.context
     has_kubeconfig = bool(kubeconfig or context or config.has_kubeconfig())
     kube = config.connect(kubeconfig, context) if has_kubeconfig else None
-    measured: collections.abc.Callable[[float], dict[str, object]] | None = None
+    door, measured = None, None
     if prometheus or kube is not None:
         with contextlib.suppress(promql_errors.ConfigError):
             door = prometheus_finding.connect(prometheus, connection, kubeconfig, context)
@@ -124,7 +123,7 @@ def real(
         now=clock.WallClock().now,
         extenders=functools.partial(live.replicas, services.EXTENDER, where._replace(url=extender)),
         deschedulers=functools.partial(live.replicas, services.DESCHEDULER, where._replace(url=descheduler)),
-        pods=None if kube is None else functools.partial(live.pods_of, kube),
+        pods=None if kube is None else functools.partial(live.pods_of, kube, door, selector),
         pools=None if kube is None else functools.partial(live.pools_of, kube, pool_label),
         effectiveness=measured,
         check=live.check,

@@ -5,21 +5,29 @@ is a kubeconfig; effectiveness comes from Prometheus where one is named or found
 """
 
 import collections.abc
+import contextlib
 import dataclasses
+import sys
 from typing import Final
 
 from cli import effectiveness as placements
 from cli import effectiveness_figures as figures
 from cli import policy_diff
 from cli.common import http_client, services
+from descheduler.snapshot.usage import PodUsage
+from descheduler.sources.prometheus import PrometheusUsage
 from console.sources import Json, Replica, RunningPod, SourceError
+from kube.door import KubeReader
 from kube import errors, kinds
 from kube.http.client import Client
+from kube.pods import pod_view
 from kube.objects import NOTHING, Pod
 from policy.loading import loader
 from policy.schema import load_policy, problems
 from policy.schema.load_policy import LoadPolicy
+from promql.door import PrometheusDoor
 from promql import errors as promql_errors
+from promql.queries import identity
 from promql.http import client as promql_client
 
 STEPS: Final = 84  # of a week: two hours each
@@ -69,27 +77,41 @@ def check(text: str, in_force: Json) -> Json:
     return {"problems": [], "differences": [policy_diff.line(one) for one in policy_diff.differences(before, tried)]}
 
 
-def pods_of(kube: Client, node: str) -> list[RunningPod]:
+def pods_of(kube: KubeReader, prometheus: PrometheusDoor | None, selector: str, node: str) -> list[RunningPod]:
     """The pods of a node, as `running` has them. Raises SourceError."""
     try:
-        return running(kube.list(kinds.PODS, field_selector=f"spec.nodeName={node}").items)
+        pods = kube.list(kinds.PODS, field_selector=f"spec.nodeName={node}").items
     except errors.KubeError as error:
         raise SourceError(f"the pods of {node} could not be listed: {error}") from error
+    return running(pods, prometheus, selector)
 
 
-def running(pods: collections.abc.Iterable[Pod]) -> list[RunningPod]:
-    """The pods that are not finished, those with the largest requests first."""
-    return sorted((_running(pod) for pod in pods if not pod.finished), key=lambda pod: -pod.cpu_millicores)
+def running(
+    pods: collections.abc.Iterable[Pod], prometheus: PrometheusDoor | None, selector: str = ""
+) -> list[RunningPod]:
+    """The pods that are not finished with their use over the last minutes, those first that use most CPU, or ask for
+    most; without Prometheus their use is not known.
+    """
+    living = [pod for pod in pods if not pod.finished]
+    uses: collections.abc.Mapping[str, PodUsage] = {}
+    if prometheus is not None:
+        source = PrometheusUsage(prometheus, identity.SeriesLabels(pod_selector=selector))
+        with contextlib.suppress(promql_errors.PromqlError):
+            uses = source.pod_usage(load_policy.defaults(), living, of_all=sys.maxsize)
+    rows = (_running(pod, uses.get(pod.key)) for pod in living)
+    return sorted(rows, key=lambda row: (-(row.cpu_used_millicores or 0.0), -row.cpu_millicores))
 
 
-def _running(pod: Pod) -> RunningPod:
-    owner = pod.owner
-    workload = f"{owner.kind}/{owner.name}" if owner is not None else ""
+def _running(pod: Pod, use: PodUsage | None) -> RunningPod:
+    workload = "/".join(filter(None, pod_view.workload(pod)))
+    used = (None, None) if use is None else (use.cpu_millicores, use.memory_bytes)
     try:
         requests = pod.requests
     except (ValueError, OverflowError):  # one odd pod costs only its own figures
         requests = NOTHING
-    return RunningPod(pod.namespace, pod.name, workload, pod.phase, requests.cpu_millicores, requests.memory_bytes)
+    return RunningPod(
+        pod.namespace, pod.name, workload, pod.phase, requests.cpu_millicores, requests.memory_bytes, *used
+    )
 
 
 def pools_of(kube: Client, label: str) -> dict[str, str]:

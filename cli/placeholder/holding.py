@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kube.objects import NOTHING, Event, Pod, Resources
-from kube.pods import compact
+from kube.pods import compact, pod_view
 
 SELECTOR: Final = f"{compact.PLACEHOLDER_LABEL}=true"
 PREEMPTED: Final = "Preempted"  # kube-scheduler's reason (pkg/scheduler/framework/preemption)
 HOUR_SECONDS: Final = 3600.0
-_HASH: Final = "pod-template-hash"
 _ON_NODE: Final = re.compile(r" on node ([a-z0-9][-a-z0-9.]*[a-z0-9]|[a-z0-9])")
 _BY_UID: Final = re.compile(r" by \S+ ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 
@@ -107,9 +106,7 @@ def holding(pods: Iterable[Pod], events: Iterable[Event] | None, now_seconds: fl
 
 def owner_of(pod: Pod) -> Owner:
     """The Deployment behind a pod, as the ReplicaSet's name tells; else the owner itself, or the pod."""
-    if pod.owner is None:
-        return Owner(pod.namespace, pod.name)
-    return Owner(pod.namespace, pod.owner.name.removesuffix(f"-{pod.labels.get(_HASH, '')}"))
+    return Owner(pod.namespace, pod_view.workload(pod)[1] or pod.name)
 
 
 def _set(owner: Owner, pods: Sequence[Pod]) -> Set:

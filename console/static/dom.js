@@ -51,7 +51,7 @@ export function table(headers, rows, { caption, rowAttributes = () => ({}) } = {
 
 /** Numbers before their units, texts by the numbers in them; what is missing is last both ways, and today after other days. */
 function compared(one, other, down) {
-  const gone = text => text === '' || text === MISSING, day = text => /^\d\d:\d\d/.test(text) ? `99-99 ${text}` : text
+  const gone = text => text === '' || text.split(' ')[0] === MISSING, day = text => /^\d\d:\d\d/.test(text) ? `99-99 ${text}` : text
   if (gone(one) || gone(other)) return gone(one) - gone(other)
   return (down ? -1 : 1) * natural(day(one), day(other))
 }

@@ -124,6 +124,9 @@ function drawNode(nodes) {
 }
 
 function drawPods() {
+/** "412m of 250m", "- of 250m" where the use is not known. */
+const used = (written, use, request) => `${written(use)} of ${written(request)}`
+
   if (!able.has('pods') || !byId('pods')) return
   if (podsOf.node !== chosen.node || performance.now() - podsOf.at > 15000) {
     podsOf = { node: chosen.node, pods: podsOf.node === chosen.node ? podsOf.pods : null, error: '', at: performance.now() }
@@ -134,8 +137,9 @@ function drawPods() {
   if (podsOf.error) show('pods', el('p', { class: 'bad' }, podsOf.error))
   else if (podsOf.pods) {
     const rows = podsOf.pods.map(pod => [[el('a', { href: `#pod=${encodeURIComponent(`${pod.namespace}/${pod.name}`)}` }, `${pod.namespace}/${pod.name}`), 'name'], [pod.workload || MISSING, 'name later'],
-      [millicores(pod.cpu_millicores), 'number'], [mebibytes(pod.memory_bytes), 'number']])
-    show('pods', el('h3', {}, count(rows.length, 'pod')), el('div', { class: 'scroll' }, table(['pod', ['owner', 'later'], ['requests CPU', 'number'], ['memory', 'number']], rows)))
+      [used(millicores, pod.cpu_used_millicores, pod.cpu_millicores), 'number'], [used(mebibytes, pod.memory_used_bytes, pod.memory_bytes), 'number']])
+    show('pods', el('h3', {}, count(rows.length, 'pod'), el('small', { class: 'dim' }, ': use over the last minutes, and what it requests')),
+      el('div', { class: 'scroll' }, table(['pod', ['owner', 'later'], ['CPU', 'number'], ['memory', 'number']], rows)))
   }
 }
 

@@ -4,13 +4,14 @@ A watch decodes `kube.pods.compact.Pod`; a request of kube-scheduler's and a sim
 (`kube.objects.Pod`). A function that takes a `PodView` may be given either.
 """
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kube import objects
 from kube.pods import compact
 
 PodView = compact.Pod | objects.Pod  # it never changes: a changed pod is another object
 P = TypeVar("P", compact.Pod, objects.Pod)
+TEMPLATE_HASH: Final = "pod-template-hash"  # the label that a Deployment's controller gives, and ends names by
 
 
 def is_placeholder(pod: PodView) -> bool:
@@ -29,6 +30,18 @@ def claims_placeholder(pod: PodView) -> bool:
 def preset(pod: PodView) -> str:
     """Returns the preset of a placeholder, from its annotation; "" without one."""
     return pod.annotations.get(compact.PRESET_ANNOTATION, "")
+
+
+def workload(pod: objects.Pod) -> tuple[str, str]:
+    """Returns kind and name of what people call the owner of a pod: the Deployment above its ReplicaSet, else the owner
+    itself; ("", "") for a bare pod.
+    """
+    owner, suffix = pod.owner, f"-{pod.labels.get(TEMPLATE_HASH)}"
+    if owner is None:
+        return "", ""
+    if owner.kind == "ReplicaSet" and owner.name.endswith(suffix):
+        return "Deployment", owner.name.removesuffix(suffix)
+    return owner.kind, owner.name
 
 
 def counts_as_load(pod: PodView) -> bool:

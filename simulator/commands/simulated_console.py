@@ -57,9 +57,11 @@ def doors(day: days.LiveDay, title: str) -> Doors:
         now=day.clock.now,
         extenders=lambda: (SimulatedReplica(day, "extender"),),
         deschedulers=lambda: (SimulatedReplica(day, "descheduler"),),
-        pods=lambda node: live.running(pod for pod in day.objects(kinds.PODS) if pod.node_name == node),
+        pods=lambda node: day.read(lambda around: live.pods_of(around.kube, around.prometheus, "", node)),
         pools=lambda: {
-            one.name: one.labels[POOL_LABEL] for one in day.objects(kinds.NODES) if POOL_LABEL in one.labels
+            one.name: one.labels[POOL_LABEL]
+            for one in day.read(lambda around: around.kube.list(kinds.NODES).items)
+            if POOL_LABEL in one.labels
         },
         effectiveness=lambda span_seconds: effectiveness(day.moments, span_seconds),
         check=live.check,

@@ -14,17 +14,16 @@ from prometheus_client import CollectorRegistry
 from werkzeug import test
 
 from descheduler.http import app as descheduler_app
-from kube.kinds import Kind
-from kube.objects import IdentifiedObject
 from runtime import loop
 from simulator.results.outcome import Progress
 from simulator.scenario import Scenario
 from simulator.world import world
+from simulator.world.services import Surroundings
 from simulator.world.setup import Setup
 
 JOIN_SECONDS: Final = 10.0
 Sums = dict[str, float]
-T = TypeVar("T", bound=IdentifiedObject)
+T = TypeVar("T")
 
 
 class Moment(NamedTuple):
@@ -41,7 +40,7 @@ class _Ended(Exception):
 class LiveDay:
     """A day in progress; made by `opened`. Any thread may ask."""
 
-    def __init__(self, running: world.World, lock: threading.Lock) -> None:
+    def __init__(self, running: world.World, lock: threading.RLock) -> None:
         self._world, self._lock, self.clock = running, lock, running.around.clock
         self._applications = {"extender": running.extender_application, "descheduler": None}
         if running.descheduler is not None:
@@ -61,10 +60,10 @@ class LiveDay:
             answer = test.Client(application).get(path, query_string=dict(query))
             return answer.status_code, answer.data
 
-    def objects(self, kind: Kind[T]) -> tuple[T, ...]:
-        """All objects of a kind at this moment."""
+    def read(self, look: collections.abc.Callable[[Surroundings], T]) -> T:
+        """The answer to a look at the doors of the services, while the day stands still; it may ask services, too."""
         with self._lock:
-            return self._world.around.kube.list(kind).items
+            return look(self._world.around)
 
     def remember(self, at_seconds: float) -> None:
         """Note what the annotator has counted; on the day's own thread."""
@@ -87,7 +86,7 @@ def opened(
 ) -> collections.abc.Iterator[LiveDay]:
     """A day that has run as fast as it can until a moment (Unix seconds), and from there goes a step per pause."""
     reached = threading.Event()
-    stop, lock, held = threading.Event(), threading.Lock(), dataclasses.replace(conditions, all_doors=True)
+    stop, lock, held = threading.Event(), threading.RLock(), dataclasses.replace(conditions, all_doors=True)
     days: list[LiveDay] = []
 
     def report(progress: Progress) -> None:
@@ -113,7 +112,7 @@ def opened(
             thread.join(JOIN_SECONDS)
 
 
-def _run(running: world.World, scenario: Scenario, lock: threading.Lock, reached: threading.Event) -> None:
+def _run(running: world.World, scenario: Scenario, lock: threading.RLock, reached: threading.Event) -> None:
     try:
         with lock, contextlib.suppress(_Ended):
             running.kernel.run(scenario.end_seconds)

@@ -31,7 +31,7 @@ def console() -> collections.abc.Iterator[serving.Console]:
         "means": [["cpu_avg_5m", "cpu_max_1h"]], "omitted": 0, "estimate": None,
     }  # fmt: skip
     extender = pages.Replica({"/decisions": {"decisions": [explained, explained | {"verb": "filter"}]}})
-    pod = RunningPod("shop", MARKUP, "Deployment/web", "Running", 250.0, 2.0**20)
+    pod = RunningPod("shop", MARKUP, "Deployment/web", "Running", 250.0, 2.0**20, cpu_used_millicores=412.0)
     doors = pages.doors(extenders=lambda: (extender,), pods=lambda node: [pod])
     with serving.Console(doors).served() as made:
         yield made
@@ -66,6 +66,7 @@ def test_a_node_is_reached_and_read_by_keyboard(console: serving.Console, tab: T
         names.append(tab.page.locator("#node h3").first.text_content())
     assert names == ["node-2", "node-10", "node-1", "node-3", "node-3", "node-1", "node-3", "node-2"], "hottest first"
     expect(tab.page.locator("#node")).to_contain_text("New pods are kept away: cpu_avg_5m over 0.65")
+    expect(tab.page.locator("#pods td.number")).to_have_text(["412m of 250m", "- of 1 Mi"])
 
 
 def test_a_node_that_takes_no_pods_says_why_beside_its_score(console: serving.Console, tab: Tab) -> None:

@@ -9,8 +9,12 @@ import pytest
 from cli.common import http_client
 from cli.console import command, live
 from policy.schema import load_policy
+from promql import errors
+from promql.door import Sample
 from promql.http import options
-from tests import kubeconfigs
+from promql.queries import pod_queries
+from tests import builders, kubeconfigs
+from tests.fake_prometheus import FakePrometheus
 
 DOCUMENT = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
 IN_FORCE = load_policy.defaults().as_file()
@@ -40,6 +44,27 @@ def test_the_page_is_titled_by_context_and_cluster(tmp_path: pathlib.Path) -> No
         context=None,
     )  # fmt: skip
     assert doors.title == "main http://127.0.0.1:1"
+
+
+def test_pods_have_their_deployment_and_the_use_that_prometheus_knows() -> None:
+    owner, labels = ("ReplicaSet", "web-5d9c7b6f4"), {"pod-template-hash": "5d9c7b6f4"}
+    pods = [
+        builders.pod("web-1", owner=owner, labels=labels),
+        builders.pod("db-0", owner=("StatefulSet", "db"), cpu="2"),
+    ]
+    prometheus, selector = FakePrometheus(label="pod"), ",".join(('cluster="a"', pod_queries.naming(["db-0", "web-1"])))
+    figures = {
+        pod_queries.cpu_cores(300.0, selector=selector): 0.4,
+        pod_queries.memory_bytes(300.0, selector=selector): 9.0,
+    }
+    figures |= {pod_queries.data_time(resource, selector=selector): 1.0 for resource in ("cpu", "memory")}
+    for expression, value in figures.items():
+        prometheus.answer_samples(expression, Sample({"namespace": "default", "pod": "web-1"}, value, 0.0))
+    known, unknown = live.running(pods, prometheus, 'cluster="a"')
+    assert (known.workload, known.cpu_used_millicores, known.memory_used_bytes) == ("Deployment/web", 400.0, 9.0)
+    assert (unknown.workload, unknown.cpu_used_millicores) == ("StatefulSet/db", None)
+    prometheus.fail(prometheus.asked[0], errors.Unreachable("away"))
+    assert [pod.cpu_used_millicores for pod in live.running(pods, prometheus, 'cluster="a"')] == [None, None]
 
 
 @pytest.mark.parametrize(("token", "message"), [("", "is empty"), ("short", "expected 16 or more")])

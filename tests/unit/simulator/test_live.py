@@ -36,17 +36,17 @@ def test_services_answer_between_two_steps() -> None:
         doors = simulated.doors(day, "a day")
         (extender,), (descheduler,) = doors.extenders(), doors.deschedulers()
         nodes = json.loads(extender.get("/nodes"))
-        assert [node["name"] for node in nodes["nodes"]] == [node.name for node in day.objects(kinds.NODES)]
+        names = day.read(lambda around: [node.name for node in around.kube.list(kinds.NODES).items])
+        assert [node["name"] for node in nodes["nodes"]] == names
         assert nodes["heartbeat"]["matches"]
         assert {node["state"] for node in nodes["nodes"]} == {"usable"}
         assert json.loads(extender.get("/decisions", limit="5"))["decisions"]
         assert json.loads(descheduler.get("/plan"))["mode"] == "Enforce"
         assert "evictions" in json.loads(descheduler.get("/evictions"))
         assert doors.pods is not None
-        assert {pod.node_name for pod in day.objects(kinds.PODS) if pod.node_name} <= {
-            node.name for node in day.objects(kinds.NODES)
-        }
-        assert sum(len(doors.pods(node.name)) for node in day.objects(kinds.NODES)) > 0
+        pods = [pod for name in names for pod in doors.pods(name)]
+        assert any(pod.workload.startswith("Deployment/") for pod in pods)
+        assert any((pod.cpu_used_millicores or 0) > 0 and (pod.memory_used_bytes or 0) > 0 for pod in pods)
         assert doors.effectiveness is not None
         assert doors.effectiveness(86400.0)["moments"]
 
