@@ -60,7 +60,7 @@ class MetricsServerFacts(NamedTuple):
     """The nodes of metrics.k8s.io, and clauses on what the services may not do that they need without Prometheus."""
 
     items: tuple[NodeMetrics, ...]
-    denied: tuple[str, ...] = ()
+    denied: tuple[str, ...] | Finding = ()
 
 
 class MetricFacts(NamedTuple):

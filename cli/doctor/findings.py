@@ -7,7 +7,7 @@ a Finding too, so that a check without its facts says why instead of guessing. `
 
 import enum
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from cli.common.api_types import SHOWN as SHOWN
@@ -59,6 +59,12 @@ def known(fact: T | Finding) -> T:
     if isinstance(fact, Finding):
         raise Missing(fact)
     return fact
+
+
+def unread(facts: Mapping[str, object]) -> Iterator[Finding]:
+    """An unknown that names those of the facts that could not be gathered; without them a check is not ok."""
+    if names := [name for name, fact in facts.items() if isinstance(fact, Finding)]:
+        yield unknown(f"not known: {few(names)}")
 
 
 def attempt(read: Callable[[], T]) -> T | Finding:

@@ -238,6 +238,8 @@ def _relief(means: Means, namespace: str) -> Relief | Finding:
         except http_client.HttpError as error:
             unanswered = f"{one.name} gives no plan: {error}"
             continue
+        if answer.partial:
+            return findings.unknown(f"{one.name}: {answer.summary}", "evenload plan says more")
         return Relief(one.name, answer.summary, _held_back(answer))
     if unanswered:
         return findings.unknown(unanswered, "evenload plan says more; its /readyz?verbose names the cause")

@@ -49,29 +49,26 @@ def look(kube: Client, namespace: str) -> MetricsServerFacts | Finding:
         )
     except errors.KubeError as error:
         return findings.fail(f"metrics-server does not answer: {error}", metrics_server.NEXT_STEP)
-    return MetricsServerFacts(items, _denied(kube, namespace))
+    return MetricsServerFacts(items, findings.attempt(lambda: _denied(kube, namespace)))
 
 
 def _denied(kube: Client, namespace: str) -> tuple[str, ...]:
-    """The rights of the component that the services lack; none where that cannot be asked."""
+    """The rights of the component that the services lack."""
     beat = access.Access("get", "configmaps", "", namespace, heartbeat.CONFIG_MAP)
     of_nodes, of_pods = (access.Access("list", resource, GROUP) for resource in ("nodes", "pods"))
     may = functools.partial(access.may_account, kube, namespace=namespace)
-    try:
-        evicts = may(EVICTS, name="evenload-descheduler")
-        needed = [("evenload-annotator", of_nodes)]
-        needed += [("evenload-descheduler", right) for right in (of_pods, beat) if evicts]
-        return tuple(
-            f"the ServiceAccount {account} may not {right}" for account, right in needed if not may(right, name=account)
-        )
-    except errors.KubeError:
-        return ()
+    evicts = may(EVICTS, name="evenload-descheduler")
+    needed = [("evenload-annotator", of_nodes)]
+    needed += [("evenload-descheduler", right) for right in (of_pods, beat) if evicts]
+    return tuple(
+        f"the ServiceAccount {account} may not {right}" for account, right in needed if not may(right, name=account)
+    )
 
 
 def answers(facts: Facts) -> Finding:
     """metrics-server answers, often enough, and the services may ask it."""
     reading = findings.known(facts.load.metrics_server)
-    if reading.denied:
+    if not isinstance(reading.denied, Finding) and reading.denied:
         return findings.fail(findings.few(reading.denied), _COMPONENT)
     if not reading.items:
         return findings.fail(f"{metrics_server.API} lists no node", metrics_server.NEXT_STEP)
@@ -86,7 +83,8 @@ def answers(facts: Facts) -> Finding:
             f"{every}: load may change unseen for as long",
             f"set metrics-server's --metric-resolution to {LONGEST_WINDOW_SECONDS - 15:.0f}s or less (15s is usual)",
         )
-    return findings.ok(every)
+    unread = findings.unread({"whether the services may ask it": reading.denied})
+    return findings.worst([findings.ok(every), *unread])
 
 
 def metrics(facts: Facts) -> Finding:
@@ -146,7 +144,8 @@ def windows(facts: Facts) -> Finding:
         if metric.statistic == load_metrics.MAXIMUM and metric.window_seconds > facts.now_seconds - youngest
     ]
     young = f": until they are full, {findings.few(names)} cover less and may be too low" if names else ""
-    return findings.ok(text + young)
+    unseen = len(since) < len(nodes)
+    return findings.unknown(text + young, "see the nodes above") if unseen else findings.ok(text + young)
 
 
 def _reading(node: Node) -> Reading | None:

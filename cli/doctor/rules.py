@@ -30,6 +30,7 @@ def consistent(facts: Facts) -> Remarks:
     if not isinstance(facts.nodes, Finding):
         yield from _cool_nodes(policy, len(facts.nodes))
         yield from _above_allocatable(policy, facts.nodes)
+    yield from findings.unread({"whether it fits the nodes": facts.nodes})
     filtered = sum(limit > 0 for limit in policy.filter.thresholds.values())
     yield findings.ok(f"{facts.settings.policy_source}: {filtered} filter rules, descheduler {policy.descheduler.mode}")
 
@@ -133,7 +134,8 @@ _RULES: tuple[Callable[[LoadPolicy], Remarks], ...] = (_filter_beside_relief, _n
 def decoded(facts: Facts) -> Finding:
     """Every object that was read could be decoded: others are skipped by all services."""
     if not facts.undecodable:
-        return findings.ok("every object that was read could be decoded")
+        unread = findings.unread({"the nodes": facts.nodes, "the pods": facts.pods})
+        return findings.worst([findings.ok("every object that was read could be decoded"), *unread])
     return findings.warn(
         f"{facts.undecodable}: no service sees them whole",
         "kubectl get KIND NAME -o yaml --show-managed-fields shows who wrote the field; "
@@ -177,8 +179,7 @@ def placeholders(facts: Facts) -> Finding:
         )
     if highest >= 0:
         return findings.fail(f"placeholders have priority {highest}: ordinary pods (0) do not preempt them", fix)
-    classes = () if isinstance(facts.priority_classes, Finding) else facts.priority_classes
-    if any(one.name == name and one.preemption_policy != "Never" for one in classes):
+    if any(one.name == name and one.preemption_policy != "Never" for one in findings.known(facts.priority_classes)):
         return findings.warn(
             f"PriorityClass {name} lets placeholders preempt others", f"set preemptionPolicy: Never on {name}"
         )

@@ -14,7 +14,7 @@ from descheduler.planning.verdicts import Cause
 from kube.cache import watch_status
 from kube.objects import Pod
 from policy.contract import freshness
-from runtime import clock
+from runtime import clock, options
 
 LATE_PERIODS = 3  # two syncs may be late by a slow Prometheus; staleAfter is where it hurts
 SLACK_SECONDS = 10.0  # a first sync after a start, or one that waited for a slow answer
@@ -47,8 +47,7 @@ def annotator(facts: Facts) -> Finding:
         return findings.fail(why, fix)
     if age_seconds > LATE_PERIODS * sync.period_seconds + SLACK_SECONDS:
         return findings.warn(f"{text}: expected one every {sync.period_seconds:g} s", fix)
-    if not isinstance(facts.differing, Finding) and facts.differing:
-        names = findings.few(facts.differing)
+    if names := findings.few(findings.known(facts.differing)):
         return findings.warn(
             f"{text}; it does not confirm what {names} carries, so those readings only age",
             f"{logs}: is a patch refused, or a node's value not answered? "
@@ -79,7 +78,11 @@ def policy_in_force(facts: Facts) -> Finding:
             "deploy the file (kubectl create configmap evenload-policy --from-file=policy.yaml=FILE --dry-run=client "
             "-o yaml | kubectl apply -f -); /readyz?verbose of a service says if it refuses the newer one",
         )
-    return findings.ok(f"{', '.join(hashes)} obey {facts.settings.policy_source} ({ours})")
+    replicas = (facts.replicas,) if isinstance(facts.replicas, Finding) else facts.replicas
+    silent = next((one for one in replicas if isinstance(one, Finding)), None)
+    unread = findings.unread({"the annotator's policy": facts.heartbeat, "that of an extender": silent})
+    text = f"{', '.join(hashes)} obey {facts.settings.policy_source} ({ours})"
+    return findings.worst([findings.ok(text), *unread])
 
 
 def extender_views(facts: Facts) -> Iterator[Finding]:
@@ -170,6 +173,9 @@ def clocks_agree(facts: Facts) -> Finding:
     """This machine's, the apiserver's, Prometheus', the annotator's and the nodes' clocks agree."""
     reference = findings.known(facts.apiserver_clock)
     notes = [_judged(ClockFacts("this machine", -reference.ahead_seconds, reference.within_seconds))]
+    of_prometheus = facts.load.prometheus_clock if facts.settings.source == options.PROMETHEUS else None
+    others = {"the annotator's clock": facts.heartbeat, "those of nodes": facts.node_leases}
+    notes += findings.unread(others | {"that of Prometheus": of_prometheus})
     if isinstance(facts.load.prometheus_clock, ClockFacts):
         probe = facts.load.prometheus_clock
         within_seconds = probe.within_seconds + reference.within_seconds

@@ -107,6 +107,7 @@ def one_cluster(facts: Facts) -> Iterator[Finding]:
     origins = findings.known(facts.load.origins)
     directory = identity.NodeDirectory().follow(findings.known(facts.nodes))
     for origin in origins:
+        yield from () if origin.labels else (findings.unknown(f"{origin.whose} has no series to tell by"),)
         yield from _several_clusters(origin, directory, facts.settings.node_label)
     yield findings.ok("no label tells several clusters apart")
 

@@ -33,7 +33,7 @@ function measured() {
   if (old === null) return step('#nodes', title, 'no heartbeat', beat.problem ?? 'no annotator has finished a sync', 'bad')
   const usable = nodes.state.filter(one => nodes.states[one] === 'usable').length
   const text = `${usable} of ${count(nodes.names.length, 'node')} have a fresh reading`
-  const word = late || beat.problem ? 'bad' : usable < nodes.names.length || !beat.matches ? 'warn' : 'ok'
+  const word = late || beat.problem ? 'bad' : usable < nodes.names.length || !beat.matches || !usable ? 'warn' : 'ok'
   return step('#nodes', title, `${age(old)} ago`, beat.problem ? `${text}; ${beat.problem}` : text, word)
 }
 
@@ -41,9 +41,9 @@ function hot() {
   const title = 'extender: nodes over a limit', nodes = newest('nodes')
   const failed = silent('nodes', '#nodes', title)
   if (failed || !nodes) return failed ?? step('#nodes', title, '…', 'waiting for the extender', '')
-  const over = nodes.rejected.filter(one => one >= 0).length
-  const by = statusOf('decisions').by ?? []
-  return step('#nodes', title, `${over} of ${nodes.names.length}`, by.length ? `asked: ${by.join(', ')}` : '', over ? 'warn' : 'ok')
+  const over = nodes.rejected.filter(one => one >= 0).length, unread = nodes.state.filter(one => nodes.states[one] !== 'usable').length
+  const by = statusOf('decisions').by ?? [], text = [unread ? `${count(unread, 'node')} not known` : '', by.length ? `asked: ${by.join(', ')}` : '']
+  return step('#nodes', title, `${over} of ${nodes.names.length}`, text.filter(Boolean).join('; '), over ? 'warn' : unread || !nodes.names.length ? '' : 'ok')
 }
 
 function decided() {
@@ -59,7 +59,7 @@ function relief() {
   const title = 'descheduler: would evict now', plan = newest('plan')
   const failed = silent('plan', '#plan', title)
   if (failed || !plan) return failed ?? step('#plan', title, '…', 'waiting for the descheduler', '')
-  return step('#plan', title, count(plan.evictions.length, 'pod'), `mode ${modeOf(plan)}; ${plan.summary}`, plan.partial || plan.nodes.length ? 'warn' : 'ok')
+  return step('#plan', title, plan.partial ? 'unknown' : count(plan.evictions.length, 'pod'), `mode ${modeOf(plan)}; ${plan.summary}`, plan.partial || plan.nodes.length ? 'warn' : 'ok')
 }
 
 function moved() {
@@ -68,10 +68,10 @@ function moved() {
   if (failed || !evictions) return failed ?? step('#evictions', title, '…', 'waiting for the descheduler', '')
   const today = evictions.filter(one => one.result === 'evicted' && now() - seconds(one.at) < 86400)
   const held = today.filter(one => one.stayed_under_line === true).length, known = today.filter(one => one.stayed_under_line !== null).length
-  const open = (newest('breakers')?.breakers ?? []).filter(one => one.state !== 'closed').length
+  const breakers = newest('breakers')?.breakers, open = (breakers ?? []).filter(one => one.state !== 'closed').length
   const text = `${known ? `${percent(held / known)} of their nodes stayed under the line` : 'no follow-up yet'}${open ? `; ${count(open, 'breaker')} open` : ''}`
-  const share = known ? held / known : 1
-  return step('#evictions', title, String(today.length), text, share < BAD_SHARE ? 'bad' : open || share < GOOD_SHARE ? 'warn' : 'ok')
+  const share = known ? held / known : null
+  return step('#evictions', title, String(today.length), text, known && share < BAD_SHARE ? 'bad' : open || (known && share < GOOD_SHARE) ? 'warn' : known && breakers ? 'ok' : '')
 }
 
 function draw() {

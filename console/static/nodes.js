@@ -115,7 +115,8 @@ function drawNode(nodes) {
   show('node',
     el('h3', {}, chosen.node),
     conditions ? el('p', { class: 'bad strong' }, `kube-scheduler places no pods here: ${conditions.join(', ')}`) : '',
-    el('p', { class: reason ? 'bad strong' : 'good strong' }, reason ? `New pods are kept away: ${reason}` : `New pods may come: score ${nodes.score[at] ?? MISSING} of 10`),
+    el('p', { class: reason ? 'bad strong' : nodes.states[nodes.state[at]] === 'usable' ? 'good strong' : 'strong' }, reason ? `New pods are kept away: ${reason}`
+      : nodes.states[nodes.state[at]] === 'usable' ? `New pods may come: score ${nodes.score[at] ?? MISSING} of 10` : 'New pods come unjudged: the load of this node is not known'),
     el('p', { class: 'dim' }, `Reading ${nodes.states[nodes.state[at]]}, ${age(nodes.age_seconds[at])} old`,
       nodes.pools[at] ? `; pool ${nodes.pools[at]}` : '', hot ? `; new pods: ${hot}` : '', nodes.penalty[at] ? ` (−${nodes.penalty[at]} points)` : ''),
     table(['metric', ['load', 'number'], ['expected', 'number'], ['limit', 'number'], ''], rows),
@@ -123,10 +124,10 @@ function drawNode(nodes) {
   drawPods()
 }
 
-function drawPods() {
 /** "412m of 250m", "- of 250m" where the use is not known. */
 const used = (written, use, request) => `${written(use)} of ${written(request)}`
 
+function drawPods() {
   if (!able.has('pods') || !byId('pods')) return
   if (podsOf.node !== chosen.node || performance.now() - podsOf.at > 15000) {
     podsOf = { node: chosen.node, pods: podsOf.node === chosen.node ? podsOf.pods : null, error: '', at: performance.now() }

@@ -44,7 +44,8 @@ function draw() {
     error ? el('p', { class: 'bad silence' }, `${error}; this plan is of ${plan.at}`) : null,
     el('p', {}, el('b', {}, `Mode ${modeOf(plan)}. `), plan.summary, plan.mode === 'Enforce' ? '' : ' Nothing is evicted in this mode.'),
     el('p', { class: 'dim' }, `Left after it: ${count(left.run, 'eviction')} in this run, ${left.hour} in this hour; ${count(left.destinations.length, 'node')} can take pods.`),
-    plan.nodes.length ? plan.nodes.map(drawNode) : el('p', { class: 'good' }, 'No node is overloaded: nobody would leave.'),
+    plan.nodes.length ? plan.nodes.map(drawNode) : plan.partial ? el('p', { class: 'warn' }, 'Whether a node is overloaded is not known: the data was not whole.')
+      : el('p', { class: 'good' }, 'No node is overloaded: nobody would leave.'),
     breakers()))
 }
 

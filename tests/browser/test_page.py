@@ -225,9 +225,21 @@ def test_a_bad_share_of_relieved_nodes_is_never_green(
     console: serving.Console, tab: Tab, under: int, word: str
 ) -> None:
     moved = [serving.eviction(at, at="2026-11-21T03:50:00Z", stayed_under_line=at < under) for at in range(5)]
-    tab.open(console, evictions=moved, plan=serving.plan() | {"evictions": []})
+    tab.open(console, evictions=moved, plan=serving.plan() | {"evictions": []}, breakers={"breakers": []})
     expect(tab.page.locator("#loop a", has_text="evictions made today")).to_have_class(word)
     expect(tab.page.locator("#loop a", has_text="would evict now")).to_have_class("warn")
+
+
+def test_nothing_is_green_that_was_not_read(console: serving.Console, tab: Tab) -> None:
+    young = serving.eviction(1, at="2026-11-21T03:50:00Z", stayed_under_line=None)
+    plan = serving.plan() | {"partial": True, "nodes": [], "evictions": []}
+    tab.open(console, nodes=serving.nodes({"a": None, "b": None}), evictions=[young], plan=plan, decisions=[])
+    expect(tab.page.locator("#loop a", has_text="would evict now")).to_contain_text("unknown")
+    expect(tab.page.locator("#loop a", has_text="over a limit")).to_contain_text("2 nodes not known")
+    expect(tab.page.locator("#plan-body")).to_contain_text("Whether a node is overloaded is not known")
+    expect(tab.page.locator("#node")).to_contain_text("the load of this node is not known")
+    expect(tab.page.locator("#loop a.ok")).to_have_count(0)
+    expect(tab.page.locator("main .good")).to_have_count(0)
 
 
 def test_a_problem_marks_its_line_and_a_replay_says_how_far_it_is(tab: Tab) -> None:

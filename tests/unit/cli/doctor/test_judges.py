@@ -2,17 +2,19 @@
 
 import functools
 import pathlib
+import types
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
-from cli.doctor import checks, facts, findings, metrics_server, services
+from cli.doctor import checks, facts, findings, metrics_server, replicas, services
 from kube import access, objects
 from policy import metrics
 from policy.contract import load_annotation
 from tests import builders
 from tests.unit.cli.doctor import worlds
+from tests.unit.console import pages
 
 NOW = worlds.NOW_SECONDS
 DARK = findings.unknown("the reason", "the way out")
@@ -605,10 +607,42 @@ def test_the_newest_annotation_says_where_load_comes_from() -> None:
     assert metrics_server.source([builders.node("node-1"), broken]) == "prometheus"
 
 
-def test_what_lacks_the_facts_beside_it_is_unknown_too() -> None:
-    assert judged("nodes matched", nodes=DARK).verdict == "unknown"
-    assert judged("policy in force", heartbeat=DARK, replicas=DARK).verdict == "unknown"
-    assert judged("extender asked", replicas=DARK).verdict == "unknown"
+UNREAD: dict[str, tuple[str, dict[str, Any]]] = {
+    "policy of the annotator": ("policy in force", {"heartbeat": DARK}),
+    "policy of all extenders": ("policy in force", {"replicas": DARK}),
+    "policy of a replica": ("policy in force", {"replicas": (worlds.replica("a"), DARK)}),
+    "policy of every service": ("policy in force", {"heartbeat": DARK, "replicas": DARK}),
+    "nodes of the metrics": ("nodes matched", {"nodes": DARK}),
+    "nodes of the heartbeat": ("annotator", {"differing": DARK}),
+    "nodes of the policy": ("policy rules", {"nodes": DARK}),
+    "nodes with clocks": ("clocks", {"node_leases": DARK}),
+    "the annotator's clock": ("clocks", {"heartbeat": DARK}),
+    "the clock of Prometheus": ("clocks", {"prometheus_clock": DARK}),
+    "replicas that may be asked": ("extender asked", {"replicas": DARK}),
+    "objects": ("objects", {"pods": DARK}),
+    "PriorityClasses": ("placeholders", {"pods": (worlds.placeholder(-5),), "priority_classes": DARK}),
+    "series of several clusters": (
+        "one cluster", {"origins": (facts.Origin("node-exporter", "--node-selector", ()),)}
+    ),
+    "rights without Prometheus": (
+        "metrics-server", {"metrics_server": facts.MetricsServerFacts((worlds.item("n"),), DARK)}
+    ),
+    "a node without windows": ("windows", {"nodes": (*worlds.NODES, builders.node("node-3"))}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("unread", UNREAD)
+def test_no_check_is_ok_while_something_of_it_was_not_read(unread: str) -> None:
+    check, changes = UNREAD[unread]
+    assert judged(check, **changes).verdict == "unknown"
+
+
+def test_a_plan_of_half_the_data_says_nothing_about_relief() -> None:
+    answer = {"mode": "Enforce", "policy": "p", "at": "", "summary": "no data", "headroom": {"run": 1, "hour": 1}}
+    means: Any = types.SimpleNamespace(deschedulers=[pages.Replica({"/plan": answer | {"partial": True}}, "d-0")])
+    assert judged("relief", relief=replicas.held_back(means, "n")) == findings.unknown(
+        "d-0: no data", "evenload plan says more"
+    )
 
 
 def test_queries_that_all_failed_are_named_once() -> None:
