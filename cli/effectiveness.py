@@ -14,12 +14,12 @@ from cli import effectiveness_figures as figures
 from cli import prometheus_finding
 from cli.common import option_types, output
 from kube import errors as kube_errors
+from policy.explain import wording
 from promql import door as promql_door
 from promql import errors
 from promql.http import client, options
 from runtime import clock, exit_codes
 
-DAY_SECONDS: Final = 86400.0
 WHOLE_RATIO: Final = 0.95  # of the span with data, from which on it counts as covered
 _MEANINGS: Final = {
     "cpu_utilization_total_avg": "mean 5m CPU use of the chosen nodes, at scheduling",
@@ -115,7 +115,7 @@ def _placements(ask: Ask, span_seconds: float, until_seconds: float, selector: s
     counted = figures.of(
         {one.labels[figures.PART]: one.value for one in ask(figures.increases(span_seconds, selector))}
     )
-    oldest_seconds = _first(ask(figures.first(f"{figures.SERIES['total']}{{{selector}}}", span_seconds)))
+    oldest_seconds = _first(ask(figures.oldest(span_seconds, selector)))
     covered_seconds = 0.0 if oldest_seconds is None else min(span_seconds, until_seconds - oldest_seconds)
     values, remarks = counted._asdict(), []
     if counted.left_out_ratio:
@@ -126,8 +126,7 @@ def _placements(ask: Ask, span_seconds: float, until_seconds: float, selector: s
             "/metrics (port 8901)"
         )
     elif covered_seconds < WHOLE_RATIO * span_seconds:
-        reach, span = (seconds / DAY_SECONDS for seconds in (covered_seconds, span_seconds))
-        remarks.append(f"data reach back {reach:.2f} of {span:.2f} days only")
+        remarks.append(f"thin data: {wording.share(covered_seconds, span_seconds)}")
     document = {
         "coveredSeconds": round(covered_seconds),
         "figures": {name: value for name, value in values.items() if name != "left_out"},
@@ -156,8 +155,7 @@ def _shadow(ask: Ask, span_seconds: float, until_seconds: float, selector: str, 
             "docs/reference/extender.md, shadow mode"
         )
     elif covered_seconds < WHOLE_RATIO * span_seconds:
-        reach, span = (seconds / DAY_SECONDS for seconds in (covered_seconds, span_seconds))
-        remarks.append(f"shadow mode began {reach:.2f} days ago, within a span of {span:.2f}")
+        remarks.append(f"thin data: {wording.share(covered_seconds, span_seconds)} in shadow mode")
     values = figures.shadow_of(ask(figures.shadow_increases(span_seconds, selector)), points)._asdict()
     since = None if began_seconds is None else clock.to_rfc3339(began_seconds)
     document = {"shadowSince": since, "points": points, "figures": values}
@@ -177,19 +175,6 @@ def _samples(
 
 def _first(samples: tuple[promql_door.Sample, ...]) -> float | None:
     return samples[0].value if samples else None
-
-
-def moments(
-    door: client.Client, selector: str, span_seconds: float, until_seconds: float, *, step_seconds: float
-) -> tuple[tuple[figures.Moment, ...], tuple[str, ...]]:
-    """The figures step by step, each over its own step, and what the server said against its answers."""
-    answer = door.query_range(
-        figures.increases(step_seconds, selector),
-        start_seconds=until_seconds - span_seconds + step_seconds,
-        end_seconds=until_seconds,
-        step_seconds=step_seconds,
-    )
-    return figures.moments({one.labels[figures.PART]: one.points for one in answer.series}), answer.warnings
 
 
 def _formatted(name: str, value: float | None) -> str:

@@ -36,24 +36,26 @@ Sums = Mapping[str, float]
 
 
 class Figures(NamedTuple):
-    """A span's figures; means and ratio are None where nothing was scheduled. Counts are whole but for `effective`.
+    """A span's figures; means and ratio are None where nothing was scheduled, and all are without data. Counts are
+    whole but for `effective`.
 
     `left_out` are results on nodes without fresh data: they are in no other figure. `stayed_under_median_ratio` is the
     look-back of docs/contract.md, effectiveness, over the placements whose following hour ended within the span.
     """
 
-    cpu_utilization_total_avg: float | None
-    memory_utilization_total_avg: float | None
-    effective_dynamic_schedule_count: float
-    total_schedule_count: int
-    effective_schedule_ratio: float | None
-    left_out: int
+    cpu_utilization_total_avg: float | None = None
+    memory_utilization_total_avg: float | None = None
+    effective_dynamic_schedule_count: float | None = None
+    total_schedule_count: int | None = None
+    effective_schedule_ratio: float | None = None
+    left_out: int | None = None
     stayed_under_median_ratio: float | None = None
 
     @property
     def left_out_ratio(self) -> float | None:
         """The share of all results that could not be judged."""
-        return _ratio(self.left_out, self.total_schedule_count + self.left_out)
+        left_out = self.left_out or 0
+        return _ratio(left_out, (self.total_schedule_count or 0) + left_out)
 
 
 class Moment(NamedTuple):
@@ -64,21 +66,21 @@ class Moment(NamedTuple):
 
 
 class ShadowFigures(NamedTuple):
-    """A span's figures: pods, shares of `pods`, and mean points; None where nothing was placed.
+    """A span's figures: pods, shares of `pods`, and mean points; None where nothing was placed, all without data.
 
     `rejected` went to nodes that the filter would have rejected, `worse` to ones that score so many points below the
     best or more. `lower_points_avg` is the mean distance of the pods that did not get one of the best. `left_out` were
     placed on nodes that were no candidates, or without any reading.
     """
 
-    pods: int
-    rejected: int
-    rejected_ratio: float | None
-    worse: int
-    worse_ratio: float | None
-    lower_points_avg: float | None
-    best: int
-    left_out: int
+    pods: int | None = None
+    rejected: int | None = None
+    rejected_ratio: float | None = None
+    worse: int | None = None
+    worse_ratio: float | None = None
+    lower_points_avg: float | None = None
+    best: int | None = None
+    left_out: int | None = None
 
 
 def increases(span_seconds: float, selector: str = "") -> str:
@@ -103,13 +105,20 @@ def first(expression: str, span_seconds: float) -> str:
     return f"min(min_over_time({now}[{span}:{step}])) or min({now})"  # the latter for one younger than a step
 
 
+def oldest(span_seconds: float, selector: str) -> str:
+    """The PromQL for when the span's data begin (Unix seconds)."""
+    return first(f"{SERIES['total']}{{{selector}}}", span_seconds)
+
+
 def of(sums: Sums) -> Figures:
-    """The figures of a span from its sums; an absent sum counts 0.
+    """The figures of a span from its sums; an absent sum counts 0, but for that of no annotator anything is known.
 
     cpu_utilization_total_avg = sum of the chosen nodes' ratios / total, memory likewise, and
     effective_schedule_ratio = effective / total. Prometheus extrapolates increases, so counts are rounded here and
     ratios are taken before.
     """
+    if "total" not in sums:
+        return Figures()
     every = dict.fromkeys(SERIES, 0.0) | dict(sums)
     return Figures(
         _ratio(every["cpu"], every["total"]),
@@ -155,7 +164,8 @@ def shadow_known(span_seconds: float, selector: str = "") -> str:
 
 def shadow_of(samples: Iterable[door.Sample], least_points: int) -> ShadowFigures:
     """The figures of the answer to `shadow_increases`; counts are rounded, as Prometheus extrapolates."""
-    every = tuple(samples)
+    if not (every := tuple(samples)):
+        return ShadowFigures()
     counts = {one.labels[_VERDICT]: one.value for one in every if _VERDICT in one.labels}
     buckets = {float(one.labels[_BUCKET]): one.value for one in every if _BUCKET in one.labels}
     missed = next((one.value for one in every if one.labels.get(PART) == _MISSED), 0.0)

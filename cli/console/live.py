@@ -10,25 +10,24 @@ import dataclasses
 import sys
 from typing import Final
 
-from cli import effectiveness as placements
 from cli import effectiveness_figures as figures
 from cli import policy_diff
 from cli.common import http_client, services
+from console.sources import Json, Replica, RunningPod, SourceError
 from descheduler.snapshot.usage import PodUsage
 from descheduler.sources.prometheus import PrometheusUsage
-from console.sources import Json, Replica, RunningPod, SourceError
-from kube.door import KubeReader
 from kube import errors, kinds
+from kube.door import KubeReader
 from kube.http.client import Client
-from kube.pods import pod_view
 from kube.objects import NOTHING, Pod
+from kube.pods import pod_view
 from policy.loading import loader
 from policy.schema import load_policy, problems
 from policy.schema.load_policy import LoadPolicy
-from promql.door import PrometheusDoor
 from promql import errors as promql_errors
-from promql.queries import identity
+from promql.door import PrometheusDoor
 from promql.http import client as promql_client
+from promql.queries import identity
 
 STEPS: Final = 84  # of a week: two hours each
 POOL_LABELS: Final = (
@@ -126,16 +125,24 @@ def pools_of(kube: Client, label: str) -> dict[str, str]:
 
 
 def effectiveness(door: promql_client.Client, selector: str, span_seconds: float) -> Json:
-    """The annotator's figures over a span, as a whole and step by step."""
+    """The annotator's figures over a span, as a whole and step by step, and how much of it has data."""
     try:
         (until,) = door.query("vector(time())").samples
         sums = door.query(figures.increases(span_seconds, selector), at_seconds=until.value).samples
-        steps, _ = placements.moments(door, selector, span_seconds, until.value, step_seconds=span_seconds / STEPS)
+        began = [
+            one.value for one in door.query(figures.oldest(span_seconds, selector), at_seconds=until.value).samples
+        ]
+        steps = door.query_range(
+            figures.increases(span_seconds / STEPS, selector),
+            start_seconds=until.value - span_seconds * (1 - 1 / STEPS),
+            end_seconds=until.value,
+            step_seconds=span_seconds / STEPS,
+        )
     except (promql_errors.PromqlError, ValueError) as error:
         raise SourceError(f"Prometheus: {error}") from error
-    whole = figures.of({one.labels[figures.PART]: one.value for one in sums})._asdict()
+    moments = figures.moments({one.labels[figures.PART]: one.points for one in steps.series})
     return {
-        "figures": whole,
-        "left_out": whole["left_out"],
-        "moments": [{"at_seconds": one.at_seconds, **one.figures._asdict()} for one in steps],
+        "figures": figures.of({one.labels[figures.PART]: one.value for one in sums})._asdict(),
+        "covered_seconds": min(span_seconds, until.value - began[0]) if began else 0.0,
+        "moments": [{"at_seconds": one.at_seconds, **one.figures._asdict()} for one in moments],
     }

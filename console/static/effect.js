@@ -3,7 +3,9 @@
 import { lines } from './charts.js'
 import { byId, el, show, table, waiting } from './dom.js'
 import { able, newest, on, statusOf } from './state.js'
-import { MISSING, percent } from './words.js'
+import { age, MISSING, percent } from './words.js'
+
+const SPAN_SECONDS = 7 * 86400, WHOLE_RATIO = 0.95 // as console/polling.py and cli/effectiveness.py have them
 
 const MEANINGS = [
   ['effective_schedule_ratio', 'of the placements chose a node under the median of all nodes'],
@@ -18,7 +20,8 @@ function draw() {
   if (!found) { show('effect-body', waiting('Prometheus', error)); return }
   const figures = found.figures, rows = MEANINGS.map(([key, meaning]) => [[percent(figures[key]), 'number strong'], meaning])
   show('effect-body', error ? el('p', { class: 'bad' }, error) : null,
-    el('p', {}, `${figures.total_schedule_count ?? MISSING} placements judged; ${found.left_out ?? 0} on nodes without fresh data are in no figure.`),
+    found.covered_seconds < WHOLE_RATIO * SPAN_SECONDS ? el('p', { class: 'warn' }, found.covered_seconds ? `Thin data: ${age(found.covered_seconds)} of ${age(SPAN_SECONDS)}.` : 'No annotator’s counts are in Prometheus: let it scrape them.') : null,
+    el('p', {}, `${figures.total_schedule_count ?? MISSING} placements judged; ${figures.left_out ?? MISSING} on nodes without fresh data are in no figure.`),
     table([['share', 'number'], 'meaning'], rows), el('div', { class: 'charts' }, el('div', { id: 'effect-ratio' }), el('div', { id: 'effect-use' })))
   const at = found.moments.map(one => one.at_seconds), column = key => found.moments.map(one => one[key] ?? null)
   if (at.length < 2) return

@@ -49,6 +49,12 @@ def span(seconds: float) -> str:
     return count(amount, unit) if unit else units.duration_text(seconds)
 
 
+def share(part_seconds: float, whole_seconds: float) -> str:
+    """`6 minutes of 7 days`: a part in the largest unit of which it has two, rounded down."""
+    size, unit = next((one for one in _UNITS if part_seconds >= 2 * one[0]), _UNITS[-1])
+    return f"{count(part_seconds // size, unit)} of {span(whole_seconds)}"
+
+
 def within(seconds: float) -> str:
     """A span after "the last": `5 minutes`, but `hour` for one hour."""
     amount, unit = _in_one_unit(seconds)

@@ -81,7 +81,8 @@ def effectiveness(moments: collections.abc.Sequence[days.Moment], span_seconds: 
     hours = []
     for before, after in _hours(within):
         hours.append({"at_seconds": after.at_seconds, **figures.of(_increase(before.sums, after.sums))._asdict()})
-    return {"figures": whole, "left_out": whole["left_out"], "moments": hours}
+    covered_seconds = within[-1].at_seconds - within[0].at_seconds
+    return {"figures": whole, "covered_seconds": covered_seconds, "moments": hours}
 
 
 def _hours(

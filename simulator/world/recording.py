@@ -177,7 +177,11 @@ class Recorder:
             unplaced=(*counts.given_up, *counts.waiting),
             preempted_pods=preempted_pods,
             violations=tuple(counts.violations),
-            assumptions=(*scenario.assumptions, *setup.notes(conditions, scenario.step_seconds), *self._unknown()),
+            assumptions=(
+                *scenario.assumptions,
+                *setup.notes(conditions, scenario.step_seconds, scenario.end_seconds - scenario.start_seconds),
+                *self._unknown(),
+            ),
         )
 
     def _unknown(self) -> tuple[str, ...]:

@@ -5,9 +5,11 @@ steps needs, and without lines of what is not played; each is a sentence among a
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Container, Mapping
 from typing import Final, NamedTuple
 
+from policy.explain import wording
 from policy.schema import load_policy, node_pools, units
 from policy.schema.descheduler_section import Band
 from policy.schema.load_policy import LoadPolicy
@@ -108,8 +110,8 @@ def _answered(bands: Mapping[str, Band], silent: Container[str]) -> dict[str, Ba
     return {name: band for name, band in bands.items() if name not in silent}
 
 
-def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
-    """Returns the changes that `in_force` made, and other notes for the reader of the outcome."""
+def notes(setup: Setup, step_seconds: float, span_seconds: float = math.inf) -> tuple[str, ...]:
+    """Returns the changes that `in_force` made, and other notes for the reader of the outcome of a span."""
     policy, actual = setup.policy or load_policy.defaults(), in_force(setup, step_seconds)
     sentences = []
     if actual.sync != policy.sync:
@@ -122,6 +124,8 @@ def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
         sentences.append(f"The descheduler runs every {units.duration_text(actual.descheduler.interval_seconds)}.")
     if setup.policy is not None:
         sentences += unanswered(setup.policy)
+        thin = (one for one in policy.metrics_in_force if one.window_seconds > span_seconds)
+        sentences += (f"Thin data in {one.name}: {wording.share(span_seconds, one.window_seconds)}." for one in thin)
     if setup.policy is not None and actual.descheduler.mode != policy.descheduler.mode:
         sentences.append(
             f"The policy's descheduler.mode is {policy.descheduler.mode}; the run is as if it were Enforce."

@@ -126,12 +126,12 @@ def test_no_data_is_partial_and_says_what_to_scrape(prometheus: Prometheus) -> N
     prometheus.sums, prometheus.oldest_seconds = {}, None
     result = run(prometheus, code=4)
     assert "let it scrape the annotators' /metrics" in result.stderr
-    assert "effective_schedule_ratio           -" in result.stdout
+    assert {line.split()[1] for line in result.stdout.splitlines()[1:]} == {"-"}, "what nobody counted is not 0"
 
 
 def test_data_for_a_part_of_the_span_are_partial(prometheus: Prometheus) -> None:
-    prometheus.oldest_seconds = NOW_SECONDS - 2 * DAY_SECONDS
-    assert "data reach back 2.00 of 7.00 days only" in run(prometheus, "--since", "7d", code=4).stderr
+    prometheus.oldest_seconds = NOW_SECONDS - 370
+    assert "thin data: 6 minutes of 7 days\n" in run(prometheus, "--since", "7d", code=4).stderr
 
 
 @pytest.mark.parametrize("words", [[], ["--shadow"]], ids=["placements", "shadow mode"])
@@ -218,11 +218,10 @@ def test_without_shadow_mode_it_says_how_to_begin(prometheus: Prometheus, known:
     prometheus.shadow_known, prometheus.shadow_seconds = known, None
     result = run(prometheus, "--shadow")
     assert (result.exit_code, result.stderr.count(remark)) == (4, 1)
-    assert "pods               0" in result.stdout
-    assert "rejected_ratio     -" in result.stdout
+    assert {line.split()[1] for line in result.stdout.splitlines()[1:]} == {"-"}
 
 
 def test_a_mode_that_began_within_the_span_is_partial(prometheus: Prometheus) -> None:
     prometheus.shadow_seconds = NOW_SECONDS - 2 * DAY_SECONDS
     result = run(prometheus, "--shadow", "--since", "7d")
-    assert (result.exit_code, result.stderr) == (4, "shadow mode began 2.00 days ago, within a span of 7.00\n")
+    assert (result.exit_code, result.stderr) == (4, "thin data: 2 days of 7 days in shadow mode\n")

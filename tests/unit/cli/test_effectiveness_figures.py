@@ -21,12 +21,11 @@ def test_counts_are_rounded_after_the_ratios_are_taken() -> None:
     assert found.cpu_utilization_total_avg == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize("sums", [{}, {"total": 0.0, "cpu": 0.0}], ids=["no data", "nothing scheduled"])
-def test_nothing_scheduled_has_no_means(sums: dict[str, float]) -> None:
-    found = figures.of(sums)
-    assert found[:2] == (None, None)
-    assert (found.effective_schedule_ratio, found.left_out_ratio) == (None, None)
-    assert found.total_schedule_count == 0
+def test_nothing_scheduled_has_no_means_and_without_data_no_count() -> None:
+    found = figures.of({"total": 0.0, "cpu": 0.0})
+    assert tuple(found) == (None, None, 0.0, 0, None, 0, None)
+    assert found.left_out_ratio is None
+    assert set(figures.of({})) == {None}
 
 
 def test_all_left_out_is_said_although_there_are_no_means() -> None:

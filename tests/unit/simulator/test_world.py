@@ -268,6 +268,8 @@ def test_assumptions_say_what_a_run_in_steps_changes(crowded: outcome.Outcome) -
         "It is made up.",
         "Time goes in steps of 5m: the annotator reads every 5m and a reading is stale after 12m30s.",
         "The descheduler runs every 5m.",
+        "Thin data in cpu_max_1d: 3 hours of 1 day.",
+        "Thin data in memory_max_1d: 3 hours of 1 day.",
         "The policy's descheduler.mode is Observe; the run is as if it were Enforce.",
     )
 

@@ -44,7 +44,7 @@ def test_figures_of_a_simulated_day_are_of_its_span() -> None:
 
     moments = [moment(0, 0, 0), moment(1, 10, 5), moment(2, 20, 14)]
     found: Any = simulated.effectiveness(moments, 7 * 86400.0)
-    assert found["figures"]["effective_schedule_ratio"] == 0.7
+    assert (found["figures"]["effective_schedule_ratio"], found["covered_seconds"]) == (0.7, 7200.0)
     assert [one["effective_schedule_ratio"] for one in found["moments"]] == [0.5, 0.9]
     assert simulated.effectiveness(moments, 3600.0)["figures"]["effective_schedule_ratio"] == 0.9  # type: ignore[index]
     with pytest.raises(SourceError):
