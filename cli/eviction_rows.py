@@ -145,13 +145,14 @@ WIDE: Final[dict[str, collections.abc.Callable[[Row], str]]] = {
 
 
 def _load(row: Row, *, wide: bool) -> str:
-    """`cpu 87%>80%`, the reading over its line, or `cpu 75%->60%`: under the line, on the way to its target. The whole
-    metric with `wide`.
+    """`cpu 87%>80%`, the reading over its line, or `cpu 75% until 60%`: under the line, on the way to its target. The
+    whole metric with `wide`.
     """
     over = row.value_ratio > row.threshold_ratio
     line_ratio = row.threshold_ratio if over else row.target_ratio
     name = row.metric if wide else row.metric.removesuffix("_avg_5m")
-    return f"{name} {wording.compared(100 * row.value_ratio, '%>' if over else '%->', 100 * line_ratio, decimals=0)}%"
+    sign = "%>" if over else "% until "
+    return f"{name} {wording.compared(100 * row.value_ratio, sign, 100 * line_ratio, decimals=0)}%"
 
 
 def page(service: services.Service, **query: str) -> tuple[dict[str, Any], ...]:

@@ -73,9 +73,9 @@ def main(
 ) -> None:
     """Show what the descheduler evicted, and what came of it.
 
-    LOAD is the reading and its line (75%->60%: under the line, relieved until 60%), LANDED where the replacement went
-    (came back: to the node it left), READY how long the workload was without it, 5M and 30M the node's load then. -o
-    jsonl exports the whole ledger, the last row first; the other formats print the newest 500.
+    LOAD is the reading over its line (87%>80%), or under it on the way to its target (75% until 60%), LANDED where the
+    replacement went (came back: to the node it left), READY how long the workload was without it, 5M and 30M the node's
+    load then. -o jsonl exports the whole ledger, the last row first; the other formats print the newest 500.
 
     \b
     Examples:

@@ -184,9 +184,9 @@ def _row(node: documents.NodeRow, story: Story, *, alone: bool) -> list[str | ou
 
 
 def _packing(packing: documents.Packing) -> str:
-    """`packing to 50%: load 41% -> 9.10`."""
+    """`packing to 50%: load 41% gives 9.10`."""
     target, load = answers.percent(packing.target_ratio), answers.percent(packing.load_ratio)
-    return f"packing to {target}: load {load} -> {answers.points(packing.base)}"
+    return f"packing to {target}: load {load} gives {answers.points(packing.base)}"
 
 
 def _sum(node: documents.NodeRow, names: collections.abc.Iterable[str]) -> str:

@@ -55,7 +55,7 @@ def test_a_row_says_where_it_landed_and_what_it_helped(descheduler: Descheduler)
 
 def test_a_reading_under_its_line_is_relief_that_goes_on() -> None:
     row = eviction_rows.Row(**{**ROW, "metric": "x", "value_ratio": 0.7})
-    assert eviction_rows.cells(row, NOW)[3] == "x 70%->60%"
+    assert eviction_rows.cells(row, NOW)[3] == "x 70% until 60%"
 
 
 def test_wide_adds_the_run_its_policy_and_the_apiservers_answer(descheduler: Descheduler) -> None:
@@ -130,8 +130,8 @@ def test_rows_of_pods_that_left_for_a_larger_one_are_ended_and_shown(descheduler
     ledger.tell(RecordedEvent(NOW, "NodeMakesRoom", 0, "Node", "", "hot", "", "room for default/big-0"))
     descheduler.world.service.run()
     rows = {line[1]: line for line in (cells(descheduler.run("evictions", "-o", "wide"), line) for line in (1, 2, 3))}
-    assert rows["default/small-0"][2:5] == ["hot", "memory_avg_5m 45%->60%", "evicted"]
-    assert rows["default/tiny-0"][2:5] == ["hot", "memory_avg_5m 45%->60%", "evicted_unconfirmed"]
+    assert rows["default/small-0"][2:5] == ["hot", "memory_avg_5m 45% until 60%", "evicted"]
+    assert rows["default/tiny-0"][2:5] == ["hot", "memory_avg_5m 45% until 60%", "evicted_unconfirmed"]
     assert "room for default/big-0: memory_avg_5m 0.45" in rows["default/tiny-0"]
     assert "NodeMakesRoom" in descheduler.run("evictions", "--events").stdout
 
