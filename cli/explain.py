@@ -83,10 +83,10 @@ def pod(
     elif output_format == "name":
         output.data("\n".join(f"node/{node.name}" for node in story.nodes if node.allowed))
     elif output_format == "csv":
-        output.data(explain_text.csv_rows(story, no_headers=no_headers))
+        rows = explain_text.metric_rows(story)
+        output.data(output.csv_table(explain_text.WIDE_HEADERS, rows, no_headers=no_headers))
     else:
-        text = explain_text.wide if output_format == "wide" else explain_text.table
-        output.data(text(story, weight, no_headers=no_headers))
+        output.data(explain_text.table(story, weight, wide=output_format == "wide", no_headers=no_headers))
     _remarks(story, request)
 
 

@@ -78,17 +78,14 @@ def eviction(
     return "\n".join((*head, "", table, *(("", stays) if events else ())))
 
 
-def table(story: Story, weight: int, *, no_headers: bool = False) -> str:
-    """A line for each node, under what was decided, when, by which policy, and what the score weighs."""
-    rows = [_row(node, story, alone=no_headers) for node in story.nodes]
-    lines = output.table(HEADERS, rows, names={"node"}, no_headers=no_headers)
-    return lines if no_headers else "\n".join((*_head(story, weight), "", lines))
-
-
-def wide(story: Story, weight: int, *, no_headers: bool = False) -> str:
-    """A line for each node and metric."""
-    rows = [row for node in story.nodes for row in _metric_rows(node, story.pod_class)]
-    lines = output.table(WIDE_HEADERS, rows, names={"node"}, no_headers=no_headers)
+def table(story: Story, weight: int, *, wide: bool = False, no_headers: bool = False) -> str:
+    """A line for each node, or with `wide` for each of its metrics, under what was decided, when, by which policy, and
+    what the score weighs.
+    """
+    rows: list[list[Any]] = (
+        metric_rows(story) if wide else [_row(node, story, alone=no_headers) for node in story.nodes]
+    )
+    lines = output.table(WIDE_HEADERS if wide else HEADERS, rows, names={"node"}, no_headers=no_headers)
     return lines if no_headers else "\n".join((*_head(story, weight), "", lines))
 
 
@@ -123,7 +120,7 @@ def _head(story: Story, weight: int) -> list[str]:
         *of_class,
         *exempt,
         *([_expected_of(story.estimate, story)] if story.estimate else []),
-        f"terms: {_means(story)}; base - hot = score, rounded",
+        "score = base - hot, rounded; the base comes from the lowest of the sums of terms that a node has",
         scheduler_config.arithmetic(weight)[-1],
     ]
 
@@ -153,14 +150,6 @@ def _placement(story: Story, weight: int) -> str:
     others = f"{first[0]} and {len(first) - 1} more have" if len(first) > 1 else f"{first[0]} has"
     why = f"kube-scheduler's own plugins outweighed {scheduler_config.points(best - score, weight)} points"
     return f"{here} with score {score}, where {others} {best}: {'kube-scheduler chose alone' if story.shadow else why}"
-
-
-def _means(story: Story) -> str:
-    """`a + b + c = base`, or `the lower of a + b and c + d = base`; where nodes are packed, the base before that."""
-    names = tuple(dict.fromkeys(name for node in story.nodes for name in node.terms))
-    sums = [" + ".join(mean) for mean in story.means or (names,)]
-    base = "base before packing" if any(node.packing for node in story.nodes) else "base"
-    return f"{sums[0]} = {base}" if len(sums) == 1 else f"the lower of {' and '.join(sums)} = {base}"
 
 
 def _expected_of(estimate: documents.Estimate, story: Story) -> str:
@@ -198,10 +187,9 @@ def _sum(node: documents.NodeRow, names: collections.abc.Iterable[str]) -> str:
     return f"{each} = {answers.points(sum(filter(None, terms.values())))}"
 
 
-def csv_rows(story: Story, *, no_headers: bool = False) -> str:
-    """`wide` as comma-separated values, without its head."""
-    rows = [row for node in story.nodes for row in _metric_rows(node, story.pod_class)]
-    return output.csv_table(WIDE_HEADERS, rows, no_headers=no_headers)
+def metric_rows(story: Story) -> list[list[Any]]:
+    """The rows under WIDE_HEADERS."""
+    return [row for node in story.nodes for row in _metric_rows(node, story.pod_class)]
 
 
 def _metric_rows(node: documents.NodeRow, pod_class: str | None) -> list[list[str]]:

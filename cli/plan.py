@@ -203,11 +203,11 @@ def _head(plan: Plan) -> collections.abc.Iterator[str]:
     yield from map(_mean_line, plan.mean_lines)
     yield plan.summary
     left = plan.headroom
-    yield f"left after it: {left.run} in this run, {left.hour} in this hour"
+    yield f"evictions still allowed after these: {left.run} in this run, {left.hour} in this hour"
     if left.budgets:
         named = (f"{one.namespace}/{one.name} {one.allowed - one.reserved} of {one.allowed}" for one in left.budgets)
-        yield f"budgets: {', '.join(named)}"
-    yield f"destinations: {_rooms(left.destinations)}"
+        yield f"disruptions that budgets still allow: {', '.join(named)}"
+    yield f"nodes with room: {_rooms(left.destinations)}"
     yield from map(node_line, plan.nodes)
 
 
@@ -241,9 +241,9 @@ def _overload(over: Overload) -> str:
 def _rooms(rooms: collections.abc.Sequence[Room]) -> str:
     """The coolest few with their distance to the nearest target line, and how many there are."""
     if not rooms:
-        return "no node takes pods"
+        return "none"
     rests = (f"{one.node} {answers.percent(min(one.headroom_ratio.values(), default=0.0))}" for one in rooms)
-    return f"{answers.few(rests)} under the nearest evictUntil"
+    return f"{answers.few(rests)} below the nearest evictUntil"
 
 
 def _row(node: Node, candidate: Candidate, *, wide: bool) -> list[str]:

@@ -147,13 +147,13 @@ def arithmetic(weight: int) -> tuple[str, ...]:
     """The extender's points beside those of the in-tree plugins, with the default weights of Kubernetes 1.36."""
     ours, in_tree = points(MAX_SCORE, weight), NODE_SCORE * sum(IN_TREE_WEIGHTS.values())
     theirs = ", ".join(f"{name} {NODE_SCORE * share}" for name, share in IN_TREE_WEIGHTS.items())
-    share = f"{ours} of {ours + in_tree} points ({100 * ours / (ours + in_tree):.3g} %)"
+    share = f"{ours} of the {ours + in_tree} points ({100 * ours / (ours + in_tree):.3g} %)"
     return (
         f"weight {weight}: the extender's full score is {MAX_SCORE} x {weight} x {NODE_SCORE // MAX_SCORE} = "
         f"{ours} points, one step {ours // MAX_SCORE}; a plugin's is {NODE_SCORE} x its weight",
         f"by default: {theirs}",
-        f"so the extender has {share}; the plugins that look at requests (Fit, BalancedAllocation) have "
-        f"{2 * NODE_SCORE}",
+        f"kube-scheduler adds the scores of all plugins: the extender's best gives {share}, the two that look at "
+        f"requests (Fit, BalancedAllocation) {2 * NODE_SCORE}",
     )
 
 

@@ -96,7 +96,7 @@ def _draft(
     guessing = bool(rng.random() < owner_profiles.guessing_ratio(shape.rule))
     levels, lags = scenario_builder.levels_and_lags(life.slots, frame, rng)
     return scenario_builder.Draft(
-        name=f"{life.kind.lower()}-{'guess' if guessing else 'careful'}-{number:04d}",
+        name=f"{life.kind.lower()}-{'guessed' if guessing else 'fitting'}-requests-{number:04d}",
         life=life,
         first_step=frame.steps_of(life)[0],
         curve=scenario_builder.cut(curve, frame, life),

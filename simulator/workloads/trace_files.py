@@ -151,7 +151,7 @@ class _Casting:
         curve = scenario_builder.cut_once(whole, recipe.first_step, self.frame, life)
         self._unknown_steps += int(np.isnan(curve.cpu[self.frame.look_back : -scenario_builder.AFTER]).sum())
         return scenario_builder.Draft(
-            name=f"{life.kind.lower()}-{'guess' if guessing else 'careful'}-{number:04d}",
+            name=f"{life.kind.lower()}-{'guessed' if guessing else 'fitting'}-requests-{number:04d}",
             life=life,
             first_step=self.frame.steps_of(life)[0],
             curve=curve,

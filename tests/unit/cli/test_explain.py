@@ -61,8 +61,8 @@ def test_the_decision_is_told_with_verdict_terms_base_and_score(extender: extend
         "2026-11-21T04:00:00Z prioritize: 2 of 2 nodes, cool expected to win",
     ]
     assert "memory 179Mi (request ratio), counted in the score" in result.stdout
-    assert "terms: the lower of cpu_avg_5m + cpu_max_1h + cpu_max_1d and memory_avg_5m + " in result.stdout
-    assert "so the extender has 200 of 1600 points (12.5 %)" in result.stdout
+    assert "the base comes from the lowest of the sums of terms that a node has\n" in result.stdout
+    assert "the extender's best gives 200 of the 1600 points (12.5 %)" in result.stdout
     assert row(result.stdout, "cool").startswith("cool 10 8.78->10.00 0 ")
     at = next(number for number, line in enumerate(lines) if line.startswith("cool "))
     assert row(result.stdout, "cool") == "cool 10 8.78->10.00 0 passes: cpu_avg_5m 10.0% <= 65% (10.0% read 0s ago)"
@@ -206,7 +206,7 @@ def test_json_and_yaml_are_data_alone_and_carry_the_share(extender: extenders.Ex
     as_json = json.loads(extender.run(*WEB, "--weight", "1", "-o", "json").stdout)
     assert as_json == yaml.safe_load(extender.run(*WEB, "--weight", "1", "-o", "yaml").stdout)
     assert (as_json["weight"], as_json["source"]) == (1, "decision")
-    assert as_json["share"].startswith("so the extender has 100 of 1500 points")
+    assert "the extender's best gives 100 of the 1500 points" in as_json["share"]
     rules = as_json["nodes"][-1]["rules"]
     assert rules[0] | {"age_seconds": 0.0} == {
         "metric": "cpu_avg_5m",

@@ -31,9 +31,9 @@ def test_every_pod_has_its_line_below_what_is_left(descheduler: deschedulers.Des
     assert lines(result.stdout) == [
         f"plan at 2026-11-21T04:00:00Z, mode Enforce, policy {descheduler.world.policy.content_hash}",
         "1 to evict: 1 protected, 1 PDB",
-        "left after it: 9 in this run, 59 in this hour",
-        "budgets: default/db 0 of 0",
-        "destinations: cool 19% under the nearest evictUntil",
+        "evictions still allowed after these: 9 in this run, 59 in this hour",
+        "disruptions that budgets still allow: default/db 0 of 0",
+        "nodes with room: cool 19% below the nearest evictUntil",
         "node hot: memory_avg_5m 90% > 80%, until 60%, since 2026-11-21T03:56:05Z, then 59%",
         "",
         "NODE POD CPU MEMORY VERDICT WHY",
@@ -76,7 +76,7 @@ def test_an_eviction_that_cannot_be_says_0_evicted_and_why(tmp_path: pathlib.Pat
     with deschedulers.serving(scene, tmp_path) as served:
         shown = lines(served.run("plan").stdout)
     assert shown[1] == "0 evicted: 1 protected, 2 PDB, 1 without a destination"
-    assert "budgets: default/db 0 of 0, default/web 0 of 0" in shown
+    assert "disruptions that budgets still allow: default/db 0 of 0, default/web 0 of 0" in shown
 
 
 def test_wide_names_the_key_of_the_policy(descheduler: deschedulers.Descheduler) -> None:

@@ -101,7 +101,7 @@ def test_the_arithmetic_of_the_weight_is_on_stderr(weight: int, points: int, sha
     result = run("--weight", weight)
     assert extender(result)["weight"] == weight
     assert f"the extender's full score is 10 x {weight} x 10 = {points} points" in result.stderr
-    assert f"so the extender has {points} of {1400 + points} points ({share} %)" in result.stderr
+    assert f"the extender's best gives {points} of the {1400 + points} points ({share} %)" in result.stderr
     assert "NodeResourcesFit 100" in result.stderr
 
 
