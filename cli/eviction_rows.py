@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from cli.common import services
+from cli.common import http_client, services
 from cli.common.api_types import MISSING, age, mebibytes, percent
+from console.sources import Replica
 from policy.explain import wording
 from runtime import clock
 
@@ -155,14 +156,14 @@ def _load(row: Row, *, wide: bool) -> str:
     return f"{name} {wording.compared(100 * row.value_ratio, sign, 100 * line_ratio, decimals=0)}%"
 
 
-def page(service: services.Service, **query: str) -> tuple[dict[str, Any], ...]:
+def page(service: Replica, **query: str) -> tuple[dict[str, Any], ...]:
     """The rows that match as they came, every one of them a Row, the newest first. Raises HttpError."""
     body = service.get("/evictions", **query)
-    service.decode(body, Evictions)
-    return tuple(service.decode(body, dict[str, Any])["evictions"])
+    http_client.decoded(body, Evictions, service.name, services.DESCHEDULER)
+    return tuple(msgspec.json.decode(body, type=dict[str, Any])["evictions"])
 
 
-def pages(service: services.Service, **query: str) -> collections.abc.Iterator[dict[str, Any]]:
+def pages(service: Replica, **query: str) -> collections.abc.Iterator[dict[str, Any]]:
     """`page` after page, however many there are."""
     before = ""
     while True:

@@ -6,9 +6,10 @@ is printed.
 """
 
 import contextlib
+import functools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import click
@@ -16,6 +17,7 @@ import msgspec
 
 from cli import effectiveness, eviction_rows, happenings, prometheus_finding
 from cli.common import completing, http_client, option_types, output, services
+from console.sources import Replica, SourceError
 from descheduler.planning import overload
 from descheduler.snapshot.usage import NodeUsage
 from kube import config, kinds
@@ -47,7 +49,7 @@ def moment(text: str) -> float:
     return at_seconds
 
 
-SINCE: Final = option_types.Text("since", moment)
+SINCE, UNTIL = option_types.Text("since", moment), option_types.Text("until", moment)
 
 
 class InForce(msgspec.Struct, frozen=True):
@@ -55,6 +57,16 @@ class InForce(msgspec.Struct, frozen=True):
 
     policy: dict[str, Any]
     policyState: dict[str, Any]  # noqa: N815 - as it is written
+
+
+class Sources(NamedTuple):
+    """The sources of a story, each opened when it is read, and how series name nodes."""
+
+    descheduler: Callable[[], Replica]
+    nodes: Callable[[], Iterable[Node]]
+    prometheus: Callable[[], door.PrometheusDoor]
+    selector: str = ""
+    node_label: str = identity.INSTANCE
 
 
 class Past(NamedTuple):
@@ -105,13 +117,14 @@ class Past(NamedTuple):
 @click.command("story", context_settings={"help_option_names": ["-h", "--help"]})
 @services.descheduler_options
 @click.option("--since", type=SINCE, default="12h", show_default=True, metavar="SPAN|TIME", help="Its beginning.")
+@click.option("--until", type=UNTIL, metavar="SPAN|TIME", help="Its end. Default: now.")
 @click.option("--node", default="", metavar="NAME", shell_complete=completing.nodes, help="Of nodes, this one only.")
 @click.option("--prometheus", default="", metavar="URL", help="Default: a Service of it, through the apiserver.")
 @promql_options.connection_options
 @click.option("--selector", default="", metavar="MATCHERS", help="""Further matchers, e.g. 'cluster="a"'.""")
 @click.option("--node-label", default=identity.INSTANCE, show_default=True, help="The label that names a node.")
 @output.option("text", "json", "yaml")
-def main(since: float, node: str, output_format: str, **options: Any) -> None:
+def main(since: float, until: float | None, node: str, *, output_format: str, **options: Any) -> None:
     """Tell what happened, for a person who was not awake. Times are UTC.
 
     Overloads, evictions with their effect, refusals, hot nodes that nothing could leave, changes of policy and leader,
@@ -120,30 +133,52 @@ def main(since: float, node: str, output_format: str, **options: Any) -> None:
     \b
     Examples:
       evenload story --since 12h
-      evenload story --since 2026-11-21T04:00:00Z --node worker-7
+      evenload story --since 2026-11-21T04:00:00Z --until 2026-11-21T06:00:00Z --node worker-7
     """
-    unread: dict[str, str] = {}
+    until = clock.WallClock().now() if until is None else until
+    if until <= since:
+        output.fail("--until is not after --since: the span would be empty")
     with exit_codes.reported(kube_errors.ConfigError, http_client.BadUrl):
         place = services.Where.taken(services.DESCHEDULER, options)
-        facts = happenings.Facts(happenings.Span(since, clock.WallClock().now(), 60.0))
-        _read(facts, unread, place, options)
+        cluster = place.kubeconfig, place.context
+        if place.url:
+            http_client.base_url(place.url, services.DESCHEDULER)
+        kube = config.connect(*cluster)
+        sources = Sources(
+            functools.partial(services.first, services.DESCHEDULER, place),
+            lambda: kube.list(kinds.NODES).items,
+            lambda: prometheus_finding.connect(options["prometheus"], options["connection"], *cluster),
+            options["selector"],
+            options["node_label"],
+        )
+        found = document(sources, since, until, node)
+    if output_format != "text":
+        output.data(output.structured(found, output_format))
+    else:
+        output.data("\n".join(found["summary"]))
+        times = [clock.to_rfc3339(one["at_seconds"])[5:16].replace("T", " ") for one in found["happenings"]]
+        rows = [(at, one["node"] or "-", one["text"]) for at, one in zip(times, found["happenings"], strict=True)]
+        if rows:
+            output.data("\n" + output.table(("time", "node", "happened"), rows, names={"node"}))
+    for source, problem in found["notKnown"].items():
+        output.say(f"not known: {source}: {problem}")
+    if found["notKnown"]:
+        raise SystemExit(int(exit_codes.Exit.PARTIAL))
+
+
+def document(sources: Sources, since: float, until: float, node: str = "") -> dict[str, Any]:
+    """The story between two moments (Unix seconds) of all nodes, or of one: its summary, what is not known and why, and
+    every happening. Raises BadUrl.
+    """
+    unread: dict[str, str] = {}
+    facts = happenings.Facts(happenings.Span(since, until, 60.0))
+    _read(facts, unread, sources)
     lines = happenings.story(facts, node)
     if node and node not in {*(one.name for one in facts.nodes), *(one.node for one in lines)}:
         unread[f"node {node}"] = "no node has this name now, and nothing is known of one that had it"
     summary = happenings.summary(lines, facts, whole=not unread)
-    if output_format != "text":
-        every = [one._asdict() | {"text": one.text} for one in lines]
-        document = {"summary": list(summary), "notKnown": unread, "happenings": every}
-        output.data(output.structured(document, output_format))
-    else:
-        output.data("\n".join(summary))
-        rows = [(clock.to_rfc3339(one.at_seconds)[5:16].replace("T", " "), one.node or "-", one.text) for one in lines]
-        if rows:
-            output.data("\n" + output.table(("time", "node", "happened"), rows, names={"node"}))
-    for source, problem in unread.items():
-        output.say(f"not known: {source}: {problem}")
-    if unread:
-        raise SystemExit(int(exit_codes.Exit.PARTIAL))
+    every = [one._asdict() | {"text": one.text} for one in lines]
+    return {"summary": list(summary), "notKnown": unread, "happenings": every}
 
 
 @contextlib.contextmanager
@@ -151,32 +186,30 @@ def _part(unread: dict[str, str], source: str) -> Iterator[None]:
     """Runs the body up to the first error of the source; an option that cannot be used is raised."""
     try:
         yield
-    except (kube_errors.ConfigError, http_client.BadUrl):
+    except http_client.BadUrl:
         raise
-    except (http_client.HttpError, kube_errors.KubeError, errors.PromqlError, ValueError) as error:
+    except (http_client.HttpError, kube_errors.KubeError, errors.PromqlError, SourceError, ValueError) as error:
         unread[source] = str(error)
 
 
-def _read(facts: happenings.Facts, unread: dict[str, str], place: services.Where, options: dict[str, Any]) -> None:
-    cluster = place.kubeconfig, place.context
+def _read(facts: happenings.Facts, unread: dict[str, str], sources: Sources) -> None:
     with _part(unread, "descheduler"):
-        service = services.first(services.DESCHEDULER, place)
+        service = sources.descheduler()
         with _part(unread, "policy in force"):
             _read_policy(service, facts)
         with _part(unread, "ledger"):
             _read_ledger(service, facts)
     with _part(unread, "nodes"):
-        facts.nodes = tuple(config.connect(*cluster).list(kinds.NODES).items)
+        facts.nodes = tuple(sources.nodes())
     with _part(unread, "Prometheus"):
-        client = prometheus_finding.connect(options["prometheus"], options["connection"], *cluster)
-        past = Past(client, options["selector"], facts.span, [])
+        past = Past(sources.prometheus(), sources.selector, facts.span, [])
         with _part(unread, "alerts"):
             facts.alerts = happenings.alerts(past.series("ALERTS", "alertname", ALERTS))
         with _part(unread, "leaders"):
             _read_own_metrics(past, facts)
         if facts.policy is not None and facts.nodes:
             with _part(unread, "node load"):
-                rounds = past.rounds(facts.policy, facts.nodes, options["node_label"])
+                rounds = past.rounds(facts.policy, facts.nodes, sources.node_label)
                 facts.loads = loads = happenings.node_loads(rounds, facts.policy, facts.nodes, facts.span)
                 if loads.covered_ratio < effectiveness.WHOLE_RATIO or loads.nodes < len(facts.nodes):
                     raise ValueError(f"{loads.coverage(facts.span)}, out of {len(facts.nodes)}")
@@ -184,9 +217,9 @@ def _read(facts: happenings.Facts, unread: dict[str, str], place: services.Where
             unread["whole answers"] = "; ".join(dict.fromkeys(past.warnings))
 
 
-def _read_policy(service: services.Service, facts: happenings.Facts) -> None:
+def _read_policy(service: Replica, facts: happenings.Facts) -> None:
     """Reads the policy in force, which gives the step, too. ValueError for that of another version."""
-    in_force = service.decode(service.get("/configz"), InForce)
+    in_force = http_client.decoded(service.get("/configz"), InForce, service.name, services.DESCHEDULER)
     facts.policy, facts.policy_hash = LoadPolicy.of(in_force.policy), in_force.policyState.get("hash", "")
     shortest_seconds = facts.policy.descheduler.overloaded_for_seconds / STEPS_OF_AN_OVERLOAD
     span_seconds = facts.span.end_seconds - facts.span.begin_seconds
@@ -194,10 +227,13 @@ def _read_policy(service: services.Service, facts: happenings.Facts) -> None:
     facts.span = facts.span._replace(step_seconds=float(math.ceil(step_seconds or 1)))
 
 
-def _read_ledger(service: services.Service, facts: happenings.Facts) -> None:
-    since = clock.to_rfc3339(facts.span.begin_seconds)
-    facts.rows = tuple(msgspec.convert(row, eviction_rows.Row) for row in eviction_rows.pages(service, since=since))
-    facts.events = service.decode(service.get("/events", since=since, limit="10000"), eviction_rows.Events).events
+def _read_ledger(service: Replica, facts: happenings.Facts) -> None:
+    since, end_seconds = clock.to_rfc3339(facts.span.begin_seconds), facts.span.end_seconds
+    rows = (msgspec.convert(row, eviction_rows.Row) for row in eviction_rows.pages(service, since=since))
+    facts.rows = tuple(row for row in rows if row.at_seconds <= end_seconds)
+    body = service.get("/events", since=since, limit="10000")
+    answer = http_client.decoded(body, eviction_rows.Events, service.name, services.DESCHEDULER)
+    facts.events = tuple(one for one in answer.events if clock.from_rfc3339(one.at) <= end_seconds)
     facts.policies = happenings.hashes(facts.rows, facts.events)
 
 

@@ -7,6 +7,7 @@ policy's text and replay a day under it, both within this process.
 import collections.abc
 import dataclasses
 import functools
+import math
 from typing import Any, Final
 
 import flask
@@ -55,6 +56,8 @@ def create_app(parts: Parts, ops: flask.Blueprint, *, prefix: str = "") -> flask
         app.add_url_rule(
             "/api/what-if", "what_if", functools.partial(_what_if, parts.tries, parts.topics), methods=["POST"]
         )
+    if doors.story is not None:
+        app.add_url_rule("/api/story", "story", functools.partial(_story, doors.story))
     app.register_error_handler(SourceError, _unanswered)
     if prefix:
         app.wsgi_app = dispatcher.DispatcherMiddleware(_nothing_here, {prefix: app.wsgi_app})  # type: ignore[method-assign]
@@ -63,7 +66,7 @@ def create_app(parts: Parts, ops: flask.Blueprint, *, prefix: str = "") -> flask
 
 def _page(parts: Parts) -> str:
     doors = parts.doors
-    able = {name: getattr(doors, name) is not None for name in ("pods", "effectiveness", "check", "what_if")}
+    able = {name: getattr(doors, name) is not None for name in ("pods", "effectiveness", "check", "what_if", "story")}
     return flask.render_template("page.html", title=doors.title, note=doors.note, able=able)
 
 
@@ -100,6 +103,13 @@ def _decision(doors: Doors) -> flask.Response:
 
 def _pods(ask: collections.abc.Callable[[str], collections.abc.Sequence[Any]]) -> flask.Response:
     return _json({"pods": [one._asdict() for one in ask(_name("node"))]})
+
+
+def _story(tell: collections.abc.Callable[[float, float], Json]) -> flask.Response:
+    begin, end = (flask.request.args.get(name, math.nan, float) for name in ("begin", "end"))
+    if not 0 <= begin < end < math.inf:
+        raise exceptions.BadRequest(f"begin={begin:g}, end={end:g}: expected Unix seconds, the end after the beginning")
+    return _json(tell(begin, end))
 
 
 def _check(judge: collections.abc.Callable[[str, Json], Json], topics: board.Board) -> flask.Response:

@@ -6,6 +6,7 @@ second), so nodes are asked for the less often the more there are.
 """
 
 import collections.abc
+import functools
 import random
 import threading
 from typing import Any, Final, NamedTuple
@@ -75,9 +76,9 @@ class Poller:
             self._task("policy", lambda: self._descheduler("policy", "/configz"), 15.0),
         ]
         if self._doors.pools is not None:
-            tasks.insert(0, self._task("pools", self._find_pools, 60.0))
-        if self._doors.effectiveness is not None:
-            tasks.append(self._task("effectiveness", self._effectiveness, 60.0))
+            tasks.insert(0, self._task("pools", functools.partial(self._find_pools, self._doors.pools), 60.0))
+        if (measure := self._doors.effectiveness) is not None:
+            tasks.append(self._task("effectiveness", functools.partial(self._effectiveness, measure), 60.0))
         return tasks
 
     def _task(self, name: str, ask: collections.abc.Callable[[], tuple[str, ...]], period_seconds: float) -> Task:
@@ -147,14 +148,12 @@ class Poller:
 
     # the rest
 
-    def _find_pools(self) -> tuple[str, ...]:
-        if self._doors.pools is not None:
-            self._pools = self._doors.pools()
+    def _find_pools(self, find: collections.abc.Callable[[], collections.abc.Mapping[str, str]]) -> tuple[str, ...]:
+        self._pools = find()
         return ()
 
-    def _effectiveness(self) -> tuple[str, ...]:
-        if self._doors.effectiveness is not None:
-            self._publish("effectiveness", self._doors.effectiveness(EFFECTIVENESS_SPAN_SECONDS))
+    def _effectiveness(self, measure: collections.abc.Callable[[float], Json]) -> tuple[str, ...]:
+        self._publish("effectiveness", measure(EFFECTIVENESS_SPAN_SECONDS))
         return ()
 
 

@@ -47,7 +47,7 @@ class Doors:
 
     `title` names the cluster, `now` is its time (Unix seconds). `pods` are those of a node, `pools` the pool of each
     node that has one. `effectiveness` answers for a span of seconds. `check` judges a policy's text and `what_if`
-    replays a day under it, both beside the policy in force.
+    replays a day under it, both beside the policy in force. `story` is what happened between two moments.
     """
 
     title: str
@@ -59,4 +59,5 @@ class Doors:
     effectiveness: collections.abc.Callable[[float], Json] | None = None
     check: collections.abc.Callable[[str, Json], Json] | None = None
     what_if: Replay | None = None
+    story: collections.abc.Callable[[float, float], Json] | None = None
     note: str = ""

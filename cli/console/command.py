@@ -11,13 +11,13 @@ import click
 import flask
 from prometheus_client import CollectorRegistry
 
-from cli import prometheus_finding
+from cli import prometheus_finding, story
 from cli.common import http_client, output, services, simulation
 from cli.console import live
 from console import access, app, board, polling
 from console.playground import Playground
 from console.sources import Doors, Replay
-from kube import config
+from kube import config, kinds
 from kube import errors as kube_errors
 from promql import errors as promql_errors
 from promql.http import options as promql_options
@@ -118,16 +118,24 @@ def real(
         with contextlib.suppress(promql_errors.ConfigError):
             door = prometheus_finding.connect(prometheus, connection, kubeconfig, context)
             measured = functools.partial(live.effectiveness, door, selector)
+    asked = where._replace(url=descheduler)
+    sources = story.Sources(
+        lambda: live.replicas(services.DESCHEDULER, asked)[0],
+        lambda: config.connect(kubeconfig, context).list(kinds.NODES).items,
+        lambda: door or prometheus_finding.connect(prometheus, connection, kubeconfig, context),
+        selector,
+    )
     return Doors(
         title=f"{config.context_name(kubeconfig, context)} {kube.url}".strip() if kube else extender or "this machine",
         now=clock.WallClock().now,
         extenders=functools.partial(live.replicas, services.EXTENDER, where._replace(url=extender)),
-        deschedulers=functools.partial(live.replicas, services.DESCHEDULER, where._replace(url=descheduler)),
+        deschedulers=functools.partial(live.replicas, services.DESCHEDULER, asked),
         pods=None if kube is None else functools.partial(live.pods_of, kube, door, selector),
         pools=None if kube is None else functools.partial(live.pools_of, kube, pool_label),
         effectiveness=measured,
         check=live.check,
         what_if=_replay(history),
+        story=functools.partial(story.document, sources),
     )
 
 

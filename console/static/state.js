@@ -5,8 +5,8 @@ const bodies = new Map()
 let clockSeconds = null, clockAt = 0
 
 export const able = new Set(document.body.dataset.able.split(' '))
-const START = { node: '', metric: '', order: 'load', pool: '', find: '', pod: '', at: '', eviction: '' }
-const TOPICS = { pod: 'decisions', at: 'evictions', eviction: 'evictions' } // of the other keys: nodes
+const START = { node: '', metric: '', order: 'load', pool: '', find: '', pod: '', at: '', eviction: '', since: '', until: '' }
+const TOPICS = { pod: 'decisions', at: 'evictions', eviction: 'evictions', since: 'story', until: 'story' } // of the other keys: nodes
 export const chosen = { ...START }
 const PAUSE_MILLISECONDS = 200 // a held arrow key chooses more often than browsers let the address be written
 let keys = [], writing = null // keys in the address, the last choice first

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Final
 
 from cli import effectiveness_figures as figures
+from cli import story
 from cli.console import live
 from console.sources import Doors, Json, SourceError
 from kube import kinds
@@ -14,6 +15,7 @@ from simulator import world
 from simulator.commands import playground
 from simulator.workloads import generator
 from simulator.world import live as days
+from simulator.world.services import Surroundings
 
 HOUR_SECONDS: Final = 3600.0
 POOL_LABEL: Final = "pool"
@@ -64,10 +66,20 @@ def doors(day: days.LiveDay, title: str) -> Doors:
             if POOL_LABEL in one.labels
         },
         effectiveness=lambda span_seconds: effectiveness(day.moments, span_seconds),
+        story=lambda begin, end: day.read(lambda around: story.document(sources(day, around), begin, end)),
         check=live.check,
         what_if=playground.replaying(None),
         note="A simulated cluster: the services are the real ones, the nodes and pods are not. Five minutes pass in a "
         "moment.",
+    )
+
+
+def sources(day: days.LiveDay, around: Surroundings) -> story.Sources:
+    """The sources of the day's story."""
+    return story.Sources(
+        lambda: SimulatedReplica(day, "descheduler"),
+        lambda: around.kube.list(kinds.NODES).items,
+        lambda: around.prometheus,
     )
 
 

@@ -242,6 +242,38 @@ def test_nothing_is_green_that_was_not_read(console: serving.Console, tab: Tab) 
     expect(tab.page.locator("main .good")).to_have_count(0)
 
 
+def test_the_story_of_a_night_stays_in_the_address(tab: Tab) -> None:
+    asked = []
+
+    def story(begin: float, end: float) -> dict[str, object]:
+        asked.append((begin, end))
+        happened = {"at_seconds": serving.NOW - 60, "kind": "eviction", "node": "hot", "text": f"evicted {MARKUP}"}
+        return {"summary": ["evictions 1", "b", "c"], "notKnown": {"alerts": "refused"}, "happenings": [happened]}
+
+    evictions = [serving.eviction(2), serving.eviction(1, "api-1", at="2026-11-21T03:59:00Z")]
+    with serving.Console(pages.doors(story=story, effectiveness=lambda span: {})).served() as console:
+        thin = {"figures": {}, "covered_seconds": 370.0, "moments": []}
+        tab.open(console, nodes=serving.nodes(LOADS), evictions=evictions, effectiveness=thin)
+        expect(tab.page.locator("#effect-body")).to_contain_text("Thin data: 6 m of 7 d.")
+        lines = tab.page.locator("#story-lines")
+        expect(lines).to_contain_text("such as 12h")
+        tab.page.locator("#since").fill("2026-11-21T02:00")
+        tab.page.locator("#until").fill("1h")
+        tab.page.locator("#until").press("Enter")
+        expect(lines).to_contain_text("evicted <img src=x")
+        expect(lines).to_contain_text("Not known: alerts: refused")
+        tab.page.wait_for_url("**/#since=2026-11-21T02:00&until=1h")
+        tab.page.reload()
+        expect(lines).to_contain_text("evictions 1")
+        assert {round(begin) for begin, _ in asked} == {serving.NOW - 7200}
+        assert [serving.NOW - 3600 <= end < serving.NOW - 3540 for _, end in asked] == [True, True]
+        lines.get_by_role("link", name="03:59:00").click()
+        expect(tab.page.locator("#eviction h3").first).to_have_text("shop/api-1")
+        tab.page.locator("#since").fill("last night")
+        tab.page.get_by_role("button", name="Show").click()
+        expect(lines).to_contain_text("Write a span such as 12h")
+
+
 def test_a_problem_marks_its_line_and_a_replay_says_how_far_it_is(tab: Tab) -> None:
     problem = {"line": 3, "column": 1, "path": "filter", "message": "expected a mapping"}
     doors = pages.doors(

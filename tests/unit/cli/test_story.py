@@ -264,6 +264,12 @@ def test_json_has_each_happening_with_its_kind(descheduler: Descheduler, site: S
     assert eviction["at_seconds"] == int(row.intended_at_seconds)
 
 
+def test_a_span_that_is_over_has_what_happened_before_its_end(descheduler: Descheduler, site: Site) -> None:
+    result = run(descheduler, site, "--until", "90m", code=0)
+    assert "overloads 2, evictions 0" in result.stdout
+    assert "Prometheus covers 30 of 30 min of 2 nodes" in result.stdout
+
+
 def test_a_node_of_which_nothing_is_known_is_not_where_nothing_happened(descheduler: Descheduler, site: Site) -> None:
     assert run(descheduler, site, "--node", "cool", code=0).stdout.startswith("nothing happened: overloads 0")
     result = run(descheduler, site, "--node", "kool", code=4)
@@ -305,6 +311,7 @@ def test_what_is_missing_in_prometheus_is_named(descheduler: Descheduler, site: 
     [
         (["--since", "yesterday"], "yesterday"),
         (["--since", "2999-01-01T00:00:00Z"], "still to come"),
+        (["--until", "3h"], "--until is not after --since"),
         (["--kubeconfig", "/nowhere"], "/nowhere"),
     ],
 )

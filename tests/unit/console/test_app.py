@@ -101,8 +101,21 @@ def test_pods_of_a_node() -> None:
     assert client.get("/api/pods?node=n2").json == {"pods": []}
 
 
+def test_a_story_has_a_beginning_and_a_later_end() -> None:
+    client = pages.browser(story=lambda begin, end: {"begin": begin, "end": end})
+    assert client.get("/api/story?begin=1&end=2.5").json == {"begin": 1.0, "end": 2.5}
+    for query in ("", "?begin=2&end=1", "?begin=nan&end=2", "?begin=1&end=inf", "?begin=-1&end=1", "?begin=a&end=2"):
+        assert client.get(f"/api/story{query}").status_code == 400, query
+
+
 @pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/api/pods?node=a"), ("POST", "/api/policy/check"), ("POST", "/api/what-if")]
+    ("method", "path"),
+    [
+        ("GET", "/api/pods?node=a"),
+        ("GET", "/api/story?begin=1&end=2"),
+        ("POST", "/api/policy/check"),
+        ("POST", "/api/what-if"),
+    ],
 )
 def test_what_cannot_be_asked_here_has_no_route(method: str, path: str) -> None:
     assert pages.browser().open(path, method=method).status_code == 404

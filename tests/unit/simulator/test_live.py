@@ -47,6 +47,9 @@ def test_services_answer_between_two_steps() -> None:
         pods = [pod for name in names for pod in doors.pods(name)]
         assert any(pod.workload.startswith("Deployment/") for pod in pods)
         assert any((pod.cpu_used_millicores or 0) > 0 and (pod.memory_used_bytes or 0) > 0 for pod in pods)
+        assert doors.story is not None
+        told = doors.story(SCENARIO.start_seconds, NOON)
+        assert set(told["notKnown"]) == {"alerts", "leaders"}  # type: ignore[call-overload]
         assert doors.effectiveness is not None
         assert doors.effectiveness(86400.0)["moments"]
 
