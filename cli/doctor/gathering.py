@@ -82,7 +82,7 @@ def gather(means: Means, settings: Settings) -> Facts:
         node_leases=_node_leases(means, nodes, ahead_seconds),
         load=_load(means, settings, known),
         replicas=extenders,
-        relief=_relief(means, namespace),
+        relief=relief(means, namespace),
         undecodable=kube.undecodable.line() if kube.undecodable.present() else "",  # last: after all lists
     )
 
@@ -223,7 +223,7 @@ def _replica(item: services.Service) -> Replica | Finding:
     )
 
 
-def _relief(means: Means, namespace: str) -> Relief | Finding:
+def relief(means: Means, namespace: str) -> Relief | Finding:
     """Ask the descheduler for the relief it holds back at this moment; the Finding says why it could not be asked."""
     try:
         replicas: Sequence[services.Service] = means.deschedulers or services.behind(means.kube, DESCHEDULER, namespace)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from cli.doctor import checks, facts, findings, metrics_server, replicas, services
+from cli.doctor import checks, facts, findings, gathering, metrics_server, services
 from kube import access, objects
 from policy import metrics
 from policy.contract import load_annotation
@@ -640,7 +640,7 @@ def test_no_check_is_ok_while_something_of_it_was_not_read(unread: str) -> None:
 def test_a_plan_of_half_the_data_says_nothing_about_relief() -> None:
     answer = {"mode": "Enforce", "policy": "p", "at": "", "summary": "no data", "headroom": {"run": 1, "hour": 1}}
     means: Any = types.SimpleNamespace(deschedulers=[pages.Replica({"/plan": answer | {"partial": True}}, "d-0")])
-    assert judged("relief", relief=replicas.held_back(means, "n")) == findings.unknown(
+    assert judged("relief", relief=gathering.relief(means, "n")) == findings.unknown(
         "d-0: no data", "evenload plan says more"
     )
 
