@@ -6,7 +6,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from cli.placeholder import holding, status
+from cli.placeholder import status
 from kube import objects
 from runtime import clock
 from tests import builders
@@ -34,9 +34,9 @@ def preempted(name: str, *, at: str = "2026-11-21T03:30:00.000000Z", **fields: A
     return builders.decoded(body | fields, objects.Event)
 
 
-def held(*pods: objects.Pod, events: tuple[objects.Event, ...] | None = ()) -> holding.Holding:
+def held(*pods: objects.Pod, events: tuple[objects.Event, ...] | None = ()) -> status.Holding:
     """What they amount to now."""
-    return holding.holding(pods, events, NOW_SECONDS)
+    return status.holding(pods, events, NOW_SECONDS)
 
 
 def test_room_is_the_sum_of_requests_per_node_and_in_all() -> None:
@@ -68,7 +68,7 @@ def test_what_is_no_living_placeholder_does_not_count() -> None:
         placeholder("b", "node-1", phase="Failed"),
         placeholder("c", "node-1", labels={"evenload.io/placeholder": "false"}),
     )
-    assert found.sets == ()
+    assert found.sets == {}
 
 
 NAMED = "placeholder-5d9c7b6f4-x2lkp"
