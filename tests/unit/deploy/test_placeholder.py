@@ -4,7 +4,7 @@ import click
 import pytest
 import yaml
 
-from cli.placeholder import choice, kustomizing, size
+from cli.placeholder import choice, render, size
 from kube import kinds, objects
 from tests import builders
 from tests.unit.deploy.manifests import DEPLOY, Document
@@ -16,7 +16,7 @@ KUSTOMIZATIONS = [".", *(f"overlays/{path.name}" for path in sorted((FOLDER / "o
 def documents(name: str = ".") -> dict[str, Document]:
     """Every object of a kustomization by kind/name."""
     root = FOLDER / name
-    found = kustomizing.build(yaml.safe_load((root / "kustomization.yaml").read_text(encoding="utf-8")), root)
+    found = render.build(yaml.safe_load((root / "kustomization.yaml").read_text(encoding="utf-8")), root)
     return {f"{each['kind']}/{each['metadata']['name']}": each for each in found}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.placeholder import kustomizing
+from cli.placeholder import render
 
 DOCUMENT: dict[str, Any] = {"kind": "Thing", "metadata": {"name": "it"}, "list": [1, 2], "a/b~c": 1}
 
@@ -26,7 +26,7 @@ DOCUMENT: dict[str, Any] = {"kind": "Thing", "metadata": {"name": "it"}, "list":
 )
 def test_an_operation_changes_a_copy(operation: dict[str, Any], expected: dict[str, Any]) -> None:
     before = yaml.safe_dump(DOCUMENT)
-    assert kustomizing.patched(DOCUMENT, [operation]) == DOCUMENT | expected
+    assert render.patched(DOCUMENT, [operation]) == DOCUMENT | expected
     assert yaml.safe_dump(DOCUMENT) == before
 
 
@@ -44,7 +44,7 @@ def test_an_operation_changes_a_copy(operation: dict[str, Any], expected: dict[s
 )
 def test_what_is_not_there_is_an_error(operation: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        kustomizing.patched(DOCUMENT, [operation])
+        render.patched(DOCUMENT, [operation])
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_kustomize_knows_and_we_do_not_is_never_passed_over(
 ) -> None:
     (tmp_path / "it.yaml").write_text(yaml.safe_dump(DOCUMENT), encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        kustomizing.build(kustomization, tmp_path)
+        render.build(kustomization, tmp_path)
 
 
 def test_a_components_patches_reach_what_was_there_before_it_and_the_last_patch_wins(tmp_path: pathlib.Path) -> None:
@@ -71,6 +71,6 @@ def test_a_components_patches_reach_what_was_there_before_it_and_the_last_patch_
     part = {"kind": "Component", "patches": [{"target": {"kind": "Thing"}, "patch": value % "[3]"}]}
     (tmp_path / "part" / "kustomization.yaml").write_text(yaml.safe_dump(part), encoding="utf-8")
     whole: dict[str, Any] = {"resources": ["it.yaml"], "components": ["part"]}
-    assert kustomizing.build(whole, tmp_path)[0]["list"] == [3]
+    assert render.build(whole, tmp_path)[0]["list"] == [3]
     own = {"patches": [{"target": {"kind": "Thing", "name": "it"}, "patch": value % "[4]"}]}
-    assert kustomizing.build(whole | own, tmp_path)[0]["list"] == [4]
+    assert render.build(whole | own, tmp_path)[0]["list"] == [4]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cli.common import shipped
-from cli.placeholder import kustomizing
+from cli.placeholder import render
 from tests import commands
 
 Document = dict[str, Any]
@@ -43,7 +43,7 @@ def job(*arguments: str) -> Document:
 
 
 def test_without_options_it_is_what_we_ship() -> None:
-    shipped = kustomizing.build(yaml.safe_load((SHIPPED / "kustomization.yaml").read_text()), SHIPPED)
+    shipped = render.build(yaml.safe_load((SHIPPED / "kustomization.yaml").read_text()), SHIPPED)
     assert list(yaml.safe_load_all(run("--burst-class").stdout)) == shipped
     assert list(yaml.safe_load_all(run().stdout)) == shipped[:-1]
 
@@ -60,7 +60,7 @@ OVERLAYS = {
 @pytest.mark.parametrize("overlay", sorted(path.name for path in (SHIPPED / "overlays").iterdir()))
 def test_an_overlay_that_we_ship_is_what_the_options_in_the_docs_print(overlay: str) -> None:
     folder = SHIPPED / "overlays" / overlay
-    shipped = kustomizing.build(yaml.safe_load((folder / "kustomization.yaml").read_text()), folder)
+    shipped = render.build(yaml.safe_load((folder / "kustomization.yaml").read_text()), folder)
     assert list(yaml.safe_load_all(run(*OVERLAYS[overlay]).stdout)) == shipped
 
 
