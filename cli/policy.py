@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import click
 import msgspec
 
-from cli import policy_diff, policy_import, policy_presets, policy_show
+from cli import policy_diff, policy_presets, policy_show
 from cli.common import api_types, http_client, output, policy_files, services
 from kube import errors
 from policy.loading import loader
@@ -45,8 +45,8 @@ def main() -> None:
     """
 
 
-main.add_command(policy_presets.main)
-main.add_command(policy_import.main)
+main.add_command(policy_presets.init)
+main.add_command(policy_presets.import_policy)
 main.add_command(policy_show.main)
 
 

@@ -1,25 +1,54 @@
-"""`evenload policy init`: the shipped policy files with comments, as a start.
+"""`evenload policy init` and `policy import`: a policy to start from, a shipped one or another project's.
 
-They live in deploy/policies; the first line names the JSON Schema for the editor.
+The shipped files with their comments live in deploy/policies. A file to be imported is read as strictly as a policy
+(`policy.loading.yaml_tree`), converted by a module of `policy.imports` according to its kind, and loaded before it is
+printed; remarks go to stderr. The first line of both names the JSON Schema for the editor.
 """
 
-from typing import Final
+import collections.abc
+from typing import Final, NamedTuple
 
 import click
 
 from cli import recording_rules
-from cli.common import output, shipped
-from policy.schema import json_schema
+from cli.common import output, policy_files, shipped
+from policy.imports import converting, crane, low_node_utilization
+from policy.loading import loader, yaml_tree
+from policy.schema import json_schema, load_policy, problems
 
 PRESETS: Final = ("default", "field", "memory-bound", "crane")
 _SCHEMA_COMMENT: Final = "# yaml-language-server: $schema="
+
+
+class Kind(NamedTuple):
+    """A kind of file: how it is converted, what it is called, and what it says nothing about."""
+
+    convert: collections.abc.Callable[[object], converting.ImportedPolicy]
+    title: str
+    beyond: str
+
+
+KINDS: Final = {
+    crane.KIND: Kind(
+        crane.convert,
+        "crane's DynamicSchedulerPolicy",
+        "recentPods, filter.exempt and the descheduler (mode Observe) have no equal in crane and keep Evenload's "
+        "defaults",
+    ),
+    low_node_utilization.KIND: Kind(
+        low_node_utilization.convert,
+        "descheduler's LowNodeUtilization",
+        "it only observes, and the filter of new pods is off: both are steps of their own. Limits, cool-downs and "
+        "protections that the file does not name keep Evenload's defaults, which evict less",
+    ),
+}
 
 
 @click.command("init")
 @click.option("--preset", type=click.Choice(PRESETS), default=PRESETS[0], show_default=True, help="What to start from.")
 @click.option("--schema", metavar="URL", default=json_schema.ID, help="Where the editor finds the JSON Schema.")
 @click.option("--recording-rules", "recorded", is_flag=True, help="Read what deploy/monitoring's rules record.")
-def main(preset: str, schema: str, recorded: bool) -> None:
+def init(preset: str, schema: str, recorded: bool) -> None:
     """Print a commented policy to start from.
 
     \b
@@ -52,3 +81,52 @@ def _recorded(policy: str) -> str:
     lines = [line for line in policy.splitlines() if line != "metrics:" and not line.startswith("metrics: ")]
     at = next(number for number, line in enumerate(lines) if line.startswith(("  - {name: ", "filter:", "score:")))
     return "\n".join([*lines[:at], recording_rules.metrics_text(), *lines[at:]])
+
+
+@click.command("import")
+@click.argument("file", type=policy_files.FILE)
+def import_policy(file: str) -> None:
+    """Convert the policy of crane-scheduler or descheduler (LowNodeUtilization) to a LoadPolicy.
+
+    The policy goes to stdout, what has no equal or means something else to stderr. "-" reads stdin.
+
+    \b
+    Examples:
+      evenload policy import crane.yaml > policy.yaml
+      kubectl -n kube-system get cm descheduler-policy-configmap \\
+        -o jsonpath='{.data.policy\\.yaml}' | evenload policy import -
+    """
+    source = policy_files.name(file)
+    try:
+        tree = _tree(file, source)
+        kind = KINDS.get(str(tree.get("kind")) if isinstance(tree, dict) else "")
+        if kind is None:
+            output.fail(f"{source}: kind {' or '.join(KINDS)} expected: nothing else can be imported")
+        imported = kind.convert(tree)
+        text = _text(imported, kind, source)
+        loader.load(text, f"the policy made of {source}")
+    except converting.ImportRefused as error:
+        output.say("\n".join(f"{source}: {wrong.path}: {wrong.message}" for wrong in error.problems))
+        output.fail(f"{source} is not a policy that can be imported")
+    except problems.PolicyError as error:
+        output.say(str(error))
+        output.fail(f"what {source} says is no policy here: change it there and import again")
+    output.data(text)
+    for remark in imported.remarks:
+        output.say(f"{source}: {remark.path}: {remark.message}")
+    output.say(f"note: {kind.beyond}; {output.program()} policy show reads them back")
+
+
+def _text(imported: converting.ImportedPolicy, kind: Kind, source: str) -> str:
+    document = {"apiVersion": load_policy.API_VERSION, "kind": load_policy.KIND, **imported.sections}
+    origin = source if source.isprintable() else "a file"
+    comment = f"# Made of {kind.title} ({origin})."
+    return "\n".join([schema_line(), comment, output.as_yaml(document)])
+
+
+def _tree(file: str, source: str) -> yaml_tree.Tree:
+    """The plain tree of the file, read like a policy. Raises problems.PolicyError with all that is wrong."""
+    document = yaml_tree.read_tree(policy_files.text(file)[1])
+    if document.findings:
+        raise problems.PolicyError(source, document.findings)
+    return document.tree
