@@ -2,5 +2,5 @@
 
 `gathering` and `measuring` read the cluster, the services and Prometheus once into `facts.Facts`; the judges in
 `sources`, `metrics_server`, `rights`, `guard`, `services` and `rules` are pure functions from there to a
-`findings.Finding`; `checks` lists them and `command` prints. A new check is one judge, one line in `checks` and a test.
+`findings.Finding`; `command` lists them and prints. A new check is one judge, one line in `command` and a test.
 """

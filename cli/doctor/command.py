@@ -1,19 +1,23 @@
 """`evenload doctor`: gathers the facts, judges them and prints what to do.
 
 The console script loads this module when `doctor` is asked for. stdout carries the checks as a table, JSON or YAML;
-the sum of them and what to do next are on stderr.
+the sum of them and what to do next are on stderr. Checks are printed in the order in which they are listed: from where
+numbers come to what is done with them. A name is what people and scripts know a check by.
 """
 
 import functools
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import click
 
-from cli.common import http_client, output, policy_files, services
-from cli.doctor import checks, facts, findings, gathering
+from cli.common import http_client, output, policy_files
+from cli.common.services import DESCHEDULER
+from cli.doctor import facts, findings, gathering, guard, metrics_server, rights, rules, services, sources
+from cli.doctor.facts import Facts
+from cli.doctor.findings import Finding
 from kube import config, errors, kinds
 from kube.http import client
 from policy.loading import loader
@@ -32,6 +36,56 @@ COLOURS: Final[dict[findings.Verdict, output.Colour]] = {
     findings.Verdict.UNKNOWN: "cyan",
 }
 _FILE: Final = click.Path(exists=True, dir_okay=False)
+Judge = Callable[[Facts], Finding | Iterator[Finding]]
+
+_JUDGES: Final[dict[str, Judge]] = {
+    "your rights": rights.own,
+    "objects": rules.decoded,
+    "prometheus": lambda facts: facts.load.prometheus,
+    "metrics-server": metrics_server.answers,
+    "metrics": sources.metrics,
+    "query cost": sources.cost,
+    "nodes matched": sources.nodes_matched,
+    "one cluster": sources.one_cluster,
+    "scrape interval": sources.scrapes,
+    "pod series": sources.pod_series,
+    "windows": metrics_server.windows,
+    "clocks": services.clocks_agree,
+    "service rights": rights.services,
+    "guard": guard.in_force,
+    "annotator": services.annotator,
+    "policy in force": services.policy_in_force,
+    "extender views": services.extender_views,
+    "extender asked": services.extender_called,
+    "relief": services.relief_effective,
+    "policy rules": rules.consistent,
+    "disruption budgets": rules.budgets,
+    "placeholders": rules.placeholders,
+}
+
+
+def _judged(judge: Judge, facts: Facts) -> Finding:
+    try:
+        answer = judge(facts)
+        return answer if isinstance(answer, Finding) else findings.worst(answer)
+    except findings.Missing as missing:
+        return missing.finding
+
+
+CHECKS: Final = {name: functools.partial(_judged, judge) for name, judge in _JUDGES.items()}
+OF_PROMETHEUS: Final = frozenset(("prometheus", "query cost", "one cluster", "scrape interval", "pod series"))
+OF_METRICS_SERVER: Final = frozenset(("metrics-server", "windows"))
+
+
+def names(source: str) -> list[str]:
+    """The checks of an installation whose load comes from there."""
+    others = OF_METRICS_SERVER if source == runtime_options.PROMETHEUS else OF_PROMETHEUS
+    return [name for name in CHECKS if name not in others]
+
+
+def judge(facts: Facts) -> dict[str, Finding]:
+    """The finding of every check that concerns this installation."""
+    return {name: CHECKS[name](facts) for name in names(facts.settings.source)}
 
 
 @click.command("doctor", context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,7 +126,7 @@ def main(no_headers: bool, output_format: str, **options: Any) -> None:
     with exit_codes.reported(errors.KubeError, promql_errors.ConfigError, http_client.BadUrl):
         kube = config.connect(options["kubeconfig"], options["context"])
         settings = _settings(kube, options)
-        results = checks.judge(gathering.gather(_means(kube, options), settings))
+        results = judge(gathering.gather(_means(kube, options), settings))
     _print(results, output_format, no_headers=no_headers)
     raise SystemExit(int(_say(results)))
 
@@ -115,17 +169,17 @@ def _means(kube: client.Client, fields: dict[str, Any]) -> facts.Means:
         connection=fields["connection"],
         labels=fields["labels"],
         extenders=[http_client.Service(http_client.base_url(url), *tls) for url in fields["extenders"]],
-        deschedulers=[http_client.Service(descheduler, *tls, services.DESCHEDULER)] if descheduler else (),
+        deschedulers=[http_client.Service(descheduler, *tls, DESCHEDULER)] if descheduler else (),
     )
 
 
-def _print(results: Mapping[str, findings.Finding], output_format: str, *, no_headers: bool) -> None:
+def _print(results: Mapping[str, Finding], output_format: str, *, no_headers: bool) -> None:
     if output_format != "table":
-        checks_seen = [
+        checks = [
             {"check": name, "verdict": one.verdict.value, "seen": one.observation, "fix": one.fix or None}
             for name, one in results.items()
         ]
-        output.data(output.structured({"checks": checks_seen}, output_format))
+        output.data(output.structured({"checks": checks}, output_format))
         return
     rows = [
         (
@@ -138,7 +192,7 @@ def _print(results: Mapping[str, findings.Finding], output_format: str, *, no_he
     output.data(output.wrapped_table(("", "check", "seen"), rows, no_headers=no_headers))
 
 
-def _say(results: Mapping[str, findings.Finding]) -> exit_codes.Exit:
+def _say(results: Mapping[str, Finding]) -> exit_codes.Exit:
     """The sum, on stderr, and the exit code."""
     counted = Counter(one.verdict for one in results.values())
     output.say(f"{len(results)} checks: " + ", ".join(f"{counted[verdict]} {verdict}" for verdict in counted))

@@ -1,8 +1,9 @@
 """Judge of the guard: its objects are there, and the apiserver refuses the services' accounts by them.
 
-`gathering` calls `look`, `checks` lists the judge. The proof is a dry run as the accounts themselves, of what the guard
-always refuses: an eviction in Evenload's own namespace and a label on a node. It needs the right to impersonate the two
-ServiceAccounts, which administrators have and `deploy/rbac/doctor.yaml` does not grant: it would be the right to evict.
+`gathering` calls `look`, `command` lists the judge. The proof is a dry run as the accounts themselves, of what the
+guard always refuses: an eviction in Evenload's own namespace and a label on a node. It needs the right to impersonate
+the two ServiceAccounts, which administrators have and `deploy/rbac/doctor.yaml` does not grant: it would be the right
+to evict.
 """
 
 import contextlib

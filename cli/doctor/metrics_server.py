@@ -1,7 +1,7 @@
 """Reads and judges metrics-server, where the load of nodes comes from it instead of Prometheus.
 
 `gathering` calls `look`, which lists metrics.k8s.io as the annotator does; the nodes' annotations say since when the
-annotator observes each of them. `checks` lists the judges.
+annotator observes each of them. `command` lists the judges.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """Judges of RBAC: what the person who asks may see, and whether the services may do their work.
 
-`checks` lists them. Which rights are needed is read from the manifests we ship (deploy/rbac), so there is no second
+`command` lists them. Which rights are needed is read from the manifests we ship (deploy/rbac), so there is no second
 list of them; `gathering` asks the apiserver about each (`kube.access`).
 """
 

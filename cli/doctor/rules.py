@@ -1,7 +1,7 @@
 """Judges of settings: of a policy that is valid and pulls against itself in use, budgets that never allow an eviction,
 placeholders that hold no room, and objects that cannot be decoded.
 
-`checks` lists them. What no cluster could make sense of is refused when the policy is loaded (`policy.schema.checks`);
+`command` lists them. What no cluster could make sense of is refused when the policy is loaded (`policy.schema.checks`);
 here stands what works, but hardly as meant.
 """
 

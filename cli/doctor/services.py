@@ -1,7 +1,7 @@
 """Judges of Evenload's services: the annotator beats, all obey one policy, replicas see the same, the scheduler asks,
 evictions help, and the clocks agree, without which good data is stale or unbelievable.
 
-`checks` lists them; the facts are `gathering`'s (heartbeat, Leases, pods, the apiserver's Date header, the services'
+`command` lists them; the facts are `gathering`'s (heartbeat, Leases, pods, the apiserver's Date header, the services'
 answers) and `measuring`'s (Prometheus' time()).
 """
 

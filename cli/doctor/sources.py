@@ -1,6 +1,6 @@
 """Judges of where the numbers come from: Prometheus itself, each metric, its cost, the nodes matched, the scrapes.
 
-`checks` lists them; the facts are `measuring`'s. Limits that are judged by stand at the top, each with its reason.
+`command` lists them; the facts are `measuring`'s. Limits that are judged by stand at the top, each with its reason.
 """
 
 import re
@@ -34,11 +34,6 @@ _USE_RULES = (
     "let recording rules compute the windows: load deploy/monitoring/evenload-rules.yaml into Prometheus and put the "
     "`metrics` of `evenload policy init --recording-rules` into the policy"
 )
-
-
-def prometheus(facts: Facts) -> Finding:
-    """There is a Prometheus and it answers."""
-    return facts.load.prometheus
 
 
 def metrics(facts: Facts) -> Iterator[Finding]:

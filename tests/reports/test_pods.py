@@ -7,7 +7,7 @@ import pytest
 
 from annotator import metrics, usage_sync
 from annotator.placements import pod_index
-from cli.doctor import checks, facts, findings
+from cli.doctor import command, facts, findings
 from descheduler.snapshot import interned_pods
 from descheduler.sources import pod_windows
 from kube import objects
@@ -22,7 +22,7 @@ from tests.unit.cli.doctor import worlds
 
 def judged(check: str, **changes: object) -> findings.Finding:
     """A check of a healthy cluster with some facts replaced."""
-    return checks.CHECKS[check](worlds.well(**changes))
+    return command.CHECKS[check](worlds.well(**changes))
 
 
 def text(finding: findings.Finding) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import click.testing
 import pytest
 
-from cli.doctor import checks
+from cli.doctor import command
 from policy.contract import load_annotation
 from runtime import clock
 from tests import builders, commands, scripted_http
@@ -43,7 +43,7 @@ def cluster(tmp_path: pathlib.Path) -> Cluster:
 def test_prometheus_and_extenders_are_found_and_asked_through_the_apiserver(cluster: Cluster) -> None:
     result = cluster.run("-o", "json")
     message = {one["check"]: one for one in json.loads(result.stdout)["checks"]}
-    assert list(message) == checks.names("prometheus")
+    assert list(message) == command.names("prometheus")
     assert "http://prometheus.monitoring.svc:9090 answers (found by label" in message["prometheus"]["seen"]
     assert message["query cost"]["seen"] == "6 queries, 1.50 s, 6,000 samples read, every 30 s"
     assert message["nodes matched"]["seen"].startswith("2 of 2 nodes matched")

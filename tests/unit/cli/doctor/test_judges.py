@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from cli.doctor import checks, facts, findings, gathering, metrics_server, services
+from cli.doctor import command, facts, findings, gathering, metrics_server, services
 from kube import access, objects
 from policy import metrics
 from policy.contract import load_annotation
@@ -45,10 +45,10 @@ PAYMENTS = '["kube-system", "payments", request.userInfo.username.split(":")[2]]
 
 def judged(check: str, **changes: Any) -> findings.Finding:
     """One check's finding on healthy facts with some replaced."""
-    return checks.CHECKS[check](worlds.well(**changes))
+    return command.CHECKS[check](worlds.well(**changes))
 
 
-@pytest.mark.parametrize("check", checks.CHECKS)
+@pytest.mark.parametrize("check", command.CHECKS)
 def test_healthy_facts_are_well(check: str) -> None:
     finding = judged(check)
     assert (finding.verdict, finding.fix) == (findings.Verdict.OK, "")
@@ -549,11 +549,11 @@ def test_a_broken_fact_is_named_with_its_fix(name: str) -> None:
 
 def test_the_docs_name_every_check() -> None:
     page = (pathlib.Path(__file__).parents[4] / "docs" / "how-to" / "diagnose.md").read_text(encoding="utf-8")
-    assert [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")] == list(checks.CHECKS)
+    assert [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")] == list(command.CHECKS)
 
 
 def test_every_check_is_broken_by_some_case() -> None:
-    assert set(map(checked, BROKEN)) | {"prometheus"} == set(checks.CHECKS)
+    assert set(map(checked, BROKEN)) | {"prometheus"} == set(command.CHECKS)
 
 
 MISSING = {
@@ -585,9 +585,9 @@ def test_a_fact_that_could_not_be_gathered_is_said_instead_of_guessed(check: str
 
 def test_without_prometheus_other_checks_are_made_and_say_what_is_not_to_be_had() -> None:
     without = worlds.settings(source="metrics-server")
-    names = list(checks.judge(worlds.well(settings=without, metrics=DARK, prometheus=DARK)))
+    names = list(command.judge(worlds.well(settings=without, metrics=DARK, prometheus=DARK)))
     assert names[2:6] == ["metrics-server", "metrics", "nodes matched", "windows"]
-    assert names == checks.names("metrics-server")
+    assert names == command.names("metrics-server")
     assert "not to be had: owners' usage" in judged("metrics", settings=without, metrics=DARK).observation
     assert judged("nodes matched", settings=without, metrics_server=DARK) == DARK
     assert judged("nodes matched", settings=without, nodes=DARK).verdict == "unknown"
