@@ -49,6 +49,13 @@ ALL: dict[str, Any] = {
 }
 
 
+# By name the values files of clouds' own Prometheus, with the console on, which asks it as well.
+CLOUDS: dict[str, Any] = {
+    path.stem: helm_client.merged(yaml.safe_load(path.read_text(encoding="utf-8")), {"console": ON})
+    for path in sorted(helm_client.CHART.glob("values-*.yaml"))
+}
+
+
 class Same(NamedTuple):
     """Values, and the kustomizations that have the same objects, as directories below deploy/."""
 
@@ -252,20 +259,10 @@ def test_the_linter_finds_nothing_and_a_package_holds_what_the_links_point_to(he
     assert archive.stat().st_size < 200_000, "a release's Secret holds the chart, and may have 1 MiB"
 
 
-def test_the_values_of_the_page_are_valid_and_arrive(helm: Helm) -> None:
+def test_the_values_of_the_page_are_valid(helm: Helm) -> None:
     text = (helm_client.ROOT / "docs" / "start" / "helm.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```yaml\n(# values\.yaml\n.*?)```", text, re.DOTALL)
-    values = yaml.safe_load(example)
-    found = test_kustomize.by_name(helm_client.documents(helm.template(values)))
-    _, from_outside = found["NetworkPolicy", "evenload-extender"]["spec"]["ingress"]
-    blocks = [{"ipBlock": {"cidr": one}} for one in values["networkPolicy"]["controlPlaneCIDRs"]]
-    assert from_outside["from"] == blocks
-    assert found["PersistentVolumeClaim", "evenload-ledger"]["spec"]["storageClassName"] == "ssd"
-    pod = found["Deployment", "evenload-descheduler"]["spec"]["template"]["spec"]
-    assert pod["tolerations"] == values["descheduler"]["tolerations"]
-    assert pod["containers"][0]["image"] == f"registry.example.com/evenload:{version.VERSION}"
-    policy = loader.load(found["ConfigMap", "evenload-policy"]["data"]["policy.yaml"], "policy.yaml").as_file()
-    assert policy["filter"]["thresholds"] == values["policy"]["filter"]["thresholds"]  # type: ignore[index]
+    assert "evenload" in helm.template(yaml.safe_load(example))  # and test_helm_values.py has where each value goes
 
 
 @pytest.mark.parametrize(
@@ -298,7 +295,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> test_kustomize.Site:
     return shared.shared("kubectl", lambda: test_kustomize.plain_site(tmp_path_factory.mktemp("kubectl")))
 
 
-@pytest.mark.parametrize("values", [{}, ALL], ids=["by default", "with everything"])
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_a_clouds_own_sidecar_is_beside_each_service_that_asks_prometheus(helm: Helm, cloud: str) -> None:
+    found = test_kustomize.by_name(helm_client.documents(helm.template(CLOUDS[cloud])))
+    specs = {name: one["spec"]["template"]["spec"] for (kind, name), one in found.items() if kind == "Deployment"}
+    beside = {name: spec["initContainers"] for name, spec in specs.items() if "initContainers" in spec}
+    assert set(beside) == {"evenload-annotator", "evenload-console", "evenload-descheduler"}
+    for name, containers in beside.items():
+        assert [one["restartPolicy"] for one in containers] == ["Always"]
+        account = found["ServiceAccount", specs[name]["serviceAccountName"]]
+        assert account["metadata"]["annotations"] == CLOUDS[cloud]["annotator"]["serviceAccountAnnotations"]
+
+
+@pytest.mark.parametrize("values", [{}, ALL, *CLOUDS.values()], ids=["by default", "with everything", *CLOUDS])
 def test_the_apiserver_accepts_every_object_and_warns_of_none(
     site: test_kustomize.Site, values: Mapping[str, Any], tmp_path: Path
 ) -> None:

@@ -110,6 +110,11 @@ another name when it changes, which restarts the pods; here the annotation does.
 {{- with $values.prometheus -}}
 {{- $_ := set $object "data" (dict "PROMETHEUS_URL" .url "NODE_LABEL" .nodeLabel "NODE_SELECTOR" .nodeSelector "POD_SELECTOR" .podSelector) -}}
 {{- end -}}
+{{- else if eq $object.kind "ServiceAccount" -}}
+{{- $component := get (dict "placeholder-size" "placeholders" "evenload-scheduler" "secondScheduler") $object.metadata.name -}}
+{{- with (index $values (default (trimPrefix "evenload-" $object.metadata.name) $component)).serviceAccountAnnotations -}}
+{{- $_ := set $object.metadata "annotations" . -}}
+{{- end -}}
 {{- else if eq $name "ConfigMap/evenload-policy" -}}
 {{- include "evenload.policy" . -}}
 {{- else if eq $name "ConfigMap/evenload-scheduler-config" -}}
@@ -226,5 +231,6 @@ another name when it changes, which restarts the pods; here the annotation does.
 {{- with $component.extraEnv -}}{{- $_ := set $container "env" (concat (default list $container.env) .) -}}{{- end -}}
 {{- with $component.extraVolumeMounts -}}{{- $_ := set $container "volumeMounts" (concat (default list $container.volumeMounts) .) -}}{{- end -}}
 {{- with $component.extraVolumes -}}{{- $_ := set $spec "volumes" (concat (default list $spec.volumes) .) -}}{{- end -}}
+{{- with $component.extraInitContainers -}}{{- $_ := set $spec "initContainers" (concat (default list $spec.initContainers) .) -}}{{- end -}}
 {{- with .root.Values.imagePullSecrets -}}{{- $_ := set $spec "imagePullSecrets" . -}}{{- end -}}
 {{- end -}}
