@@ -2,17 +2,13 @@
 
 import ast
 import json
-import pathlib
 import re
-import shlex
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-import click
 import pytest
 import yaml
 
-import cli.__main__
 from annotator import metrics as annotator_metrics
 from annotator.diagnostics import standing
 from deploy.monitoring import __main__ as writing
@@ -193,11 +189,6 @@ def test_generated_files_are_what_the_script_writes() -> None:
         assert (MONITORING / name).read_text(encoding="utf-8") == text, f"{name}: run python -m deploy.monitoring"
 
 
-def test_manifest_and_rule_file_hold_the_same_alerts() -> None:
-    (manifest,) = load(MONITORING / "prometheusrule-alerts.yaml")
-    assert manifest["spec"]["groups"] == groups()
-
-
 def test_panels_have_ids_of_their_own_and_lie_beside_each_other() -> None:
     ids = [panel["id"] for panel in PAGE["panels"]]
     assert len(ids) == len(set(ids))
@@ -251,29 +242,6 @@ def test_a_page_has_its_five_parts_and_was_reproduced_by_a_test_that_exists_or_a
     for path, test in named:
         tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
         assert test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, f"{path}::{test}"
-
-
-@pytest.mark.parametrize("page", [*RUNBOOKS.glob("*.md"), DOCS / "how-to" / "monitor.md"], ids=lambda page: page.stem)
-def test_links_lead_somewhere_and_commands_are_ours(page: pathlib.Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#]+)", text):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
-    fenced = "\n".join(re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
-    for line in (*fenced.splitlines(), *re.findall(r"`(evenload [^`]+)`", text)):
-        if line.startswith("evenload "):
-            understood(shlex.split(line.split(" | ")[0], comments=True)[1:])
-
-
-def understood(words: list[str]) -> None:
-    """Fails where `evenload` has no such command or option."""
-    command: click.Command = cli.__main__.main
-    while isinstance(command, click.Group) and words:
-        context = click.Context(command)
-        found = command.get_command(context, words[0])
-        assert found is not None, words
-        command, words = found, words[1:]
-    command.make_parser(click.Context(command)).parse_args(words)
 
 
 def test_every_alert_fires_and_does_not_in_the_tests_for_promtool() -> None:

@@ -5,8 +5,6 @@ import pytest
 import yaml
 
 from cli.placeholder import choice, render, size
-from kube import kinds, objects
-from tests import builders
 from tests.unit.deploy.manifests import DEPLOY, Document
 
 FOLDER = DEPLOY / "placeholder"
@@ -85,14 +83,6 @@ def test_a_placeholder_is_known_by_its_label_and_may_be_evicted_by_the_autoscale
     assert template["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "true"
 
 
-@pytest.mark.parametrize("name", KUSTOMIZATIONS)
-def test_every_object_carries_the_recommended_labels(name: str) -> None:
-    for key, document in documents(name).items():
-        labels = document["metadata"]["labels"]
-        wanted = {"app.kubernetes.io/name", "app.kubernetes.io/part-of", "app.kubernetes.io/managed-by"}
-        assert wanted <= set(labels), key
-
-
 @pytest.mark.parametrize("name", ["overlays/nights", "overlays/proportional"])
 def test_where_the_number_changes_a_job_of_ours_sets_it_and_nobody_else_says_one(name: str) -> None:
     found = documents(name)
@@ -123,9 +113,3 @@ def test_the_job_may_set_that_number_and_with_proportion_count_nodes_for_it_and_
     counting = [each["rules"] for each in found.values() if each["kind"] == "ClusterRole"]
     nodes = [[{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]]
     assert counting == (nodes if name == "overlays/proportional" else [])
-
-
-def test_our_own_reader_understands_the_deployment(deployment: Document) -> None:
-    read = builders.decoded(deployment, objects.Deployment)
-    assert (read.name, read.spec_replicas) == ("placeholder", 10)
-    assert kinds.DEPLOYMENTS.type is objects.Deployment
