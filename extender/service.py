@@ -108,7 +108,7 @@ class Service:
             registry=self._registry,
             configz=self._configz,
         )
-        memory = decision_log.DecisionLog()
+        memory = decision_log.DecisionLog(f"{1000 * self._clock.now():.0f}")
         parts = app.Parts(self.view, self._clock, self._metrics, memory, self._shadow, self.pods.get)
         application = app.create_app(parts, plain_routes)
         self._fast_path = fast_path.FastPath(parts, application.wsgi_app)

@@ -12,6 +12,7 @@ keeps the interpreter for long (`protocol.encode_by_parts`).
 import collections.abc
 import dataclasses
 import functools
+import itertools
 import math
 import threading
 from typing import Final
@@ -28,6 +29,8 @@ from runtime import clock, hosts, logs
 log = logs.get(__name__)
 
 DECISIONS_SHOWN = 100
+PAGE_DECISIONS = 1000  # looked through for one page; without their nodes 5 KB each at most
+SETTLED_SECONDS: Final = 60.0  # a page waits so long for the node of a pod
 EXPLAINED_MOST = 10_000  # a row takes 6.5 KB and 0.3 ms, a name in a request some 8 bytes
 ROWS_PER_SECOND: Final = 400.0  # of nodes, for people: an eighth of a core
 ROWS_AT_ONCE: Final = 20_000.0  # after a quiet minute: a 5,000-node cluster four times over
@@ -174,14 +177,36 @@ def _decisions(parts: Parts) -> Shown:
     limit = query.get("limit", str(DECISIONS_SHOWN))
     if not (limit.isascii() and limit.isdigit() and len(limit) < 7):
         raise exceptions.BadRequest(f"limit={limit!r}: expected a whole number")
-    namespace, pod = query.get("namespace", ""), query.get("pod", "")
-    decisions = parts.decisions.find(namespace, pod, int(limit), now_seconds=parts.clock.now())
     index = parts.view.nodes.loads().index
     bound = lambda one: explain.bound_to(one, parts.watched(f"{one.namespace}/{one.pod}"), index)  # noqa: E731
+    if "after" in query:
+        return _page(parts, query["after"], bound)
+    namespace, pod = query.get("namespace", ""), query.get("pod", "")
+    decisions = parts.decisions.find(namespace, pod, int(limit), now_seconds=parts.clock.now())
     documents = explain.decided(decisions, with_nodes=bool(pod), bound=bound)
     largest = max((one.candidates for one in decisions), default=0) if pod else 0
     rows = len(documents) + len(TIMED) * largest  # the newest of each verb has its nodes
     return protocol.encode_by_parts({"decisions": documents}), rows
+
+
+def _page(parts: Parts, after: str, bound: collections.abc.Callable[[decision_log.Decision], explain.Json]) -> Shown:
+    """The decisions that matter after those of an earlier page: from the first on after a page of another process.
+
+    A decision, and those after it, are left to a later page while its pod may still get a node.
+    """
+    ring, now_seconds = parts.decisions, parts.clock.now()
+    begun, _, text = after.partition("-")
+    number = int(text) if begun == ring.begun and text.isascii() and text.isdigit() and len(text) < 19 else 0
+    start, decisions = ring.after(number, PAGE_DECISIONS, now_seconds=now_seconds)
+    past = explain.decided(decisions, with_nodes=False, bound=bound)
+    is_settled = lambda one: one.bound_to or one.at_seconds <= now_seconds - SETTLED_SECONDS  # noqa: E731
+    settled = list(itertools.takewhile(is_settled, past))
+    document = {
+        "decisions": [one for one in settled if one.matters],
+        "after": f"{ring.begun}-{start + len(settled)}",
+        "missed": start - number if number else 0,
+    }
+    return protocol.encode_by_parts(document), len(settled)
 
 
 def _nodes(parts: Parts) -> Shown:

@@ -143,9 +143,13 @@ class _StoredDecision:
 
 
 class DecisionLog:
-    """The decisions of the last KEPT_SECONDS that fit; oldest dropped first. Safe from any thread."""
+    """The decisions of the last KEPT_SECONDS that fit; oldest dropped first. Safe from any thread. `begun` is another
+    one in each process: the numbers of decisions begin again with it.
+    """
 
-    def __init__(self, *, limit_bytes: int = LIMIT_BYTES, whole_bytes: int = WHOLE_BYTES) -> None:
+    def __init__(self, begun: str = "", *, limit_bytes: int = LIMIT_BYTES, whole_bytes: int = WHOLE_BYTES) -> None:
+        self.begun = begun
+        self._added = 0
         self._lock = threading.Lock()
         self._limit_bytes, self._whole_limit_bytes = limit_bytes, whole_bytes
         self._entries: collections.deque[_StoredDecision] = collections.deque()
@@ -168,6 +172,7 @@ class DecisionLog:
                 self._whole.append(entry)
                 self._whole_bytes += entry.size_bytes
             self._entries.append(entry)
+            self._added += 1
             self._bytes += entry.size_bytes
             for _ in range(CONDENSED_AT_ONCE):
                 if self._whole_bytes > self._whole_limit_bytes:
@@ -185,6 +190,17 @@ class DecisionLog:
             decision for decision in newest_first if namespace in ("", decision.namespace) and pod in ("", decision.pod)
         )
         return [decision for decision, _ in zip(matches, range(limit), strict=False)]
+
+    def after(self, number: int, limit: int, *, now_seconds: float) -> tuple[int, list[Decision]]:
+        """At most `limit` decisions after the first `number` that were ever added, oldest first, and how many came
+        before them: more than `number` where some of those in between were dropped.
+        """
+        with self._lock:
+            self._forget(now_seconds)
+            dropped = self._added - len(self._entries)
+            start = max(number, dropped)
+            entries = itertools.islice(self._entries, start - dropped, start - dropped + limit)
+            return start, [entry.decision for entry in entries]
 
     def _shared_bytes(self, inputs: Inputs) -> int:
         """Returns the bytes that decisions share; between two changes they count with the first decision.

@@ -167,3 +167,8 @@ class PastDecision(DecisionFields, frozen=True):
     omitted: int | msgspec.UnsetType = msgspec.UNSET
     estimate: Estimate | msgspec.UnsetType = msgspec.UNSET
     means: list[list[str]] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def matters(self) -> bool:
+        """Whether it rejected a node, lacked data, or was not followed: the pod is not on a node of the best score."""
+        return bool(self.rejected or self.degraded) or self.bound_to_best is False

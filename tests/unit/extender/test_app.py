@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flask
@@ -215,6 +215,52 @@ def test_decisions_older_than_an_hour_are_not_shown(world: World) -> None:
     assert len(world.get("/decisions")["decisions"]) == 1
     world.clock.advance(1)
     assert world.get("/decisions")["decisions"] == []
+
+
+def paged(world: World, after: str = "") -> tuple[list[tuple[str, str]], str, int]:
+    """Verb and pod of each decision of a page, where the next one begins, and how many were dropped before."""
+    page = world.get(f"/decisions?after={after}")
+    return [(row["verb"], row["pod"]) for row in page["decisions"]], page["after"], page["missed"]
+
+
+def placed(world: World, name: str, node: str, names: Sequence[str] = ("cool", "half")) -> None:
+    """Has a pod asked about and bound, to no node yet if "" is passed."""
+    for verb in ("filter", "prioritize"):
+        world.post(verb, worlds.body(list(names), name))
+    world.pods[f"default/{name}"] = builders.pod(name, node=node)
+
+
+def test_a_page_has_the_decisions_that_matter_and_goes_on_after_those_before_it() -> None:
+    world = World({"hot": worlds.HOT, "cool": worlds.IDLE, "half": dict.fromkeys(worlds.IDLE, 0.5)})
+    placed(world, "agreeing", "cool")
+    placed(world, "elsewhere", "half")
+    placed(world, "rejected", "cool", ("hot", "cool"))
+    world.post("filter", worlds.body(["unknown"], "degraded"))
+    world.clock.advance(app.SETTLED_SECONDS)  # the last one has no pod
+    matter = [("prioritize", "elsewhere"), ("filter", "rejected"), ("filter", "degraded")]
+    assert paged(world) == (matter, "-7", 0)
+    assert paged(world, "-4") == (matter[1:], "-7", 0)
+    assert paged(world, "-7") == ([], "-7", 0)
+    assert paged(world, "restarted-7") == (matter, "-7", 0), "of another process: from the first on"
+
+
+def test_a_page_waits_for_the_node_of_a_pod_and_no_longer_than_a_minute(world: World) -> None:
+    placed(world, "waiting", "", ("hot", "cool"))
+    placed(world, "behind", "cool", ("hot", "cool"))
+    assert paged(world) == ([], "-0", 0)
+    world.clock.advance(app.SETTLED_SECONDS - 1)
+    assert paged(world) == ([], "-0", 0)
+    world.clock.advance(1)
+    assert [pod for _, pod in paged(world)[0]] == ["waiting", "behind"]
+
+
+def test_a_page_says_how_many_were_dropped_before_it(world: World) -> None:
+    placed(world, "first", "cool", ("hot", "cool"))
+    after = paged(world)[1]
+    placed(world, "dropped", "cool", ("hot", "cool"))
+    world.clock.advance(decision_log.KEPT_SECONDS)
+    placed(world, "last", "cool", ("unknown", "cool"))
+    assert paged(world, after) == ([("filter", "last"), ("prioritize", "last")], "-6", 2)
 
 
 def test_a_web_page_with_a_name_of_its_own_reads_nothing_and_every_scheduler_is_answered(world: World) -> None:
