@@ -53,6 +53,20 @@ OBJECTS_BEFORE_COLLECTING, IN_ONE_RUN = 50_000, 0
     show_default=True,
     help="How long rows of the ledger are kept.",
 )
+@click.option(
+    "--extender",
+    default="",
+    metavar="HOST:PORT",
+    callback=service_options.valid_address,
+    help="Copy the decisions that matter from each address of the host. Default: none are copied.",
+)
+@click.option("--extender-server-name", default="", metavar="NAME", help="Whom its certificate names. Default: HOST.")
+@click.option(
+    "--extender-tls",
+    type=click.Path(path_type=Path),
+    metavar="DIRECTORY",
+    help="Ask it by TLS: ca.crt and, where it wants a client's certificate, tls.crt and tls.key.",
+)
 @promql_options.series_options
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="One replica acts.")
 def main(

@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher
 from descheduler.eviction.evictor import Evictor
 from descheduler.http import views
+from descheduler.ledger import decisions
 from descheduler.ledger.database import LedgerError
 from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
@@ -27,6 +28,7 @@ from descheduler.service import Parts, Service
 from descheduler.snapshot import cluster_reader
 from descheduler.snapshot.cluster_watch import ClusterWatch, WatchConnection
 from descheduler.snapshot.usage import UsageSource
+from descheduler.sources.extender_replicas import Replicas
 from descheduler.sources.metrics_server import MetricsServerUsage
 from descheduler.sources.prometheus import PrometheusUsage
 from kube import config, events, lease, policy_events
@@ -53,6 +55,7 @@ log = logs.get(__name__)
 
 LEASE = "evenload-descheduler"
 LATE_SECONDS = 300.0
+EXTENDER_PORT = 8900
 REPORTED = (PolicyError, OSError, UnicodeDecodeError, LedgerError, kube_errors.KubeError, promql_errors.PromqlError)
 CODES: dict[type[Exception], Exit] = {promql_errors.Partial: Exit.PARTIAL}
 
@@ -70,6 +73,9 @@ class CommandLine:
     labels: identity.SeriesLabels
     leader_elect: bool
     default_port: int
+    extender: str = ""
+    extender_server_name: str = ""
+    extender_tls: Path | None = None
 
 
 class Usage(NamedTuple):
@@ -175,6 +181,10 @@ def _serve(
     from runtime import ops_server
 
     running, heartbeat, ticking, rng = Service(parts), health.Heartbeat(), parts.clock, parts.rng
+    host, port = service_options.listen_address(options.extender, EXTENDER_PORT)
+    replicas = Replicas(host, port, options.extender_server_name, options.extender_tls)
+    copying = decisions.DecisionSync(replicas, parts.ledger, parts.leads, ticking)
+    copied = health.Check("decisions", lambda: None, copying.line)
     limit_seconds = lambda: LATE_SECONDS + 3 * parts.policy.current.descheduler.interval_seconds  # noqa: E731
     late = heartbeat.check("run loop", ticking, limit_seconds=limit_seconds)
     pages = app.create_app(
@@ -184,9 +194,13 @@ def _serve(
         clock=ticking,
         livez=[late],
         registry=registry,
-        details=[*doors, *watch.watches.checks()],
+        details=[*doors, *watch.watches.checks(), *([copied] if host else [])],
     )
-    polling = loop.Loop("policy", running.poll, period_seconds=lambda: POLL_SECONDS, clock=ticking, rng=rng)
+    threads = [("policy", running.poll, lambda: POLL_SECONDS)]
+    if used.sample is not None:
+        threads.append(("samples", used.sample, lambda: parts.policy.current.sync.period_seconds))
+    if host:
+        threads.append(("decisions", copying.sync, lambda: decisions.PERIOD_SECONDS))
     runs = loop.Loop(
         "run", running.cycle, period_seconds=running.period_seconds, clock=ticking, rng=rng, heartbeat=heartbeat
     )
@@ -195,11 +209,9 @@ def _serve(
         lease.campaigning(election),
     ):
         watch.start(parts.stopping)
-        loop.start_thread("policy", polling.run, parts.stopping)
-        if used.sample is not None:
-            sync_seconds = lambda: parts.policy.current.sync.period_seconds  # noqa: E731
-            sampling = loop.Loop("samples", used.sample, period_seconds=sync_seconds, clock=ticking, rng=rng)
-            loop.start_thread("samples", sampling.run, parts.stopping)
+        for name, work, period_seconds in threads:
+            beside = loop.Loop(name, work, period_seconds=period_seconds, clock=ticking, rng=rng)
+            loop.start_thread(name, beside.run, parts.stopping)
         runs.run(parts.stopping)
 
 

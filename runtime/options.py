@@ -88,7 +88,9 @@ def service_options(default_port: int) -> Callable[[Callable[..., Any]], Callabl
         click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in-cluster."),
         click.option("--context", metavar="NAME", help="A context of the kubeconfig."),
         click.option("--prometheus", metavar="URL", help="Base URL of Prometheus or a compatible."),
-        click.option("--listen", default=f":{default_port}", show_default=True, metavar="HOST:PORT", callback=_valid),
+        click.option(
+            "--listen", default=f":{default_port}", show_default=True, metavar="HOST:PORT", callback=valid_address
+        ),
         click.option("--once", is_flag=True, help="Do one cycle and exit: 0 done, 3 cannot reach, 4 partial data."),
         click.option(
             "--namespace",
@@ -136,7 +138,8 @@ def gather(
     return functools.reduce(lambda inner, outer: outer(inner), reversed(options), call)
 
 
-def _valid(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+def valid_address(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    """Refuses a text that `listen_address` cannot read."""
     try:
         listen_address(text, 0)
     except ValueError as error:

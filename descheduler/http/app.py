@@ -1,5 +1,5 @@
-"""The descheduler's pages: GET /evictions and /events (the ledger), GET /plan (what it would do now and why not), GET
-/breaker and POST /breaker/reset.
+"""The descheduler's pages: GET /evictions, /events and /decisions (the ledger), GET /plan (what it would do now and why
+not), GET /breaker and POST /breaker/reset.
 
 `__main__.py` serves the application beside the plain routes of runtime.ops_server. Nothing here evicts; the pages are
 JSON for `evenload plan`, `evenload evictions` and for people with curl. Any client that reaches the port may read; the
@@ -16,6 +16,7 @@ import werkzeug.exceptions
 from prometheus_client import CollectorRegistry
 
 from descheduler.http import views
+from descheduler.ledger import decisions
 from descheduler.ledger.database import LedgerError
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import RESULTS, Query
@@ -80,6 +81,7 @@ def create_app(
 
     app.add_url_rule("/evictions", "evictions", functools.partial(_evictions, ledger, clock))
     app.add_url_rule("/events", "events", functools.partial(_events, ledger, clock))
+    app.add_url_rule("/decisions", "decisions", functools.partial(_decisions, ledger))
     app.add_url_rule("/plan", "plan", plan)
     app.add_url_rule("/breaker", "breaker", standing)
     app.add_url_rule("/breaker/reset", "reset", reset, methods=["POST"])
@@ -125,6 +127,14 @@ def _events(ledger: Ledger, clock: Clock) -> flask.Response:
         limit=_limit(arguments.get("limit", str(LIMIT))),
     )
     return ops_server.json_response({"events": [views.event(one) for one in rows]})
+
+
+def _decisions(ledger: Ledger) -> flask.Response:
+    """GET /decisions: those of the extender that were copied, newest first."""
+    arguments = flask.request.args
+    _known(arguments, "namespace", "pod", "limit")
+    names, limit = (arguments.get(name, "") for name in ("namespace", "pod")), arguments.get("limit", str(LIMIT))
+    return ops_server.json_response({"decisions": decisions.find(ledger, *names, limit=_limit(limit))})
 
 
 def _query(arguments: collections.abc.Mapping[str, str], now_seconds: float) -> Query:

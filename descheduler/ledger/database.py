@@ -150,7 +150,8 @@ class LedgerFile:
             raise self._wrapped(error, "give another file with --ledger or restore it") from error
         try:
             self._wait_for_lock(descriptor)
-            yield
+            with self._lock:  # no other thread is in the middle of a transaction
+                yield
         finally:
             os.close(descriptor)
 

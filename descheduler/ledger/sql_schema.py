@@ -55,7 +55,19 @@ STEPS = (
     """,
     "ALTER TABLE evictions ADD COLUMN disruption TEXT;",
 )
-BY_TIME = ("runs", "events", "breaker_resets", "set_asides")  # beside evictions: what retention may delete as it is
+# No step: a version that does not know the table opens the file as before.
+BESIDE = (
+    """
+    CREATE TABLE IF NOT EXISTS decisions (
+      verb TEXT NOT NULL, at_seconds REAL NOT NULL, namespace TEXT NOT NULL, pod TEXT NOT NULL, uid TEXT NOT NULL,
+      replica TEXT NOT NULL, document TEXT NOT NULL, size INTEGER AS (length(document)),
+      PRIMARY KEY (namespace, pod, uid, verb)
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS decisions_by_time ON decisions (at_seconds, size)",
+)
+# Beside evictions: what retention may delete as it is.
+BY_TIME = ("runs", "events", "breaker_resets", "set_asides", "decisions")
 
 
 def migrate(connection: sqlite3.Connection) -> None:
@@ -77,6 +89,8 @@ def migrate(connection: sqlite3.Connection) -> None:
             if connection.in_transaction:  # SQLite itself may have rolled back, on a full disk
                 connection.execute("ROLLBACK")
             raise
+    for statement in BESIDE:
+        connection.execute(statement)
 
 
 def _missing(connection: sqlite3.Connection) -> tuple[str, ...]:

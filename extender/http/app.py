@@ -29,8 +29,8 @@ from runtime import clock, hosts, logs
 log = logs.get(__name__)
 
 DECISIONS_SHOWN = 100
-PAGE_DECISIONS = 1000  # looked through for one page; without their nodes 5 KB each at most
-SETTLED_SECONDS: Final = 60.0  # a page waits so long for the node of a pod
+PAGE_DECISIONS = 1000  # looked through for one page; without its nodes one has 5 KB at most
+SETTLED_SECONDS: Final = 30.0  # a page waits so long for the node of a pod
 EXPLAINED_MOST = 10_000  # a row takes 6.5 KB and 0.3 ms, a name in a request some 8 bytes
 ROWS_PER_SECOND: Final = 400.0  # of nodes, for people: an eighth of a core
 ROWS_AT_ONCE: Final = 20_000.0  # after a quiet minute: a 5,000-node cluster four times over

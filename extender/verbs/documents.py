@@ -5,6 +5,8 @@
 
 import msgspec
 
+from policy.contract import decision_page
+
 
 class Rule(msgspec.Struct, frozen=True):
     """A filter rule as it stands for one node: its limit, what was compared with it, how old that is, the outcome.
@@ -127,7 +129,7 @@ class RankedNode(msgspec.Struct, frozen=True):
     penalty: float
 
 
-class DecisionFields(msgspec.Struct, frozen=True):
+class DecisionFields(decision_page.DecisionKey, frozen=True):
     """One answer: for which pod, over how many nodes, who was best, why others were rejected, and under which policy.
 
     `exempt` is why the filter did not judge the pod by load, if so. `degraded` lists the causes that made it less than
@@ -135,16 +137,11 @@ class DecisionFields(msgspec.Struct, frozen=True):
     and scores the same. `pod_class` is the class of pods (policy, `podClasses`) that it was judged as.
     """
 
-    verb: str
-    at_seconds: float
-    namespace: str
-    pod: str
-    uid: str
     candidates: int
     passed: int
     policy_hash: str
     exempt: str | None = None
-    rejected: dict[str, int] = {}
+    rejected: dict[str, int] = msgspec.field(default_factory=dict)
     degraded: tuple[str, ...] = ()
     best: tuple[RankedNode, ...] = ()
     assumed: str = ""
@@ -170,5 +167,7 @@ class PastDecision(DecisionFields, frozen=True):
 
     @property
     def matters(self) -> bool:
-        """Whether it rejected a node, lacked data, or was not followed: the pod is not on a node of the best score."""
-        return bool(self.rejected or self.degraded) or self.bound_to_best is False
+        """Whether it rejected a node, lacked data, or was not followed: its pod, which the watch has, is on a node
+        without the best score.
+        """
+        return self.bound_to is not None and (bool(self.rejected or self.degraded) or self.bound_to_best is False)

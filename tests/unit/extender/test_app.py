@@ -224,7 +224,7 @@ def paged(world: World, after: str = "") -> tuple[list[tuple[str, str]], str, in
 
 
 def placed(world: World, name: str, node: str, names: Sequence[str] = ("cool", "half")) -> None:
-    """Has a pod asked about and bound, to no node yet if "" is passed."""
+    """Has a pod asked about and bound; to no node yet with ""."""
     for verb in ("filter", "prioritize"):
         world.post(verb, worlds.body(list(names), name))
     world.pods[f"default/{name}"] = builders.pod(name, node=node)
@@ -235,16 +235,16 @@ def test_a_page_has_the_decisions_that_matter_and_goes_on_after_those_before_it(
     placed(world, "agreeing", "cool")
     placed(world, "elsewhere", "half")
     placed(world, "rejected", "cool", ("hot", "cool"))
-    world.post("filter", worlds.body(["unknown"], "degraded"))
-    world.clock.advance(app.SETTLED_SECONDS)  # the last one has no pod
-    matter = [("prioritize", "elsewhere"), ("filter", "rejected"), ("filter", "degraded")]
-    assert paged(world) == (matter, "-7", 0)
-    assert paged(world, "-4") == (matter[1:], "-7", 0)
-    assert paged(world, "-7") == ([], "-7", 0)
-    assert paged(world, "restarted-7") == (matter, "-7", 0), "of another process: from the first on"
+    placed(world, "degraded", "unknown", ["unknown"])
+    matter = [("prioritize", "elsewhere"), ("filter", "rejected"), ("filter", "degraded"), ("prioritize", "degraded")]
+    assert paged(world) == (matter, "-8", 0)
+    assert paged(world, "-4") == (matter[1:], "-8", 0)
+    assert paged(world, "-8") == ([], "-8", 0)
+    assert paged(world, "restarted-8") == (matter, "-8", 0), "of another process: from the first on"
 
 
-def test_a_page_waits_for_the_node_of_a_pod_and_no_longer_than_a_minute(world: World) -> None:
+def test_a_page_waits_for_the_node_of_a_pod_for_a_while_and_leaves_out_one_that_does_not_exist(world: World) -> None:
+    world.post("filter", worlds.body(["hot", "cool"], "invented"))
     placed(world, "waiting", "", ("hot", "cool"))
     placed(world, "behind", "cool", ("hot", "cool"))
     assert paged(world) == ([], "-0", 0)
