@@ -5,6 +5,7 @@ bodies and decodes answers; `kube.http.transport` below it authenticates, sends,
 `kube.errors`.
 """
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from email import utils
@@ -33,6 +34,7 @@ DRY_RUN: Query = (("dryRun", "All"),)
 MANAGER: Query = (("fieldManager", "evenload"),)
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
+METHODS = {"create": "POST", "merge_patch": "PATCH", "replace": "PUT"}
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"  # for answers to writes, whose body is not read
 EVICTED_BY = {"evenload.io/evicted-by": "descheduler"}  # by it deploy/guard takes an Eviction up
 
@@ -153,12 +155,15 @@ class Client(KubeWriter):
 
     def write(self, request: WriteRequest) -> None:
         """POST, PATCH or PUT of one object."""
-        path = _path(request.kind, request.namespace, request.name, request.subresource)
-        write = functools.partial(self._write, dry_run=request.dry_run, read_seconds=request.kind.answer_seconds)
-        if request.verb == "merge_patch":
-            write("PATCH", path, request.body, content_type=MERGE_PATCH)
-        else:
-            write("POST" if request.verb == "create" else "PUT", path, _typed(request.kind, request.body))
+        patches = request.verb == "merge_patch"
+        whole = Request(
+            METHODS[request.verb],
+            _path(request.kind, request.namespace, request.name, request.subresource),
+            body=request.body if patches else _typed(request.kind, request.body),
+            content_type=MERGE_PATCH if patches else JSON,
+            read_seconds=request.kind.answer_seconds,
+        )
+        self._write(whole, dry_run=request.dry_run)
 
     def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
         """Delete, in the background for owned objects."""
@@ -184,7 +189,8 @@ class Client(KubeWriter):
             "deleteOptions": options,
         }
         try:
-            answer = self._write("POST", _path(kinds.PODS, namespace, name, "eviction"), body, dry_run=dry_run)
+            request = Request("POST", _path(kinds.PODS, namespace, name, "eviction"), body=body)
+            answer = self._write(request, dry_run=dry_run)
         except (errors.NotFound, errors.Conflict, errors.TooManyRequests) as refusal:
             return EvictionAnswer(False, refusal.status, refusal.reason, refusal.message, refusal.retry_after_seconds)
         return EvictionAnswer(True, decoding.accepted_status(answer), "", "")
@@ -217,27 +223,9 @@ class Client(KubeWriter):
         whole = f"{_path(place.kind, place.namespace, name, 'proxy')}{path}"
         return self._transport.send(Request("GET" if body is None else "POST", whole, query=query, body=body))
 
-    def _write(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, object],
-        *,
-        dry_run: bool,
-        content_type: str = JSON,
-        read_seconds: float = kinds.PODS.answer_seconds,
-    ) -> bytes:
+    def _write(self, request: Request, *, dry_run: bool) -> bytes:
         query = MANAGER + (DRY_RUN if dry_run else ())
-        request = Request(
-            method,
-            path,
-            query=query,
-            body=body,
-            content_type=content_type,
-            read_seconds=read_seconds,
-            accept=METADATA,
-        )
-        return self._transport.send(request)
+        return self._transport.send(dataclasses.replace(request, query=query, accept=METADATA))
 
 
 def _path(kind: Kind[T], namespace: str, name: str = "", subresource: str = "") -> str:
