@@ -66,12 +66,5 @@ def may_account(client: Client, access: Access, *, namespace: str, name: str) ->
 
 def _attributes(access: Access) -> dict[str, str]:
     resource, _, subresource = access.resource.partition("/")
-    attributes = {
-        "verb": access.verb,
-        "group": access.group,
-        "resource": resource,
-        "subresource": subresource,
-        "namespace": access.namespace,
-        "name": access.name,
-    }
+    attributes = access._asdict() | {"resource": resource, "subresource": subresource}
     return {key: value for key, value in attributes.items() if value}
