@@ -151,7 +151,8 @@ class Client(KubeWriter):
         """Returns the resources that an API version serves."""
         root = "apis" if "/" in api_version else "api"
         request = Request("GET", _joined([root, *api_version.split("/")]))
-        return decoding.served(self._transport.name(request), self._transport.send(request))
+        body = self._transport.send(request)
+        return decoding.one(self._transport.name(request), decoding.ServedList, body).resources or ()
 
     def write(self, request: WriteRequest) -> None:
         """POST, PATCH or PUT of one object."""

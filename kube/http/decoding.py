@@ -18,7 +18,7 @@ from kube.api.salvage import REFUSALS, UndecodableObject
 from kube.objects import ApiResource, IdentifiedObject
 
 T = TypeVar("T", bound=IdentifiedObject)
-M = TypeVar("M")
+M = TypeVar("M", bound=msgspec.Struct)
 SHOWN_CHARACTERS = 120
 CREATED = 201
 # A list of everything may be 300 MB: it is decoded in parts of about this size while the rest is still on its way.
@@ -111,10 +111,7 @@ class Status(msgspec.Struct, frozen=True):
         return " ".join(part for part in (self.message, *(cause.message for cause in self.causes)) if part)
 
 
-_served = msgspec.json.Decoder(ServedList)
 _raw_pages = msgspec.json.Decoder(RawPage)
-_frames = msgspec.json.Decoder(Frame)
-_bookmarks = msgspec.json.Decoder(Bookmark)
 _statuses = msgspec.json.Decoder(Status)
 # While msgspec (0.22) builds a struct's decoder, another one that holds the same struct gets the unfinished half of it
 # and ends the process by SIGSEGV at its first use. Reflectors of several kinds start at once and share structs.
@@ -209,25 +206,13 @@ def decoded(request: str, kind: type[T], raw: bytes | msgspec.Raw) -> DecodedObj
         return DecodedObject(salvage.in_part(decoder, text, lost.reason) if kind.counts_in_part else None, lost)
 
 
-def one(request: str, kind: type[T], body: bytes | msgspec.Raw) -> T:
-    """A single object."""
-    decoder: msgspec.json.Decoder[T] = _objects(kind)
-    return _whole(decoder, request, body)
-
-
-def served(request: str, body: bytes) -> tuple[ApiResource, ...]:
-    """Returns the resources that an API version serves."""
-    return _whole(_served, request, body).resources or ()
-
-
-def frame(request: str, line: bytes) -> Frame:
-    """A line of a watch."""
-    return _whole(_frames, request, line)
-
-
-def bookmarked_version(request: str, raw: msgspec.Raw) -> str:
-    """The resourceVersion that a BOOKMARK frame carries."""
-    return _whole(_bookmarks, request, raw).metadata.resource_version
+def one(request: str, kind: type[M], body: bytes | msgspec.Raw) -> M:
+    """A single object, the `Frame` of a line of a watch, or another whole body."""
+    decoder: msgspec.json.Decoder[M] = _objects(kind)
+    try:
+        return decoder.decode(body)
+    except REFUSALS as error:
+        raise _undecodable(request, bytes(body), error) from error
 
 
 def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) -> errors.ApiError:
@@ -271,16 +256,9 @@ def _pages(kind: type[T]) -> msgspec.json.Decoder[Page[T]]:
 
 
 @functools.cache
-def _objects(kind: type[T]) -> msgspec.json.Decoder[T]:
+def _objects(kind: type[M]) -> msgspec.json.Decoder[M]:
     with _building:
         return msgspec.json.Decoder(kind)
-
-
-def _whole(decoder: msgspec.json.Decoder[M], request: str, body: bytes | msgspec.Raw) -> M:
-    try:
-        return decoder.decode(body)
-    except REFUSALS as error:
-        raise _undecodable(request, bytes(body), error) from error
 
 
 def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:

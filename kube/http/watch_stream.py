@@ -50,7 +50,7 @@ class HttpWatch(Generic[T]):
     def _decoded(self) -> Iterator[WatchEvent[T]]:
         try:
             for line in self._lines():
-                yield self._event(decoding.frame(self._name, line))
+                yield self._event(decoding.one(self._name, decoding.Frame, line))
         finally:
             self._stream.close()
 
@@ -74,7 +74,8 @@ class HttpWatch(Generic[T]):
             case "ADDED" | "MODIFIED" | "DELETED":
                 return self._changed(frame.type, frame)
             case "BOOKMARK":
-                return WatchEvent("BOOKMARK", None, decoding.bookmarked_version(self._name, frame.object))
+                bookmark = decoding.one(self._name, decoding.Bookmark, frame.object)
+                return WatchEvent("BOOKMARK", None, bookmark.metadata.resource_version)
             case "ERROR":
                 raise decoding.failure_in_watch(self._name, frame.object)
         raise errors.Undecodable(f"{self._name}: expected an event ADDED, MODIFIED, DELETED …, got {frame.type!r}")

@@ -43,11 +43,11 @@ def texts(*samples: Any) -> st.SearchStrategy[bytes]:
 
 
 def _bookmark(text: bytes) -> object:
-    return decoding.bookmarked_version("watch", msgspec.Raw(text))
+    return decoding.one("watch", decoding.Bookmark, msgspec.Raw(text))
 
 
 def _watch(text: bytes) -> object:
-    frame = decoding.frame("watch", text)
+    frame = decoding.one("watch", decoding.Frame, text)
     if frame.type == "ERROR":
         return decoding.failure_in_watch("watch", frame.object)
     if frame.type == "BOOKMARK":
