@@ -10,6 +10,7 @@ after a broken connection it is unknown whether it took place.
 """
 
 import contextlib
+import functools
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -39,19 +40,14 @@ _UNCONNECTED: Final = (urllib3.exceptions.NewConnectionError, urllib3.exceptions
 AUTHENTICATION = ["BearerToken"]  # without the name the client sends no token at all (as 36.0.0 did)
 
 
-def prepared(settings: "configuration.Configuration") -> "configuration.Configuration":
-    """HTTP settings: a pool for parallel work, TCP keepalive, no hidden retries or redirects of urllib3."""
-    settings.connection_pool_maxsize = POOL_SIZE
-    settings.keep_alive = True
-    settings.retries = False
-    return settings
-
-
 class Transport:
     """Requests to one apiserver. Thread-safe; opens its first connection at the first request."""
 
     def __init__(self, settings: "configuration.Configuration", *, clock: clocks.Clock, impersonate: str = "") -> None:
-        self._api = api_client.ApiClient(prepared(settings))
+        settings.connection_pool_maxsize = POOL_SIZE
+        settings.keep_alive = True
+        settings.retries = False  # of urllib3, which are hidden; nor redirects
+        self._api = api_client.ApiClient(settings)
         self._api.user_agent = f"evenload/{version.VERSION}"
         if impersonate:
             self._api.set_default_header("Impersonate-User", impersonate)
@@ -91,7 +87,8 @@ class Transport:
             return _is_worth_repeating(error) if isinstance(error, errors.ApiError) else broken == 1
 
         backoff = retry.Backoff(steps=READ_ATTEMPTS, duration=0.1, factor=2.0, jitter=0.5)
-        taken: T = retry.on_retry_after_error(backoff, again, lambda: self._take_once(request, make), self._sleep)
+        sleep = functools.partial(self._clock.wait, self._closed)
+        taken: T = retry.on_retry_after_error(backoff, again, lambda: self._take_once(request, make), sleep)
         return taken
 
     def open(self, request: Request) -> "Stream":
@@ -153,9 +150,6 @@ class Transport:
                 f"{self.url}: the credentials cannot be sent: expected a token of one line, in ASCII; check the token "
                 "of the kubeconfig's user, the file it names, or what its plugin prints"
             ) from None
-
-    def _sleep(self, seconds: float) -> None:
-        self._clock.wait(self._closed, seconds)
 
 
 class Stream:
