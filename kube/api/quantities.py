@@ -18,13 +18,8 @@ def cpu_millicores(text: str) -> float:
     return _scaled(text, 1000)
 
 
-def memory_bytes(text: str) -> float:
-    """Bytes: "1Gi" is 1073741824.0, "500M" is 500000000.0. ValueError names the text."""
-    return _scaled(text, 1)
-
-
 def amount(text: str) -> float:
-    """Any other resource in its base unit (pieces, bytes). ValueError names the text."""
+    """Any other resource in its base unit (pieces, bytes): "1Gi" is 1073741824.0. ValueError names the text."""
     return _scaled(text, 1)
 
 

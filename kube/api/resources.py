@@ -91,7 +91,7 @@ def _resources(amounts: tuple[tuple[str, Quantity], ...]) -> Resources:
     extended = {name: quantities.amount(text) for name, text in texts.items() if name not in _OWN_FIELDS}
     return Resources(
         quantities.cpu_millicores(texts.get("cpu", "0")),
-        quantities.memory_bytes(texts.get("memory", "0")),
+        quantities.amount(texts.get("memory", "0")),
         int(quantities.amount(texts.get("pods", "0"))),
         MappingProxyType(extended) if extended else _NONE,
     )
