@@ -50,13 +50,7 @@ class UndecodableObject(NamedTuple):
 
     def identity(self) -> bytes:
         """The JSON of an object that has only its identity."""
-        own = {
-            "name": self.name,
-            "namespace": self.namespace,
-            "uid": self.uid,
-            "resourceVersion": self.resource_version,
-        }
-        return msgspec.json.encode({"metadata": own})
+        return _encode(_NamedObject(_Identity(self.name, self.namespace, self.uid, self.resource_version)))
 
 
 class _Identity(msgspec.Struct, rename="camel"):
