@@ -51,64 +51,26 @@ class ResourceClaim(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
 
 
-class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """spec of a Pod."""
+class FormSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The fields of a spec that both forms of a pod have."""
 
     node_name: str = ""
-    scheduler_name: str = ""
     priority: int | None = None
-    priority_class_name: str = ""
-    node_selector: dict[str, str] = {}
-    affinity: Affinity | None = None
-    tolerations: tuple[Toleration, ...] = ()
-    topology_spread_constraints: tuple[TopologySpread, ...] = ()
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    level: Requirements = msgspec.field(name="resources", default=Requirements())
-    overhead: dict[str, Quantity] = {}
-    volumes: tuple[Volume, ...] = ()
-    preemption_policy: str = ""
-    restart_policy: str = ""
-    resource_claims: tuple[ResourceClaim, ...] = ()
-    scheduling_group: Presence | None = None
-    workload_ref: Presence | None = None  # its name in Kubernetes 1.35
 
 
-class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """status of a Pod."""
+class FormStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The fields of a status that both forms have."""
 
     phase: str = ""
-    qos_class: str = ""
-    start_time: Moment = None
     nominated_node_name: str = ""
-    conditions: tuple[Condition, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-    allocated_resources: dict[str, Quantity] | None = None
-    resources: Requirements | None = None
-
-    @property
-    def resize_infeasible(self) -> bool:
-        """Says that the kubelet can never resize it as its spec asks: the reason of the first such condition."""
-        return next((one.reason for one in self.conditions if one.type == PENDING_RESIZE), "") == INFEASIBLE
 
 
-class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
-    """A Pod; the requests in its spec are those that kube-scheduler counts (`put_effective`).
-
-    `undecodable` is why it could not be decoded whole: it counts where it runs, and no more is certain of it.
-    `left_out` is not on the wire, either: what of it was too long to be kept, "" for nothing.
-    """
+class PodForm(IdentifiedObject, frozen=True, kw_only=True):
+    """A pod as far as its whole form and its compact one (`kube.pods.compact`) are read alike."""
 
     counts_in_part = True
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
-    undecodable: str = msgspec.field(name=salvage.MARK, default="")
-    left_out: str = msgspec.field(name="-leftOut", default="")
-
-    def __post_init__(self) -> None:
-        """Counts a resize in place."""
-        put_effective(self.spec, self.status)
+    spec: FormSpec = FormSpec()
+    status: FormStatus = FormStatus()
 
     @property
     def node_name(self) -> str:
@@ -129,6 +91,71 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
     def finished(self) -> bool:
         """Succeeded or Failed: it uses nothing any more."""
         return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def pending(self) -> bool:
+        """Whether some container has not started yet: image pull, init containers."""
+        return self.status.phase == container_states.PENDING
+
+    @property
+    def priority(self) -> int:
+        """spec.priority, 0 if absent."""
+        return self.spec.priority or 0
+
+
+class PodSpec(FormSpec, frozen=True, gc=False, rename="camel"):
+    """spec of a Pod."""
+
+    scheduler_name: str = ""
+    priority_class_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpread, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    level: Requirements = msgspec.field(name="resources", default=Requirements())
+    overhead: dict[str, Quantity] = {}
+    volumes: tuple[Volume, ...] = ()
+    preemption_policy: str = ""
+    restart_policy: str = ""
+    resource_claims: tuple[ResourceClaim, ...] = ()
+    scheduling_group: Presence | None = None
+    workload_ref: Presence | None = None  # its name in Kubernetes 1.35
+
+
+class PodStatus(FormStatus, frozen=True, gc=False, rename="camel"):
+    """status of a Pod."""
+
+    qos_class: str = ""
+    start_time: Moment = None
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: dict[str, Quantity] | None = None
+    resources: Requirements | None = None
+
+    @property
+    def resize_infeasible(self) -> bool:
+        """Says that the kubelet can never resize it as its spec asks: the reason of the first such condition."""
+        return next((one.reason for one in self.conditions if one.type == PENDING_RESIZE), "") == INFEASIBLE
+
+
+class Pod(AnnotatedObject, PodForm, frozen=True, kw_only=True, dict=True):
+    """A Pod; the requests in its spec are those that kube-scheduler counts (`put_effective`).
+
+    `undecodable` is why it could not be decoded whole: it counts where it runs, and no more is certain of it.
+    `left_out` is not on the wire, either: what of it was too long to be kept, "" for nothing.
+    """
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+    undecodable: str = msgspec.field(name=salvage.MARK, default="")
+    left_out: str = msgspec.field(name="-leftOut", default="")
+
+    def __post_init__(self) -> None:
+        """Counts a resize in place."""
+        put_effective(self.spec, self.status)
 
     @property
     def ready(self) -> bool:
@@ -158,11 +185,6 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
         return hash(reasons[0]) if reasons else 0
 
     @property
-    def pending(self) -> bool:
-        """Whether some container has not started yet: image pull, init containers."""
-        return self.phase == container_states.PENDING
-
-    @property
     def running_since_seconds(self) -> float | None:
         """When the last of its containers started; None while it is pending or where that is not known."""
         return container_states.running_since_seconds(self.phase, self.status.container_statuses)
@@ -182,11 +204,6 @@ class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
     def restarts(self) -> int:
         """Restarts of its containers where they count as failures of a Job (restartPolicy OnFailure), else 0."""
         return counted_restarts(self.spec, self.status)
-
-    @property
-    def priority(self) -> int:
-        """spec.priority, 0 if absent."""
-        return self.spec.priority or 0
 
     @property
     def preempts(self) -> bool:

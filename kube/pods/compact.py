@@ -135,11 +135,9 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         return self.restart_policy == "Always"
 
 
-class Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class Spec(pods.FormSpec, frozen=True, gc=False, rename="camel"):
     """spec: the node and the priority. Affinity and containers are read once, and then not kept."""
 
-    node_name: str = ""
-    priority: int | None = None
     affinity: Rules | None = None
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -157,46 +155,14 @@ class ReadyCondition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     last_transition_time: str | None = None
 
 
-class Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """status: the phase, the nominated node, and since when it is placed, runs and is at work.
+class Status(pods.FormStatus, frozen=True, gc=False, rename="camel"):
+    """status: the phase and the nominated node. Conditions, states and amounts are read once, and then not kept."""
 
-    Fields whose name begins with "-" are not on the wire: they are read once from the conditions and the states of
-    containers, which are then not kept. A cluster is counted every half minute, and a number is smaller than a
-    condition.
-    """
-
-    phase: str = ""
-    nominated_node_name: str = ""
     conditions: tuple[ReadyCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     allocated_resources: Amounts = Amounts()
     resources: Requirements | None = None
-    scheduled_at_seconds: float | None = msgspec.field(name="-scheduled", default=None)
-    ready_since_seconds: float | None = msgspec.field(name="-ready", default=None)
-    running_since_seconds: float | None = msgspec.field(name="-running", default=None)
-    failing: bool = msgspec.field(name="-failing", default=False)
-    scheduling_failure: int = msgspec.field(name="-schedulingFailure", default=0)
-
-    def __post_init__(self) -> None:
-        """Read conditions and states; pods of the same moment hold the same number."""
-        put, resizing = msgspec.structs.force_setattr, tuple[ReadyCondition, ...]()
-        for one in self.conditions:
-            name = _TIMES.get(one.type)
-            if name is not None and one.status == "True":
-                put(self, name, container_states.moment_seconds(one.last_transition_time))
-            elif one.type == SCHEDULED and one.status == "False":
-                put(self, "scheduling_failure", hash((one.reason, one.message)))
-            elif one.type == resources.PENDING_RESIZE and not resizing:
-                resizing = (one,)
-        containers, init_containers = self.container_statuses, self.init_container_statuses
-        if containers:
-            put(self, "running_since_seconds", container_states.running_since_seconds(self.phase, containers))
-        if containers or init_containers:
-            put(self, "failing", container_states.failing(containers, init_containers))
-        if len(self.nominated_node_name) > identifiers.LONGEST_NAME:
-            put(self, "nominated_node_name", "")
-        put(self, "conditions", resizing)
 
     @property
     def resize_infeasible(self) -> bool:
@@ -265,19 +231,25 @@ def _sized(container: Container, statuses: tuple[ContainerStatus, ...], infeasib
     return container
 
 
-class Pod(objects.IdentifiedObject, frozen=True, kw_only=True, gc=False):
+class Pod(pods.PodForm, frozen=True, kw_only=True, gc=False):
     """A pod on the watch.
 
-    Four fields are not on the wire. `requests` are the effective CPU and memory requests with overhead, as
+    Fields whose name begins with "-" are not on the wire: they are read once. A cluster is counted every half minute,
+    and a number is smaller than a condition. `scheduling_failure` changes with the text for which its last scheduling
+    failed, and is 0 while none did. `requests` are the effective CPU and memory requests with overhead, as
     kube-scheduler counts them (`kube.api.resources`); unreadable requests count as none, because the apiserver refuses
     them. `left_out` names the part of the pod that is too long or impossible and therefore not kept: "owner" or
     "containers", or "" for nothing.
     """
 
-    counts_in_part = True
     metadata: Metadata = Metadata()
     spec: Spec = Spec()
     status: Status = Status()
+    scheduled_at_seconds: float | None = msgspec.field(name="-scheduled", default=None)
+    ready_since_seconds: float | None = msgspec.field(name="-ready", default=None)
+    running_since_seconds: float | None = msgspec.field(name="-running", default=None)
+    failing: bool = msgspec.field(name="-failing", default=False)
+    scheduling_failure: int = msgspec.field(name="-schedulingFailure", default=0)
     is_daemonset: bool = msgspec.field(name="-daemonSet", default=False)
     is_from_node: bool = msgspec.field(name="-fromNode", default=False)
     left_out: str = msgspec.field(name="-leftOut", default="")
@@ -297,6 +269,7 @@ class Pod(objects.IdentifiedObject, frozen=True, kw_only=True, gc=False):
         put(own, "annotations", _annotations(preset if len(preset) <= identifiers.LONGEST_LABEL else ""))
         put(own, "namespace", shared(own.namespace))
         put(own, "labels", shared(own.labels))
+        self._put_states(put)
         put(status, "phase", PHASES.get(status.phase, "Unknown"))
         self._put_requests(put)
         put(self, "spec", shared(Spec(node_name=spec.node_name, priority=spec.priority)))
@@ -313,6 +286,26 @@ class Pod(objects.IdentifiedObject, frozen=True, kw_only=True, gc=False):
             put(self, "left_out", OWNER)
         return None
 
+    def _put_states(self, put: Callable[[msgspec.Struct, str, object], None]) -> None:
+        """Reads conditions and states of containers; pods of the same moment hold the same number."""
+        status, resizing = self.status, tuple[ReadyCondition, ...]()
+        for one in status.conditions:
+            name = _TIMES.get(one.type)
+            if name is not None and one.status == "True":
+                put(self, name, container_states.moment_seconds(one.last_transition_time))
+            elif one.type == SCHEDULED and one.status == "False":
+                put(self, "scheduling_failure", hash((one.reason, one.message)))
+            elif one.type == resources.PENDING_RESIZE and not resizing:
+                resizing = (one,)
+        containers, init_containers = status.container_statuses, status.init_container_statuses
+        if containers:
+            put(self, "running_since_seconds", container_states.running_since_seconds(status.phase, containers))
+        if containers or init_containers:
+            put(self, "failing", container_states.failing(containers, init_containers))
+        if len(status.nominated_node_name) > identifiers.LONGEST_NAME:
+            put(status, "nominated_node_name", "")
+        put(status, "conditions", resizing)
+
     def _put_requests(self, put: Callable[[msgspec.Struct, str, object], None]) -> None:
         """Reads the requests of the containers."""
         spec = self.spec
@@ -325,46 +318,6 @@ class Pod(objects.IdentifiedObject, frozen=True, kw_only=True, gc=False):
         self.status.let_go()
 
     @property
-    def node_name(self) -> str:
-        """The node it is bound to, "" while it is not."""
-        return self.spec.node_name
-
-    @property
-    def priority(self) -> int:
-        """spec.priority, 0 if absent."""
-        return self.spec.priority or 0
-
-    @property
-    def finished(self) -> bool:
-        """Succeeded or Failed: it uses nothing any more."""
-        return self.status.phase in ("Succeeded", "Failed")
-
-    @property
-    def nominated_node(self) -> str:
-        """status.nominatedNodeName, "" if none."""
-        return self.status.nominated_node_name
-
-    @property
-    def scheduling_failure(self) -> int:
-        """A number that changes with the text for which its last scheduling failed; 0 while none did."""
-        return self.status.scheduling_failure
-
-    @property
-    def pending(self) -> bool:
-        """Whether some container has not started yet: image pull, init containers."""
-        return self.status.phase == container_states.PENDING
-
-    @property
-    def running_since_seconds(self) -> float | None:
-        """When the last of its containers started; None while it is pending or where that is not known."""
-        return self.status.running_since_seconds
-
-    @property
-    def failing(self) -> bool:
-        """Whether it waits for a reason of failure: its image, its configuration, a crash loop."""
-        return self.status.failing
-
-    @property
     def labels(self) -> Mapping[str, str]:
         """The placeholder label, if the pod has it; the others are not kept."""
         return {PLACEHOLDER_LABEL: self.metadata.labels.placeholder} if self.metadata.labels.placeholder else {}
@@ -374,16 +327,6 @@ class Pod(objects.IdentifiedObject, frozen=True, kw_only=True, gc=False):
         """Returns the placeholder's preset, if the pod has one; other annotations are not stored."""
         preset = self.metadata.annotations.placeholder_preset
         return {PRESET_ANNOTATION: preset} if preset else {}
-
-    @property
-    def scheduled_at_seconds(self) -> float | None:
-        """When it was bound: the transition of PodScheduled to True."""
-        return self.status.scheduled_at_seconds
-
-    @property
-    def ready_since_seconds(self) -> float | None:
-        """When it became Ready; None while it is not."""
-        return self.status.ready_since_seconds
 
 
 PODS: Final = kinds.Kind("api/v1", "pods", "Pod", Pod)
