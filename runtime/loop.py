@@ -5,13 +5,15 @@ module holds the one broad `except` of the product: a cycle that raises is logge
 service's metric hook, and tried again after a jittered back-off. Everything stops through one threading.Event.
 """
 
+import dataclasses
 import random
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
 
-from runtime import clock, health, logs
+from runtime import health, logs
+from runtime.clock import Clock
 
 log = logs.get(__name__)
 
@@ -66,6 +68,7 @@ def attempt(name: str, work: Callable[[], None], on_failure: Callable[[BaseExcep
     return True
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class Loop:
     """Calls `work` at once and then every period, plus or minus a tenth, until stopped.
 
@@ -75,44 +78,34 @@ class Loop:
     The heartbeat beats when a cycle ends, failed or not: it says that the thread lives, not that the world is well.
     """
 
-    def __init__(
-        self,
-        name: str,
-        work: Callable[[], None],
-        *,
-        period_seconds: Callable[[], float],
-        clock: clock.Clock,
-        rng: random.Random,
-        heartbeat: health.Heartbeat | None = None,
-        on_failure: Callable[[BaseException], None] | None = None,
-    ) -> None:
-        self._name = name
-        self._work = work
-        self._period_seconds = period_seconds
-        self._clock = clock
-        self._rng = rng
-        self._heartbeat = heartbeat or health.Heartbeat()
-        self._on_failure = on_failure
+    name: str
+    work: Callable[[], None]
+    _: dataclasses.KW_ONLY
+    period_seconds: Callable[[], float]
+    clock: Clock
+    rng: random.Random
+    heartbeat: health.Heartbeat = dataclasses.field(default_factory=health.Heartbeat)
+    on_failure: Callable[[BaseException], None] | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set; returns soon after, but never in the middle of a cycle."""
         failures = 0
-        self._heartbeat.beat(self._clock.monotonic())
+        self.heartbeat.beat(self.clock.monotonic())
         while not stop.is_set():
-            began_seconds = self._clock.monotonic()
-            failures = 0 if attempt(self._name, self._work, self._on_failure) else failures + 1
-            ended_seconds = self._clock.monotonic()
-            self._heartbeat.beat(ended_seconds)
-            if self._clock.wait(stop, self._pause_seconds(failures, ended_seconds - began_seconds)):
+            began_seconds = self.clock.monotonic()
+            failures = 0 if attempt(self.name, self.work, self.on_failure) else failures + 1
+            ended_seconds = self.clock.monotonic()
+            self.heartbeat.beat(ended_seconds)
+            if self.clock.wait(stop, self._pause_seconds(failures, ended_seconds - began_seconds)):
                 return
 
     def _pause_seconds(self, failures: int, took_seconds: float) -> float:
         """Rest of the period, at least a third of it, +- 10 %; after f failures in a row a random half to whole of
         min(2^f s, max(period, 30 s)).
         """
-        period_seconds = self._period_seconds()
+        period_seconds = self.period_seconds()
         if failures == 0:
             rest_seconds = max(period_seconds - took_seconds, period_seconds * LEAST_REST_RATIO)
-            return rest_seconds * self._rng.uniform(1 - PERIOD_JITTER_RATIO, 1 + PERIOD_JITTER_RATIO)
+            return rest_seconds * self.rng.uniform(1 - PERIOD_JITTER_RATIO, 1 + PERIOD_JITTER_RATIO)
         cap_seconds = max(period_seconds, BACKOFF_CAP_SECONDS)
-        return min(2.0 ** min(failures, 16), cap_seconds) * self._rng.uniform(0.5, 1.0)
+        return min(2.0 ** min(failures, 16), cap_seconds) * self.rng.uniform(0.5, 1.0)
