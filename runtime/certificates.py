@@ -131,12 +131,6 @@ def key_pem(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
 
 
-def public_pem(key: ec.EllipticCurvePrivateKey) -> str:
-    """The public half as PEM, for the apiserver to check tokens with."""
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    return key.public_key().public_bytes(serialization.Encoding.PEM, form).decode()
-
-
 def _pem(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 

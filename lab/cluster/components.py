@@ -94,7 +94,7 @@ def apiserver(
         f"--tls-cert-file={layout.pki('server.crt')}",
         f"--tls-private-key-file={layout.pki('server.key')}",
         f"--service-account-issuer={ISSUER}",
-        f"--service-account-key-file={layout.pki('service-accounts.pub')}",
+        f"--service-account-key-file={layout.pki('service-accounts.key')}",
         f"--service-account-signing-key-file={layout.pki('service-accounts.key')}",
         "--max-requests-inflight=1600",  # room for a thousand fake kubelets in one burst
         "--max-mutating-requests-inflight=800",

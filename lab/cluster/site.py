@@ -80,7 +80,6 @@ class Site:
             self._write_pair("kubelet-client", self.authority.client(*KUBELET_CLIENT, now_seconds=now_seconds))
         accounts = certificates.new_key()
         self.write("pki/service-accounts.key", certificates.key_pem(accounts))
-        self.write("pki/service-accounts.pub", certificates.public_pem(accounts))
         self.write("configuration/audit-policy.yaml", components.audit_policy())
         self.write("configuration/kwok.yaml", components.kwok_configuration())
         targets = self.layout.directory / "configuration"
