@@ -19,7 +19,7 @@ from annotator.diagnostics import matching, scrapes, standing
 from annotator.metrics import Telemetry
 from annotator.placements import effectiveness, hot_counts
 from annotator.placements.pod_index import PodIndex
-from annotator.publish import node_publisher, resuming, write_plan
+from annotator.publish import node_annotations, node_publisher, write_plan
 from annotator.sync_outcome import Outcome
 from kube.door import KubeReader, KubeWriter
 from kube.objects import Node
@@ -200,11 +200,11 @@ class Annotator:
         keep_seconds = collector.keep_seconds(policy.sync.period_seconds, policy.sync.stale_after_seconds)
         if 0 <= now_seconds - self._held_seconds < keep_seconds:
             return
-        beat = resuming.last_heartbeat(self._kube, self._settings.namespace)
+        beat = node_annotations.last_heartbeat(self._kube, self._settings.namespace)
         texts = self._publisher.texts(fleet, now_seconds=now_seconds)
-        carried = resuming.carried(texts, beat, now_seconds=now_seconds)
+        carried = node_annotations.readings(texts, beat, now_seconds=now_seconds)
         metrics = load_metrics.names(policy.metrics_in_force)
-        self._book = resuming.book(carried, metrics).aligned(fleet.names, metrics)
+        self._book = node_annotations.book(carried, metrics).aligned(fleet.names, metrics)
         self._uids = fleet.uids
         self._source.resume(fleet, policy.metrics_in_force, carried)
 

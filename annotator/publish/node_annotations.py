@@ -3,16 +3,27 @@
 `annotator.publish.write_plan` compares them with what is held, `annotator.node_sync` digests the texts. Without the
 overlay a sync that follows a write at once would compare with, and digest, texts that are already gone. A text is
 decoded when it is first seen, and one that the annotator wrote itself never: its content is known.
+
+After a restart or a change of leader `annotator.node_sync` takes over what stands on the nodes, each value as old as
+its reading's effective time, by the rule the extender reads it with: the later of its own `at` and the last heartbeat
+that matched. So a restart neither loses a value nor makes one look fresher, whatever the first answers lack.
 """
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from annotator.collect.last_good_values import Flags, Floats, NodeSet
-from policy.contract import load_annotation
+from annotator.collect.last_good_values import Flags, Floats, GoodValue, LastGoodValues, NodeSet
+from annotator.collect.node_windows import ConfirmedReading
+from kube import errors, kinds
+from kube.door import KubeReader
+from policy.contract import freshness, heartbeat, load_annotation
+from runtime import logs
+
+log = logs.get(__name__)
 
 PENDING_SECONDS: Final = 30.0  # after so long the watch is believed instead of the write
 
@@ -103,3 +114,43 @@ def row(text: str, metrics: Sequence[str]) -> Row:
     ratios = tuple([reading.values.get(name, math.nan) for name in metrics])
     comparable = not reading.invalid and reading.values.keys() <= set(metrics)
     return Row(text, reading.at_seconds, ratios, comparable)
+
+
+def last_heartbeat(door: KubeReader, namespace: str) -> heartbeat.Heartbeat | None:
+    """The heartbeat as it stands; None when there is none or it cannot be read, and then only young readings count."""
+    try:
+        return heartbeat.decode(door.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace).data)
+    except errors.NotFound:
+        return None
+    except (errors.KubeError, heartbeat.HeartbeatError) as error:
+        log.warning("last heartbeat unread, only young readings are taken over", error=str(error))
+        return None
+
+
+def readings(
+    texts: Mapping[str, str], beat: heartbeat.Heartbeat | None, *, now_seconds: float
+) -> dict[str, ConfirmedReading]:
+    """The readings in the nodes' texts (raw by node name); what cannot be read or is from the future is left out."""
+    times = heartbeat.EffectiveTimes()
+    for node, text in texts.items():
+        times.put(node, text)
+    if beat is not None:
+        times.accept(beat, now_seconds)
+        times.settle()
+    usable: dict[str, ConfirmedReading] = {}
+    for node, text in texts.items():
+        with contextlib.suppress(load_annotation.AnnotationError):
+            reading = load_annotation.decode(text)
+            confirmed_seconds = times.effective_seconds(node, reading.at_seconds)
+            if confirmed_seconds <= now_seconds + freshness.MAX_AHEAD_SECONDS:
+                usable[node] = ConfirmedReading(reading, min(confirmed_seconds, now_seconds))
+    return usable
+
+
+def book(carried: Mapping[str, ConfirmedReading], metrics: Sequence[str]) -> LastGoodValues:
+    """The last good values in these readings."""
+    held = {
+        node: {name: GoodValue(ratio, one.confirmed_seconds) for name, ratio in one.reading.values.items()}
+        for node, one in carried.items()
+    }
+    return LastGoodValues.of(held, metrics)
