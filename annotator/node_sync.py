@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from annotator import change_logger, node_index, usage_sync
-from annotator.collect import collector, sources
+from annotator.collect import collector
 from annotator.collect.last_good_values import EMPTY, Flags, LastGoodValues, NodeSet
 from annotator.diagnostics import matching, scrapes, standing
 from annotator.metrics import Telemetry
@@ -79,10 +79,10 @@ class Annotator:
         clock: clock.Clock,
         telemetry: Telemetry,
         publisher: node_publisher.Publisher | None = None,
-        source: sources.Source | None = None,
+        source: collector.Source | None = None,
     ) -> None:
         self._prometheus = prometheus
-        self._source = source or sources.PrometheusSource(self._query, settings.labels)
+        self._source = source or collector.PrometheusSource(self._query, settings.labels)
         self._kube = kube
         self._settings = settings
         self._clock = clock

@@ -14,15 +14,18 @@ honesty live here, `annotator.publish.write_plan` only writes what is held:
 """
 
 import functools
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from annotator.collect.last_good_values import Flags, Floats, LastGoodValues
+from annotator.collect.last_good_values import Flags, Floats, LastGoodValues, NodeSet
+from annotator.collect.node_windows import ConfirmedReading
 from kube.errors import MetricsServerError
+from kube.objects import Node
 from policy import metrics as load_metrics
 from policy.contract import load_annotation
+from policy.contract.load_annotation import Windows
 from policy.metrics import Metric
 from promql import errors, readings
 from promql.door import Answer
@@ -37,6 +40,34 @@ class MetricAnswer(NamedTuple):
     metric: Metric
     answer: readings.NodeValues | None
     error: LoadError | None = None
+
+
+class Source(Protocol):
+    """Where load comes from, by itself one whose windows are in another process. Asked in every sync, by one thread."""
+
+    def resume(self, fleet: NodeSet, metrics: Sequence[Metric], carried: Mapping[str, ConfirmedReading]) -> None:
+        """Begins again, from what stands on the nodes."""
+        return
+
+    def read(
+        self, fleet: NodeSet, directory: identity.Directory, metrics: Sequence[Metric], held: LastGoodValues
+    ) -> tuple[MetricAnswer, ...]:
+        """Returns every metric in the order given, each with its values by node or the error why there are none;
+        `held` are the last good values.
+        """
+        ...
+
+    def extent(self, node: str) -> Windows | None:
+        """Since when the node is observed, where windows are kept in this process."""
+        return None
+
+    def absence(self, node: Node) -> str:
+        """Why a node without refused values has none; "" where only the answers say it."""
+        return ""
+
+    def shortage(self, metrics: Sequence[Metric]) -> str:
+        """Returns the sentence on metrics that are absent or young here; "" for none, or where it is not known."""
+        return ""
 
 
 def ask(
@@ -83,6 +114,25 @@ def doubted(answers: Sequence[MetricAnswer], book: LastGoodValues) -> tuple[Metr
     """
     held = book.oldest_by_metric()
     return tuple(_unanswered(one) if one.metric.name in held and _is_empty(one.answer) else one for one in answers)
+
+
+class PrometheusSource(Source):
+    """Windows by one query each. `query` takes a metric's name and its expression, and raises PromqlError."""
+
+    def __init__(self, query: Callable[[str, str], Answer], labels: identity.SeriesLabels) -> None:
+        self._query = query
+        self._labels = labels
+        self._failed: Collection[str] = ()  # the metrics whose queries failed in the last sync
+
+    def read(
+        self, fleet: NodeSet, directory: identity.Directory, metrics: Sequence[Metric], held: LastGoodValues
+    ) -> tuple[MetricAnswer, ...]:
+        """See Source."""
+        del fleet
+        answers = ask(self._query, metrics, directory, self._labels, failed_before=self._failed)
+        answers = doubted(answers, held)
+        self._failed = {one.metric.name for one in answers if one.error is not None}
+        return answers
 
 
 def _is_empty(answer: readings.NodeValues | None) -> bool:

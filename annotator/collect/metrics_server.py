@@ -57,7 +57,7 @@ class _Items(NamedTuple):
 
 
 class MetricsServerSource:
-    """A `sources.Source` through the Kubernetes door."""
+    """A `collector.Source` through the Kubernetes door."""
 
     def __init__(self, kube: KubeReader, *, clock: clocks.Clock) -> None:
         self._kube = kube

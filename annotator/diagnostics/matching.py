@@ -24,7 +24,7 @@ def sentence(
     absence: Callable[[Node], str] = lambda _: "",
 ) -> str:
     """ "4 of 5 nodes matched; node-3 has no series: no target with instance 10.0.0.3"; "" when all have values.
-    `absence` is the source's own reason (`annotator.collect.sources`), "" where it has none.
+    `absence` is the source's own reason (`collector.Source.absence`), "" where it has none.
     """
     if not without:
         return ""

@@ -7,7 +7,7 @@ import pytest
 
 from annotator import metrics, node_sync
 from annotator.collect import collector
-from annotator.collect.sources import Source
+from annotator.collect.collector import Source
 from annotator.sync_outcome import Outcome
 from kube import errors as kube_errors
 from kube.door import KubeWriter, WriteRequest
