@@ -14,8 +14,7 @@ from prometheus_client import CollectorRegistry, core, registry
 
 from annotator.diagnostics.standing import Ratios, Spread, Unusable
 from annotator.placements import hot_counts
-from annotator.placements.effectiveness import Tally
-from annotator.placements.lookback import LookbackTally
+from annotator.placements.effectiveness import LookbackTally, Tally
 from runtime import version
 from runtime.metric_families import MetricFamilies
 

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from annotator import node_sync, usage_sync
 from annotator.metrics import Telemetry
-from annotator.placements import effectiveness, hot_counts, lookback, tally
+from annotator.placements import effectiveness, hot_counts, tally
 from kube import kinds, policy_events
 from kube.cache import reflector, watch_status
 from kube.door import KubeDoor
@@ -130,9 +130,9 @@ class Service:
         look = None
         if levels is not None and usage_read is not None:
             by_name = {node.metadata.name: node for node in world.nodes}
-            look = lookback.Look(levels, usage_read, self._annotator.pods.by_uid, by_name)
+            look = effectiveness.Look(levels, usage_read, self._annotator.pods.by_uid, by_name)
         spacing_seconds = usage_sync.PERIODS * self._policy.current.sync.period_seconds
-        looks_per_hour = lookback.SPAN_SECONDS / spacing_seconds
+        looks_per_hour = effectiveness.SPAN_SECONDS / spacing_seconds
         self.results.look_back(look, now_seconds=self._clock.now(), looks_per_hour=looks_per_hour)
 
     def app(self, registry: CollectorRegistry) -> flask.Flask:

@@ -14,7 +14,7 @@ import annotator.metrics
 import descheduler.metrics
 import extender.metrics
 from annotator.diagnostics import standing
-from annotator.placements import effectiveness, lookback
+from annotator.placements import effectiveness
 from extender.http import tls
 from kube import kinds
 from kube.api import salvage
@@ -88,7 +88,7 @@ def _annotator() -> CollectorRegistry:
     filled.register(left_out.PodsLeftOut())
     made = annotator.metrics.Telemetry(filled, lambda: 0.0)
     made.export_leadership(lambda: True)
-    made.export_effectiveness(effectiveness.Tally, lookback.LookbackTally)
+    made.export_effectiveness(effectiveness.Tally, effectiveness.LookbackTally)
     last = made.last_sync
     last.spread = lambda: standing.Spread({("cpu_avg_5m", "1"): 0.5}, {("cpu_avg_5m", "filter"): 0.65})
     last.unusable, last.nodes = lambda: {"cpu_avg_5m": standing.Unusable(1, 1)}, 3

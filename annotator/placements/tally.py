@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from annotator.placements import effectiveness, hot_counts, lookback
+from annotator.placements import effectiveness, hot_counts
 from kube.pods.pod_view import PodView
 from policy.rules.hotspots import Binding
 
@@ -30,9 +30,9 @@ class Results:
         self._taken: frozenset[str] = frozenset()  # uids that `begin` found: the watch may still tell of them
         self._waiting: list[Binding] = []
         self._judged: dict[str, float] = {}  # uids of the last minute's results with their times, about in order
-        self._look_back = lookback.LookBack()
+        self._look_back = effectiveness.LookBack()
         self.tally = effectiveness.Tally()
-        self.stayed = lookback.LookbackTally()
+        self.stayed = effectiveness.LookbackTally()
 
     def begin(self, pods: Callable[[], Iterable[PodView]], *, since_seconds: float, now_seconds: float) -> None:
         """Judge from now on, and take up what was placed since a moment; nothing if that has begun already.
@@ -52,7 +52,7 @@ class Results:
         """Another judges from now on: what waited is its business."""
         with self._lock:
             self._judging, self._waiting = False, []
-            self._look_back.forget()
+            self._look_back = effectiveness.LookBack()
 
     def add(self, placed: Binding, levels: effectiveness.Levels | None) -> None:
         """Judge a result by the levels of this moment; without any it waits for the next ones."""
@@ -76,7 +76,7 @@ class Results:
                 else:
                     self._waiting.append(placed)
 
-    def look_back(self, sample: lookback.Look | None, *, now_seconds: float, looks_per_hour: float) -> None:
+    def look_back(self, sample: effectiveness.Look | None, *, now_seconds: float, looks_per_hour: float) -> None:
         """Follow the placements of the last hour, with a look where there is one to be had."""
         with self._lock:
             if sample is not None:

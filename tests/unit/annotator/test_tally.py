@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator.placements import effectiveness, hot_counts, lookback, tally
+from annotator.placements import effectiveness, hot_counts, tally
 from annotator.placements.owner_means import PodUsage
 from kube.pods.compact import Pod
 from policy.rules.hotspots import Binding
@@ -130,15 +130,17 @@ def test_two_leaders_after_each_other_count_every_placement_once(
     assert sum(counts(first)) <= len(waited)
 
 
-def look(at_seconds: float, pods: Iterable[Pod], millicores: float, size_bytes: float) -> lookback.Look:
+def look(at_seconds: float, pods: Iterable[Pod], millicores: float, size_bytes: float) -> effectiveness.Look:
     """Both nodes as ever; each pod uses so much."""
     known = {pod.uid: pod for pod in pods}
     cores, sizes = {pod.key: millicores / 1000 for pod in pods}, {pod.key: size_bytes for pod in pods}
     nodes = {name: builders.node(name, cpu="10", memory="10Gi") for name in NODES}
-    return lookback.Look(levels(at_seconds), PodUsage(cores, sizes, 300.0), known, nodes)
+    return effectiveness.Look(levels(at_seconds), PodUsage(cores, sizes, 300.0), known, nodes)
 
 
-def followed(pod: Pod, looks: Iterable[lookback.Look], *, looks_per_hour: float = 2.0) -> lookback.LookbackTally:
+def followed(
+    pod: Pod, looks: Iterable[effectiveness.Look], *, looks_per_hour: float = 2.0
+) -> effectiveness.LookbackTally:
     made = led(pod)
     for one in looks:
         made.look_back(one, now_seconds=one.levels.at_seconds, looks_per_hour=looks_per_hour)
@@ -174,7 +176,7 @@ def test_an_hour_that_was_hardly_seen_says_nothing() -> None:
 
 
 def test_only_so_many_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookback, "MOST", 1)
+    monkeypatch.setattr(effectiveness, "MOST", 1)
     made = led(*(scheduled(name, NOW) for name in ("a", "b", "c")))
     assert made.stayed == (0, 0.0, 2)
     assert counts(made) == (3, 0)
