@@ -9,12 +9,12 @@
 * the dry run: the apiserver checks every write (rights, admission) and stores none; `done` lists them.
 """
 
+import dataclasses
 import threading
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
-from prometheus_client import Counter
 
 from annotator.metrics import Telemetry
 from kube import errors
@@ -64,27 +64,21 @@ class Pace:
             self._next_seconds = max(self._next_seconds, self._clock.monotonic() + seconds)
 
 
+@dataclasses.dataclass
 class Writer(KubeWriter):
     """A KubeWriter for the cycle, see above. `leads` is asked before every write; `stop` ends waiting and writing."""
 
-    def __init__(
-        self,
-        door: KubeWriter,
-        telemetry: Telemetry,
-        *,
-        clock: clocks.Clock,
-        stop: threading.Event,
-        leads: Callable[[], bool] = lambda: True,
-        dry_run: bool = False,
-    ) -> None:
-        self._door = door
-        self._telemetry = telemetry
-        self._stop = stop
-        self._leads = leads
+    door: KubeWriter
+    telemetry: Telemetry
+    _: dataclasses.KW_ONLY
+    clock: dataclasses.InitVar[clocks.Clock]
+    stop: threading.Event
+    leads: Callable[[], bool] = lambda: True
+    dry_run: bool = False
+    done: list[Write] = dataclasses.field(init=False, default_factory=list)  # of a dry run; else it would grow for ever
+
+    def __post_init__(self, clock: clocks.Clock) -> None:
         self._pace = Pace(clock)
-        self._sent_bytes: dict[str, Counter] = {}  # of each kind
-        self.dry_run = dry_run
-        self.done: list[Write] = []  # of a dry run only: a service would collect them for ever
 
     def write(self, request: WriteRequest) -> None:
         """See KubeWriter."""
@@ -102,17 +96,15 @@ class Writer(KubeWriter):
                 self.done.append(written)
 
     def _send(self, request: WriteRequest, name: str) -> None:
-        size_bytes, plural = len(msgspec.json.encode(request.body)), request.kind.plural
-        if plural not in self._sent_bytes:
-            self._sent_bytes[plural] = self._telemetry.sent_bytes.labels(plural)
+        size_bytes = len(msgspec.json.encode(request.body))
         for left in range(ATTEMPTS - 1, -1, -1):
-            self._pace.turn(self._stop)
-            if self._stop.is_set() or not self._leads():
+            self._pace.turn(self.stop)
+            if self.stop.is_set() or not self.leads():
                 what = f"{request.kind.name} {name}"
                 raise NotAllowedError(f"{what} not written: this replica lost its Lease, or is stopping")
-            self._sent_bytes[plural].inc(size_bytes)
+            self.telemetry.sent_bytes.labels(request.kind.plural).inc(size_bytes)
             try:
-                self._door.write(request)
+                self.door.write(request)
             except errors.TooManyRequests as refusal:
                 if not left:
                     raise
