@@ -2,7 +2,7 @@
 
 `evenload policy import` reads the file and prints both. What crane's own code makes of each field was read in
 gocrane/crane-scheduler (pkg/plugins/dynamic, pkg/controller/annotator); a remark says where the two systems differ
-for this file. A thing that has no equal is left out and named, never guessed.
+for this file. A thing that has no equal is left out and named, never guessed. crane takes 0 for a number left out.
 
 | crane | here |
 |---|---|
@@ -89,7 +89,7 @@ class _Reading(converting.Findings):
         """By crane's metric name its period in seconds; of several entries the first counts, as in crane."""
         periods: dict[str, float] = {}
         for path, row in rows:
-            period = self._value(path, row, "period", units.duration_seconds)
+            period = self.value(path, row, "period", units.duration_seconds, absent=0.0)
             if period is not None:
                 periods.setdefault(self._name(path, row), period)
         return {name: seconds for name, seconds in periods.items() if seconds > 0}
@@ -107,7 +107,7 @@ class _Reading(converting.Findings):
         """Returns the thresholds: of several limits on one metric the lowest is the one that held."""
         limits: dict[str, float] = {}
         for path, row in rows:
-            limit = self._value(path, row, "maxLimitPecent", units.number)
+            limit = self.value(path, row, "maxLimitPecent", units.number, absent=0.0)
             if limit and limit > 1:
                 self.remark(path, f"{limit:g} is over 1, the full node: the rule could never hold and is left out")
             elif limit and (metric := self._metric(path, row, synced)) is not None:
@@ -118,7 +118,7 @@ class _Reading(converting.Findings):
         """Returns the weights: several entries for one metric add up."""
         weights: dict[str, float] = {}
         for path, row in rows:
-            weight = self._value(path, row, "weight", units.weight)
+            weight = self.value(path, row, "weight", units.weight, absent=0.0)
             metric = self._metric(path, row, synced) if weight else None
             if weight and metric is not None:
                 weights[metric] = round(weights.get(metric, 0.0) + weight, 12)
@@ -128,7 +128,7 @@ class _Reading(converting.Findings):
         """Returns the hot spots; of several with one time range the one that strikes first is kept."""
         counts: dict[float, int] = {}
         for path, row in rows:
-            window = self._value(path, row, "timeRange", units.duration_seconds)
+            window = self.value(path, row, "timeRange", units.duration_seconds, absent=0.0)
             count = row.get("count")
             if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 1_000_000:
                 self.problem(f"{path}.count", f"a whole number from 1 expected, got {units.quoted(count)}")
@@ -171,7 +171,3 @@ class _Reading(converting.Findings):
         if not isinstance(name, str) or not name:
             self.problem(f"{path}.name", f"the name of a metric expected, got {units.quoted(name)}")
         return str(name)
-
-    def _value(self, path: str, row: _Row, key: str, read: converting.Reads) -> float | None:
-        """The value of a key; crane takes one that is not given as 0; None when it cannot be read."""
-        return self.value(path, row, key, read, absent=0.0)
