@@ -7,7 +7,6 @@ sync changes anything. A dashboard shows how far the median, the ninth decile an
 and it costs the same with ten nodes and with ten thousand.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -78,22 +77,11 @@ def line(unusable: Mapping[str, Unusable], nodes: int) -> str:
 def _loads(book: LastGoodValues, names: Sequence[str]) -> Ratios:
     loads: dict[tuple[str, str], float] = {}
     for name in names:
-        held = sorted(book.column(name).values())
+        held = [*book.column(name).values()]
         if held:
-            ratios = _quantiles(held)
+            ratios = np.quantile(held, QUANTILES).tolist()
             loads |= {(name, f"{quantile:g}"): ratio for quantile, ratio in zip(QUANTILES, ratios, strict=True)}
     return loads
-
-
-def _quantiles(ordered: list[float]) -> list[float]:
-    """Linear between the two ranks around q * (n - 1), as numpy's, which takes longer to begin than most fleets."""
-    last = len(ordered) - 1
-    quantiles = []
-    for quantile in QUANTILES:
-        lower = math.floor(quantile * last)
-        upper = min(lower + 1, last)
-        quantiles.append(ordered[lower] + (ordered[upper] - ordered[lower]) * (quantile * last - lower))
-    return quantiles
 
 
 def _lines(policy: LoadPolicy) -> Ratios:
