@@ -81,7 +81,7 @@ class Service:
         syncing = loop.Loop(
             "sync",
             self.sync,
-            period_seconds=self._period_seconds,
+            period_seconds=lambda: self._policy.current.sync.period_seconds if self._ready() else IDLE_SECONDS,
             clock=self._clock,
             rng=self._rng,
             heartbeat=self._heartbeat,
@@ -188,9 +188,6 @@ class Service:
 
     def _ready(self) -> bool:
         return self._leads() and self.nodes.synced.is_set() and self.pods.synced.is_set()
-
-    def _period_seconds(self) -> float:
-        return self._policy.current.sync.period_seconds if self._ready() else IDLE_SECONDS
 
     def _levels(self) -> effectiveness.Levels | None:
         levels = self._annotator.levels

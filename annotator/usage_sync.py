@@ -140,7 +140,8 @@ class OwnerUsage:
         """Return pods' use, or why the answers do not count. Raises PromqlError, also for a partial answer: a mean
         over some replicas only is another number.
         """
-        windows = _windows_seconds(policy)
+        # As long as the average that shows a pod's use on its node.
+        windows = {metric.resource: metric.averaging_seconds for metric in reversed(policy.metrics_in_force)}
         answers: list[Mapping[str, float]] = []
         for resource in load_metrics.RESOURCES:
             amounts, empty, refused = self._ask(resource, windows[resource])
@@ -184,8 +185,3 @@ class OwnerUsage:
         self._telemetry.usage_writes.labels("written").inc()
         self._published = published
         return ""
-
-
-def _windows_seconds(policy: LoadPolicy) -> dict[str, float]:
-    """Over how long a pod's use is averaged: as long as the average that shows it on its node."""
-    return {metric.resource: metric.averaging_seconds for metric in reversed(policy.metrics_in_force)}

@@ -189,6 +189,7 @@ class PlanDraft:
         )
         self._destinations.commit(pod, used, destination)
         self._caps.count(pod, self._cases.standing(pod))
+        siblings = [pod] if pod.owner is None else self._taken.owned[pod.namespace, pod.owner.uid]
         eviction = Eviction(
             pod=pod,
             workload=self._taken.workload_of(pod),
@@ -200,16 +201,12 @@ class PlanDraft:
             destination_ratio=self._destinations.projected_ratios(destination)[overload.metric],
             budget=self._budgets.reserve(pod),
             flow=self._gate.count(pod, self._cases.standing(pod)),
-            newest_sibling_at_seconds=self._newest_sibling_at_seconds(pod),
+            newest_sibling_at_seconds=max(one.created_at_seconds for one in siblings),
             expected_5m_ratio=expected_5m_ratio,
             expected_30m_ratio=expected_30m_ratio,
             pool=self._policies.pool_name(draft.node.name),
         )
         self.evictions.append(eviction)
-
-    def _newest_sibling_at_seconds(self, pod: Pod) -> float:
-        siblings = [pod] if pod.owner is None else self._taken.owned[pod.namespace, pod.owner.uid]
-        return max(one.created_at_seconds for one in siblings)
 
     def _sorted_out(self, node: Node, projected: dict[str, float]) -> NodeDraft:
         draft = NodeDraft(node, projected)

@@ -123,10 +123,6 @@ def expected(
             continue
         unseen = load[:, resource] * np.clip(1.0 - age_seconds / metric.averaging_seconds, 0.0, 1.0)
         total = np.bincount(node, weights=unseen, minlength=len(allocatable))
-        columns[:, at] = total / _offered(allocatable[:, resource])
+        capacity = allocatable[:, resource]
+        columns[:, at] = total / np.where(capacity > 0, capacity, np.inf)
     return columns
-
-
-def _offered(capacity: Floats) -> Floats:
-    """The divisor by which any amount is a share of 0 where nothing is offered."""
-    return np.where(capacity > 0, capacity, np.inf)
