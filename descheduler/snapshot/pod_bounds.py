@@ -52,15 +52,13 @@ class BoundedCache(Generic[V]):
 
 def exceeded(spec: PodSpec) -> str:
     """Name the rules of a pod that exceed their bound, "" for none."""
-    if len(spec.tolerations) > MOST_RULES:
-        return f"{len(spec.tolerations)} tolerations"
-    if len(spec.volumes) > MOST_RULES:
-        return f"{len(spec.volumes)} volumes"
-    about_nodes = len(spec.node_selector) + _about_nodes(spec)
-    if about_nodes > MOST_RULES:
-        return f"{about_nodes} rules about nodes"
-    about_pods = _about_pods(spec)
-    return f"{about_pods} rules about other pods" if about_pods > MOST_RULES else ""
+    counts = {
+        "tolerations": len(spec.tolerations),
+        "volumes": len(spec.volumes),
+        "rules about nodes": len(spec.node_selector) + _about_nodes(spec),
+        "rules about other pods": _about_pods(spec),
+    }
+    return next((f"{count} {rules}" for rules, count in counts.items() if count > MOST_RULES), "")
 
 
 def _about_nodes(spec: PodSpec) -> int:
