@@ -39,13 +39,8 @@ class Reader:
     ) -> Snapshot:
         """The view and its usage; of pods, of those on nodes `over_a_line` only. Raises as the source does."""
         leaving = [pod for pod in view.pods if pod.spec.node_name in over_a_line] if over_a_line else []
-        controllers: dict[str, collections.abc.Iterable[workloads.Controller]] = {
-            "ReplicaSet": view.replica_sets,
-            "Deployment": view.deployments,
-            "StatefulSet": view.stateful_sets,
-            "ReplicationController": view.replication_controllers,
-            "Job": view.jobs,
-        }
+        controllers: list[workloads.Controller] = [*view.replica_sets, *view.deployments, *view.stateful_sets]
+        controllers += [*view.replication_controllers, *view.jobs]
         volumes = _volumes(view)
         owned = self._custom(controllers, leaving)
         measured = self.source.pod_usage(policy, leaving, of_all=len(view.pods))
@@ -69,9 +64,7 @@ class Reader:
         )
 
     def _custom(
-        self,
-        controllers: collections.abc.Mapping[str, collections.abc.Iterable[workloads.Controller]],
-        pods: collections.abc.Iterable[Pod],
+        self, controllers: collections.abc.Iterable[workloads.Controller], pods: collections.abc.Iterable[Pod]
     ) -> scaled_owners.ScaledOwner:
         """Owners of other kinds, directly or above a ReplicaSet, of these pods: each costs a request."""
         listed = workloads.Index(controllers)

@@ -14,10 +14,9 @@ from typing import Final, NamedTuple
 
 from kube.objects import Deployment, Job, OwnerReference, Pod, ReplicaSet, ReplicationController, StatefulSet
 
-REPLICA_SET = "ReplicaSet"
 # By which controllers mark the revision of a pod: StatefulSet and CloneSet, ReplicaSet, Rollout.
 REVISIONS: Final = ("controller-revision-hash", "pod-template-hash", "rollouts-pod-template-hash")
-LISTED: Final = (REPLICA_SET, "Deployment", "StatefulSet", "ReplicationController", "Job")
+LISTED: Final = ("ReplicaSet", "Deployment", "StatefulSet", "ReplicationController", "Job")
 
 
 Controller = ReplicaSet | Deployment | StatefulSet | ReplicationController | Job
@@ -74,17 +73,17 @@ class WorkloadStatus:
 class Index(collections.abc.Mapping[str, Workload]):
     """Workloads by the uid of the controller a pod names, made when they are asked for: a plan is about few of them.
 
-    `controllers` is kind -> objects, `custom` by their own uid. A ReplicaSet leads to the Deployment or the custom
+    `custom` are by their own uid. A ReplicaSet leads to the Deployment or the custom
     owner above it, and is left out where that is not known: it is one version of something. Any other controller
     replaces its pods itself, whatever made it (an operator, a CronJob).
     """
 
     def __init__(
         self,
-        controllers: collections.abc.Mapping[str, collections.abc.Iterable[Controller]] = MappingProxyType({}),
+        controllers: collections.abc.Iterable[Controller] = (),
         custom: collections.abc.Mapping[str, Workload] = MappingProxyType({}),
     ) -> None:
-        self._listed = {one.uid: (kind, one) for kind, listed in controllers.items() for one in listed}
+        self._listed = {one.uid: one for one in controllers}
         self._custom = custom
         self._workloads: dict[str, Workload | None] = {}
 
@@ -104,9 +103,8 @@ class Index(collections.abc.Mapping[str, Workload]):
 
     def leading(self, owner: OwnerReference) -> OwnerReference:
         """The reference to follow from a pod's owner: of a ReplicaSet the one above it, if it has one."""
-        kind, one = self._listed.get(owner.uid, ("", None))
-        above = one.owner if one is not None and kind == REPLICA_SET else None
-        return above or owner
+        one = self._listed.get(owner.uid)
+        return (one.owner if isinstance(one, ReplicaSet) else None) or owner
 
     def versions(self, uid: str) -> collections.abc.Sequence[str]:
         """The uids of a workload's ReplicaSets, if it has any above it."""
@@ -115,18 +113,19 @@ class Index(collections.abc.Mapping[str, Workload]):
     @functools.cached_property
     def _versions(self) -> collections.abc.Mapping[str, collections.abc.Sequence[str]]:
         versions: dict[str, list[str]] = collections.defaultdict(list)
-        for uid, (kind, one) in self._listed.items():
-            if kind == REPLICA_SET and one.owner is not None:
+        for uid, one in self._listed.items():
+            if isinstance(one, ReplicaSet) and one.owner is not None:
                 versions[one.owner.uid].append(uid)
         return dict(versions)
 
     def _workload(self, uid: str) -> Workload | None:
-        if uid not in self._listed:
+        one = self._listed.get(uid)
+        if one is None:
             return self._custom.get(uid)
-        kind, one = self._listed[uid]
-        owner = one.owner if kind == REPLICA_SET else None
+        owner = one.owner if isinstance(one, ReplicaSet) else None
         if owner is None:
-            plain = Workload(kind, one.namespace, one.name, uid, one.spec_replicas, one.available_replicas)
+            replicas = one.spec_replicas, one.available_replicas
+            plain = Workload(type(one).__name__, one.namespace, one.name, uid, *replicas)
             if isinstance(one, StatefulSet):
                 return plain._replace(ordered=one.ordered, rollout=one.rollout, next_revision=one.next_revision)
             if isinstance(one, Deployment):
@@ -135,7 +134,7 @@ class Index(collections.abc.Mapping[str, Workload]):
                 left, per_index, end_seconds = one.failures_left, one.failures_per_index, one.ends_at_seconds
                 return plain._replace(failures_left=left, failures_per_index=per_index, ends_at_seconds=end_seconds)
             return plain
-        leads = owner.uid in self._custom or self._listed.get(owner.uid, ("", one))[0] == "Deployment"
+        leads = owner.uid in self._custom or isinstance(self._listed.get(owner.uid), Deployment)
         return self.get(owner.uid) if leads else None
 
 

@@ -40,7 +40,7 @@ def workload(kind: str, replicas: int, **fields: Any) -> Any:
 
 def planned(kind: str, controller: Any, *pods: dict[str, Any]) -> EvictionPlan:
     """The plan for a hot node with the first of the pods of a controller, the others on the cool one."""
-    made = scene().controller(kind, controller)
+    made = scene().controller(controller)
     for number, fields in enumerate(pods):
         made.pod(f"web-{number}", "cool" if number else "hot", owner=(kind, "web"), **fields)
     return made.plan(scenes.policy(limits=LIMITS, protect={"minReadyRatio": 0.1}))
@@ -311,7 +311,7 @@ def test_pods_of_a_rollout_wait_for_its_canary(canary: str, expected: str) -> No
 @behaviour("they are not counted as there: minReadyRatio and limits.perWorkload are about available pods")
 def test_pods_that_are_on_trial_are_not_counted_as_ready() -> None:
     controller = workload("Deployment", 4, spec={"minReadySeconds": 600}, status={**ROLLED, "availableReplicas": 2})
-    made = scene().controller("Deployment", controller)
+    made = scene().controller(controller)
     for number in range(4):
         made.pod(f"web-{number}", "cool" if number else "hot", owner=("Deployment", "web"))
     assert sentence(made.plan()) == "few_ready: Deployment/web would keep 1 ready of 4, needs 2"
@@ -381,7 +381,7 @@ def test_failures_on_their_way_count(others: list[builders.Mutator], policy: str
     def mutated(change: builders.Mutator) -> builders.Mutator:
         return lambda body: (spec(restartPolicy=policy)(body), change(body))
 
-    made = scene().controller("Job", workload("Job", 4, spec={"backoffLimit": 3}))
+    made = scene().controller(workload("Job", 4, spec={"backoffLimit": 3}))
     made.pod("web-0", "hot", owner=("Job", "web"), mutate=spec(restartPolicy=policy))
     for number, change in enumerate([*others, spec(), spec()], start=1):
         made.pod(f"web-{number}", "cool", owner=("Job", "web"), mutate=mutated(change))

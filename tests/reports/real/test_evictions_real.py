@@ -10,7 +10,7 @@ from descheduler.planning import protections
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot.cluster_watch import ClusterView, ClusterWatch
 from descheduler.snapshot.snapshot import Snapshot
-from descheduler.snapshot.workloads import Index
+from descheduler.snapshot.workloads import Controller, Index
 from kube import kinds, objects
 from kube.door import KubeDoor
 from policy.schema.load_policy import LoadPolicy
@@ -45,12 +45,7 @@ def judge(descheduler: KubeDoor, namespace: str) -> Judge:
 
 def snapshot(view: ClusterView) -> Snapshot:
     """The view as a run has it, without usage."""
-    controllers: dict[str, Any] = {
-        "ReplicaSet": view.replica_sets,
-        "Deployment": view.deployments,
-        "StatefulSet": view.stateful_sets,
-        "Job": view.jobs,
-    }
+    controllers: list[Controller] = [*view.replica_sets, *view.deployments, *view.stateful_sets, *view.jobs]
     return Snapshot(clock.WallClock().now(), view.nodes, pods=view.pods, workloads=Index(controllers))
 
 

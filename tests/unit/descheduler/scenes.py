@@ -48,7 +48,7 @@ class Scene:
     pods: list[objects.Pod] = dataclasses.field(default_factory=list)
     used: dict[str, PodUsage] = dataclasses.field(default_factory=dict)
     owners: list[objects.ReplicaSet] = dataclasses.field(default_factory=list)
-    controllers: dict[str, list[workloads.Controller]] = dataclasses.field(default_factory=dict)  # of other kinds
+    controllers: list[workloads.Controller] = dataclasses.field(default_factory=list)  # of other kinds
     custom: dict[str, workloads.Workload] = dataclasses.field(default_factory=dict)
     budgets: list[objects.DisruptionBudget] = dataclasses.field(default_factory=list)
     volumes: dict[str, objects.PersistentVolume] = dataclasses.field(default_factory=dict)
@@ -95,9 +95,9 @@ class Scene:
         self.used[made.key] = PodUsage(made.key, cores * 1000, gib * GIB, NOW - 10)
         return self
 
-    def controller(self, kind: str, controller: workloads.Controller) -> "Scene":
+    def controller(self, controller: workloads.Controller) -> "Scene":
         """A controller of another kind than ReplicaSet, whose pods are added one by one."""
-        self.controllers.setdefault(kind, []).append(controller)
+        self.controllers.append(controller)
         return self
 
     def budget(self, name: str, *, allowed: int, **fields: Any) -> "Scene":
@@ -122,7 +122,7 @@ class Scene:
             nodes=tuple(self.nodes.values()),
             pods=tuple(self.pods),
             budgets=tuple(self.budgets),
-            workloads=workloads.Index({"ReplicaSet": self.owners, **self.controllers}, self.custom),
+            workloads=workloads.Index([*self.owners, *self.controllers], self.custom),
             node_usage={name: NodeUsage(name, ratios, NOW - 10) for name, ratios in self.readings.items()},
             pod_usage=dict(self.used),
             volumes=self.volumes,

@@ -158,7 +158,7 @@ def test_a_pod_is_matched_and_counted_by_the_kind_of_the_workload_above_its_owne
         for name in "wx"
     ]
     every = [scenes.controller(objects.Deployment, name, replicas=2) for name in ("ww", "xx")]
-    known = workloads.Index({"ReplicaSet": sets, "Deployment": every})
+    known = workloads.Index([*sets, *every])
 
     def planned(rule: dict[str, object]) -> EvictionPlan:
         return scene.plan(scenes.policy(limits=scenes.UNCAPPED, flow=[rule]), workloads=known)

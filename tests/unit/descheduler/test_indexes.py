@@ -71,7 +71,7 @@ def test_the_standing_of_every_workload(scene: scenes.Scene) -> None:
     ],
 )
 def test_a_ready_pod_counts_while_it_serves(fields: dict[str, Any], ready: int) -> None:
-    index = workloads.Index({"ReplicaSet": [builders.replica_set("web", replicas=3)]})
+    index = workloads.Index([builders.replica_set("web", replicas=3)])
     pod = builders.pod("web-0", node="n", **fields)
     assert workloads.WorkloadStatuses({("default", "uid-web"): [pod]}, index)["uid-web"].ready == ready
 
@@ -80,7 +80,7 @@ def test_replicas_of_two_replica_sets_stand_for_their_deployment() -> None:
     owned = scenes.owned_by("Deployment", "web")
     old, new = (builders.replica_set(name, replicas=1, mutate=owned) for name in ("old", "new"))
     deployment = scenes.controller(Deployment, "web", replicas=3)
-    index = workloads.Index({"ReplicaSet": [old, new], "Deployment": [deployment]})
+    index = workloads.Index([old, new, deployment])
     pods = {name: [builders.pod(name, node="n", owner=("ReplicaSet", name))] for name in ("old", "new")}
     standings = workloads.WorkloadStatuses(
         {("default", f"uid-{name}"): several for name, several in pods.items()}, index
@@ -95,9 +95,9 @@ def test_replicas_of_two_replica_sets_stand_for_their_deployment() -> None:
 def test_a_version_of_something_unknown_leads_nowhere() -> None:
     version = builders.replica_set("web-1", mutate=scenes.owned_by("Roll", "web", "uid-roll", "example.com/v1"))
     bare = builders.replica_set("bare")
-    assert list(workloads.Index({"ReplicaSet": [version, bare]})) == [bare.uid]
+    assert list(workloads.Index([version, bare])) == [bare.uid]
     roll = workloads.Workload("Roll", "default", "web", "uid-roll", 3, 3)
-    known = workloads.Index({"ReplicaSet": [version, bare]}, {"uid-roll": roll})
+    known = workloads.Index([version, bare], {"uid-roll": roll})
     assert (known[version.uid], known["uid-roll"], len(known)) == (roll, roll, 3)
     assert list(workloads.WorkloadStatuses({}, known)) == ["uid-roll", bare.uid]
 

@@ -113,7 +113,7 @@ def test_a_stateful_set_that_starts_in_order_loses_no_pod_while_one_is_not_ready
 ) -> None:
     scene = Scene().node("hot", memory=0.9).node("cool").workload("db", on=["hot", *["cool"] * 4])
     stateful_set = scenes.controller(objects.StatefulSet, "db", replicas=5, ready=ready, **management)
-    known = workloads.Index({"StatefulSet": [stateful_set]})
+    known = workloads.Index([stateful_set])
     assert scenes.causes(scene.plan(workloads=known)) == {"db-0": expected}
 
 

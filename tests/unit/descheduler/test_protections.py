@@ -361,6 +361,6 @@ def test_a_job_that_may_not_fail_once_keeps_its_pods(
         "spec": {"parallelism": 3, **spec},
         "status": {"active": 3, "ready": 3},
     }
-    plan = scene.controller("Job", builders.decoded(body, objects.Job)).plan(scenes.policy(protect=protect))
+    plan = scene.controller(builders.decoded(body, objects.Job)).plan(scenes.policy(protect=protect))
     assert len(scenes.causes(plan)) == 1
     assert sentence(plan, "sums-0") == expected

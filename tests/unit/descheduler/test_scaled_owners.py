@@ -155,7 +155,7 @@ def test_a_controller_that_an_operator_made_replaces_its_pods_itself() -> None:
     body: builders.Body = {"metadata": {"name": "db", "uid": "uid-db"}, "spec": {"replicas": 2}}
     scenes.owned_by("Prometheus", "k8s", "u", "monitoring.coreos.com/v1")(body)
     stateful_set = builders.decoded(body, objects.StatefulSet)
-    assert str(workloads.Index({"StatefulSet": [stateful_set], "ReplicaSet": []})["uid-db"]) == "StatefulSet/db"
+    assert str(workloads.Index([stateful_set])["uid-db"]) == "StatefulSet/db"
 
 
 def test_only_unfinished_pods_are_listed(tmp_path: pathlib.Path) -> None:
