@@ -12,6 +12,7 @@ the rule that decided then (`History.flow`), so a restart opens no gate. A gate 
 
 import collections
 import collections.abc
+import dataclasses
 import hashlib
 import json
 
@@ -54,26 +55,20 @@ def tokens(at_seconds: collections.abc.Iterable[float], *, per_minute: int, burs
     return held
 
 
+@dataclasses.dataclass(slots=True)
 class Gate:
     """Counts what a plan has chosen under each rule and says whether one more passes."""
 
-    def __init__(
-        self,
-        rules: collections.abc.Sequence[FlowRule],
-        past: collections.abc.Mapping[str, FlowHistory],
-        standings: collections.abc.Mapping[str, WorkloadStatus],
-        *,
-        now_seconds: float,
-    ) -> None:
-        self._rules = rules
-        self._past = past
-        self._standings = standings
-        self._now_seconds = now_seconds
-        self._chosen: collections.Counter[str] = collections.Counter()
+    rules: collections.abc.Sequence[FlowRule]
+    past: collections.abc.Mapping[str, FlowHistory]
+    standings: collections.abc.Mapping[str, WorkloadStatus]
+    _: dataclasses.KW_ONLY
+    now_seconds: float
+    _chosen: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter, init=False)
 
     def verdict(self, pod: Pod, standing: WorkloadStatus | None, metric: str) -> Verdict | None:
         """Why the pod must wait for its rule, None if it passes (`Never` is a protection and judged there)."""
-        rule = deciding(self._rules, pod, standing)
+        rule = deciding(self.rules, pod, standing)
         if rule is None:
             return None
         if rule.allow.in_flight is not None:
@@ -82,7 +77,7 @@ class Gate:
 
     def count(self, pod: Pod, standing: WorkloadStatus | None) -> str:
         """Counts a chosen pod; the key of the rule that decided, "" where none matches."""
-        rule = deciding(self._rules, pod, standing)
+        rule = deciding(self.rules, pod, standing)
         if rule is None:
             return ""
         self._chosen[key(rule)] += 1
@@ -90,21 +85,21 @@ class Gate:
 
     def _in_flight(self, rule: FlowRule, limit: int) -> Verdict | None:
         name = key(rule)
-        waiting = (self._standings.get(uid) for uid in self._past.get(name, NOTHING).in_flight)
+        waiting = (self.standings.get(uid) for uid in self.past.get(name, NOTHING).in_flight)
         away = sum(1 for standing in waiting if standing is not None and standing.unavailable > 0) + self._chosen[name]
         if away < limit:
             return None
-        return Verdict(Cause.FLOW_IN_FLIGHT, f"{away} of {limit} in flight, {named(self._rules, rule)}")
+        return Verdict(Cause.FLOW_IN_FLIGHT, f"{away} of {limit} in flight, {named(self.rules, rule)}")
 
     def _rate(self, rule: FlowRule, rate: int) -> Verdict | None:
         name = key(rule)
-        times = (*self._past.get(name, NOTHING).at_seconds, *[self._now_seconds] * self._chosen[name])
+        times = (*self.past.get(name, NOTHING).at_seconds, *[self.now_seconds] * self._chosen[name])
         if rule.allow.burst is not None:
-            held = tokens(times, per_minute=rate, burst=rule.allow.burst, now_seconds=self._now_seconds)
-            detail = f"bucket of {rule.allow.burst} holds {held:.2f}, {rate} a minute, {named(self._rules, rule)}"
+            held = tokens(times, per_minute=rate, burst=rule.allow.burst, now_seconds=self.now_seconds)
+            detail = f"bucket of {rule.allow.burst} holds {held:.2f}, {rate} a minute, {named(self.rules, rule)}"
             return None if held >= WHOLE else Verdict(Cause.FLOW_RATE, detail)
-        passed = sum(1 for moment in times if moment > self._now_seconds - MINUTE_SECONDS)
-        detail = f"{passed} of {rate} in the last minute, {named(self._rules, rule)}"
+        passed = sum(1 for moment in times if moment > self.now_seconds - MINUTE_SECONDS)
+        detail = f"{passed} of {rate} in the last minute, {named(self.rules, rule)}"
         return None if passed < rate else Verdict(Cause.FLOW_RATE, detail)
 
 
