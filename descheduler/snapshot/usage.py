@@ -79,12 +79,12 @@ class UsageSource(Protocol):
         ...
 
     def known_until_seconds(self, now_seconds: float) -> float:
-        """Until which moment gone by the nodes' usage is known."""
-        ...
+        """Until which moment gone by the nodes' usage is known: now, where the source answers for any."""
+        return now_seconds
 
     def follow(self, nodes: frozenset[str], *, until_seconds: float) -> None:
         """The usage of pods on these nodes will be asked for until then (monotonic), unless this is called again."""
-        ...
+        return
 
 
 _node_usage = functools.partial(tuple.__new__, NodeUsage)  # half the time of calling it, for all nodes in every run

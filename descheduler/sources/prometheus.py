@@ -5,7 +5,7 @@ run: half of a node's series make it look idle.
 """
 
 import collections.abc
-import math
+import sys
 from typing import Final
 
 from descheduler.snapshot import usage
@@ -13,7 +13,7 @@ from descheduler.snapshot.usage import NodeUsage, PodUsage, Resource
 from kube.api import identifiers
 from kube.objects import Node, Pod
 from policy import metrics
-from policy.contract import load_annotation
+from policy.contract import load_annotation, owner_usage
 from policy.schema.load_policy import LoadPolicy
 from promql import readings
 from promql.door import Answer, PrometheusDoor
@@ -24,8 +24,8 @@ MOST_NAMES_CHARACTERS: Final = 3500
 FEW_RATIO: Final = 0.25  # of all pods: of more than that, all are asked for
 
 
-class PrometheusUsage:
-    """A `usage.UsageSource`: the door, and how series name nodes."""
+class PrometheusUsage(usage.UsageSource):
+    """The door, and how series name nodes."""
 
     windows_end_at_readings = False
 
@@ -81,13 +81,6 @@ class PrometheusUsage:
         """See UsageSource."""
         del pod
         return "Prometheus has no window of it"
-
-    def known_until_seconds(self, now_seconds: float) -> float:
-        """Now: Prometheus answers for any moment gone by."""
-        return now_seconds
-
-    def follow(self, nodes: frozenset[str], *, until_seconds: float) -> None:
-        """Nothing: Prometheus has the windows."""
 
     def _selectors(self, pods: collections.abc.Collection[Pod], of_all: int) -> collections.abc.Iterator[str]:
         """The selectors whose series are those of the pods, with others at times; none for no pods."""
@@ -161,8 +154,4 @@ def _batches(names: collections.abc.Iterable[str]) -> collections.abc.Iterator[l
 
 def invalid_amount(value: float) -> str | None:
     """Why a number of cores, bytes or seconds is none, None where it is one."""
-    if 0.0 <= value < math.inf:
-        return None
-    if math.isnan(value):
-        return "nan"
-    return "infinite" if math.isinf(value) else "negative"
+    return owner_usage.invalid_reason(value, sys.float_info.max)
