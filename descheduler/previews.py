@@ -7,8 +7,8 @@ import dataclasses
 import threading
 
 from descheduler.ledger.rows import Query, Run
-from descheduler.planning import breakers, protections
-from descheduler.planning.breakers import Breaker
+from descheduler.planning import limits, protections
+from descheduler.planning.limits import BreakerState
 from descheduler.planning.plans import ConsideredPod, EvictionPlan, NodePlan
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.run_report import Report
@@ -71,14 +71,14 @@ class Previews:
             run = Run("", now_seconds, mode, rules.name)
             return Report(run, permissions.why(mode), plan, partial=True, permissions=permissions), None
 
-    def breakers(self) -> tuple[Breaker, ...]:
+    def breakers(self) -> tuple[BreakerState, ...]:
         """The workloads whose evictions failed in the mode of this moment, the strongest of all pools. Raises
         LedgerError.
         """
         parts, policy, now_seconds = self._parts, self._parts.policy.current, self._parts.clock.now()
         mode = self._service.permissions(policy, now_seconds).strongest
         history = parts.ledger.history(mode, now_seconds=now_seconds, window_seconds=0.0)
-        return breakers.standing(history.failures, self._named, policy.descheduler, now_seconds=now_seconds)
+        return limits.breakers(history.failures, self._named, policy.descheduler, now_seconds=now_seconds)
 
     def _named(self, workload_uid: str) -> tuple[str, str]:
         row = next(iter(self._parts.ledger.rows(Query(workload=workload_uid, limit=1))), None)

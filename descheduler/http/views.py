@@ -8,7 +8,7 @@ from descheduler import run_schedule
 from descheduler.ledger import prediction_errors
 from descheduler.ledger.rows import RecordedEvent, Row
 from descheduler.planning import verdicts
-from descheduler.planning.breakers import Breaker
+from descheduler.planning.limits import BreakerState
 from descheduler.planning.mean_lines import MeanLine
 from descheduler.planning.plans import Eviction, Headroom, NodePlan
 from descheduler.run_report import Report
@@ -156,7 +156,7 @@ def headroom(left: Headroom) -> dict[str, object]:
     }
 
 
-def breaker(state: Breaker) -> dict[str, object]:
+def breaker(state: BreakerState) -> dict[str, object]:
     """A workload whose evictions failed, and how its breaker stands."""
     return {
         "workload": state.workload,

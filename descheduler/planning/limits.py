@@ -2,18 +2,20 @@
 nodes are.
 
 `planning.planner` asks `Caps` before it chooses a pod and tells it of every choice. The past comes in as a `History`
-from the ledger.
+from the ledger. GET /breaker and `evenload breaker` show how the `breakers` stand: one closes with the next eviction or
+dry run that succeeds, or by POST /breaker/reset.
 """
 
 import collections
 import collections.abc
 import hashlib
 import math
+from typing import Literal, NamedTuple
 
 from descheduler.planning import relief_effect
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import workloads
-from descheduler.snapshot.eviction_history import HOUR_SECONDS, History, PendingReplacement
+from descheduler.snapshot.eviction_history import HOUR_SECONDS, Failures, History, PendingReplacement
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.workloads import WorkloadStatus
 from kube.objects import Pod
@@ -23,6 +25,19 @@ from policy.schema.node_pools import Pool
 BY_SIZE = "bySize"
 Standings = collections.abc.Mapping[str, WorkloadStatus]  # by the workload's uid
 NAMED = 3  # so many workloads are named where evictions wait for replacements
+State = Literal["closed", "open", "trial", "open until reset"]
+
+
+class BreakerState(NamedTuple):
+    """One workload: failures in a row, the last of them, and until when it rests (None: it does not, or for ever)."""
+
+    uid: str
+    namespace: str
+    workload: str
+    failures: int
+    last_at_seconds: float
+    state: State
+    until_seconds: float | None
 
 
 class Caps:
@@ -267,3 +282,27 @@ def pause_seconds(breaker: Breaker, uid: str, in_a_row: int, *, grown: int) -> f
     drawn_ratio = int.from_bytes(hashlib.sha256(f"{uid}/{in_a_row}".encode()).digest()[:4]) / 2**32
     stretched = 1.0 + breaker.jitter_ratio * drawn_ratio
     return min(breaker.max_seconds, breaker.backoff_seconds * breaker.factor ** min(grown, 64) * stretched)
+
+
+def breakers(
+    failures: collections.abc.Mapping[str, Failures],
+    named: collections.abc.Callable[[str], tuple[str, str]],
+    descheduler: Descheduler,
+    *,
+    now_seconds: float,
+) -> tuple[BreakerState, ...]:
+    """The breakers, most failures first; `named` gives a workload's namespace and "Kind/name" by its uid."""
+    states = [_breaker(uid, one, named(uid), descheduler, now_seconds=now_seconds) for uid, one in failures.items()]
+    return tuple(sorted(states, key=lambda one: (-one.failures, one.namespace, one.workload, one.uid)))
+
+
+def _breaker(
+    uid: str, failed: Failures, name: tuple[str, str], descheduler: Descheduler, *, now_seconds: float
+) -> BreakerState:
+    closed = BreakerState(uid, *name, failed.in_a_row, failed.last_at_seconds, "closed", None)
+    if failed.in_a_row < descheduler.breaker.failures:
+        return closed
+    until_seconds = failed.last_at_seconds + breaker_seconds(descheduler, uid, failed.in_a_row)
+    if math.isinf(until_seconds):
+        return closed._replace(state="open until reset")
+    return closed._replace(state="open" if now_seconds < until_seconds else "trial", until_seconds=until_seconds)

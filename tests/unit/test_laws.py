@@ -19,7 +19,6 @@ PRODUCT: Final = (
 MOST_MODULES: Final = 12
 FLAT: Final = {
     "cli": "one module a command",
-    "descheduler/planning": "one module a rule of the plan",
     "kube/api": "one module a part of the API's objects",
     "lab/cluster": "one module a part of the control plane",
     "runtime": "one module a concern of a process; no data passes between them",

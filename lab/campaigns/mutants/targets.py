@@ -30,7 +30,7 @@ TARGETS: Final = {
         tuple(
             f"descheduler/planning/{name}.py"
             for name in (
-                "breakers", "candidate_order", "departed_load", "flow_rules", "mean_lines", "overload", "planner",
+                "candidate_order", "departed_load", "flow_rules", "mean_lines", "overload", "planner",
                 "plans", "relief_effect", "verdicts",
             )
         ),

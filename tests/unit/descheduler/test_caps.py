@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from descheduler.planning import breakers, limits
-from descheduler.planning.breakers import Breaker
-from descheduler.planning.limits import Caps
+from descheduler.planning import limits
+from descheduler.planning.limits import BreakerState, Caps
 from descheduler.snapshot.eviction_history import Failures, History, PendingReplacement
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.workloads import Workload, WorkloadStatus
@@ -153,9 +152,9 @@ def test_a_pod_that_waits_says_why(standing: WorkloadStatus | None, history: His
 
 def listed(
     failures: Mapping[str, Failures], names: Mapping[str, tuple[str, str]], now_seconds: float = NOW
-) -> tuple[Breaker, ...]:
+) -> tuple[BreakerState, ...]:
     """The breakers of workloads with these names by the default policy."""
-    return breakers.standing(failures, names.__getitem__, scenes.policy().descheduler, now_seconds=now_seconds)
+    return limits.breakers(failures, names.__getitem__, scenes.policy().descheduler, now_seconds=now_seconds)
 
 
 @pytest.mark.parametrize(
@@ -167,9 +166,9 @@ def listed(
         pytest.param(Failures(8, NOW), "open until reset", None, id="for ever"),
     ],
 )
-def test_a_breaker_is_listed_as_it_stands(failed: Failures, state: breakers.State, until_seconds: float | None) -> None:
+def test_a_breaker_is_listed_as_it_stands(failed: Failures, state: limits.State, until_seconds: float | None) -> None:
     shown = listed({"uid-web": failed}, {"uid-web": ("default", "ReplicaSet/web")}, NOW + PAUSE_SECONDS)
-    assert shown == (Breaker("uid-web", "default", "ReplicaSet/web", *failed, state, until_seconds),)
+    assert shown == (BreakerState("uid-web", "default", "ReplicaSet/web", *failed, state, until_seconds),)
 
 
 def test_breakers_are_listed_by_failures_then_namespace_workload_and_uid() -> None:
