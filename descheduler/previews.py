@@ -11,7 +11,7 @@ from descheduler.planning import limits, protections
 from descheduler.planning.limits import BreakerState
 from descheduler.planning.plans import ConsideredPod, EvictionPlan, NodePlan
 from descheduler.planning.verdicts import Cause, Verdict
-from descheduler.run_report import Report
+from descheduler.run_journal import Report
 from descheduler.service import RunInput, Service
 from descheduler.snapshot import usage
 from kube.objects import Node, Pod

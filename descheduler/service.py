@@ -26,8 +26,7 @@ from descheduler.metrics import Telemetry
 from descheduler.planning import mean_lines, overload, planner
 from descheduler.planning.departed_load import Departures
 from descheduler.planning.overload import Memory, Overload
-from descheduler.run_journal import RunJournal
-from descheduler.run_report import Report
+from descheduler.run_journal import Report, RunJournal
 from descheduler.snapshot import usage
 from descheduler.snapshot.cluster_reader import Reader
 from descheduler.snapshot.cluster_watch import ClusterView

@@ -11,7 +11,7 @@ from descheduler.planning import verdicts
 from descheduler.planning.limits import BreakerState
 from descheduler.planning.mean_lines import MeanLine
 from descheduler.planning.plans import Eviction, Headroom, NodePlan
-from descheduler.run_report import Report
+from descheduler.run_journal import Report
 from runtime import clock
 
 _TIMES = {name for name in Row._fields if name.endswith("_at_seconds") or name == "at_seconds"}

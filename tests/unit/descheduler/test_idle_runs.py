@@ -10,7 +10,7 @@ import hypothesis
 from hypothesis import strategies as st
 
 from descheduler.ledger.rows import Query
-from descheduler.run_report import Report
+from descheduler.run_journal import Report
 from kube import kinds
 from promql import errors
 from promql.queries import pod_queries

@@ -15,7 +15,7 @@ from descheduler.http import app
 from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
 from descheduler.previews import Previews
-from descheduler.run_report import Report
+from descheduler.run_journal import Report
 from descheduler.service import Parts, Service
 from descheduler.snapshot import usage
 from descheduler.snapshot.cluster_reader import Reader
