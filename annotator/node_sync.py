@@ -29,7 +29,7 @@ from policy.metrics import Metric
 from policy.rules import hotspots
 from policy.schema.load_policy import LoadPolicy
 from promql import errors, readings
-from promql.door import Answer, PrometheusDoor
+from promql.door import Answer, QueryDoor
 from promql.queries import identity
 from runtime import clock, loop
 
@@ -71,7 +71,7 @@ class Annotator:
 
     def __init__(
         self,
-        prometheus: PrometheusDoor | None,
+        prometheus: QueryDoor | None,
         kube: KubeReader,
         writer: KubeWriter,
         settings: Settings,

@@ -80,8 +80,8 @@ class RangeAnswer:
         return bool(self.warnings)
 
 
-class PrometheusDoor(Protocol):
-    """A Prometheus door; every method raises `promql.errors.PromqlError`."""
+class QueryDoor(Protocol):
+    """Prometheus as services ask it; every method raises `promql.errors.PromqlError`."""
 
     def query(self, expression: str, *, at_seconds: float | None = None) -> Answer:
         """Evaluate at one instant (None: the server's now); the expression must give an instant vector.
@@ -89,6 +89,10 @@ class PrometheusDoor(Protocol):
         A partial answer is raised as `promql.errors.Partial`.
         """
         ...
+
+
+class PrometheusDoor(QueryDoor, Protocol):
+    """A Prometheus door that answers ranges, too, for people."""
 
     def query_range(
         self, expression: str, *, start_seconds: float, end_seconds: float, step_seconds: float

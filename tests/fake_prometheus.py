@@ -1,4 +1,4 @@
-"""A PrometheusDoor in memory: tests say what each metric's query answers, per node or as an error; else no series."""
+"""A QueryDoor in memory: tests say what each metric's query answers, per node or as an error; else no series."""
 
 from collections.abc import Mapping
 
@@ -35,10 +35,3 @@ class FakePrometheus:
         if isinstance(prepared, errors.PromqlError):
             raise prepared
         return prepared
-
-    def query_range(
-        self, expression: str, *, start_seconds: float, end_seconds: float, step_seconds: float
-    ) -> door.RangeAnswer:
-        """No range is prepared: always empty."""
-        self.asked.append(expression)
-        return door.RangeAnswer(())

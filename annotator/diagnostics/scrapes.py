@@ -15,7 +15,7 @@ from typing import Final
 from policy.metrics import Metric
 from policy.schema.load_policy import LoadPolicy
 from promql import errors
-from promql.door import PrometheusDoor
+from promql.door import QueryDoor
 from promql.queries import node_queries
 
 EVERY_SECONDS: Final = 600.0
@@ -26,7 +26,7 @@ KNOWN_RATIO: Final = 0.5
 class Scrapes:
     """The last check of scrape intervals. Used by one thread; `sentence` may be read by others."""
 
-    def __init__(self, prometheus: PrometheusDoor, *, selector: str) -> None:
+    def __init__(self, prometheus: QueryDoor, *, selector: str) -> None:
         self._prometheus = prometheus
         self._selector = selector
         self._asked_seconds = -math.inf

@@ -16,7 +16,7 @@ from policy import metrics
 from policy.contract import load_annotation, owner_usage
 from policy.schema.load_policy import LoadPolicy
 from promql import readings
-from promql.door import Answer, PrometheusDoor
+from promql.door import Answer, QueryDoor
 from promql.queries import identity, node_queries, pod_queries
 
 # Names in one query, which has them up to four times; VictoriaMetrics takes 16 KiB of text unless set otherwise.
@@ -29,7 +29,7 @@ class PrometheusUsage(usage.UsageSource):
 
     windows_end_at_readings = False
 
-    def __init__(self, prometheus: PrometheusDoor, labels: identity.SeriesLabels) -> None:
+    def __init__(self, prometheus: QueryDoor, labels: identity.SeriesLabels) -> None:
         self._prometheus = prometheus
         self._labels = labels
         self._directory = identity.NodeDirectory()

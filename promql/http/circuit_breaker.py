@@ -18,7 +18,7 @@ import random
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Final
 
 import pybreaker
 
@@ -31,12 +31,11 @@ log = logs.get(__name__)
 FAILURES: Final = 3
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
-T = TypeVar("T")
 _NEVER_SECONDS = timedelta(days=36500).total_seconds()  # pybreaker's own timer must not half-open the circuit
 
 
 class CircuitBreaker(pybreaker.CircuitBreakerListener):
-    """A PrometheusDoor that asks `inner` while the circuit allows it.
+    """A QueryDoor that asks `inner` while the circuit allows it.
 
     `longest_pause_seconds` is read at each opening, because policies reload; services give their period. Once `stop` is
     set nothing is asked any more: of a slow server the rest of a cycle would outlast the grace period of a pod.
@@ -44,7 +43,7 @@ class CircuitBreaker(pybreaker.CircuitBreakerListener):
 
     def __init__(
         self,
-        inner: door.PrometheusDoor,
+        inner: door.QueryDoor,
         *,
         clock: clocks.Clock,
         rng: random.Random,
@@ -83,19 +82,6 @@ class CircuitBreaker(pybreaker.CircuitBreakerListener):
 
     def query(self, expression: str, *, at_seconds: float | None = None) -> door.Answer:
         """Instant query; see the door. Paused while the circuit is open."""
-        return self._through(lambda: self._inner.query(expression, at_seconds=at_seconds))
-
-    def query_range(
-        self, expression: str, *, start_seconds: float, end_seconds: float, step_seconds: float
-    ) -> door.RangeAnswer:
-        """Range query; see the door. Paused while the circuit is open."""
-        return self._through(
-            lambda: self._inner.query_range(
-                expression, start_seconds=start_seconds, end_seconds=end_seconds, step_seconds=step_seconds
-            )
-        )
-
-    def _through(self, ask: Callable[[], T]) -> T:
         if self._stop.is_set():
             raise errors.Stopping("Prometheus not asked: this process is stopping")
         with self._checking:
@@ -104,7 +90,7 @@ class CircuitBreaker(pybreaker.CircuitBreakerListener):
                     raise errors.Paused(self._last)
                 self._breaker.half_open()
         try:
-            answer: T = self._breaker.call(ask)
+            answer: door.Answer = self._breaker.call(self._inner.query, expression, at_seconds=at_seconds)
         except pybreaker.CircuitBreakerError as refusal:  # another thread's trial failed during the wait for the lock
             raise errors.Paused(self._last) from refusal
         return answer

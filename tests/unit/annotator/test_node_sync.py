@@ -40,7 +40,7 @@ class Bench:
 
     def begin(
         self,
-        prometheus: door.PrometheusDoor | None,
+        prometheus: door.QueryDoor | None,
         labels: identity.SeriesLabels = LABELS,
         source: Source | None = None,
         writer: KubeWriter | None = None,

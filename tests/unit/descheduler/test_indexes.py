@@ -123,14 +123,11 @@ class OneAnswer:
         self.asked.append(expression)
         return Answer.of((Sample({"instance": self.instance}, 0.5, scenes.NOW),))
 
-    def query_range(self, expression: str, **_: float) -> None:
-        raise NotImplementedError
-
 
 def test_selectors_reach_every_query_of_nodes_and_of_pods() -> None:
     prometheus = OneAnswer("10.0.0.7:9100")
     labels = identity.SeriesLabels(node_selector='cluster="a",of="nodes"', pod_selector='cluster="a",of="pods"')
-    source = PrometheusUsage(prometheus, labels)  # type: ignore[arg-type]
+    source = PrometheusUsage(prometheus, labels)
     source.node_usage([], scenes.policy())
     of_nodes = len(prometheus.asked)
     source.pod_usage(scenes.policy(), [builders.pod("web-0")], of_all=1)
@@ -142,7 +139,7 @@ def test_selectors_reach_every_query_of_nodes_and_of_pods() -> None:
 @pytest.mark.parametrize("address", ["10.0.0.7", "10.0.0.8"])
 def test_a_node_that_gets_another_address_is_known_by_it(address: str) -> None:
     prometheus = OneAnswer("10.0.0.7:9100")
-    source = PrometheusUsage(prometheus, identity.SeriesLabels())  # type: ignore[arg-type]
+    source = PrometheusUsage(prometheus, identity.SeriesLabels())
     first = [builders.node("n", address="10.0.0.7")]
     then = [builders.node("n", address=address)]
     policy = scenes.policy()

@@ -28,7 +28,7 @@ from policy import metrics as load_metrics
 from policy.loading import loader
 from policy.schema.load_policy import LoadPolicy
 from promql import errors
-from promql.door import Answer, RangeAnswer, Sample
+from promql.door import Answer, Sample
 from promql.queries import identity, node_queries, pod_queries
 from runtime.health import Check
 from runtime.options import ServiceOptions
@@ -64,11 +64,6 @@ class FakePrometheus:
         if self.warnings:
             raise errors.Partial("; ".join(self.warnings), answer=answer, reasons=self.warnings)
         return answer
-
-    def query_range(
-        self, expression: str, *, start_seconds: float, end_seconds: float, step_seconds: float
-    ) -> RangeAnswer:
-        raise NotImplementedError
 
     def _rows(self, expression: str, moment: float) -> collections.abc.Iterator[tuple[dict[str, str], float]]:
         times = {node_queries.data_time("cpu"), node_queries.data_time("memory")}

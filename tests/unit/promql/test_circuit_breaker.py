@@ -147,11 +147,6 @@ def test_a_clock_set_back_or_ahead_changes_no_pause(broken: Bench) -> None:
     assert broken.until_trial() <= 1.1
 
 
-def test_ranges_go_through_the_same_circuit(broken: Bench) -> None:
-    with pytest.raises(errors.Paused):
-        broken.door.query_range("up", start_seconds=0, end_seconds=1, step_seconds=1)
-
-
 def test_of_threads_that_come_with_the_trial_only_one_is_the_trial() -> None:
     """The others wait for its end and are told that the circuit is open again."""
     entered, release, seen = threading.Event(), threading.Event(), []
