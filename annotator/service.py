@@ -1,8 +1,8 @@
 """The long-running annotator: caches, leadership, the sync loop, the figures and the plain routes, put together.
 
-`annotator.__main__` makes one `Service` and calls `run`. Threads: one reader and one dispatcher per reflector, the
-election, the policy's poll, the ops server, and the sync loop on the main thread. Only the leader reads Prometheus,
-writes and judges placements; the others keep their caches warm and answer their probes.
+`annotator.__main__` makes one `Service` and calls `run`. Threads: one reader per reflector, the election, the policy's
+poll, the ops server, and the sync loop on the main thread. Only the leader reads Prometheus, writes and judges
+placements; the others keep their caches warm and answer their probes.
 """
 
 import contextlib

@@ -74,7 +74,7 @@ class Service:
         self._registry.register(self._pods_left_out)
         self.view = cluster_view.ClusterView(policy_file.current, policy_file.content_hash, ticking.now(), table=table)
         reading = functools.partial(reflector.Reflector, kube, clock=ticking, rng=rng)
-        many = functools.partial(reading, direct=True, cached_start=True)
+        many = functools.partial(reading, cached_start=True)
         self.nodes = many(kinds.NODES, on_change=self.view.nodes.node_changed)
         self.pods = many(compact.PODS, field_selector=LIVING, on_change=self._pod_changed)
         config_map = functools.partial(reading, kinds.CONFIG_MAPS, namespace=namespace)

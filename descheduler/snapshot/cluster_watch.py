@@ -62,7 +62,7 @@ class ClusterWatch:
     """A reflector for each kind of `ClusterView`. Constructing starts nothing."""
 
     def __init__(self, door: KubeDoor, *, clock: Clock, rng: random.Random) -> None:
-        make = functools.partial(reflector.Reflector, door, clock=clock, rng=rng, direct=True, cached_start=True)
+        make = functools.partial(reflector.Reflector, door, clock=clock, rng=rng, cached_start=True)
         # By the field of ClusterView, in the order in which they are listed. Budgets are last: what they allow is not
         # older than the owners.
         self._by_field: dict[str, reflector.Reflector[Any]] = {

@@ -10,9 +10,9 @@ Its watches are shorter than client-go's (300 s). The apiserver sends a bookmark
 lasts 40 to 50 s, and ends it: one that has brought nothing by then is dead, whatever its connection says. The next goes
 on from the bookmark, which costs the apiserver a look at what came since, and no list.
 
-Three threads: the reader on the socket, the dispatcher that calls `on_change` in order from a bounded queue, and
-the caller of `run`, which waits for the stop and then ends the other two within a second. A handler that takes
-microseconds may be called by the reader itself (`direct`): passing each change on to a sleeping thread costs more.
+Two threads: the reader on the socket, which calls `on_change` in order, and the caller of `run`, which waits for the
+stop and then ends the reader within a second. Handlers take microseconds: passing each change on to a sleeping thread
+would cost more.
 
 The first list may be taken from the apiserver's cache (`cached_start`), as client-go does: with 100,000 pods it costs
 a quarter, and the watch brings what happened since. If that fails, the next attempt is page by page, and so on in turn.
@@ -21,12 +21,10 @@ Where time is simulated nothing may wait: there `catch_up` takes the place of `r
 that looks once lists without a watch (`list_once`).
 """
 
-import contextlib
 import functools
-import queue
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar, Unpack
 
 from kube import errors
@@ -42,7 +40,6 @@ log = logs.get(__name__)
 
 T = TypeVar("T", bound=IdentifiedObject)
 OnChange = Callable[[T | None, T | None], None]
-Batch = Sequence[Change[T]] | threading.Event | None  # changes, "set this when you get here", or "end"
 
 PAGE_ITEMS = 500
 WATCH_SECONDS = (40.0, 50.0)  # spread, so that all watches of a fleet do not end together
@@ -53,52 +50,8 @@ LIVED_SECONDS = 10.0  # a watch that lived longer was healthy: its end resets th
 # A balancer without an apiserver, one that has not loaded rights yet, or an etcd without a leader. Not 504: so says an
 # apiserver that does not know the resourceVersion yet, and may never (etcd was restored).
 REFUSED_FOR_A_WHILE = (401, 403, 500, 502, 503)
-QUEUED_BATCHES = 256
-FULL_WAIT_SECONDS = 0.2
-BATCH_CHANGES = 500
 JOIN_SECONDS = 1.0
 FOREVER = float("inf")
-_UNSTOPPED = threading.Event()  # nothing interrupts a turn on the caller's thread
-
-
-class _ChangeQueue(Generic[T]):
-    """Passes changes on to `on_change`: at once where it is `direct`, else by the dispatcher from a bounded queue."""
-
-    def __init__(self, kind: Kind[T], on_change: OnChange[T] | None, *, queued_batches: int, direct: bool) -> None:
-        self._handling = f"handle {kind.plural}"
-        self._on_change = on_change
-        self.direct = direct or on_change is None
-        self._batches: queue.Queue[Batch[T]] = queue.Queue(queued_batches)
-
-    def put(self, batch: Batch[T], stop: threading.Event) -> None:
-        """Queue for the dispatcher.
-
-        Waits while it is behind, so that a slow handler slows the watch, not the memory.
-        """
-        if self.direct:
-            self._deliver(batch)
-            return
-        while not stop.is_set():
-            with contextlib.suppress(queue.Full):
-                self._batches.put(batch, timeout=FULL_WAIT_SECONDS)
-                return
-
-    def dispatch(self, stop: threading.Event) -> None:
-        """Deliver until `stop` is set and `end` wakes the dispatcher."""
-        while (batch := self._batches.get()) is not None and not stop.is_set():
-            self._deliver(batch)
-
-    def end(self) -> None:
-        """Wake the dispatcher; a full queue keeps it awake anyway."""
-        with contextlib.suppress(queue.Full):
-            self._batches.put_nowait(None)
-
-    def _deliver(self, batch: Batch[T]) -> None:
-        if isinstance(batch, threading.Event):
-            batch.set()
-        elif batch is not None and self._on_change is not None:
-            for change in batch:
-                loop.attempt(self._handling, functools.partial(self._on_change, change.old, change.new))
 
 
 class Reflector(Generic[T]):
@@ -112,14 +65,13 @@ class Reflector(Generic[T]):
         clock: clocks.Clock,
         rng: random.Random,
         on_change: OnChange[T] | None = None,
-        queued_batches: int = QUEUED_BATCHES,
-        direct: bool = False,
         cached_start: bool = False,
         **selection: Unpack[Selection],
     ) -> None:
         self._door = door
         self.kind = kind
-        self._changes = _ChangeQueue(kind, on_change, queued_batches=queued_batches, direct=direct)
+        self._on_change = on_change
+        self._handling = f"handle {kind.plural}"
         self._clock = clock
         self._rng = rng
         self._selection = selection
@@ -144,18 +96,12 @@ class Reflector(Generic[T]):
     def run(self, stop: threading.Event) -> None:
         """Reflect until `stop` is set; returns within about a second of it."""
         reader = loop.start_thread(f"read-{self.kind.plural}", self._read, stop)
-        dispatcher = None
-        if not self._changes.direct:
-            dispatcher = loop.start_thread(f"dispatch-{self.kind.plural}", self._changes.dispatch, stop)
         stop.wait()
         with self._lock:
             self._stopping = True
             if self._watch is not None:
                 self._watch.close()
-        self._changes.end()
         reader.join(JOIN_SECONDS)
-        if dispatcher is not None:
-            dispatcher.join(JOIN_SECONDS)
 
     def catch_up(self) -> None:
         """One turn without threads and pauses: a list, if there is none to go on from, then what the watch has to tell.
@@ -164,10 +110,9 @@ class Reflector(Generic[T]):
         all of it when this returns. A reflector is either run or caught up. What fails is logged and in `problem`;
         where that means to list again, as after Gone, it is done once.
         """
-        self._changes.direct = True
-        self._turn(_UNSTOPPED)
+        self._turn()
         if not self._version:
-            self._turn(_UNSTOPPED)
+            self._turn()
 
     def list_once(self) -> None:
         """One list on the caller's thread, as current as the apiserver's answer, and no watch. Raises KubeError.
@@ -176,10 +121,10 @@ class Reflector(Generic[T]):
         answer (it is too old, or cuts after a minute) is asked for pages.
         """
         try:
-            self._list(_UNSTOPPED, limit=0)
+            self._list(limit=0)
         except (errors.Unreachable, errors.ServerError) as error:
             log.warning("not listed in one piece, asking for pages", kind=self.kind.plural, error=str(error))
-            self._list(_UNSTOPPED)
+            self._list()
 
     def snapshot(self) -> Mapping[str, T]:
         """Everything known at one moment, by "name" or "namespace/name"; the mapping never changes."""
@@ -200,41 +145,39 @@ class Reflector(Generic[T]):
     def _read(self, stop: threading.Event) -> None:
         while not stop.is_set():
             self._pause_seconds = BACKOFF_CAP_SECONDS  # stands if the cycle dies of a bug
-            loop.attempt(f"reflect {self.kind.plural}", functools.partial(self._cycle, stop), self._broke)
+            loop.attempt(f"reflect {self.kind.plural}", self._cycle, self._broke)
             if self._pause_seconds and self._clock.wait(stop, self._pause_seconds):
                 return
 
-    def _cycle(self, stop: threading.Event) -> None:
+    def _cycle(self) -> None:
         """One turn; says how long to pause after it."""
-        if self._turn(stop):
+        if self._turn():
             self._ended()
 
-    def _turn(self, stop: threading.Event) -> bool:
+    def _turn(self) -> bool:
         """One list, if there is none to go on from, and one watch; whether the door answered."""
         self._opened_seconds = FOREVER
         try:
             if not self._version:
-                self._list(stop)
-            self._follow(stop)
+                self._list()
+            self._follow()
         except errors.KubeError as error:
             self._failed(error)
             return False
         return True
 
-    def _list(self, stop: threading.Event, limit: int = PAGE_ITEMS) -> None:
+    def _list(self, limit: int = PAGE_ITEMS) -> None:
         from_cache = bool(limit) and self._cached_start and not self.lists and self._failures % 2 == 0
         listing = self._door.list(self.kind, limit=limit, from_cache=from_cache, **self._selection)
         self._touch()
         changes = self._store.replace(listing.items)
         self._version = listing.resource_version
         self.lists += 1
-        for begin in range(0, len(changes), BATCH_CHANGES):
-            self._changes.put(changes[begin : begin + BATCH_CHANGES], stop)
-        if not self.synced.is_set():
-            self._changes.put(self.synced, stop)
+        self._deliver(changes)
+        self.synced.set()
         log.debug("listed", kind=self.kind.plural, items=len(listing.items), changes=len(changes))
 
-    def _follow(self, stop: threading.Event) -> None:
+    def _follow(self) -> None:
         watch = self._door.watch(
             self.kind,
             resource_version=self._version,
@@ -251,12 +194,17 @@ class Reflector(Generic[T]):
                 self._touch()
                 if store.is_newer(event.resource_version, self._version):
                     self._version = event.resource_version
-                if changes := self._store.apply(event):
-                    self._changes.put(changes, stop)
+                self._deliver(self._store.apply(event))
         finally:
             watch.close()
             with self._lock:
                 self._watch = None
+
+    def _deliver(self, changes: Iterable[Change[T]]) -> None:
+        if self._on_change is None:
+            return
+        for change in changes:
+            loop.attempt(self._handling, functools.partial(self._on_change, change.old, change.new))
 
     def _touch(self) -> None:
         self._contact_seconds = self._clock.monotonic()

@@ -78,7 +78,6 @@ class Watcher:
             rng=random.Random(0),
             namespace=NAMESPACE,
             on_change=self._changed,
-            direct=True,  # so that what is counted is the picture right after the change
         )
         self.seen: dict[str, Pod] = {}
         self.left: set[str] = set()
