@@ -33,6 +33,7 @@ from runtime.reloading import Reloading
 log = logs.get(__name__)
 
 LIMIT, MOST = 500, 10_000
+FILTERS = ("namespace", "pod", "node", "workload", "outcome")  # of `Query`, each a text
 
 
 def create_app(
@@ -139,17 +140,13 @@ def _decisions(ledger: Ledger) -> flask.Response:
 
 def _query(arguments: collections.abc.Mapping[str, str], now_seconds: float) -> Query:
     """The filters of a request; 400 for what cannot be one."""
-    _known(arguments, "since", "namespace", "pod", "node", "workload", "outcome", "limit", "before")
-    outcome = arguments.get("outcome", "")
-    if outcome and outcome not in RESULTS:
-        raise werkzeug.exceptions.BadRequest(f"outcome {outcome!r} is none of {', '.join(RESULTS)}")
+    _known(arguments, "since", *FILTERS, "limit", "before")
+    texts = {name: arguments.get(name, "") for name in FILTERS}
+    if texts["outcome"] not in ("", *RESULTS):
+        raise werkzeug.exceptions.BadRequest(f"outcome {texts['outcome']!r} is none of {', '.join(RESULTS)}")
     return Query(
+        **texts,
         since_seconds=_since(arguments.get("since", ""), now_seconds),
-        namespace=arguments.get("namespace", ""),
-        pod=arguments.get("pod", ""),
-        node=arguments.get("node", ""),
-        workload=arguments.get("workload", ""),
-        outcome=outcome,
         limit=_limit(arguments.get("limit", str(LIMIT))),
         before_id=_id(arguments.get("before", "")),
     )
