@@ -14,7 +14,6 @@ from descheduler.eviction import api_results
 from descheduler.eviction.evictor import EvictionOutcome
 from descheduler.eviction.followup import Look
 from descheduler.ledger import prediction_errors
-from descheduler.ledger.rows import Row
 from descheduler.planning.plans import EvictionPlan
 from descheduler.snapshot import scaled_owners
 from runtime.metric_families import MetricFamilies
@@ -49,17 +48,12 @@ class PredictionMetrics:
         """The load of nodes some time after evictions from them; a look is one of `rows.LOOK_BACKS`."""
         for row, column in looks:
             after = prediction_errors.JUDGED.get(column)
-            if after is not None:
-                self._judge(row, after, measured=getattr(row, column) is not None)
+            if after is not None and getattr(row, column) is None:
+                self._unmeasured.labels(after).inc()
+            if after is not None and (error_ratio := prediction_errors.error_ratio(row, after)) is not None:
+                self._errors.labels(after, SIDES[error_ratio <= 0]).observe(abs(error_ratio))
             if column == prediction_errors.LAST_LOOK:
                 self._relief.labels(RELIEF[prediction_errors.stayed_under_line(row)]).inc()
-
-    def _judge(self, row: Row, after: prediction_errors.After, *, measured: bool) -> None:
-        if not measured:
-            self._unmeasured.labels(after).inc()
-        error_ratio = prediction_errors.error_ratio(row, after)
-        if error_ratio is not None:
-            self._errors.labels(after, SIDES[error_ratio <= 0]).observe(abs(error_ratio))
 
 
 class Telemetry:
