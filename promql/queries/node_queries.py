@@ -62,9 +62,10 @@ def of_metric(metric: MetricQuery, *, selector: str = "", node_label: str = INST
     if metric.query is not None:
         return metric.query
     window = Window(metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds)
-    return _expression(window, selector, node_label)
+    return expression(window, selector=selector, node_label=node_label)
 
 
+@functools.lru_cache(maxsize=256)  # a policy has a dozen, asked at every sync and cycle
 def expression(window: Window, *, selector: str = "", node_label: str = INSTANCE) -> str:
     """The PromQL for one window; `selector` is further matchers (`job="node-exporter"`) for every series, `node_label`
     names the node: where that is another label, `instance` is one of the exporter's.
@@ -73,11 +74,6 @@ def expression(window: Window, *, selector: str = "", node_label: str = INSTANCE
     memory u = 1 - sum(MemAvailable) / sum(MemTotal - huge pages), over the scrapes of the window
     Both are ratios 0..1. Raises ValueError for a resource or statistic that is not known.
     """
-    return _expression(window, selector, node_label)
-
-
-@functools.lru_cache(maxsize=256)  # a policy has a dozen, asked at every sync and cycle
-def _expression(window: Window, selector: str, node_label: str) -> str:
     present = _present(window.resource, selector, node_label)
     if window.statistic == "avg":
         return f"({_average(window.resource, window.window_seconds, selector, node_label)}) and {present}"
