@@ -1,12 +1,39 @@
-"""`evenload placeholder`: the group of the three commands about room held for bursts.
+"""`evenload placeholder`: the group of the three commands about room held for bursts, and the one of them that writes.
 
-The console script loads this module when `placeholder` is asked for. `render` writes manifests and `status` reads; the
-CronJob of deploy/placeholder/components/sizing runs `size`, the only one that writes.
+The console script loads this module when `placeholder` is asked for. `render` writes manifests, `status` reads, `size`
+sets the number: the CronJob of deploy/placeholder/components/sizing runs it every five minutes. It goes by the state
+that should be, not by what has changed: whoever set another number, and whatever run did not come, the next one puts it
+right. One request writes (a patch of the Deployment's scale, docs/decisions/0010); with --nodes-per-replica or
+--cores-per-replica two read the Deployment and the nodes before.
 """
 
-import click
+from typing import Any, Final
 
-from cli.placeholder import render, size, status
+import click
+import msgspec
+
+from cli.common import option_types, output
+from cli.placeholder import choice, render, sizing, status
+from kube import config, door, errors, kinds, objects
+from kube.api.selectors import untolerated
+from runtime import clock, exit_codes
+
+NOT_COUNTED: Final = sizing.Nodes(0, 0.0)
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """spec of a Deployment, as far as it names the nodes of its pods."""
+
+    template: objects.Pod = objects.Pod()
+
+
+class Deployment(objects.Object, frozen=True, kw_only=True):
+    """A Deployment of placeholders."""
+
+    spec: Spec = Spec()
+
+
+DEPLOYMENTS: Final = kinds.Kind("apis/apps/v1", "deployments", "Deployment", Deployment)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -22,4 +49,65 @@ def main() -> None:
 
 main.add_command(render.main, "render")
 main.add_command(status.main, "status")
-main.add_command(size.main, "size")
+
+
+@main.command()
+@click.option("--deployment", required=True, metavar="NAME", help="The placeholders' Deployment.")
+@click.option("-n", "--namespace", default=choice.NAMESPACE, show_default=True, metavar="NAME", help="Its namespace.")
+@click.option(
+    "--node-selector",
+    "node_selectors",
+    multiple=True,
+    type=option_types.Text("KEY=VALUE", choice.label),
+    help="Count only nodes with this label, too; may be repeated.",
+)
+@sizing.options
+@click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in-cluster.")
+@click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
+@click.option("--dry-run", is_flag=True, help="Say the number; the apiserver judges the patch and stores nothing.")
+def size(
+    deployment: str, namespace: str, node_selectors: tuple[tuple[str, str], ...], *, dry_run: bool, **options: Any
+) -> None:
+    """Set how many placeholders there are to be now.
+
+    It sets the number whatever it was, so it may run as often as one likes. Exit code 2: an option or the apiserver
+    refuses; 3: the apiserver cannot be reached.
+
+    \b
+    Examples:
+      evenload placeholder size --deployment placeholder --replicas 10 --during 20:00-07:00=2 --time-zone Europe/Berlin
+      evenload placeholder size --deployment placeholder --nodes-per-replica 4 --max-replicas 50 --dry-run
+    """
+    size_options: sizing.Sizing = options.pop("sizing")
+    wrong = [*sizing.refusals(size_options)]
+    if not size_options.proportional and size_options.replicas is None:
+        wrong.append("the number is missing: give --replicas N, or --nodes-per-replica or --cores-per-replica")
+    if wrong:
+        output.fail("\nerror: ".join(wrong))
+    with exit_codes.reported(errors.KubeError, codes=output.REFUSAL_CODES):
+        kube = config.connect(**options)
+        nodes = NOT_COUNTED
+        if size_options.proportional:
+            nodes = counted(kube, node_selectors, kube.get(DEPLOYMENTS, deployment, namespace=namespace))
+        plan = sizing.planned(size_options, nodes, clock.WallClock().now())
+        body = {"spec": {"replicas": plan.replicas}}
+        kube.merge_patch(kinds.DEPLOYMENTS, deployment, body, namespace=namespace, subresource="scale", dry_run=dry_run)
+    verb = "would be" if dry_run else "is"
+    output.data(f"{namespace}/{deployment}: the number {verb} {plan.replicas} ({plan.why})")
+
+
+def counted(kube: door.KubeDoor, selectors: tuple[tuple[str, str], ...], placeholders: Deployment) -> sizing.Nodes:
+    """The nodes that carry the labels and can take the placeholders: Ready, not cordoned, and neither the template's
+    tolerations nor its nodeSelector and required node affinity keep its pods away.
+    """
+    pod = placeholders.spec.template
+    listed = kube.list(kinds.NODES, label_selector=",".join(f"{key}={value}" for key, value in selectors)).items
+    taking = [
+        node
+        for node in listed
+        if node.ready
+        and not node.unschedulable
+        and untolerated(node.taints, pod.tolerations) is None
+        and pod.selects(node.name, node.labels)
+    ]
+    return sizing.Nodes(len(taking), sum(node.allocatable.cpu_millicores for node in taking))

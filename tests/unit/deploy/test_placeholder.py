@@ -4,7 +4,7 @@ import click
 import pytest
 import yaml
 
-from cli.placeholder import choice, render, size
+from cli.placeholder import choice, command, render
 from tests.unit.deploy.manifests import DEPLOY, Document
 
 FOLDER = DEPLOY / "placeholder"
@@ -90,10 +90,10 @@ def test_where_the_number_changes_a_job_of_ours_sets_it_and_nobody_else_says_one
     (container,) = pod["spec"]["containers"]
     assert "replicas" not in deployment["spec"]
     assert container["command"] == ["evenload", "placeholder", "size"]
-    options = size.main.make_context("size", list(container["args"]), resilient_parsing=False).params
+    options = command.size.make_context("size", list(container["args"]), resilient_parsing=False).params
     assert (options["namespace"], options["deployment"]) == ("evenload-system", deployment["metadata"]["name"])
     assert (options["max_replicas"] is None) == (options["nodes_per_replica"] is None) == (name == "overlays/nights")
-    assert isinstance(size.main, click.Command)
+    assert isinstance(command.size, click.Command)
 
 
 @pytest.mark.parametrize("name", ["overlays/nights", "overlays/proportional"])
