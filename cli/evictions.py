@@ -15,7 +15,6 @@ import click
 import msgspec
 
 from cli import eviction_rows as shown
-from cli import eviction_summary
 from cli.common import api_types, completing, http_client, output, services
 from kube import errors
 from runtime import clock, exit_codes
@@ -177,15 +176,15 @@ def _print_summary(service: services.Service, wish: Wish, by: str | None, where:
     rows = [
         msgspec.structs.replace(row, destination=row.landed_node) if row.landed_pod in best else row for row in rows
     ]
-    groups = eviction_summary.groups(rows, GROUPS[by] if by else None, now_seconds)
+    groups = shown.groups(rows, GROUPS[by] if by else None, now_seconds)
     if wish.output_format == "table":
-        lines = [eviction_summary.cells(group) for group in groups]
-        output.data(output.table(eviction_summary.HEADERS, lines, no_headers=wish.no_headers))
+        lines = [shown.figures(group) for group in groups]
+        output.data(output.table(shown.SUMMARY_HEADERS, lines, no_headers=wish.no_headers))
     else:
         output.data(output.structured({"groups": msgspec.to_builtins(groups)}, wish.output_format))
     if not groups[0].evictions:
         output.say(f"no eviction that took place; {NEXT_STEP.format(output.program())}")
-    for remark in eviction_summary.remarks(groups[0]):
+    for remark in shown.remarks(groups[0]):
         output.say(remark)
 
 
