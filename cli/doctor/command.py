@@ -15,7 +15,7 @@ import click
 
 from cli.common import http_client, output, policy_files
 from cli.common.services import DESCHEDULER
-from cli.doctor import facts, findings, gathering, guard, metrics_server, rights, rules, services, sources
+from cli.doctor import facts, findings, gathering, metrics_server, rights, rules, services, sources
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding
 from kube import config, errors, kinds
@@ -52,7 +52,7 @@ _JUDGES: Final[dict[str, Judge]] = {
     "windows": metrics_server.windows,
     "clocks": services.clocks_agree,
     "service rights": rights.services,
-    "guard": guard.in_force,
+    "guard": rights.guarded,
     "annotator": services.annotator,
     "policy in force": services.policy_in_force,
     "extender views": services.extender_views,

@@ -16,7 +16,7 @@ from prometheus_client import parser
 from cli import plan
 from cli.common import http_client, services
 from cli.common.services import DESCHEDULER
-from cli.doctor import findings, guard, measuring, metrics_server, rights
+from cli.doctor import findings, measuring, metrics_server, rights
 from cli.doctor.facts import BlockedRelief, ClockFacts, Facts, LoadFacts, Means, Relief, Replica, Settings
 from cli.doctor.findings import Finding
 from descheduler.planning.verdicts import Cause
@@ -77,7 +77,7 @@ def gather(means: Means, settings: Settings) -> Facts:
             lambda: {one: access.may_i(kube, one) for one in rights.needed(rights.OWN, namespace)}
         ),
         account_rights=findings.attempt(lambda: _accounts(kube, namespace)),
-        guard=findings.attempt(lambda: guard.look(kube, means.connect, namespace, pods, nodes=nodes)),
+        guard=findings.attempt(lambda: rights.guarding(kube, means.connect, namespace, pods, nodes=nodes)),
         apiserver_clock=apiserver_clock,
         node_leases=_node_leases(means, nodes, ahead_seconds),
         load=_load(means, settings, known),

@@ -1,22 +1,49 @@
-"""Judges of RBAC: what the person who asks may see, and whether the services may do their work.
+"""Judges of what accounts may do: the person who asks, the services by RBAC, and what the guard refuses these.
 
 `command` lists them. Which rights are needed is read from the manifests we ship (deploy/rbac), so there is no second
-list of them; `gathering` asks the apiserver about each (`kube.access`).
+list of them; `gathering` asks the apiserver about each (`kube.access`), and calls `guarding`. The proof of the guard is
+a dry run as the accounts themselves, of what it always refuses: an eviction in Evenload's own namespace and a label on
+a node. It needs the right to impersonate the two ServiceAccounts, which administrators have and
+`deploy/rbac/doctor.yaml` does not grant: it would be the right to evict.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
 import yaml
 
 from cli.common import shipped
 from cli.doctor import findings
-from cli.doctor.facts import Facts
+from cli.doctor.facts import Facts, GuardFacts, Trial
 from cli.doctor.findings import Finding
-from kube.access import Access
+from descheduler.eviction.api_results import GUARD
+from kube import errors, kinds
+from kube.access import Access, may_i
+from kube.api.metadata import Object
+from kube.door import EvictionAnswer
+from kube.http.client import Client
+from kube.kinds import Kind
+from kube.objects import Node, Pod
+from policy.schema.protection import Protect
 
 SERVICES: Final = ("annotator", "extender", "descheduler")
 OWN: Final = "doctor"
+ROLES: Final = {
+    "evenload-guard-evictions": "evictions of pods",
+    "evenload-guard-nodes": "changes of nodes",
+    "evenload-guard-pods": "deletions and changes of pods",
+}
+GONE: Final = (404, 409)
+# A request is judged by the pods in the apiserver's cache (docs/reference/guard.md, exemptions).
+YOUNGEST: Final = "a pod that the apiserver's cache has not yet passes them, and stays by protect.minPodAge alone"
+OPT_OUT_IGNORED, NOWHERE = "optOutIgnored", "false"  # the variable of deploy/guard/evictions.yaml as it is shipped
+Call = Callable[[Client], object]
+LABEL: Final = {"metadata": {"labels": {"evenload.io/doctor": "dry-run"}}}
+FIX: Final = "kubectl apply -k deploy/guard, which every overlay of deploy/kustomize contains (docs/reference/guard.md)"
 
 
 def own(facts: Facts) -> Finding:
@@ -68,3 +95,146 @@ def _granted(document: Mapping[str, Any], namespace: str) -> Iterable[Access]:
 
 def _denied(rights: Mapping[Access, bool]) -> list[str]:
     return [str(one) for one, allowed in rights.items() if not allowed]
+
+
+class Spec(msgspec.Struct, frozen=True, rename="camel"):
+    """spec of a ValidatingAdmissionPolicy, whose variables are CEL, or of its binding."""
+
+    failure_policy: str = "Fail"
+    variables: tuple[dict[str, str], ...] = ()
+    policy_name: str = ""
+    validation_actions: tuple[str, ...] = ()
+
+
+class Policy(Object, frozen=True, kw_only=True):
+    """A ValidatingAdmissionPolicy or its binding."""
+
+    spec: Spec = Spec()
+
+
+_PATH: Final = "apis/admissionregistration.k8s.io/v1"
+POLICIES = Kind(_PATH, "validatingadmissionpolicies", "ValidatingAdmissionPolicy", Policy, namespaced=False)
+BINDINGS = Kind(
+    _PATH, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", Policy, namespaced=False
+)
+
+
+def guarding(
+    kube: Client,
+    connect: Callable[..., Client],
+    namespace: str,
+    pods: tuple[Pod, ...] | Finding,
+    *,
+    nodes: tuple[Node, ...] | Finding,
+) -> GuardFacts:
+    """The objects of the guard, and what became of the dry runs that the caller may ask for by `connect`."""
+    policies = kube.list(POLICIES).items
+    failing = {one.name: one.spec.failure_policy for one in policies}
+    denying = {one.spec.policy_name for one in kube.list(BINDINGS).items if "Deny" in one.spec.validation_actions}
+    lacking = {name: reason for name in ROLES if (reason := _lack(name, failing, name in denying))}
+    trials = tuple(
+        _trial(kube, connect, namespace, account, request=request, call=call)
+        for account, request, call in _planned(namespace, pods, nodes)
+    )
+    variables = {variable["name"]: variable["expression"] for one in policies for variable in one.spec.variables}
+    return GuardFacts(lacking, trials, variables.get(OPT_OUT_IGNORED, NOWHERE).strip() != NOWHERE, variables)
+
+
+def _lack(name: str, failing: dict[str, str], denies: bool) -> str:
+    if name not in failing:
+        return "is missing"
+    if failing[name] != "Fail":
+        return f"has failurePolicy {failing[name]}, not Fail"
+    return "" if denies else "has no binding with the action Deny"
+
+
+def _planned(
+    namespace: str, pods: tuple[Pod, ...] | Finding, nodes: tuple[Node, ...] | Finding
+) -> Iterator[tuple[str, str, Call]]:
+    """The account, the request in words and the request, for each dry run that has an object to name."""
+    own = () if isinstance(pods, Finding) else [pod for pod in pods if pod.namespace == namespace]
+    if pod := min(own, key=lambda one: one.name, default=None):
+        yield (
+            "evenload-descheduler",
+            f"an eviction of {pod.key}",
+            functools.partial(Client.evict, namespace=pod.namespace, name=pod.name, uid=pod.uid, dry_run=True),
+        )
+    every_node = () if isinstance(nodes, Finding) else nodes
+    if node := min(every_node, key=lambda one: one.name, default=None):
+        for account in ("evenload-annotator", "evenload-descheduler"):
+            patch = functools.partial(Client.merge_patch, kind=kinds.NODES, name=node.name, body=LABEL, dry_run=True)
+            yield account, f"a label on node {node.name}", patch
+
+
+def _trial(
+    kube: Client, connect: Callable[..., Client], namespace: str, account: str, *, request: str, call: Call
+) -> Trial:
+    """A 404 or 409 says that the object went meanwhile; every other answer that is no refusal got past the guard."""
+    what = f"{request} by {account}"
+    if not may_i(kube, Access("impersonate", "serviceaccounts", namespace=namespace, name=account)):
+        return Trial(what, None, f"you may not impersonate {account}")
+    try:
+        with contextlib.closing(connect(impersonate=f"system:serviceaccount:{namespace}:{account}")) as door:
+            answer = call(door)
+    except errors.Forbidden as error:
+        return Trial(what, True if GUARD in str(error) else None, error.message or str(error))
+    except errors.ApiError as error:
+        return Trial(what, None, str(error))
+    if isinstance(answer, EvictionAnswer) and answer.status in GONE:
+        return Trial(what, None, answer.message)
+    return Trial(what, False)
+
+
+def guarded(facts: Facts) -> Iterator[Finding]:
+    """The three policies are there and deny, and what could be tried was refused."""
+    guard, protect = findings.known(facts.guard), facts.settings.policy.descheduler.protect
+    opt_out = protect.opt_out
+    for name, lack in guard.lacking.items():
+        yield findings.warn(f"ValidatingAdmissionPolicy {name} {lack}: only RBAC limits {ROLES[name]}", FIX)
+    if (opt_out.except_namespaces or not opt_out.enabled) and not guard.ignores_opt_out:
+        where = f"in {findings.few(opt_out.except_namespaces)}" if opt_out.enabled else "anywhere"
+        yield findings.warn(
+            f"the policy lets no annotation keep pods {where}, the guard refuses their evictions all the same",
+            f"patch the variable {OPT_OUT_IGNORED} of evenload-guard-evictions (docs/reference/guard.md)",
+        )
+    if stricter := _stricter(guard.variables, protect):
+        yield findings.warn(
+            f"the guard is stricter than the policy: {findings.few(stricter)}; such evictions are refused, and each "
+            "counts for the workload's breaker",
+            "make protect of the policy as strict, or patch the guard's variable (docs/reference/guard.md)",
+        )
+    if passed := [one.what for one in guard.trials if one.refused is False]:
+        yield findings.fail(
+            f"a dry run of {findings.few(passed)} was not refused: the guard does not hold this account",
+            f"{FIX}; it knows the accounts by the names of deploy/rbac, in any namespace: were they renamed?",
+        )
+    refused = [one.what for one in guard.trials if one.refused]
+    names = f"the {len(ROLES)} policies of deploy/guard deny"
+    least = f"{protect.min_pod_age_seconds:g} s"
+    open_ends = {one.answer for one in guard.trials if one.refused is None}
+    tried = f"refused in a dry run: {', '.join(refused)}" if refused else "nothing was tried"
+    more = f" ({'; '.join(sorted(open_ends))})" if open_ends else ""
+    yield findings.ok(f"{names}; {tried}{more}; {YOUNGEST} ({least})")
+
+
+def _stricter(variables: Mapping[str, str], protect: Protect) -> list[str]:
+    """The limits of the guard that refuse what the policy lets go; an expression of another form is not compared."""
+    limits = []
+    age_seconds = _age_seconds(variables.get("minPodAge", ""))
+    if age_seconds is not None and age_seconds > protect.min_pod_age_seconds:
+        limits.append(f"minPodAge {age_seconds:g} s, protect.minPodAge {protect.min_pod_age_seconds:g} s")
+    priority = variables.get("priorityAtLeast", "").strip()
+    if priority.isdecimal() and int(priority) < protect.priority_at_least:
+        limits.append(f"priorityAtLeast {priority}, protect.priorityAtLeast {protect.priority_at_least}")
+    names = re.findall(r'"([a-z0-9-]+)"', variables.get("protectedNamespaces", ""))
+    missing = sorted(set(names) - set(protect.namespaces))
+    if missing and protect.namespace_selector is None:
+        limits.append(f"protectedNamespaces has {', '.join(missing)}, protect.namespaces has not")
+    return limits
+
+
+def _age_seconds(expression: str) -> float | None:
+    """The seconds of CEL's `duration("1h5m")`, None of another expression."""
+    text = re.fullmatch(r'duration\("((?:[\d.]+(?:h|ms|m|s))+)"\)', expression.strip())
+    seconds = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+    return None if text is None else sum(float(n) * seconds[u] for n, u in re.findall(r"([\d.]+)(h|ms|m|s)", text[1]))

@@ -16,8 +16,7 @@ import pytest
 import yaml
 
 from annotator.publish import crane_keys
-from cli.doctor import findings
-from cli.doctor import guard as guard_check
+from cli.doctor import findings, rights
 from descheduler.eviction import api_results
 from descheduler.ledger.ledger import Ledger
 from kube import errors, kinds, objects
@@ -311,7 +310,7 @@ def ignores_opt_out(control_plane: cluster.Cluster) -> bool:
     """The doctor's reading of the guard."""
     nothing = findings.unknown("not asked for")
     with contextlib.closing(patience.connect(control_plane.kubeconfig)) as door:
-        return guard_check.look(door, lambda _: door, permissions.NAMESPACE, nothing, nodes=nothing).ignores_opt_out
+        return rights.guarding(door, lambda _: door, permissions.NAMESPACE, nothing, nodes=nothing).ignores_opt_out
 
 
 ORPHAN = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "uid": "0", "controller": True}]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib import parse
 
-from cli.doctor import guard
+from cli.doctor import rights
 from policy.contract import heartbeat, load_annotation
 from promql.queries import pod_queries
 from runtime import clock
@@ -54,11 +54,11 @@ class Cluster:
                 {"metadata": {"name": "node-1"}, "spec": {"renewTime": clock.to_rfc3339(now_seconds, micros=True)}}
             ],
         }
-        for name in guard.ROLES:
-            self.lists.setdefault(f"/{guard.POLICIES.path}/{guard.POLICIES.plural}", []).append(
+        for name in rights.ROLES:
+            self.lists.setdefault(f"/{rights.POLICIES.path}/{rights.POLICIES.plural}", []).append(
                 {"metadata": {"name": name}, "spec": {"failurePolicy": "Fail"}}
             )
-            self.lists.setdefault(f"/{guard.BINDINGS.path}/{guard.BINDINGS.plural}", []).append(
+            self.lists.setdefault(f"/{rights.BINDINGS.path}/{rights.BINDINGS.plural}", []).append(
                 {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}}
             )
         self.guard_holds = True
