@@ -16,31 +16,26 @@ import click
 
 from cli import certs_plan
 from cli.certs_plan import Leaf
-from cli.common import output
+from cli.common import option_types, output
+from kube.api import identifiers
 from runtime import clock, exit_codes, files
 
 SECRET: Final = "evenload-extender-tls"  # noqa: S105 - the name that deploy/kustomize/components/mtls mounts
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # a DNS label: folder, common name and part of a name
-_HOST: Final = re.compile(r"[A-Za-z0-9.:-]{1,253}")
+OURS: Final = (certs_plan.EXTENDER, certs_plan.SCHEDULER)  # folders that are no person's
 _DAYS: Final = click.IntRange(min=1, max=certs_plan.CA_DAYS)
+_LABEL: Final = option_types.Matching(  # folder, common name and part of a name
+    "TEXT", identifiers.is_namespace, ": expected small letters, digits and dashes, at most 63"
+)
+_HOST: Final = option_types.Matching(
+    "TEXT", re.compile(r"[A-Za-z0-9.:-]{1,253}").fullmatch, " is not a DNS name or address"
+)
 
 
-def _labels(_context: click.Context, parameter: click.Parameter, texts: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    for text in (texts,) if isinstance(texts, str) else texts:
-        if not _NAME.fullmatch(text):
-            raise click.BadParameter(
-                f"{text!r}: expected small letters, digits and dashes, at most 63", param=parameter
-            )
-        if text in (certs_plan.EXTENDER, certs_plan.SCHEDULER) and parameter.name == "clients":
-            raise click.BadParameter(f"{text!r} is a folder of the CA already", param=parameter)
-    return texts
-
-
-def _hosts(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
-    for text in texts:
-        if not _HOST.fullmatch(text):
-            raise click.BadParameter(f"{text!r} is not a DNS name or address")
-    return texts
+def _people(_context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if name in OURS:
+            raise click.BadParameter(f"{name!r} is a folder of the CA already")
+    return names
 
 
 @click.command("certs")
@@ -51,10 +46,12 @@ def _hosts(_context: click.Context, _parameter: click.Parameter, texts: tuple[st
     type=click.Path(file_okay=False, path_type=pathlib.Path),
     help="Where CA and certificates are or shall be. ca.key signs all of them: keep it away from the cluster.",
 )
-@click.option("-n", "--namespace", default="evenload-system", show_default=True, callback=_labels)
-@click.option("--service", default="evenload-extender", show_default=True, callback=_labels, help="The extender's.")
-@click.option("--host", "hosts", multiple=True, callback=_hosts, help="A further DNS name or address of the extender.")
-@click.option("--client", "clients", multiple=True, callback=_labels, help="A person: a certificate of this name.")
+@click.option("-n", "--namespace", default="evenload-system", show_default=True, type=_LABEL)
+@click.option("--service", default="evenload-extender", show_default=True, type=_LABEL, help="The extender's.")
+@click.option("--host", "hosts", multiple=True, type=_HOST, help="A further DNS name or address of the extender.")
+@click.option(
+    "--client", "clients", multiple=True, type=_LABEL, callback=_people, help="A person: a certificate of this name."
+)
 @click.option("--days", default=365, show_default=True, type=_DAYS, help="How long new certificates are good.")
 @click.option("--renew-before-days", default=30, show_default=True, type=_DAYS, help="Renew with fewer days left.")
 @click.option("--renew", is_flag=True, help="Renew all but the CA now.")
@@ -126,9 +123,8 @@ def leaves(
 
 def known_clients(directory: pathlib.Path) -> list[str]:
     """The people who have a certificate in the directory already: it is renewed without naming them again."""
-    ours = (certs_plan.EXTENDER, certs_plan.SCHEDULER)
     folders = (path.parent.name for path in directory.glob(f"*/{certs_plan.CERTIFICATE}"))
-    return sorted(name for name in folders if _NAME.fullmatch(name) and name not in ours)
+    return sorted(name for name in folders if identifiers.is_namespace(name) and name not in OURS)
 
 
 def read(directory: pathlib.Path, wanted: collections.abc.Iterable[Leaf]) -> certs_plan.Texts:

@@ -22,6 +22,18 @@ class Text(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+class Matching(Text):
+    """The type of an option whose text is taken as it is; of one that does not match, the problem is the refusal."""
+
+    def __init__(self, name: str, matches: collections.abc.Callable[[str], object], problem: str) -> None:
+        super().__init__(name, str)
+        self._matches, self._problem = matches, problem
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the text."""
+        return str(value) if self._matches(value) else self.fail(f"{value!r}{self._problem}", param, ctx)
+
+
 def span(text: str) -> float:
     """The seconds of a span; a number alone is refused because it has no unit."""
     seconds = durations.seconds(text)

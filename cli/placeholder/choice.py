@@ -15,10 +15,10 @@ from typing import Any, Final, Literal
 
 import yaml
 
-from cli.common import output
+from cli.common import option_types, output
 from cli.placeholder import sizing as sizes
 from cli.placeholder.sizing import Sizing
-from kube.api import quantities
+from kube.api import identifiers, quantities
 from runtime import files, options
 
 NAMESPACE: Final = options.DEFAULT_NAMESPACE
@@ -32,13 +32,11 @@ AFFINITIES: Final = ("nodeAffinity", "podAffinity", "podAntiAffinity")
 SUFFIX: Final = "-size"
 LONGEST_NAME: Final = 52 - len(SUFFIX)  # of a CronJob: its Jobs' names add eleven characters to 63 at most
 _LOWEST: Final = -(2**31)
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_CLASS: Final = re.compile(rf"{_NAME.pattern}(\.{_NAME.pattern})*")
-_LABEL_NAME: Final = rf"({_CLASS.pattern}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+_NAME: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL_NAME: Final = rf"({_NAME}(\.{_NAME})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
 _LABEL_VALUE: Final = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
 _LABEL: Final = re.compile(rf"(?P<key>{_LABEL_NAME})=(?P<value>{_LABEL_VALUE})")
 _TAINT: Final = re.compile(rf"(?P<key>{_LABEL_NAME})(=(?P<value>{_LABEL_VALUE}))?(:(?P<effect>[A-Za-z]+))?|(?P<all>\*)")
-_IMAGE: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/:]*(@sha256:[0-9a-f]{64})?")
 Document = dict[str, Any]
 Operations = list[Document]
 NAMES: Final = {"order": "placeholder", "soak": "placeholder-soak"}  # as deploy/placeholder has them
@@ -170,37 +168,28 @@ def affinity(path: str) -> Document:
     return document
 
 
-def name(text: str) -> str:
-    """The name of a set: of its Deployment, and with an ending of what belongs to it."""
-    if not _NAME.fullmatch(text) or len(text) > LONGEST_NAME:
-        expected = f"at most {LONGEST_NAME} small letters, digits and -, beginning and ending with no -"
-        raise ValueError(f"{text!r} is not a Deployment name: {expected}")
-    return text
-
-
-def namespace(text: str) -> str:
-    """The name of a namespace."""
-    if not _NAME.fullmatch(text) or len(text) > 63:
-        raise ValueError(f"{text!r} is not a namespace name: at most 63 small letters, digits and - expected")
-    return text
-
-
 def priority_class(text: str) -> str:
     """The name of a PriorityClass that is not one of Kubernetes' own."""
-    if not _CLASS.fullmatch(text) or len(text) > 253:
+    if not identifiers.is_name(text):
         raise ValueError(f"{text!r} is not a PriorityClass name: small letters, digits, - and . expected")
     if text.startswith("system-"):
         raise ValueError(f"{text!r}: names with system- are Kubernetes' own, and placeholders would preempt every pod")
     return text
 
 
-def image(text: str) -> str:
-    """An image as in a pod."""
-    if not _IMAGE.fullmatch(text):
-        raise ValueError(
-            f"{text!r} is not an image reference: write such as registry.k8s.io/pause:3.10 or NAME@sha256:..."
-        )
-    return text
+NAME_TYPE: Final = option_types.Matching(  # of a set: of its Deployment, and with an ending of what belongs to it
+    "NAME",
+    lambda text: identifiers.is_namespace(text) and len(text) <= LONGEST_NAME,
+    f" is not a Deployment name: at most {LONGEST_NAME} small letters, digits and -, beginning and ending with no -",
+)
+NAMESPACE_TYPE: Final = option_types.Matching(
+    "NAME", identifiers.is_namespace, " is not a namespace name: at most 63 small letters, digits and - expected"
+)
+IMAGE_TYPE: Final = option_types.Matching(
+    "IMAGE",
+    re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/:]*(@sha256:[0-9a-f]{64})?").fullmatch,
+    " is not an image reference: write such as registry.k8s.io/pause:3.10 or NAME@sha256:...",
+)
 
 
 def kustomization(choice: Choice, deploy: str) -> Document:

@@ -37,13 +37,13 @@ _READ: Final = {"apiVersion", "kind", "resources", "components", "patches"}
     show_default=True,
     help="order: an autoscaler adds nodes for those that lost their place. soak: free room only.",
 )
-@click.option("--name", type=option_types.Text("NAME", choice.name), help="Of the set, to have several.")
+@click.option("--name", type=choice.NAME_TYPE, help="Of the set, to have several.")
 @click.option(
     "-n",
     "--namespace",
     default=choice.NAMESPACE,
     show_default=True,
-    type=option_types.Text("NAME", choice.namespace),
+    type=choice.NAMESPACE_TYPE,
     help="Where it is put; another one than this must exist.",
 )
 @click.option(
@@ -52,7 +52,7 @@ _READ: Final = {"apiVersion", "kind", "resources", "components", "patches"}
     help="What one holds, its limits too. Default: cpu=300m,memory=600Mi.",
 )
 @sizing.options
-@click.option("--image", type=option_types.Text("IMAGE", choice.image), help="One that does nothing for ever.")
+@click.option("--image", type=choice.IMAGE_TYPE, help="One that does nothing for ever.")
 @click.option("--priority", type=int, metavar="N", help="Of the PriorityClass. Default: -5 (order), -100 (soak).")
 @click.option(
     "--priority-class",
@@ -89,9 +89,7 @@ _READ: Final = {"apiVersion", "kind", "resources", "components", "patches"}
 @click.option(
     "--spread-zones", type=click.Choice(choice.SPREADS), default="soft", show_default=True, help="Over zones."
 )
-@click.option(
-    "--evenload-image", type=option_types.Text("IMAGE", choice.image), help="Of the job that sets the number."
-)
+@click.option("--evenload-image", type=choice.IMAGE_TYPE, help="Of the job that sets the number.")
 @click.option(
     "--kustomization",
     "deploy",
