@@ -10,11 +10,10 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
 from prometheus_client import parser
 
 from cli import plan
-from cli.common import http_client, services
+from cli.common import api_types, http_client, services
 from cli.common.services import DESCHEDULER
 from cli.doctor import findings, measuring, metrics_server, rights
 from cli.doctor.facts import BlockedRelief, ClockFacts, Facts, LoadFacts, Means, Relief, Replica, Settings
@@ -36,14 +35,6 @@ _REQUESTS: Final = "evenload_extender_request_duration_seconds_count"
 _WATCH_AGE: Final = "evenload_kube_watch_age_seconds"
 _SHADOW_MODE: Final = "evenload_extender_shadow_mode"
 _SINCE: Final = "evenload_config_last_reload_success_timestamp_seconds"
-
-
-class _Decision(msgspec.Struct, frozen=True):
-    at_seconds: float
-
-
-class _Decisions(msgspec.Struct, frozen=True):
-    decisions: tuple[_Decision, ...] = ()
 
 
 class _Confirmations(NamedTuple):
@@ -197,7 +188,7 @@ def _extenders(means: Means, namespace: str) -> tuple[Replica | Finding, ...] | 
 def _replica(item: services.Service) -> Replica | Finding:
     try:
         nodes = http_client.decoded(item.get("/nodes"), documents.Nodes, item.name)
-        decisions = http_client.decoded(item.get("/decisions", limit="1"), _Decisions, item.name).decisions
+        decisions = http_client.decoded(item.get("/decisions", limit="1"), api_types.Decisions, item.name).decisions
         families = parser.text_string_to_metric_families(item.get("/metrics").decode())
         samples = [sample for family in families for sample in family.samples]
     except http_client.BadUrl:

@@ -126,7 +126,8 @@ class Cluster:
             return head | {"summary": "0 evicted", "headroom": {"run": 1, "hour": 1}, "nodes": []}
         if path == "metrics":
             return EXPOSITION.format(since=self.since_seconds, shadow=float(pod in self.shadow))
-        return {"decisions": [{"at_seconds": self.since_seconds + 50}]}
+        texts = dict.fromkeys(("verb", "namespace", "pod", "uid", "policy_hash"), "")
+        return {"decisions": [texts | {"at_seconds": self.since_seconds + 50, "candidates": 2, "passed": 2}]}
 
 
 @contextlib.contextmanager
