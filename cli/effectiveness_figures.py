@@ -67,10 +67,7 @@ class Moment(NamedTuple):
 
 class ShadowFigures(NamedTuple):
     """A span's figures: pods, shares of `pods`, and mean points; None where nothing was placed, all without data.
-
-    `rejected` went to nodes that the filter would have rejected, `worse` to ones that score so many points below the
-    best or more. `lower_points_avg` is the mean distance of the pods that did not get one of the best. `left_out` were
-    placed on nodes that were no candidates, or without any reading.
+    `shadow_meanings` says what each counts.
     """
 
     pods: int | None = None

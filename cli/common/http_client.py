@@ -125,10 +125,9 @@ class Service:
             raise Unreachable(f"{url} gives no answer: {reason}; {self.names.next_step}") from error
 
     def _opener(self) -> urllib.request.OpenerDirector:
-        handlers: list[urllib.request.BaseHandler] = []
         host = urllib.parse.urlsplit(self.url).hostname or ""
-        if is_loopback(host):  # as kubectl and curl do, a proxy is never asked for this machine
-            handlers.append(urllib.request.ProxyHandler({}))
+        # As kubectl and curl do, a proxy is never asked for this machine; elsewhere the environment says which.
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({} if is_loopback(host) else None)]
         if self.url.startswith("https:"):
             handlers.append(urllib.request.HTTPSHandler(context=self._context()))
         return urllib.request.build_opener(*handlers)
