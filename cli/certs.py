@@ -102,7 +102,7 @@ def main(
         folders = [leaf.folder for leaf in wanted.leaves if leaf.hosts or client_secrets]
         items = [_secret(texts, folder, namespace) for folder in folders]
         output.data(output.structured({"apiVersion": "v1", "kind": "List", "items": items}, output_format))
-    raise SystemExit(int(_report(plan, directory, now_seconds, dry_run=dry_run)))
+    raise SystemExit(int(_report(plan, directory, namespace, now_seconds, dry_run=dry_run)))
 
 
 def leaves(
@@ -169,22 +169,21 @@ def _secret(texts: certs_plan.Texts, folder: str, namespace: str) -> dict[str, o
     }
 
 
-def _report(plan: certs_plan.Plan, directory: pathlib.Path, now_seconds: float, *, dry_run: bool) -> exit_codes.Exit:
+def _report(
+    plan: certs_plan.Plan, directory: pathlib.Path, namespace: str, now_seconds: float, *, dry_run: bool
+) -> exit_codes.Exit:
     """The next step on stderr, and the exit code: a CA that runs out soon is a finding, and so is work to do."""
     ends_seconds = plan.steps[0].until_seconds  # None: the CA is a new one
     left = certs_plan.CA_DAYS if ends_seconds is None else certs_plan.days_left(ends_seconds, now_seconds)
     soon = left < certs_plan.CA_NOTICE_DAYS
     if soon:
-        output.say(
-            f"warning: ca.crt runs out in {left} days: --replace-ca makes a new one "
-            "(docs/how-to/tls.md says in which order)"
-        )
+        output.say(f"warning: ca.crt runs out in {left} days: --replace-ca makes a new one (steps: docs/how-to/tls.md)")
     if dry_run and not plan.is_done:
         output.say("nothing was written; without --dry-run the lines above are done")
         return exit_codes.Exit.FINDINGS
     if not plan.is_done:
-        output.say(f"next: {output.program()} certs -d {directory} -o yaml | kubectl apply --server-side -f -")
         output.say(
+            f"next: {output.program()} certs -n {namespace} -d {directory} -o yaml | kubectl apply --server-side -f -\n"
             f"and bring {directory / certs_plan.SCHEDULER} to /etc/kubernetes/evenload where kube-scheduler runs"
         )
     return exit_codes.Exit.FINDINGS if soon else exit_codes.Exit.OK

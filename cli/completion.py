@@ -27,7 +27,7 @@ echo :4
 def main(shell: str) -> None:
     """Write the script that completes commands, options, nodes, pods and namespaces.
 
-    The one for kubectl belongs on PATH, executable, under the name kubectl_complete-evenload.
+    kubectl's belongs on PATH, executable, under the name kubectl_complete-evenload.
 
     \b
     Examples:

@@ -138,7 +138,7 @@ def decoded(facts: Facts) -> Finding:
         return findings.worst([findings.ok("every object that was read could be decoded"), *unread])
     return findings.warn(
         f"{facts.undecodable}: no service sees them whole",
-        "kubectl get KIND NAME -o yaml --show-managed-fields shows who wrote the field; "
+        "kubectl get KIND NAME -n NAMESPACE -o yaml --show-managed-fields shows who wrote the field; "
         "docs/runbooks/EvenloadObjectsUndecodable.md",
     )
 

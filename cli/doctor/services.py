@@ -75,8 +75,8 @@ def policy_in_force(facts: Facts) -> Finding:
         text = findings.few(f"{name} obeys {known}" for name, known in other.items())
         return findings.fail(
             f"{text}; {facts.settings.policy_source} is {ours}",
-            "deploy the file (kubectl create configmap evenload-policy --from-file=policy.yaml=FILE --dry-run=client "
-            "-o yaml | kubectl apply -f -); /readyz?verbose of a service says if it refuses the newer one",
+            f"kubectl -n {facts.settings.namespace} create configmap evenload-policy --from-file=policy.yaml=FILE "
+            "--dry-run=client -o yaml | kubectl apply -f -; evenload policy status says who refuses it, and why",
         )
     replicas = (facts.replicas,) if isinstance(facts.replicas, Finding) else facts.replicas
     silent = next((one for one in replicas if isinstance(one, Finding)), None)
@@ -102,7 +102,7 @@ def extender_views(facts: Facts) -> Iterator[Finding]:
         views = findings.few(f"{one.name} {(one.view_digest or '-')[7:15]}" for one in replicas)
         yield findings.fail(
             f"replicas see different data: {views}: the same pod is judged differently by each",
-            f"a watch hangs: kubectl -n {facts.settings.namespace} delete pod of the one that differs from most",
+            f"a watch hangs: kubectl -n {facts.settings.namespace} delete pod NAME, the one that differs from most",
         )
     if len(replicas) == len(every) and (unread := _unread(facts)):
         text = f"{unread} of {unread + len(replicas)} replicas were not read, and may see other data"
@@ -161,7 +161,7 @@ def relief_effective(facts: Facts) -> Iterator[Finding]:
     waiting = [one for one in relief.held_back if one.verdict == Cause.UNREPLACED]
     if resting:
         text = findings.few(f"{one.node}: {one.detail}" for one in resting)
-        fix = f"what else runs on it? kubectl debug node/{resting[0].node}, steal time, the kernel; not its pods"
+        fix = f"kubectl debug node/{resting[0].node} -it --image=busybox -- top: what runs on it beside its pods?"
         yield findings.warn(text, fix)
     if waiting:
         fix = "why are they not Ready? evenload evictions --since 1d; docs/runbooks/EvenloadEvictionsUnreplaced.md"

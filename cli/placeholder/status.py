@@ -303,7 +303,5 @@ def remarks(held_room: Holding, refused: str, namespace: str, now_seconds: float
         rows.append(f"how many made way is not known: {refused}; deploy/rbac/placeholder.yaml has the right to read it")
     if since_seconds:
         age = api_types.age(now_seconds - since_seconds[0])
-        rows.append(
-            f"{len(since_seconds)} wait, the longest for {age}; next: kubectl describe one to see what it waits for"
-        )
+        rows.append(f"{len(since_seconds)} wait, the longest for {age}; next: kubectl describe pod NAME -n NAMESPACE")
     return rows

@@ -108,7 +108,7 @@ def _from_this_machine(request: flask.Request) -> None:
 
 def _forbid(why: str) -> NoReturn:
     raise werkzeug.exceptions.Forbidden(
-        f"{why}: kubectl -n evenload-system port-forward to the pod, then evenload breaker reset"
+        f"{why}: `evenload breaker reset --all` without --descheduler prints the command that does it in the pod"
     )
 
 

@@ -87,6 +87,7 @@ def test_the_names_are_those_that_the_mtls_component_allows_and_mounts(pki: path
 
 def test_a_secret_holds_the_extenders_files_and_nothing_of_the_cas_key(pki: pathlib.Path) -> None:
     result = run(pki, "-o", "yaml", "-n", "elsewhere")
+    assert f"next: evenload certs -n elsewhere -d {pki} -o yaml | kubectl apply" in result.stderr
     (secret,) = secrets(result).values()
     assert (secret["metadata"]["namespace"], secret["type"]) == ("elsewhere", "kubernetes.io/tls")
     held = {name: base64.b64decode(text).decode() for name, text in secret["data"].items()}

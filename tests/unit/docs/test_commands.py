@@ -2,21 +2,19 @@
 
 import pathlib
 import re
-import shlex
 
 import click
 import pytest
 
 import cli.__main__
 from cli.__main__ import SUBCOMMANDS
-from tests import pages
+from tests import command_lines, pages
 from tests.unit.docs import worlds
 
 PAGES = {str(page.relative_to(pages.ROOT)): pages.blocks(page) for page in pages.PAGES}
 BLOCKS = [block for found in PAGES.values() for block in found]
 OFFLINE = [name for name, found in PAGES.items() if any(block.how == "offline" for block in found)]
 HARMLESS = {"evenload", "cat", "echo", "grep", "head", "sed", "diff", "cp", "mkdir", "python", "sort"}
-MENTION = re.compile(r"`((?:kubectl )?evenload (?![A-Z…])[^`]+)`")
 SERVICES = ("annotator", "extender", "descheduler")
 
 
@@ -70,33 +68,16 @@ def test_a_reason_that_names_a_test_names_one_that_is_there() -> None:
     assert not [(place, path) for place, path in named if not (pages.ROOT / path).is_file()]
 
 
-def written() -> list[tuple[str, str]]:
-    """Every evenload command line of the pages, in blocks and between backticks, with its place."""
-    typed = [(f"{block.place}", command.text) for block in BLOCKS for command in block.commands()]
-    for name in PAGES:
-        text = (pages.ROOT / name).read_text(encoding="utf-8")
-        typed += [(name, " ".join(found.split())) for found in MENTION.findall(text)]
-    found = [(place, part.strip()) for place, text in typed for part in re.split(r"\| |;|&&", text)]
-    return [(place, part.removeprefix("kubectl ")) for place, part in found if named(part)]
-
-
-def named(part: str) -> bool:
-    """Whether a command is ours: `evenload …`, or a service as a module."""
-    return part.removeprefix("kubectl ").startswith("evenload ") or bool(
-        re.match(rf"python -m ({'|'.join(SERVICES)})\b", part)
-    )
-
-
-def test_every_command_and_option_of_ours_that_a_page_names_exists() -> None:
-    named = set(written())
-    assert len(named) > 200
-    missing = {f"{place}: {text}": unknown(text.replace("python -m ", "evenload ")) for place, text in named}
+def test_every_command_and_option_of_ours_that_is_shown_exists() -> None:
+    ours = [one for one in command_lines.everywhere() if one.program in ("evenload", "python -m")]
+    assert len(ours) > 400
+    missing = {f"{one.place}: {' '.join(one.words)}": unknown(" ".join(("evenload", *one.words))) for one in ours}
     assert {command: words for command, words in missing.items() if words} == {}
 
 
 def unknown(text: str) -> list[str]:
     """The subcommands and options of a command line that are not there."""
-    words = shlex.split(text.replace("\\\n", " ").replace("'", " "), comments=True)[1:]
+    words = text.split()[1:]
     command: click.Command = cli.__main__.main
     context = click.Context(command)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
@@ -113,7 +94,12 @@ def unknown(text: str) -> list[str]:
 def test_a_command_that_is_not_there_is_found() -> None:
     assert unknown("evenload polisy show") == ["polisy"]
     assert unknown("evenload policy validate --strict x.yaml") == ["--strict"]
-    assert unknown("evenload policy init --preset default > policy.yaml") == []
+    texts = 'next: evenload polisy show, "then", or `evenload policy init --preset default > x` (see kubectl -n X get)'
+    assert [" ".join((one.program, *one.words)) for one in command_lines.lines("", texts)] == [
+        "evenload polisy show",
+        "evenload policy init --preset default",
+        "kubectl -n X get",
+    ]
     assert set(SERVICES) <= set(SUBCOMMANDS)
 
 

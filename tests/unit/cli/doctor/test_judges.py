@@ -347,7 +347,7 @@ BROKEN = {
     ),
     "policy in force: a service with another policy": fails(
         "annotator obeys ffffffffffff; policy.yaml is 0123456789ab",
-        "create configmap evenload-policy",
+        "kubectl -n evenload-system create configmap evenload-policy",
         heartbeat=worlds.beat(policy="ffffffffffff"),
     ),
     "policy in force: services that disagree and no policy at hand": fails(
