@@ -18,7 +18,7 @@ BOTH_CORES := $(MAKE) --no-print-directory --jobs 3 --output-sync=target
 # Each file has a control plane, which takes 9 to 12 of the 128 inotify instances of a user.
 REAL := $(PYTEST) -n 9 --dist loadfile
 # Go modules whose programs the suites of `make test` run: compiled within a test, Helm takes most of the test's time.
-PROGRAMS := $(addprefix tests/,goclient grafana contract/helm contract/helm3 contract/krew)
+PROGRAMS := $(addprefix tests/,goclient grafana contract/amtool contract/helm contract/helm3 contract/krew)
 .DEFAULT_GOAL := help
 # The suites start the services hundreds of times. Containers often forbid Python to keep what it compiled, and then
 # each start compiles everything again, which takes twice as long as starting.

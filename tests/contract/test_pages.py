@@ -1,11 +1,13 @@
-"""The real kubectl and Helm take what pages show, and what the product prints as a next step."""
+"""The real kubectl, Helm and amtool take what pages show, and what the product prints as a next step."""
 
+import pathlib
 import subprocess
 
 import pytest
+import yaml
 
-from lab.cluster import binaries
-from tests import command_lines
+from lab.cluster import binaries, programs
+from tests import command_lines, pages
 from tests.contract import helm_client
 
 pytestmark = pytest.mark.cluster
@@ -32,3 +34,27 @@ def known(path: str, words: tuple[str, ...]) -> bool:
     plain = [one for before, one in zip(("", *words), words, strict=False) if "-" not in (one[0], before[:1])]
     kinds = plain[1].partition("/")[0].split(",") if plain[1:] and plain[0] in VERBS else ()
     return answer.returncode == 0 and set(kinds) <= KINDS
+
+
+def test_alertmanager_takes_the_page_about_notifications_and_sends_each_alert_where_it_says(
+    tmp_path: pathlib.Path,
+) -> None:
+    (file,) = (block for block in pages.blocks(pages.ROOT / "docs" / "how-to" / "notify.md") if block.file)
+    (tmp_path / "alertmanager.yaml").write_text("\n".join(file.lines), encoding="utf-8")
+    program = str(programs.built(pathlib.Path(__file__).with_name("amtool")))
+
+    def amtool(*arguments: str) -> str:
+        return subprocess.check_output([program, *arguments], cwd=tmp_path, stderr=subprocess.STDOUT, text=True)
+
+    assert "SUCCESS" in amtool("check-config", "alertmanager.yaml")
+    rules = yaml.safe_load((pages.ROOT / "deploy/monitoring/evenload-alerts.yaml").read_text(encoding="utf-8"))
+    receivers = {"critical": "evenload", "warning": "evenload", "info": "nobody"}
+    for alert in (alert for group in rules["groups"] for alert in group["rules"]):
+        labels = f"alertname={alert['alert']}", f"severity={alert['labels']['severity']}"
+        answer = amtool("config", "routes", "test", "--config.file=alertmanager.yaml", *labels)
+        assert answer.strip() == receivers[alert["labels"]["severity"]], labels
+    (_, receiver) = yaml.safe_load("\n".join(file.lines))["receivers"]
+    (slack,), (teams,) = receiver["slack_configs"], receiver["msteamsv2_configs"]
+    assert slack["text"] == teams["text"]
+    shown = amtool("template", "render", "--template.glob=*.yaml", f"--template.text={slack['text']}")
+    assert "What to do: " in shown
