@@ -89,6 +89,7 @@ def test_only_the_port_that_the_scheduler_asks_is_open_to_everybody() -> None:
     (rule,) = policies["evenload-metrics"]["ingress"]
     (source,) = rule["from"]
     assert set(source) == {"namespaceSelector", "podSelector"}  # both at once: a label alone anybody can take
+    assert source["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "prometheus"}  # as operators name it
     prometheus, scheduler = policies["evenload-extender"]["ingress"][0]["from"]
     assert prometheus == source
     assert set(scheduler) == {"podSelector"}  # of our own namespace, where labels are ours

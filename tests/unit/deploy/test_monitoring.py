@@ -21,7 +21,7 @@ from promql.queries import identity, node_queries
 from promql.queries.node_queries import Window
 from runtime import hosts
 from tests import exported, metric_docs, promql_text
-from tests.unit.deploy.manifests import BASE, COMPONENTS, DEPLOY, MTLS, SERVICES, Document, load, network_policies, only
+from tests.unit.deploy.manifests import BASE, COMPONENTS, DEPLOY, MTLS, SERVICES, Document, load, only
 
 ROOT: Final = DEPLOY.parent
 MONITORING: Final = DEPLOY / "monitoring"
@@ -283,10 +283,3 @@ def test_with_tls_prometheus_verifies_the_certificate_that_mtls_mounts() -> None
     assert f"secretName: {secret['name']}" in MTLS.read_text(encoding="utf-8")
     service = only(BASE / "extender.yaml", "Service")["metadata"]
     assert ops["/spec/endpoints/0/tlsConfig"]["serverName"] == f"{service['name']}.{service['namespace']}.svc"
-
-
-def test_network_policies_let_the_operators_prometheus_in() -> None:
-    policies = network_policies()
-    (source,) = policies["evenload-metrics"]["ingress"][0]["from"]
-    assert source["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "prometheus"}
-    assert source in policies["evenload-extender"]["ingress"][0]["from"]
