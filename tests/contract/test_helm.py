@@ -177,7 +177,8 @@ def test_a_policy_file_of_ones_own_is_taken_to_the_byte_and_not_beside_sections(
     file = tmp_path / "policy.yaml"
     file.write_text("# mine\napiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n", encoding="utf-8")
     given = f"--set-file=policyFile={file}"
-    maps = {one["metadata"]["name"]: one for one in helm_client.documents(helm.template({}, given))}
+    text = helm.template({}, given, "--set=policy=null")
+    maps = {one["metadata"]["name"]: one for one in helm_client.documents(text)}
     assert maps["evenload-policy"]["data"]["policy.yaml"] == file.read_text(encoding="utf-8")
     both = (given, "--set=policy.descheduler.mode=Enforce", helm_client.KUBERNETES)
     answer = helm.run("template", str(helm_client.CHART), *both)
