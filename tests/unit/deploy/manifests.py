@@ -29,7 +29,9 @@ def network_policies() -> dict[str, Document]:
     return {one["metadata"]["name"]: one["spec"] for one in load(BASE / "network.yaml")}
 
 
-def added_by_mtls() -> list[Any]:
-    """The values of the operations of the component mtls."""
+def added_by_mtls(service: str = "extender") -> list[Any]:
+    """The values of the operations of the component mtls on the Deployment of a service."""
     (component,) = load(MTLS)
-    return [op["value"] for patch in component["patches"] for op in yaml.safe_load(patch["patch"])]
+    target = {"kind": "Deployment", "name": f"evenload-{service}"}
+    patches = (patch["patch"] for patch in component["patches"] if patch["target"] == target)
+    return [op["value"] for patch in patches for op in yaml.safe_load(patch)]

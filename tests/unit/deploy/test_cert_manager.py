@@ -48,6 +48,7 @@ def test_one_ca_signs_both_and_is_signed_by_itself() -> None:
     signers = {name: one["spec"]["issuerRef"]["name"] for name, one in made.items()}
     assert signers == {
         "evenload-ca": "evenload-selfsigned",
+        "evenload-descheduler": "evenload-ca",
         "evenload-extender": "evenload-ca",
         "evenload-scheduler": "evenload-ca",
     }
@@ -65,7 +66,7 @@ def test_each_may_do_its_part_and_no_other() -> None:
     assert [name for name, one in objects("Certificate").items() if one["spec"].get("isCA")] == ["evenload-ca"]
 
 
-@pytest.mark.parametrize("name", ["evenload-ca", "evenload-extender", "evenload-scheduler"])
+@pytest.mark.parametrize("name", ["evenload-ca", "evenload-descheduler", "evenload-extender", "evenload-scheduler"])
 def test_fields_are_cert_managers_and_of_its_types(name: str) -> None:
     spec = objects("Certificate")[name]["spec"]
     assert {field: type(value) for field, value in spec.items()} == {field: FIELDS[field] for field in spec}

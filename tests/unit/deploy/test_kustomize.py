@@ -11,7 +11,7 @@ from cli.common import services
 from cli.doctor import command as doctor
 from policy.loading import loader
 from runtime import options as service_options
-from tests.unit.deploy import manifests
+from tests.unit.deploy import manifests, test_cert_manager
 from tests.unit.deploy.manifests import BASE, DEPLOY, MTLS, SERVICES, Document, load, only
 
 PORTS = {"annotator": 8901, "extender": 8900, "descheduler": 8902}  # docs/contract.md, processes
@@ -34,8 +34,9 @@ def arguments(service: str, directory: pathlib.Path) -> list[str]:
     """The container's arguments as it gets them, with the mounts in a directory of ours."""
     (generated,) = load(BASE / "kustomization.yaml")[0]["configMapGenerator"]
     settings = dict(literal.split("=", 1) for literal in generated["literals"])
-    added = [value for value in manifests.added_by_mtls() if str(value).startswith("--")]
-    given = container(service)["args"] + (added if service == "extender" else [])
+    given = container(service)["args"] + [
+        value for value in manifests.added_by_mtls(service) if str(value).startswith("--")
+    ]
     for name, value in settings.items():
         given = [text.replace(f"$({name})", value) for text in given]
     for mounted in (
@@ -62,7 +63,7 @@ def test_a_container_starts_a_command_of_ours_with_options_it_understands(servic
         assert context.params["node_label"] == "instance"
         assert context.params["node_selector"] == context.params["pod_selector"] == ""
     else:
-        assert context.params["client_names"] == ("system:kube-scheduler",)
+        assert context.params["client_names"] == ("system:kube-scheduler", "descheduler")
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -90,9 +91,24 @@ def test_only_the_port_that_the_scheduler_asks_is_open_to_everybody() -> None:
     (source,) = rule["from"]
     assert set(source) == {"namespaceSelector", "podSelector"}  # both at once: a label alone anybody can take
     assert source["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "prometheus"}  # as operators name it
-    prometheus, scheduler = policies["evenload-extender"]["ingress"][0]["from"]
+    prometheus, *ours = policies["evenload-extender"]["ingress"][0]["from"]
     assert prometheus == source
-    assert set(scheduler) == {"podSelector"}  # of our own namespace, where labels are ours
+    assert [set(one) for one in ours] == [{"podSelector"}] * 2  # of our own namespace, where labels are ours
+
+
+def test_the_descheduler_reaches_each_replica_of_the_extender_and_shows_the_certificate_that_is_admitted() -> None:
+    service = only(BASE / "extender-replicas.yaml", "Service")
+    extender = only(BASE / "extender.yaml", "Service")
+    assert service["spec"] == {"clusterIP": "None", **extender["spec"]}
+    assert service["metadata"]["labels"] != extender["metadata"]["labels"], "or Prometheus scrapes each twice"
+    assert f"--extender={service['metadata']['name']}:{PORTS['extender']}" in container("descheduler")["args"]
+    let_in = manifests.network_policies()["evenload-extender"]["ingress"][0]["from"][2]["podSelector"]["matchLabels"]
+    assert let_in == only(BASE / "descheduler.yaml", "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert f"--extender-server-name={extender['metadata']['name']}" in manifests.added_by_mtls("descheduler")
+    certificate = test_cert_manager.objects("Certificate")["evenload-descheduler"]["spec"]
+    assert f"--client-name={certificate['commonName']}" in manifests.added_by_mtls()
+    (volume,) = [one for one in manifests.added_by_mtls("descheduler") if isinstance(one, dict) and "secret" in one]
+    assert volume["secret"] == {"secretName": certificate["secretName"], "optional": True}
 
 
 def test_the_second_scheduler_has_the_labels_that_the_extenders_policy_lets_in() -> None:
@@ -111,9 +127,9 @@ def test_the_second_scheduler_has_the_labels_that_the_extenders_policy_lets_in()
 def test_the_doctor_finds_the_extenders_by_the_names_and_the_scheme_of_their_service() -> None:
     service = only(BASE / "extender.yaml", "Service")
     assert (service["metadata"]["name"], service["spec"]["ports"][0]["name"]) == (services.EXTENDER.in_cluster, "http")
-    patches = {one["target"]["kind"]: yaml.safe_load(one["patch"]) for one in load(MTLS)[0]["patches"]}
-    assert patches["Service"] == [{"op": "replace", "path": "/spec/ports/0/name", "value": "https"}]
-    schemes = [op["path"] for op in patches["Deployment"] if op["value"] == "HTTPS"]
+    deployment, _, named = (yaml.safe_load(one["patch"]) for one in load(MTLS)[0]["patches"])
+    assert named == [{"op": "replace", "path": "/spec/ports/0/name", "value": "https"}]
+    schemes = [op["path"] for op in deployment if op["value"] == "HTTPS"]
     assert {path.split("/")[-3] for path in schemes} == {
         name for name in container("extender") if name.endswith("Probe")
     }
