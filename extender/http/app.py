@@ -24,6 +24,7 @@ from extender import deadline, metrics, protocol
 from extender.state import cluster_view
 from extender.verbs import decision_log, explain, shadow_log, verbs
 from kube.pods import pod_view
+from policy.contract import decision_page
 from runtime import clock, hosts, logs
 
 log = logs.get(__name__)
@@ -190,7 +191,8 @@ def _decisions(parts: Parts) -> Shown:
 
 
 def _page(parts: Parts, after: str, bound: collections.abc.Callable[[decision_log.Decision], explain.Json]) -> Shown:
-    """The decisions that matter after those of an earlier page: from the first on after a page of another process.
+    """The decisions after those of an earlier page, about pods of which one matters: from the first on after a page of
+    another process.
 
     A decision, and those after it, are left to a later page while its pod may still get a node.
     """
@@ -201,12 +203,11 @@ def _page(parts: Parts, after: str, bound: collections.abc.Callable[[decision_lo
     past = explain.decided(decisions, with_nodes=False, bound=bound)
     is_settled = lambda one: one.bound_to or one.at_seconds <= now_seconds - SETTLED_SECONDS  # noqa: E731
     settled = list(itertools.takewhile(is_settled, past))
-    document = {
-        "decisions": [one for one in settled if one.matters],
-        "after": f"{ring.begun}-{start + len(settled)}",
-        "missed": start - number if number else 0,
-    }
-    return protocol.encode_by_parts(document), len(settled)
+    uids = {one.uid for one in settled if one.matters}
+    matter = [one for one in settled if one.uid in uids]
+    missed = start - number if number else 0
+    page = decision_page.DecisionPage(matter, f"{ring.begun}-{start + len(settled)}", missed)
+    return protocol.encode_by_parts(page), len(settled)
 
 
 def _nodes(parts: Parts) -> Shown:

@@ -153,13 +153,15 @@ class PastDecision(DecisionFields, frozen=True):
     """One element of GET /decisions; the last four only in the newest of each verb, where nodes are asked for.
 
     `ties` is how many nodes share the best score. `bound_to` is the node on which the pod is now: "" for none yet, None
-    where it has ended or is gone; `bound_to_best` is whether that node is one of them, None without scores.
+    where it has ended or is gone; `bound_to_best` is whether that node is one of them, None without scores. The
+    descheduler, which stores it without nodes, adds the address of the `replica`.
     """
 
     at: str = ""
     ties: int = 0
     bound_to: str | msgspec.UnsetType | None = msgspec.UNSET
     bound_to_best: bool | None = None
+    replica: str | msgspec.UnsetType = msgspec.UNSET
     nodes: list[NodeRow] | msgspec.UnsetType = msgspec.UNSET
     omitted: int | msgspec.UnsetType = msgspec.UNSET
     estimate: Estimate | msgspec.UnsetType = msgspec.UNSET
