@@ -1,8 +1,9 @@
 """`evenload explain pod`: why a pod may or may not go to each node, and how each score came about.
 
-It asks the extender what it really decided (GET /decisions: the numbers of that moment). Where that is not known, or
-with --now, it reads the pod and the names of the nodes from Kubernetes and asks what would be decided now (POST
-/explain). `cli.explain_text` words the answer.
+It asks the extender what it really decided (GET /decisions: the numbers of that moment), then the descheduler, which
+stores the decisions that mattered in a short form. Where neither knows any, or with --now, it reads the pod and the
+names of the nodes from Kubernetes and asks what would be decided now (POST /explain). `cli.explain_text` words the
+answer.
 """
 
 from collections.abc import Sequence
@@ -55,16 +56,26 @@ def main() -> None:
     show_default=True,
     help="The extender's weight in the scheduler's configuration.",
 )
+@services.url_option(services.DESCHEDULER)
 @services.extender_options
 @click.option("--no-headers", is_flag=True, help="Rows only.")
 @output.option("table", "wide", "csv", "json", "yaml", "name")
 def pod(
-    name: str, *, namespace: str, now: bool, weight: int, no_headers: bool, output_format: str, **where: Any
+    name: str,
+    *,
+    namespace: str,
+    now: bool,
+    weight: int,
+    descheduler: str | None,
+    no_headers: bool,
+    output_format: str,
+    **where: Any,
 ) -> None:
     """Say for each node whether the pod may go there, and what its score is made of.
 
-    The decision of the last hour, with its inputs, if the extender remembers one; else (or with --now) what it would
-    decide now. -o wide and csv print a line for each node and metric. Exit code 4: some numbers were or are missing.
+    The decision of the last hour, with its inputs, if the extender remembers one; else what the descheduler stored of
+    an earlier one that mattered; else (or with --now) what it would decide now. -o wide and csv print a line for each
+    node and metric. Exit code 4: some numbers were or are missing.
 
     \b
     Examples:
@@ -76,7 +87,8 @@ def pod(
     with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
         request = ExplainRequest(namespace, name, place.kubeconfig, place.context)
         replicas = services.every(services.EXTENDER, place)
-        story = (None if now else decided(replicas, request)) or explained(replicas, request)
+        story = None if now else past(replicas, place._replace(url=descheduler), request)
+        story = story or explained(replicas, request)
     if output_format in ("json", "yaml"):
         share = scheduler_config.arithmetic(weight)[-1]
         output.data(output.structured(msgspec.to_builtins(story) | {"weight": weight, "share": share}, output_format))
@@ -125,8 +137,32 @@ def eviction(name: str, *, namespace: str, output_format: str, **where: Any) -> 
         raise SystemExit(int(exit_codes.Exit.PARTIAL))
 
 
+def past(
+    replicas: Sequence[services.Service], ledger: services.Where, request: ExplainRequest
+) -> explain_text.Story | None:
+    """Returns the last decision about the pod in a replica's memory, else in the ledger, or None with the reason on
+    stderr. Raises the HttpError of replicas that give no answer, if the ledger has none.
+    """
+    story, away = None, None
+    try:
+        story = decided(replicas, request)
+    except http_client.Unreachable as error:
+        away = error
+    if story is None:
+        try:
+            story = decided(services.every(services.DESCHEDULER, ledger), request)
+        except (http_client.HttpError, errors.KubeError) as error:
+            output.say(f"warning: decisions of the ledger are not known: {error}")
+        if story is None and away is not None:
+            raise away
+        output.say(
+            "this is what would be decided now" if story is None else "this is what the ledger has, without nodes"
+        )
+    return story
+
+
 def decided(replicas: Sequence[services.Service], request: ExplainRequest) -> explain_text.Story | None:
-    """Returns the last decision of any replica about the pod, or None with the reason on stderr."""
+    """Returns the last decision that any of them knows about the pod, or None with the reason on stderr."""
 
     def ask(service: services.Service) -> list[documents.PastDecision]:
         body = service.get("/decisions", namespace=request.namespace, pod=request.name)
@@ -137,16 +173,14 @@ def decided(replicas: Sequence[services.Service], request: ExplainRequest) -> ex
     whose = f"{request.namespace}/{request.name}"
     if not newest:
         names = ", ".join(one.name for one in replicas)
-        output.say(
-            f"no decision about {whose} in the memory of {names} (the last hour; each replica knows its own): this is "
-            "what would be decided now"
-        )
+        where = "memory (the last hour, each replica its own)"
+        if replicas[0].names == services.DESCHEDULER:
+            where = "ledger (decisions that rejected a node, lacked data, or were not followed)"
+        output.say(f"no decision about {whose} in the {where} of {names}")
         return None
     story = merged([decision for decision in newest if decision.uid == newest[0].uid])
     if story is None:
-        output.say(
-            f"the decision about {whose} of {newest[0].at} is no longer stored in full: this is the decision of now"
-        )
+        output.say(f"the decision about {whose} of {newest[0].at} is no longer stored in full")
         return None
     if newest[0].bound_to is None:
         output.say(f"pod {whose} of this decision has ended or is gone")
@@ -170,20 +204,21 @@ def merged(decisions: Sequence[documents.PastDecision]) -> explain_text.Story | 
         scored = None
     used = [decision for decision in (judged, scored) if decision is not None]
     rows: dict[str, documents.NodeRow] = {}
-    for node in (node for decision in used for node in decision.nodes or ()):
+    for node in (node for decision in used for node in decision.nodes or _best(decision)):
         rows[node.name] = _with_verdict(node, rows.get(node.name))
-    if not rows:
-        return None
     last = used[-1]
+    if not rows and not last.replica:
+        return None
     return explain_text.Story(
         pod=f"{last.namespace}/{last.pod}",
         at=last.at,
         policy=last.policy_hash,
-        source="decision",
+        source="ledger" if last.replica else "decision",
         nodes=explain_text.ranked(rows.values()),
         exempt=next((decision.exempt for decision in used if decision.exempt), None),
         degraded=tuple(dict.fromkeys(cause for decision in used for cause in decision.degraded)),
-        omitted=max(decision.omitted or 0 for decision in used),
+        omitted=max(decision.candidates - len(rows) if last.replica else decision.omitted or 0 for decision in used),
+        ties=last.ties,
         steps=tuple(map(_step, reversed(newest.values()))),
         estimate=last.estimate or None,
         means=last.means or [],
@@ -201,6 +236,16 @@ def explained(replicas: Sequence[services.Service], request: ExplainRequest) -> 
     answer = services.first_answer(replicas, lambda one: one.decode(one.post("/explain", body), documents.Explanation))
     own = {"pod": unplaced.key, "nodes": explain_text.ranked(answer.nodes), "bound_to": unplaced.node_name}
     return explain_text.Story(**msgspec.structs.asdict(answer) | own, source="now")
+
+
+def _best(decision: documents.PastDecision) -> list[documents.NodeRow]:
+    """The nodes of a decision that is stored without them: the best ones, by what they were ranked by."""
+    return [
+        documents.NodeRow(
+            one.node, usable=True, base=one.base, penalty=one.penalty, raw_score=one.base - one.penalty, score=one.score
+        )
+        for one in (decision.best if decision.replica else ())
+    ]
 
 
 def _with_verdict(node: documents.NodeRow, judged: documents.NodeRow | None) -> documents.NodeRow:
@@ -221,7 +266,7 @@ def _remarks(story: explain_text.Story, request: ExplainRequest) -> None:
         output.say(
             f"warning: {story.omitted} nodes are no longer remembered; the best and some of the rejected are shown"
         )
-    if story.source == "decision":
+    if story.source != "now":
         command = f"{output.program()} explain pod {request.name} -n {request.namespace} --now"
         output.say(f"next: {command} says what has changed since")
     else:

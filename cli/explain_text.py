@@ -21,18 +21,20 @@ WIDE_HEADERS: Final = ("node", "metric", "reading", "expected", "incoming", "lim
 
 
 class Story(msgspec.Struct, frozen=True):
-    """A past decision about a pod (`source` decision) or a present one; `steps` are the answers it was put together
-    from, `means` the metrics whose terms make up each of the means, of which the lowest is the base.
+    """A past decision about a pod (`source` decision; ledger, of which only the best nodes are known) or a present one;
+    `steps` are the answers it was put together from, `means` the metrics whose terms make up each of the means, of
+    which the lowest is the base.
     """
 
     pod: str
     at: str
     policy: str
-    source: Literal["decision", "now"]
+    source: Literal["decision", "ledger", "now"]
     nodes: tuple[documents.NodeRow, ...]
     exempt: str | None = None
     degraded: tuple[str, ...] = ()
     omitted: int = 0
+    ties: int = 0  # nodes with the best score, 0 where all nodes are here
     steps: tuple[str, ...] = ()
     bound_to: str = ""
     estimate: documents.Estimate | None = None
@@ -106,8 +108,8 @@ def verdict(node: documents.NodeRow, pod_class: str | None = None) -> output.Cel
 
 
 def _head(story: Story, weight: int) -> list[str]:
-    when = "was decided" if story.source == "decision" else "would be decided"
-    past = story.source == "decision"
+    past = story.source != "now"
+    when = "was decided" if past else "would be decided"
     bound = f"; it is on {story.bound_to}" if story.bound_to and not past else ""
     exempt = [f"not filtered: {story.exempt}"] if story.exempt else []
     shadow = ["shadow mode: kube-scheduler is told that every node passes and scores the same"] if story.shadow else []
@@ -120,7 +122,11 @@ def _head(story: Story, weight: int) -> list[str]:
         *of_class,
         *exempt,
         *([_expected_of(story.estimate, story)] if story.estimate else []),
-        "score = base - hot, rounded; the base comes from the lowest of the sums of terms that a node has",
+        *(
+            ["score = base - hot, rounded; the base comes from the lowest of the sums of terms that a node has"]
+            if story.source != "ledger"
+            else []
+        ),
         scheduler_config.arithmetic(weight)[-1],
     ]
 
@@ -141,13 +147,13 @@ def _placement(story: Story, weight: int) -> str:
         return f"{here}: " + ("its score is no longer stored" if story.omitted else "it was not asked about here")
     best = max(scores.values())
     first = [name for name, each in scores.items() if each == best]
-    if score == best and len(first) == 1 and not story.omitted:
+    ties = story.ties or len(first)
+    if score == best and ties == 1:
         return f"{here}, the only node with the best score, {best}"
     if score == best:
-        many = f"{'at least ' if story.omitted else ''}{len(first)}"
         why = "kube-scheduler chose alone" if story.shadow else "kube-scheduler's own plugins chose among them"
-        return f"{here}: one of {many} with the best score, {best}; {why}"
-    others = f"{first[0]} and {len(first) - 1} more have" if len(first) > 1 else f"{first[0]} has"
+        return f"{here}: one of {ties} with the best score, {best}; {why}"
+    others = f"{first[0]} and {ties - 1} more have" if ties > 1 else f"{first[0]} has"
     why = f"kube-scheduler's own plugins outweighed {scheduler_config.points(best - score, weight)} points"
     return f"{here} with score {score}, where {others} {best}: {'kube-scheduler chose alone' if story.shadow else why}"
 

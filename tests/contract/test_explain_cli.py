@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import ANY
 
 import click.testing
 import pytest
@@ -120,6 +121,30 @@ def test_a_kubeconfig_is_enough_to_find_a_replica(world: World) -> None:
     decided, now = (commands.run("explain", "pod", "found", *more, *where) for more in ([], ["--now"]))
     assert json.loads(decided.stdout)["source"] == "decision", decided.stderr
     assert json.loads(now.stdout)["source"] == "now", now.stderr
+
+
+def test_a_decision_is_explained_after_every_replica_was_killed(world: World, tmp_path: pathlib.Path) -> None:
+    """The descheduler has the rights that it ships with, and copies what rejected the hot node."""
+    permissions.apply(world.cluster)
+    options = ["--policy", str(world.policy), "--prometheus", world.cluster.prometheus_url, "--no-leader-elect"]
+    options += ["--kubeconfig", str(permissions.kubeconfig(world.cluster, "descheduler"))]
+    options += ["--ledger", str(tmp_path / "ledger"), "--extender", world.extender.url.removeprefix("http://")]
+    descheduler = services.Service("descheduler", options, tmp_path)
+    chosen = world.place("last-night")
+    try:
+        descheduler.start()
+        waiting.until(lambda: descheduler.rows("/decisions?pod=last-night"), "the decision in the ledger", world.nodes)
+        world.extender.kill()
+        ask = ("explain", "pod", "last-night", "--descheduler", descheduler.url)
+        without = world.run(*ask)
+        world.extender.start()
+        restarted = world.run(*ask)
+    finally:
+        descheduler.kill()
+    assert (restarted.exit_code, restarted.stdout) == (without.exit_code, without.stdout) == (Exit.PARTIAL, ANY)
+    print(restarted.stderr, restarted.stdout, sep="\n")  # noqa: T201
+    assert "filter: 2 of 3 nodes (1 cpu_avg_5m over 0.65)" in restarted.stdout
+    assert f"it is on {chosen}" in restarted.stdout
 
 
 @contextlib.contextmanager

@@ -52,6 +52,11 @@ class World:
             common = ["--policy", str(self.policy), "--kubeconfig", str(permissions.kubeconfig(running, name))]
             arguments = [*common, "--namespace", NAMESPACE, *more[name]]
             self.services[name] = services.Service(name, arguments, directory)
+        extender, descheduler = self.services["extender"], self.services["descheduler"]
+        descheduler.arguments += (
+            "--extender",
+            f"127.0.0.1:{extender.port}",
+        )  # whose decisions it copies without a right
 
     def unused(self) -> list[str]:
         """Rights that no call has needed so far."""

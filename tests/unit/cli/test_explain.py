@@ -14,7 +14,7 @@ from cli import explain_text
 from cli.common import api_types as answers
 from extender.verbs import documents
 from kube import objects
-from tests import builders, commands
+from tests import builders, commands, scripted_http
 from tests.unit.cli import extenders
 from tests.unit.descheduler.test_protections import set_spec
 from tests.unit.extender import worlds
@@ -156,6 +156,34 @@ def test_without_a_decision_it_says_so_and_tells_what_would_be(extender: extende
     assert "rejected: cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
     assert row(result.stdout, "gone").endswith("passes unjudged: unknown node")
     assert "unknown_node" in result.stderr
+
+
+def test_a_decision_that_no_replica_remembers_is_read_from_the_ledger_without_its_nodes(
+    extender: extenders.Extender, tmp_path: Path
+) -> None:
+    extender.decide(NAMES)
+    extender.pods["default/web"] = builders.pod("web", node="half")
+    rows = [one | {"replica": "10.0.0.7"} for one in reversed(extender.get("/decisions?after=")["decisions"])]
+    extender.clock.advance(3600)
+    with scripted_http.serving(scripted_http.having({"/decisions": {"decisions": rows}})) as ledger:
+        result = extender.run(*WEB, "--descheduler", ledger.url, code=4)
+        alone = commands.run(*WEB, "--extender", "http://127.0.0.1:1", "--descheduler", ledger.url, code=4)
+        assert alone.stdout == result.stdout
+        ledger.script = scripted_http.having({"/decisions": {"decisions": []}})
+        now = explain(extender, tmp_path, "--descheduler", ledger.url, code=4)
+        commands.run(*WEB, "--extender", "http://127.0.0.1:1", "--descheduler", ledger.url, code=3)
+    lines = result.stdout.splitlines()
+    assert lines[:3] == [
+        "pod default/web: what was decided at 2026-11-21T04:00:00Z, policy 0123456789ab",
+        "2026-11-21T04:00:00Z filter: 2 of 3 nodes (1 cpu_avg_5m over 0.65)",
+        "2026-11-21T04:00:00Z prioritize: 2 of 2 nodes, cool expected to win",
+    ]
+    assert lines[3].startswith("it is on half with score 0, where cool has 10: kube-scheduler's own plugins outweighed")
+    assert [row(result.stdout, name) for name in ("cool", "half")] == ["cool 10 10.00 0 passes", "half 0 0.00 0 passes"]
+    assert "this is what the ledger has, without nodes" in result.stderr
+    assert "1 nodes are no longer remembered" in result.stderr
+    assert "in the ledger (decisions that rejected a node, lacked data, or were not followed)" in now.stderr
+    assert "this is what would be decided now" in now.stderr
 
 
 def test_when_one_node_passes_there_are_no_scores(extender: extenders.Extender) -> None:
