@@ -25,7 +25,7 @@ from policy.loading import loader
 from policy.schema import load_policy, problems
 from policy.schema.load_policy import LoadPolicy
 from promql import errors as promql_errors
-from promql.door import PrometheusDoor
+from promql.door import QueryDoor
 from promql.http import client as promql_client
 from promql.queries import identity
 
@@ -76,7 +76,7 @@ def check(text: str, in_force: Json) -> Json:
     return {"problems": [], "differences": [policy_diff.line(one) for one in policy_diff.differences(before, tried)]}
 
 
-def pods_of(kube: KubeReader, prometheus: PrometheusDoor | None, selector: str, node: str) -> list[RunningPod]:
+def pods_of(kube: KubeReader, prometheus: QueryDoor | None, selector: str, node: str) -> list[RunningPod]:
     """The pods of a node, as `running` has them. Raises SourceError."""
     try:
         pods = kube.list(kinds.PODS, field_selector=f"spec.nodeName={node}").items
@@ -85,9 +85,7 @@ def pods_of(kube: KubeReader, prometheus: PrometheusDoor | None, selector: str, 
     return running(pods, prometheus, selector)
 
 
-def running(
-    pods: collections.abc.Iterable[Pod], prometheus: PrometheusDoor | None, selector: str = ""
-) -> list[RunningPod]:
+def running(pods: collections.abc.Iterable[Pod], prometheus: QueryDoor | None, selector: str = "") -> list[RunningPod]:
     """The pods that are not finished with their use over the last minutes, those first that use most CPU, or ask for
     most; without Prometheus their use is not known.
     """

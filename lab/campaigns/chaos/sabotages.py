@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import random
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -184,7 +185,7 @@ def _third(node: str) -> int:
 
 def hears_nothing() -> None:
     """The extender lists nodes and pods, and its watches bring nothing."""
-    Reflector._follow = lambda self, stop: stop.wait()  # type: ignore[assignment,method-assign]
+    Reflector._follow = lambda self: threading.Event().wait()  # type: ignore[assignment,method-assign]
 
 
 def grows() -> None:
