@@ -186,7 +186,7 @@ def stuck_reason(causes: collections.abc.Iterable[Cause]) -> Reason | None:
         return Reason.REPLACEMENTS_NOT_READY
     if Cause.LOAD_NOT_FALLING in distinct:
         return Reason.NODE_LOAD_NOT_FALLING
-    if Cause.NOT_NEEDED in distinct or distinct & WAITING:
+    if Cause.NOT_NEEDED in distinct or any(one.group in (verdicts.WAITING, verdicts.CAPS) for one in distinct):
         return None
     if Cause.NO_DESTINATION in distinct:
         return Reason.NO_FITTING_NODE
@@ -199,7 +199,6 @@ DETAILED = {
     Reason.REPLACEMENTS_NOT_READY: Cause.UNREPLACED,
     Reason.NODE_LOAD_NOT_FALLING: Cause.LOAD_NOT_FALLING,
 }
-WAITING = verdicts.GROUPS["waiting"] | verdicts.GROUPS["over a cap"]
 
 
 def structured(eviction: Eviction, run: Run) -> dict[str, object]:

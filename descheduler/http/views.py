@@ -132,9 +132,9 @@ def node(relief: NodePlan, mode: str) -> dict[str, object]:
                 "cpu_millicores": None if judged.used is None else round(judged.used.cpu_millicores, 1),
                 "memory_bytes": None if judged.used is None else round(judged.used.memory_bytes),
                 "verdict": str(judged.verdict.cause),
-                "rule": verdicts.RULES.get(judged.verdict.cause, ""),
+                "rule": judged.verdict.cause.rule,
                 "detail": judged.verdict.detail,
-                "needs": verdicts.needs(judged.verdict.cause),
+                "needs": verdicts.NEEDS[judged.verdict.cause.group],
             }
             for judged in relief.candidates
         ],
