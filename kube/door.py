@@ -116,6 +116,14 @@ class WriteRequest(NamedTuple):
     dry_run: bool = False
 
 
+class WriteOptions(TypedDict, total=False):
+    """Where an object is written, and whether the write is only checked."""
+
+    namespace: str
+    subresource: str
+    dry_run: bool
+
+
 class KubeWriter(Protocol):
     """Writes of single objects: each is a `WriteRequest`, which the implementations `write`."""
 
@@ -129,32 +137,16 @@ class KubeWriter(Protocol):
         self.write(WriteRequest("create", kind, "", body, namespace, dry_run=dry_run))
 
     def merge_patch(
-        self,
-        kind: Kind[T],
-        name: str,
-        body: Mapping[str, object],
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
+        self, kind: Kind[T], name: str, body: Mapping[str, object], **options: Unpack[WriteOptions]
     ) -> None:
         """RFC 7396: the keys given are set, None removes; NotFound."""
-        self.write(WriteRequest("merge_patch", kind, name, body, namespace, subresource, dry_run))
+        self.write(WriteRequest("merge_patch", kind, name, body, **options))
 
-    def replace(
-        self,
-        kind: Kind[T],
-        name: str,
-        body: Mapping[str, object],
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> None:
+    def replace(self, kind: Kind[T], name: str, body: Mapping[str, object], **options: Unpack[WriteOptions]) -> None:
         """Put a whole body, apiVersion and kind are filled in; Conflict when its metadata.resourceVersion is no longer
         the newest.
         """
-        self.write(WriteRequest("replace", kind, name, body, namespace, subresource, dry_run))
+        self.write(WriteRequest("replace", kind, name, body, **options))
 
 
 class KubeDoor(KubeReader, KubeWriter, Protocol):
