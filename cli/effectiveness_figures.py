@@ -32,7 +32,6 @@ MOST_POINTS: Final = 10
 _MISSED: Final = "missed"  # the part with the sum of points
 _VERDICT: Final = "verdict"
 _BUCKET: Final = "le"
-Sums = Mapping[str, float]
 
 
 class Figures(NamedTuple):
@@ -107,7 +106,7 @@ def oldest(span_seconds: float, selector: str) -> str:
     return first(f"{SERIES['total']}{{{selector}}}", span_seconds)
 
 
-def of(sums: Sums) -> Figures:
+def of(sums: Mapping[str, float]) -> Figures:
     """The figures of a span from its sums; an absent sum counts 0, but for that of no annotator anything is known.
 
     cpu_utilization_total_avg = sum of the chosen nodes' ratios / total, memory likewise, and

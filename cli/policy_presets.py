@@ -98,7 +98,10 @@ def import_policy(file: str) -> None:
     """
     source = policy_files.name(file)
     try:
-        tree = _tree(file, source)
+        document = yaml_tree.read_tree(policy_files.text(file)[1])
+        if document.findings:
+            raise problems.PolicyError(source, document.findings)
+        tree = document.tree
         kind = KINDS.get(str(tree.get("kind")) if isinstance(tree, dict) else "")
         if kind is None:
             output.fail(f"{source}: kind {' or '.join(KINDS)} expected: nothing else can be imported")
@@ -122,11 +125,3 @@ def _text(imported: converting.ImportedPolicy, kind: Kind, source: str) -> str:
     origin = source if source.isprintable() else "a file"
     comment = f"# Made of {kind.title} ({origin})."
     return "\n".join([schema_line(), comment, output.as_yaml(document)])
-
-
-def _tree(file: str, source: str) -> yaml_tree.Tree:
-    """The plain tree of the file, read like a policy. Raises problems.PolicyError with all that is wrong."""
-    document = yaml_tree.read_tree(policy_files.text(file)[1])
-    if document.findings:
-        raise problems.PolicyError(source, document.findings)
-    return document.tree

@@ -170,13 +170,14 @@ def fitted(
     """
     gap = NARROW_GAP if narrow else GAP
     widths = [max(len(text) for cell in column for text in cell) for column in zip(*lines, strict=True)]
-    if room is None or _total(widths, gap) <= room:
+    gaps = len(widths) - 1
+    if room is None or sum(widths) + gaps * len(gap) <= room:
         return gap, [[list(cell) for cell in line] for line in lines]
     least = [
         min(width, SHORTEST) if at in names else min(width, NARROWEST) if at == len(widths) - 1 else width
         for at, width in enumerate(widths)
     ]
-    while _total(widths, NARROW_GAP) > room:
+    for _ in range(sum(widths) + gaps * len(NARROW_GAP) - room):
         widest = max((at for at in range(len(widths)) if widths[at] > least[at]), key=widths.__getitem__, default=None)
         if widest is None:
             break
@@ -184,10 +185,6 @@ def fitted(
     return NARROW_GAP, [
         [_fitted_cell(cell, widths[at], at in names, narrow) for at, cell in enumerate(line)] for line in lines
     ]
-
-
-def _total(widths: collections.abc.Sequence[int], gap: str) -> int:
-    return sum(widths) + len(gap) * (len(widths) - 1)
 
 
 def _fitted_cell(texts: Texts, width: int, is_name: bool, narrow: bool) -> list[str]:

@@ -120,20 +120,17 @@ def requests(text: str) -> dict[str, str]:
         name, _, amount = part.strip().partition("=")
         if not re.fullmatch(_LABEL_NAME, name) or name in amounts:
             raise ValueError(f"{part.strip()!r} in {text!r}: each resource once expected, as cpu=1,memory=2Gi")
-        if _amount(amount, f"{name} in {text!r}") <= 0:
+        try:
+            held = quantities.amount(amount)
+        except ValueError as error:
+            raise ValueError(f"{name} in {text!r}: {error}") from error
+        if held <= 0:
             raise ValueError(f"{name} in {text!r} is {amount}: more than 0 expected, or it holds no room")
         amounts[name] = amount
     missing = [name for name in ("cpu", "memory") if name not in amounts]
     if missing:
         raise ValueError(f"{text!r} says nothing of {' and '.join(missing)}: both expected, as cpu=1,memory=2Gi")
     return amounts
-
-
-def _amount(text: str, where: str) -> float:
-    try:
-        return quantities.amount(text)
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from error
 
 
 def label(text: str) -> tuple[str, str]:
