@@ -54,6 +54,7 @@ def gather(means: Means, settings: Settings) -> Facts:
     settings = dataclasses.replace(settings, source=settings.source or metrics_server.source(known))
     extenders = _extenders(means, namespace)
     pods = findings.attempt(lambda: kube.list(kinds.PODS).items)
+    known_pods = () if isinstance(pods, Finding) else pods
     return Facts(
         settings=settings,
         now_seconds=means.clock.now() + ahead_seconds,
@@ -68,7 +69,7 @@ def gather(means: Means, settings: Settings) -> Facts:
             lambda: {one: access.may_i(kube, one) for one in rights.needed(rights.OWN, namespace)}
         ),
         account_rights=findings.attempt(lambda: _accounts(kube, namespace)),
-        guard=findings.attempt(lambda: rights.guarding(kube, means.connect, namespace, pods, nodes=nodes)),
+        guard=findings.attempt(lambda: rights.guarding(kube, means.connect, namespace, known_pods, nodes=known)),
         apiserver_clock=apiserver_clock,
         node_leases=_node_leases(means, nodes, ahead_seconds),
         load=_load(means, settings, known),

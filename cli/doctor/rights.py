@@ -10,7 +10,7 @@ a node. It needs the right to impersonate the two ServiceAccounts, which adminis
 import contextlib
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -120,12 +120,7 @@ BINDINGS = Kind(
 
 
 def guarding(
-    kube: Client,
-    connect: Callable[..., Client],
-    namespace: str,
-    pods: tuple[Pod, ...] | Finding,
-    *,
-    nodes: tuple[Node, ...] | Finding,
+    kube: Client, connect: Callable[..., Client], namespace: str, pods: Sequence[Pod], *, nodes: Sequence[Node]
 ) -> GuardFacts:
     """The objects of the guard, and what became of the dry runs that the caller may ask for by `connect`."""
     policies = kube.list(POLICIES).items
@@ -148,19 +143,15 @@ def _lack(name: str, failing: dict[str, str], denies: bool) -> str:
     return "" if denies else "has no binding with the action Deny"
 
 
-def _planned(
-    namespace: str, pods: tuple[Pod, ...] | Finding, nodes: tuple[Node, ...] | Finding
-) -> Iterator[tuple[str, str, Call]]:
+def _planned(namespace: str, pods: Sequence[Pod], nodes: Sequence[Node]) -> Iterator[tuple[str, str, Call]]:
     """The account, the request in words and the request, for each dry run that has an object to name."""
-    own = () if isinstance(pods, Finding) else [pod for pod in pods if pod.namespace == namespace]
-    if pod := min(own, key=lambda one: one.name, default=None):
+    if pod := min((one for one in pods if one.namespace == namespace), key=lambda one: one.name, default=None):
         yield (
             "evenload-descheduler",
             f"an eviction of {pod.key}",
             functools.partial(Client.evict, namespace=pod.namespace, name=pod.name, uid=pod.uid, dry_run=True),
         )
-    every_node = () if isinstance(nodes, Finding) else nodes
-    if node := min(every_node, key=lambda one: one.name, default=None):
+    if node := min(nodes, key=lambda one: one.name, default=None):
         for account in ("evenload-annotator", "evenload-descheduler"):
             patch = functools.partial(Client.merge_patch, kind=kinds.NODES, name=node.name, body=LABEL, dry_run=True)
             yield account, f"a label on node {node.name}", patch

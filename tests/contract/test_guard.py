@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from annotator.publish import crane_keys
-from cli.doctor import findings, rights
+from cli.doctor import rights
 from descheduler.eviction import api_results
 from descheduler.ledger.ledger import Ledger
 from kube import errors, kinds, objects
@@ -308,9 +308,8 @@ def test_annotations_keep_no_pod_where_the_guard_is_told_to_ignore_them(
 
 def ignores_opt_out(control_plane: cluster.Cluster) -> bool:
     """The doctor's reading of the guard."""
-    nothing = findings.unknown("not asked for")
     with contextlib.closing(patience.connect(control_plane.kubeconfig)) as door:
-        return rights.guarding(door, lambda _: door, permissions.NAMESPACE, nothing, nodes=nothing).ignores_opt_out
+        return rights.guarding(door, lambda _: door, permissions.NAMESPACE, (), nodes=()).ignores_opt_out
 
 
 ORPHAN = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "uid": "0", "controller": True}]
