@@ -27,6 +27,7 @@ _WHICH: Final = "its address, or that of the proxy in $HTTP_PROXY, cannot be rea
 _LIMIT_BYTES: Final = 256 * 2**20  # 5,000 nodes explained are some 10 MB
 
 T = TypeVar("T")
+Json = collections.abc.Mapping[str, object]
 
 
 class Names(NamedTuple):
@@ -100,7 +101,7 @@ class Service:
         parameters = urllib.parse.urlencode({key: value for key, value in query.items() if value})
         return self._send(f"{path}?{parameters}" if parameters else path, None)
 
-    def post(self, path: str, body: collections.abc.Mapping[str, object]) -> bytes:
+    def post(self, path: str, body: Json) -> bytes:
         """The body that POST of JSON answers with 200."""
         return self._send(path, msgspec.json.encode(body))
 

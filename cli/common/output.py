@@ -35,7 +35,9 @@ NARROWEST: Final = 22  # of a wrapped column
 ELLIPSIS: Final = "…"
 POD_SUFFIX: Final = 6  # a dash and five letters
 
-Texts = collections.abc.Sequence[str]  # of a cell, under each other
+Texts = collections.abc.Sequence[str]  # of a cell, under each other, or the headers
+Rows = collections.abc.Iterable[collections.abc.Sequence[object]]
+Names = collections.abc.Collection[str]
 Lines = collections.abc.Sequence[collections.abc.Sequence[Texts]]
 _OWN_COLOURS: Final = re.compile(r"(\x1b\[(?:0|31|32|33|36)m)")
 # Where the apiserver's refusal of a request is the user's input.
@@ -116,14 +118,7 @@ class Cell(NamedTuple):
     below: tuple[str, ...] = ()
 
 
-def table(
-    headers: collections.abc.Sequence[str],
-    rows: collections.abc.Iterable[collections.abc.Sequence[object]],
-    *,
-    names: collections.abc.Collection[str] = (),
-    no_headers: bool = False,
-    room: int | None = None,
-) -> str:
+def table(headers: Texts, rows: Rows, *, names: Names = (), no_headers: bool = False, room: int | None = None) -> str:
     """Columns aligned as kubectl's, headers in capitals, nothing behind the last column; "" for no lines at all. In
     `room` characters, by default on a terminal its width, they fit as far as the columns `names` can be shortened and
     the last one wrapped.
@@ -194,12 +189,7 @@ def _fitted_cell(texts: Texts, width: int, is_name: bool, narrow: bool) -> list[
     return [line for text in texts for line in wrap.wrap(text) or [""]]
 
 
-def csv_table(
-    headers: collections.abc.Sequence[str],
-    rows: collections.abc.Iterable[collections.abc.Sequence[object]],
-    *,
-    no_headers: bool = False,
-) -> str:
+def csv_table(headers: Texts, rows: Rows, *, no_headers: bool = False) -> str:
     """Rows as comma-separated values (RFC 4180 with line feeds); nothing is shortened."""
     written = io.StringIO()
     lines = csv.writer(written, lineterminator="\n")
@@ -216,12 +206,7 @@ def _painted(text: str, cell: Cell, line: int) -> str:
     return coloured(words, cell.colour) + text[len(words) :]
 
 
-def wrapped_table(
-    headers: collections.abc.Sequence[str],
-    rows: collections.abc.Iterable[collections.abc.Sequence[str | Cell]],
-    *,
-    no_headers: bool = False,
-) -> str:
+def wrapped_table(headers: Texts, rows: Rows, *, no_headers: bool = False) -> str:
     """Columns like `table`'s whose last one is wrapped at the terminal's width (120 where there is none), and may have
     several lines.
     """

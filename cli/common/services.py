@@ -61,7 +61,7 @@ class ProxiedService:
         """The body that GET answers with 200."""
         return self._send(path, tuple((key, value) for key, value in query.items() if value))
 
-    def post(self, path: str, body: collections.abc.Mapping[str, object]) -> bytes:
+    def post(self, path: str, body: http_client.Json) -> bytes:
         """The body that POST of JSON answers with 200."""
         return self._send(path, (), body)
 
@@ -69,12 +69,7 @@ class ProxiedService:
         """An answer as a struct; a page of something else is as good as no answer."""
         return http_client.decoded(body, kind, self.name, self.names)
 
-    def _send(
-        self,
-        path: str,
-        query: tuple[tuple[str, str], ...],
-        body: collections.abc.Mapping[str, object] | None = None,
-    ) -> bytes:
+    def _send(self, path: str, query: tuple[tuple[str, str], ...], body: http_client.Json | None = None) -> bytes:
         try:
             return self.kube.proxied(self.place, path, query=query, body=body)
         except errors.ApiError as error:
