@@ -5,11 +5,11 @@ is due. `cli.certs_plan` decides, this module reads, writes and prints. docs/how
 """
 
 import base64
-import collections.abc
 import pathlib
 import re
 import secrets
 import stat
+from collections.abc import Iterable
 from typing import Final
 
 import click
@@ -105,9 +105,7 @@ def main(
     raise SystemExit(int(_report(plan, directory, namespace, now_seconds, dry_run=dry_run)))
 
 
-def leaves(
-    namespace: str, service: str, hosts: collections.abc.Iterable[str], clients: collections.abc.Iterable[str]
-) -> tuple[Leaf, ...]:
+def leaves(namespace: str, service: str, hosts: Iterable[str], clients: Iterable[str]) -> tuple[Leaf, ...]:
     """The extender under every name of its Service and of a port-forward, kube-scheduler, and the people."""
     names = (
         f"{service}{domain}" for domain in ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.cluster.local")
@@ -127,7 +125,7 @@ def known_clients(directory: pathlib.Path) -> list[str]:
     return sorted(name for name in folders if identifiers.is_namespace(name) and name not in OURS)
 
 
-def read(directory: pathlib.Path, wanted: collections.abc.Iterable[Leaf]) -> certs_plan.Texts:
+def read(directory: pathlib.Path, wanted: Iterable[Leaf]) -> certs_plan.Texts:
     """The files that are there; says which key others may read. OSError names a file that cannot be read."""
     texts: dict[str, str] = {}
     for relative in certs_plan.paths(wanted):

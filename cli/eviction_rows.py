@@ -7,8 +7,8 @@ by node or workload. What was not measured is counted as such and is in no media
 """
 
 import collections
-import collections.abc
 import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -138,7 +138,7 @@ def cells(row: Row, now_seconds: float, *, wide: bool = False) -> list[str]:
 
 
 # Further columns under their headers.
-WIDE: Final[dict[str, collections.abc.Callable[[Row], str]]] = {
+WIDE: Final[dict[str, Callable[[Row], str]]] = {
     "workload": lambda row: row.workload or MISSING,
     "pod uses": lambda row: f"{row.cpu_millicores:.0f}m {mebibytes(row.memory_bytes)}",
     "until": lambda row: percent(row.target_ratio),
@@ -171,7 +171,7 @@ def page(service: Replica, **query: str) -> tuple[dict[str, Any], ...]:
     return tuple(msgspec.json.decode(body, type=dict[str, Any])["evictions"])
 
 
-def pages(service: Replica, **query: str) -> collections.abc.Iterator[dict[str, Any]]:
+def pages(service: Replica, **query: str) -> Iterator[dict[str, Any]]:
     """`page` after page, however many there are."""
     before = ""
     while True:
@@ -217,9 +217,7 @@ class Group(msgspec.Struct, frozen=True):
     landed_as_expected: int
 
 
-def groups(
-    rows: collections.abc.Iterable[Row], by: collections.abc.Callable[[Row], str] | None, now_seconds: float
-) -> list[Group]:
+def groups(rows: Iterable[Row], by: Callable[[Row], str] | None, now_seconds: float) -> list[Group]:
     """All evictions that took place, then each group of them, the largest errors first."""
     done = [row for row in rows if row.result in DONE]
     parts = collections.defaultdict[str, list[Row]](list)
@@ -231,7 +229,7 @@ def groups(
 
 
 # Figures of a group under their headers.
-_FIGURES: Final[dict[str, collections.abc.Callable[[Group], str]]] = {
+_FIGURES: Final[dict[str, Callable[[Group], str]]] = {
     "of": lambda group: group.of or MISSING,
     "evicted": lambda group: str(group.evictions),
     "error 5m": lambda group: _points(group.after_5m.median_error_ratio),
@@ -264,7 +262,7 @@ def remarks(whole: Group) -> list[str]:
     return texts
 
 
-def _group(name: str, rows: collections.abc.Sequence[Row], now_seconds: float) -> Group:
+def _group(name: str, rows: Sequence[Row], now_seconds: float) -> Group:
     return Group(
         of=name,
         evictions=len(rows),
@@ -277,9 +275,7 @@ def _group(name: str, rows: collections.abc.Sequence[Row], now_seconds: float) -
     )
 
 
-def _judged(
-    judged: collections.abc.Sequence[tuple[float | None, float | None, Row]], after: After, now_seconds: float
-) -> Errors:
+def _judged(judged: Sequence[tuple[float | None, float | None, Row]], after: After, now_seconds: float) -> Errors:
     """The predictions of rows, each with its error and what was expected."""
     errors = [error for error, _, _ in judged if error is not None]
     left_out = collections.Counter(
@@ -293,7 +289,7 @@ def _judged(
     return Errors(len(errors), median, off_by, *counts)
 
 
-def _line(rows: collections.abc.Iterable[Row], now_seconds: float) -> Line:
+def _line(rows: Iterable[Row], now_seconds: float) -> Line:
     stayed = [(row.stayed_under_line, _pending(row, "30m", now_seconds)) for row in rows]
     under, over = (sum(1 for one, _ in stayed if one is wanted) for wanted in (True, False))
     pending = sum(1 for one, soon in stayed if one is None and soon)
