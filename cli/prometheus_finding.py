@@ -5,7 +5,7 @@ carries the queries (services/proxy) with the caller's own rights, so that all o
 but a kubeconfig.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from cli.common import output
 from kube import config, errors, kinds
@@ -21,23 +21,17 @@ PORT_NAMES: Final = ("web", "http-web", "http")
 DEFAULT_PORT: Final = 9090
 
 
-class PrometheusAddress(NamedTuple):
-    """A Prometheus: its address as services in the cluster use it, the label it was found by, and the way to it."""
+def look_for(kube: Client, connection: options.Connection) -> tuple[client.Client, str] | None:
+    """The door to the first Service that is labelled as Prometheus and has a port for it, and that label.
 
-    url: str
-    selector: str
-    fetch: proxied_transport.Fetch
-
-
-def look_for(kube: Client) -> PrometheusAddress | None:
-    """The first Service that is labelled as Prometheus and has a port for it. Raises kube.errors."""
+    Raises kube.errors, and ConfigError as `connection` does.
+    """
     for selector in SELECTORS:
         for service in sorted(kube.list(kinds.SERVICES, label_selector=selector).items, key=lambda one: one.key):
-            port = _port(service)
-            if port:
+            if port := _port(service):
                 place = Place(kinds.SERVICES, service.namespace, service.name, str(port))
                 url = f"http://{service.name}.{service.namespace}.svc:{port}"
-                return PrometheusAddress(url, selector, _through(kube, place))
+                return connection.connect(url, _through(kube, place)), selector
     return None
 
 
@@ -47,11 +41,12 @@ def connect(
     """The door at the address given, or to what `look_for` finds; ConfigError where it finds nothing."""
     if prometheus:
         return connection.connect(prometheus)
-    finding = look_for(config.connect(kubeconfig, context))
+    finding = look_for(config.connect(kubeconfig, context), connection)
     if finding is None:
         raise promql_errors.ConfigError(f"no Service is labelled {LABELS}: give --prometheus URL")
-    output.say(f"Prometheus at {finding.url}, found by label {finding.selector}")
-    return connection.connect(finding.url, finding.fetch)
+    door, selector = finding
+    output.say(f"Prometheus at {door.name}, found by label {selector}")
+    return door
 
 
 def _port(service: Service) -> int | None:

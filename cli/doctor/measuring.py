@@ -74,14 +74,15 @@ def _connect(means: Means) -> tuple[client.Client, str] | Finding:
     if means.prometheus:
         return means.connection.connect(means.prometheus), ""
     try:
-        finding = prometheus_finding.look_for(means.kube)
+        finding = prometheus_finding.look_for(means.kube, means.connection)
     except kube_errors.KubeError as error:
         return findings.fail(f"no --prometheus was given, and its Service cannot be looked for: {error}", _GIVE)
     if finding is None:
         return findings.fail(
             f"no --prometheus was given, and no Service is labelled {prometheus_finding.LABELS}", _GIVE
         )
-    return means.connection.connect(finding.url, finding.fetch), f"found by label {finding.selector}"
+    door, selector = finding
+    return door, f"found by label {selector}"
 
 
 def _clock(door: client.Client, clock: clocks.Clock) -> ClockFacts:
