@@ -6,7 +6,7 @@ the services show in /readyz?verbose and /configz, so that people can see which 
 
 import pathlib
 import sys
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 import click
 
@@ -29,29 +29,24 @@ class PolicyFile(NamedTuple):
     warnings: tuple[problems.Problem, ...]
 
 
-def read(file: str) -> bytes:
-    """The file's bytes, a few more than a policy may have at the most; an unreadable file ends the command."""
-    most = yaml_tree.MAX_BYTES + 1
-    try:
-        if file == STDIN:
-            return sys.stdin.buffer.read(most)
-        return files.read(pathlib.Path(file), yaml_tree.MAX_BYTES)
-    except OSError as error:
-        output.fail(f"{file} cannot be read: {error.strerror or error}")
-
-
 def name(file: str) -> str:
     """Returns the file's name for messages."""
     return "stdin" if file == STDIN else file
 
 
 def text(file: str) -> tuple[bytes, str]:
-    """The file's bytes and the text they are. Raises problems.PolicyError for what is no UTF-8."""
-    content = read(file)
+    """The file's bytes, a few more than a policy may have at the most, and the text they are; an unreadable file ends
+    the command. Raises problems.PolicyError for what is no UTF-8.
+    """
+    most = yaml_tree.MAX_BYTES
+    try:
+        content = sys.stdin.buffer.read(most + 1) if file == STDIN else files.read(pathlib.Path(file), most)
+    except OSError as error:
+        output.fail(f"{file} cannot be read: {error.strerror or error}")
     try:
         return content, content.decode()
     except UnicodeDecodeError as error:
-        if len(content) <= yaml_tree.MAX_BYTES:
+        if len(content) <= most:
             raise problems.PolicyError(name(file), [_not_text(content, error)]) from error
         return content, content.decode(errors="replace")  # cut inside a character: too large, and the reader says so
 
@@ -70,15 +65,15 @@ def _not_text(content: bytes, error: UnicodeDecodeError) -> problems.Problem:
 
 
 def load(file: str) -> PolicyFile:
-    """The policy in a file; one that is refused is printed with all its problems and ends the command with code 2."""
+    """The policy in a file; one that is refused ends the command, as `refuse` does."""
     try:
         return parse(file)
     except problems.PolicyError as error:
-        output.say(str(error))
-        output.fail(count(error))
+        refuse(error)
 
 
-def count(error: problems.PolicyError) -> str:
-    """`2 problems in policy.yaml`."""
+def refuse(error: problems.PolicyError) -> NoReturn:
+    """End the command with code 2: all problems, and `2 problems in policy.yaml`."""
     amount = len(error.problems)
-    return f"{amount} problem{'s' * (amount != 1)} in {error.source}"
+    output.say(str(error))
+    output.fail(f"{amount} problem{'s' * (amount != 1)} in {error.source}")

@@ -151,8 +151,7 @@ def _deployed(kube: client.Client, namespace: str) -> tuple[load_policy.LoadPoli
     except errors.ApiError as error:
         output.say(f"no --policy, and {source} cannot be read ({error.status}): judging by the defaults")
     except problems.PolicyError as error:
-        output.say(str(error))
-        output.fail(policy_files.count(error))
+        policy_files.refuse(error)
     return load_policy.defaults(), "the defaults", None
 
 

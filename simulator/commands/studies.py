@@ -104,8 +104,7 @@ def _read(file: str) -> Variant:
         content, text = policy_files.text(file)
         policy = loader.load(text, policy_files.name(file))
     except problems.PolicyError as error:
-        output.say(str(error))
-        output.fail(policy_files.count(error))
+        policy_files.refuse(error)
     source = policy_files.name(file)
     return Variant(pathlib.PurePath(source).stem, policy, source, reloading.content_hash(content), text)
 
