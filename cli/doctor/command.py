@@ -6,7 +6,6 @@ numbers come to what is done with them. A name is what people and scripts know a
 """
 
 import functools
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -156,14 +155,12 @@ def _deployed(kube: client.Client, namespace: str) -> tuple[load_policy.LoadPoli
 
 
 def _means(kube: client.Client, fields: dict[str, Any]) -> facts.Means:
-    wall = clock.WallClock()
     tls = (fields["ca_file"], fields["cert_file"], fields["key_file"])
     descheduler = fields["descheduler"]
     return facts.Means(
         kube=kube,
         connect=functools.partial(config.connect, fields["kubeconfig"], fields["context"]),
-        clock=wall,
-        pause=functools.partial(wall.wait, threading.Event()),
+        clock=clock.WallClock(),
         prometheus=fields["prometheus"],
         connection=fields["connection"],
         labels=fields["labels"],

@@ -48,7 +48,6 @@ class Means:
     kube: Client
     connect: Callable[..., Client]
     clock: clock.Clock
-    pause: Callable[[float], object]
     prometheus: str
     connection: Connection
     labels: SeriesLabels

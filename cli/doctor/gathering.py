@@ -7,6 +7,7 @@ they share the ledger: at the URLs given, or at each pod behind the Service thro
 
 import dataclasses
 import functools
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -119,7 +120,7 @@ def _vouched(means: Means, namespace: str, now_seconds: float) -> _Confirmations
     for _ in range(ROUNDS - 1):
         if isinstance(reading.differing, Finding) or not reading.differing:
             break
-        means.pause(PAUSE_SECONDS)
+        means.clock.wait(threading.Event(), PAUSE_SECONDS)
         reading = _read(means.kube, namespace, now_seconds)
     return reading
 
@@ -182,7 +183,7 @@ def _extenders(means: Means, namespace: str) -> tuple[Replica | Finding, ...] | 
         replicas = [one for one in answers if isinstance(one, Replica)]
         if len({one.view_digest for one in replicas}) <= 1 and all(one.heartbeat_matches for one in replicas):
             break
-        means.pause(PAUSE_SECONDS)
+        means.clock.wait(threading.Event(), PAUSE_SECONDS)
     return answers
 
 
