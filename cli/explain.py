@@ -61,15 +61,7 @@ def main() -> None:
 @click.option("--no-headers", is_flag=True, help="Rows only.")
 @output.option("table", "wide", "csv", "json", "yaml", "name")
 def pod(
-    name: str,
-    *,
-    namespace: str,
-    now: bool,
-    weight: int,
-    descheduler: str | None,
-    no_headers: bool,
-    output_format: str,
-    **where: Any,
+    name: str, *, namespace: str, now: bool, weight: int, no_headers: bool, output_format: str, **where: Any
 ) -> None:
     """Say for each node whether the pod may go there, and what its score is made of.
 
@@ -84,11 +76,11 @@ def pod(
       evenload explain pod web-7 -n shop -o json | jq '.nodes[] | select(.allowed | not)'
     """
     place = services.Where.taken(services.EXTENDER, where)
+    ledger = place._replace(url=where["descheduler"])
     with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
         request = ExplainRequest(namespace, name, place.kubeconfig, place.context)
         replicas = services.every(services.EXTENDER, place)
-        story = None if now else past(replicas, place._replace(url=descheduler), request)
-        story = story or explained(replicas, request)
+        story = (None if now else past(replicas, ledger, request)) or explained(replicas, request)
     if output_format in ("json", "yaml"):
         share = scheduler_config.arithmetic(weight)[-1]
         output.data(output.structured(msgspec.to_builtins(story) | {"weight": weight, "share": share}, output_format))
@@ -143,22 +135,22 @@ def past(
     """Returns the last decision about the pod in a replica's memory, else in the ledger, or None with the reason on
     stderr. Raises the HttpError of replicas that give no answer, if the ledger has none.
     """
-    story, away = None, None
+    away: http_client.HttpError | None = None
     try:
-        story = decided(replicas, request)
+        if story := decided(replicas, request):
+            return story
     except http_client.Unreachable as error:
         away = error
-    if story is None:
-        try:
-            story = decided(services.every(services.DESCHEDULER, ledger), request)
-        except (http_client.HttpError, errors.KubeError) as error:
-            output.say(f"warning: decisions of the ledger are not known: {error}")
-        if story is None and away is not None:
-            raise away
-        output.say(
-            "this is what would be decided now" if story is None else "this is what the ledger has, without nodes"
-        )
-    return story
+    try:
+        if story := decided(services.every(services.DESCHEDULER, ledger), request):
+            output.say("this is what the ledger has, without nodes")
+            return story
+    except (http_client.HttpError, errors.KubeError) as error:
+        output.say(f"warning: decisions of the ledger are not known: {error}")
+    if away is not None:
+        raise away
+    output.say("this is what would be decided now")
+    return None
 
 
 def decided(replicas: Sequence[services.Service], request: ExplainRequest) -> explain_text.Story | None:
@@ -204,7 +196,7 @@ def merged(decisions: Sequence[documents.PastDecision]) -> explain_text.Story | 
         scored = None
     used = [decision for decision in (judged, scored) if decision is not None]
     rows: dict[str, documents.NodeRow] = {}
-    for node in (node for decision in used for node in decision.nodes or _best(decision)):
+    for node in (node for decision in used for node in decision.nodes or _ranked(decision)):
         rows[node.name] = _with_verdict(node, rows.get(node.name))
     last = used[-1]
     if not rows and not last.replica:
@@ -238,13 +230,11 @@ def explained(replicas: Sequence[services.Service], request: ExplainRequest) -> 
     return explain_text.Story(**msgspec.structs.asdict(answer) | own, source="now")
 
 
-def _best(decision: documents.PastDecision) -> list[documents.NodeRow]:
-    """The nodes of a decision that is stored without them: the best ones, by what they were ranked by."""
+def _ranked(decision: documents.PastDecision) -> list[documents.NodeRow]:
+    """The best nodes of a decision that is stored without any."""
+    every = [msgspec.structs.asdict(one) for one in (decision.best if decision.replica else ())]
     return [
-        documents.NodeRow(
-            one.node, usable=True, base=one.base, penalty=one.penalty, raw_score=one.base - one.penalty, score=one.score
-        )
-        for one in (decision.best if decision.replica else ())
+        documents.NodeRow(one.pop("node"), usable=True, raw_score=one["base"] - one["penalty"], **one) for one in every
     ]
 
 
