@@ -171,9 +171,6 @@ def decided(replicas: Sequence[services.Service], request: ExplainRequest) -> ex
         output.say(f"no decision about {whose} in the {where} of {names}")
         return None
     story = merged([decision for decision in newest if decision.uid == newest[0].uid])
-    if story is None:
-        output.say(f"the decision about {whose} of {newest[0].at} is no longer stored in full")
-        return None
     if newest[0].bound_to is None:
         output.say(f"pod {whose} of this decision has ended or is gone")
     elif newest[0].bound_to == "":
@@ -181,8 +178,8 @@ def decided(replicas: Sequence[services.Service], request: ExplainRequest) -> ex
     return msgspec.structs.replace(story, bound_to=newest[0].bound_to or "")
 
 
-def merged(decisions: Sequence[documents.PastDecision]) -> explain_text.Story | None:
-    """One story of the newest filter answer and the prioritize answer after it; None if none has its nodes.
+def merged(decisions: Sequence[documents.PastDecision]) -> explain_text.Story:
+    """One story of the newest filter answer and the prioritize answer after it.
 
     The verdicts are the filter's, the scores those of prioritize: the scheduler asks for scores only where more than
     one node passed.
@@ -194,13 +191,11 @@ def merged(decisions: Sequence[documents.PastDecision]) -> explain_text.Story | 
     scored = newest.get("prioritize")
     if judged is not None and scored is not None and scored.at_seconds < judged.at_seconds:
         scored = None
-    used = [decision for decision in (judged, scored) if decision is not None]
+    used = [decision for decision in (judged, scored) if decision is not None] or list(newest.values())
     rows: dict[str, documents.NodeRow] = {}
     for node in (node for decision in used for node in decision.nodes or _ranked(decision)):
         rows[node.name] = _with_verdict(node, rows.get(node.name))
     last = used[-1]
-    if not rows and not last.replica:
-        return None
     return explain_text.Story(
         pod=f"{last.namespace}/{last.pod}",
         at=last.at,
@@ -209,7 +204,7 @@ def merged(decisions: Sequence[documents.PastDecision]) -> explain_text.Story | 
         nodes=explain_text.ranked(rows.values()),
         exempt=next((decision.exempt for decision in used if decision.exempt), None),
         degraded=tuple(dict.fromkeys(cause for decision in used for cause in decision.degraded)),
-        omitted=max(decision.candidates - len(rows) if last.replica else decision.omitted or 0 for decision in used),
+        omitted=max(decision.candidates - len(decision.nodes or rows) for decision in used),
         ties=last.ties,
         steps=tuple(map(_step, reversed(newest.values()))),
         estimate=last.estimate or None,
@@ -232,7 +227,7 @@ def explained(replicas: Sequence[services.Service], request: ExplainRequest) -> 
 
 def _ranked(decision: documents.PastDecision) -> list[documents.NodeRow]:
     """The best nodes of a decision that is stored without any."""
-    every = [msgspec.structs.asdict(one) for one in (decision.best if decision.replica else ())]
+    every = map(msgspec.structs.asdict, decision.best)
     return [
         documents.NodeRow(one.pop("node"), usable=True, raw_score=one["base"] - one["penalty"], **one) for one in every
     ]
@@ -253,9 +248,7 @@ def _step(decision: documents.PastDecision) -> str:
 
 def _remarks(story: explain_text.Story, request: ExplainRequest) -> None:
     if story.omitted:
-        output.say(
-            f"warning: {story.omitted} nodes are no longer remembered; the best and some of the rejected are shown"
-        )
+        output.say(f"warning: {story.omitted} nodes are no longer remembered; the best are shown")
     if story.source != "now":
         command = f"{output.program()} explain pod {request.name} -n {request.namespace} --now"
         output.say(f"next: {command} says what has changed since")

@@ -17,6 +17,7 @@ from extender.verbs import documents
 from runtime import clock
 
 HEADERS: Final = ("node", "score", "base", "hot", "verdict and terms")
+_SCORE: Final = "score = base - hot, rounded; the base comes from the lowest of the sums of terms that a node has"
 WIDE_HEADERS: Final = ("node", "metric", "reading", "expected", "incoming", "limit", "term", "age", "verdict")
 
 
@@ -122,11 +123,7 @@ def _head(story: Story, weight: int) -> list[str]:
         *of_class,
         *exempt,
         *([_expected_of(story.estimate, story)] if story.estimate else []),
-        *(
-            ["score = base - hot, rounded; the base comes from the lowest of the sums of terms that a node has"]
-            if story.source != "ledger"
-            else []
-        ),
+        *([_SCORE] if any(node.terms for node in story.nodes) else []),
         scheduler_config.arithmetic(weight)[-1],
     ]
 

@@ -69,13 +69,14 @@ function sum(node, means) {
     return { text: known.map(name => `${name} ${points(node.terms[name])}`).join(' + '), value: known.reduce((total, name) => total + node.terms[name], 0) }
   }).filter(one => one.text)
   sums.sort((one, other) => one.value - other.value)
-  const penalty = node.penalty ? ` − ${points(node.penalty, 1)} for ${Object.entries(node.hot).map(([window, pods]) => `${pods} new in ${window}`).join(', ')}` : ''
+  const penalty = node.penalty && node.hot ? ` − ${points(node.penalty, 1)} for ${Object.entries(node.hot).map(([window, pods]) => `${pods} new in ${window}`).join(', ')}` : ''
   const packing = node.packing ? `, packing to ${Math.round(100 * node.packing.target_ratio)} %: ${points(node.packing.base)}` : ''
   return sums.length ? `${sums[0].text}${packing}${penalty}` : node.base === null ? 'no usable reading' : penalty
 }
 
 function ranking(decision) {
-  const nodes = [...decision.nodes].sort((one, other) => (other.raw_score ?? -1) - (one.raw_score ?? -1))
+  const bare = decision.best.map(one => ({ ...one, name: one.node, raw_score: one.base - one.penalty, terms: {} })) // of an older one
+  const nodes = [...(decision.nodes.length ? decision.nodes : bare)].sort((one, other) => (other.raw_score ?? -1) - (one.raw_score ?? -1))
   const scored = nodes.filter(node => node.score !== null && node.score !== undefined)
   if (!scored.length) return null
   const best = scored[0], second = scored[1]
@@ -87,13 +88,15 @@ function ranking(decision) {
 
 function refused(decision) {
   const nodes = decision.nodes.filter(node => node.rejected)
-  if (!nodes.length) return el('p', { class: 'good' }, `All ${count(decision.candidates, 'node')} passed the filter.`)
+  if (decision.passed === decision.candidates) return el('p', { class: 'good' }, `All ${count(decision.candidates, 'node')} passed the filter.`)
+  const text = `${count(decision.candidates - decision.passed, 'node')} did not pass:`
+  if (!nodes.length) return el('p', {}, `${text} ${Object.entries(decision.rejected).map(([reason, many]) => `${many} ${reason}`).join(', ')}`)
   const rows = nodes.slice(0, NODES_SHOWN).map(node => {
     const rule = node.rules.find(one => one.broken)
     const lacks = rule && rule.value !== null ? `${percent(rule.value)} with what is expected, limit ${percent(rule.limit)}: ${points(100 * (rule.value - rule.limit), 1)} points too much` : ''
     return [[nodeLink(node.name), 'name'], node.rejected, lacks]
   })
-  return [el('p', {}, `${nodes.length + (decision.omitted ?? 0) > nodes.length ? 'Some of the ' : ''}${count(decision.candidates - decision.passed, 'node')} did not pass:`),
+  return [el('p', {}, text),
     table(['node', 'reason', 'by how much'], rows), nodes.length > NODES_SHOWN ? el('p', { class: 'dim' }, `and ${nodes.length - NODES_SHOWN} more`) : null]
 }
 

@@ -2,8 +2,8 @@
 
 `app` notes one `Decision` per filter, prioritize and preempt answer. What it was made from stays as references to the
 request's own arrays: noting costs next to nothing, `verbs.explain` computes the factors on request. The newest
-keep all their nodes; older ones are condensed to the best and some of the rejected; then whole decisions go, oldest
-first.
+keep all their nodes; older ones lose what they were made from, and keep the best nodes with their scores and how many
+nodes each reason rejected; then whole decisions go, oldest first.
 """
 
 import collections
@@ -14,10 +14,7 @@ import threading
 from typing import Final
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
-from extender.state import node_cache
 from extender.state.candidates import AnyCandidates, CandidateRows, Candidates
 from extender.verbs import decided_pod, documents
 from kube import objects
@@ -28,12 +25,9 @@ LIMIT_BYTES: Final = 32 * 2**20  # of the 300 MiB that an extender of 5,000 node
 WHOLE_BYTES: Final = 8 * 2**20  # of these, for decisions with all their nodes: some 200 of 500 nodes
 BEST_KEPT: Final = 5
 REASONS_KEPT: Final = 16
-REJECTED_KEPT: Final = 16
 # Condensed for each decision that comes: with the first one of a table all of an older table's would be due at once,
 # six times the work, which the next request may wait for.
 CONDENSED_AT_ONCE: Final = 2
-
-_UNKNOWN_ROW: Final = np.array([node_cache.UNKNOWN], dtype=np.intp)
 
 # Approximate sizes on CPython 3.11, measured with tracemalloc (tests/unit/extender/test_decisions.py).
 _DECISION_BYTES: Final = 1000
@@ -47,27 +41,19 @@ class Inputs:
     """The inputs of a decision: the nodes at that moment, the pod, and the reason of each rejected node.
 
     Everything is shared with the request that made it, which may only have marked rows of what stood for all nodes
-    (`CandidateRows`), except the pod, which is a `decided_pod.slim` one. `omitted` nodes were left out when it
-    was condensed; `mean` is what the pod's owner was known to use.
+    (`CandidateRows`), except the pod, which is a `decided_pod.slim` one; `mean` is what the pod's owner was known to
+    use.
     """
 
     selection: AnyCandidates = dataclasses.field(compare=False)  # arrays have no single truth value
     pod: objects.Pod
     rejected: collections.abc.Mapping[str, str]
-    omitted: int = 0
     mean: owner_usage.Mean | None = None
 
     @property
     def candidates(self) -> Candidates:
         """The nodes with their arrays; made now if the request only marked their rows."""
         return self.selection if isinstance(self.selection, Candidates) else self.selection.candidates()
-
-    def condensed(self, best: collections.abc.Iterable[str]) -> "Inputs":
-        """Returns the decision with the best nodes and the first REJECTED_KEPT of the rejected, in new arrays."""
-        rejected = dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
-        few = Inputs(self.selection.only(self._marked({*best, *rejected})), self.pod, rejected).candidates
-        omitted = self.omitted + len(self.selection.rows) - len(few.names)
-        return Inputs(_apart(few), self.pod, rejected, omitted, self.mean)
 
     def size_bytes(self) -> int:
         """About how much memory it holds, without what it shares with its neighbours (`shared`)."""
@@ -92,15 +78,6 @@ class Inputs:
             parts.append((every.expected, every.values.nbytes + every.expected.nbytes + every.counts.nbytes))
         return parts
 
-    def _marked(self, wanted: set[str]) -> npt.NDArray[np.bool_]:
-        """The wanted nodes among the candidates, by their rows; by name only if one of them has no row."""
-        loads, selection = self.selection.every.loads, self.selection
-        if isinstance(selection, Candidates) and not all(name in loads.index for name in wanted):
-            return np.fromiter((name in wanted for name in selection.names), np.bool_, len(selection.names))
-        marked = np.zeros(len(loads.names), dtype=np.bool_)
-        marked[[loads.index[name] for name in wanted]] = True
-        return marked[selection.rows]
-
 
 class Decision(documents.DecisionFields, frozen=True):
     """A decision with what it was made from; `tied` has a bit for each row of the cluster's nodes: set where the score
@@ -124,7 +101,7 @@ class Decision(documents.DecisionFields, frozen=True):
     def size_bytes(self) -> int:
         """About how much memory it holds with its inputs."""
         own = _DECISION_BYTES + _RANKED_BYTES * len(self.best) + _REASON_BYTES * len(self.rejected) + len(self.tied)
-        if self.inputs is None:  # a neutral answer: its texts are not shared
+        if self.inputs is None:  # a neutral answer, or an older one: its texts are not shared
             return own + decided_pod.texts_bytes((self.namespace, self.pod, self.uid))
         return own + self.inputs.size_bytes()
 
@@ -167,7 +144,7 @@ class DecisionLog:
         """Note a decision, and make room for it."""
         with self._lock:
             entry = _StoredDecision(decision, decision.size_bytes())
-            if decision.inputs is not None and not decision.inputs.omitted:
+            if decision.inputs is not None:
                 entry.shared_bytes = self._shared_bytes(decision.inputs)
                 self._whole.append(entry)
                 self._whole_bytes += entry.size_bytes
@@ -216,10 +193,7 @@ class DecisionLog:
         entry = self._whole.popleft()
         self._whole_bytes -= entry.size_bytes
         self._bytes -= entry.size_bytes
-        decision = entry.decision
-        if decision.inputs is not None:
-            small = decision.inputs.condensed(ranked.node for ranked in decision.best)
-            entry.decision = msgspec.structs.replace(decision, inputs=small)
+        entry.decision = msgspec.structs.replace(entry.decision, inputs=None)
         entry.own_bytes, entry.shared_bytes = entry.decision.size_bytes(), 0
         self._bytes += entry.size_bytes
 
@@ -240,21 +214,3 @@ class DecisionLog:
 def histogram(reasons: collections.abc.Iterable[str]) -> dict[str, int]:
     """How many nodes each reason rejected, the most frequent first, at most REASONS_KEPT of them."""
     return dict(collections.Counter(reasons).most_common(REASONS_KEPT))
-
-
-def _apart(few: Candidates) -> Candidates:
-    """The candidates with readings of these nodes only, so that those of all others can be freed."""
-    loads, known = few.loads, few.rows != node_cache.UNKNOWN
-    taken = np.concatenate((_UNKNOWN_ROW, few.rows[known]))
-    names = tuple(map(loads.names.__getitem__, taken.tolist()))
-    small = node_cache.NodeLoads(
-        names,
-        dict(zip(names[1:], range(1, len(names)), strict=True)),
-        loads.values.take(taken, axis=0),
-        loads.effective_seconds.take(taken),
-        loads.per_allocatable.take(taken, axis=0),
-        {row: loads.reliefs[was] for row, was in enumerate(taken.tolist()) if was in loads.reliefs},
-        None if loads.own_limits is None else loads.own_limits.take(taken, axis=0),
-        None if loads.pools is None else loads.pools.take(taken),
-    )
-    return few._replace(loads=small, rows=known.cumsum() * known)

@@ -26,7 +26,6 @@ Json = dict[str, Any]
 Facts = collections.abc.Mapping[str, node_cache.NodeFacts]
 NOTHING_MEASURED: Final = "no valid metric in the annotation"
 _INVALID: Final = "not in the annotation"
-_ROUNDING: Final = 1e-9  # of a base, 0..10, between the moment it was kept and its making again
 
 
 def explain(
@@ -81,22 +80,17 @@ def bound_to(
 
 
 def _decided_nodes(decision: decision_log.Decision) -> Json:
-    """The nodes with what they had then; the scores are those of prioritize, and of the best only once condensed."""
+    """The nodes with what they had then; the scores are those of prioritize."""
     inputs = decision.inputs
     if inputs is None:
         return {"nodes": [], "omitted": decision.candidates}
     breakdown = inputs.candidates.score(inputs.pod, inputs.mean)
     rows = _fields(inputs.candidates, breakdown, None, inputs.rejected)
-    best = {ranked.node: ranked for ranked in decision.best}
-    for at, row in enumerate(rows):
-        remembered = best.get(inputs.candidates.names[at])
-        if decision.verb == "prioritize" and not inputs.omitted:
-            row |= _result(breakdown, at)
-        elif decision.verb == "prioritize" and remembered is not None:
-            row |= _stored_result(inputs.candidates, breakdown, at, remembered)
+    if decision.verb == "prioritize":
+        rows = [row | _result(breakdown, at) for at, row in enumerate(rows)]
     estimate = _estimate(inputs.candidates.estimate(inputs.pod, inputs.mean))
     nodes, means = [documents.NodeRow(**row) for row in rows], _means(inputs.candidates.in_force)
-    return {"nodes": nodes, "omitted": inputs.omitted, "estimate": estimate, "means": means}
+    return {"nodes": nodes, "omitted": 0, "estimate": estimate, "means": means}
 
 
 def _estimate(estimate: expected_load.Estimate) -> documents.Estimate:
@@ -217,23 +211,6 @@ def _result(breakdown: scoring.Breakdown, at: int) -> Json:
         "capped_base": bool(ranking.capped[at]),
         "raw_score": float(ranking.raw[at]),
         "score": int(ranking.scores[at]),
-    }
-
-
-def _stored_result(
-    candidates: Candidates, breakdown: scoring.Breakdown, at: int, ranked_nodes: documents.RankedNode
-) -> Json:
-    """Returns the result of a stored decision that has left out nodes. Median, cap and stretch need them all: their
-    values are stored, and a base under the node's own was capped, unless it was stretched.
-    """
-    capped = ranked_nodes.base < float(breakdown.own_base[at]) - _ROUNDING
-    return {
-        "base": ranked_nodes.base,
-        "median_base": bool(breakdown.ranking.neutral[at]),
-        "capped_base": None if candidates.in_force.weighing.stretch else capped,
-        "penalty": ranked_nodes.penalty,
-        "raw_score": min(max(ranked_nodes.base - ranked_nodes.penalty, 0.0), float(scoring.MAX_SCORE)),
-        "score": ranked_nodes.score,
     }
 
 

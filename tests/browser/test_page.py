@@ -189,15 +189,18 @@ def test_links_lead_to_a_node_and_to_a_moment(console: serving.Console, tab: Tab
     expect(tab.page.locator("#nodes-summary")).to_contain_text("3 nodes; cpu_avg_5m")
 
 
-def test_a_decision_of_shadow_mode_says_that_it_was_not_sent(tab: Tab) -> None:
+def test_a_decision_of_shadow_mode_says_that_it_was_not_sent_and_an_older_one_its_reasons(tab: Tab) -> None:
     shadow = serving.decision("web-1") | {"shadow": True, "assumed": ""}
     explained = shadow | {"nodes": [], "means": [], "omitted": 0, "estimate": None}
-    doors = pages.doors(extenders=lambda: (pages.Replica({"/decisions": {"decisions": [explained]}}),))
+    both = [explained, explained | {"verb": "filter"}]
+    doors = pages.doors(extenders=lambda: (pages.Replica({"/decisions": {"decisions": both}}),))
     with serving.Console(doors).served() as console:
         tab.open(console, nodes=serving.nodes(LOADS), decisions=[shadow])
         expect(tab.page.locator("#decision-list")).to_contain_text("cool")
         tab.page.locator("#decision-list td button").click()
         expect(tab.page.locator("#decision")).to_contain_text("Shadow mode: kube-scheduler was told that every node")
+        expect(tab.page.locator("#decision")).to_contain_text("cool was the only node to choose from.")
+        expect(tab.page.locator("#decision")).to_contain_text("1 node did not pass: 1 cpu_avg_5m over 0.65")
 
 
 def test_an_eviction_has_its_predicted_and_its_measured_load(console: serving.Console, tab: Tab) -> None:

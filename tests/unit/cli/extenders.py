@@ -52,9 +52,7 @@ class Extender(test_app.World):
         args = worlds.args(names, pod, **fields)
         candidates = self.view.candidates(args.names, decision.at_seconds, args.pod)
         rejected = verbs.judge(candidates, args.pod)[1].rejected if decision.verb == "filter" else {}
-        inputs = decision_log.Inputs(candidates, decided_pod.slim(args.pod), rejected)
-        if condensed:
-            inputs = inputs.condensed(ranked.node for ranked in decision.best)
+        inputs = None if condensed else decision_log.Inputs(candidates, decided_pod.slim(args.pod), rejected)
         self.ring.add(msgspec.structs.replace(decision, inputs=inputs))
 
 

@@ -104,7 +104,7 @@ def test_a_rule_says_how_old_the_reading_is_that_it_judges() -> None:
     assert {rule["age_seconds"] for rule in explained(world, "n")["nodes"][0]["rules"]} == {12}
 
 
-def decision(world: cluster_view.ClusterView, verb: str, *names: str, condensed: bool = False) -> dict[str, Any]:
+def decision(world: cluster_view.ClusterView, verb: str, *names: str) -> dict[str, Any]:
     """A decision of the verb over the names, as it is shown half an hour and a changed node later."""
     args = worlds.args(names)
     candidates = world.candidates(args.names, NOW)
@@ -112,8 +112,6 @@ def decision(world: cluster_view.ClusterView, verb: str, *names: str, condensed:
     best = verbs.ranked(candidates, ranking) if verb == "prioritize" else ()
     rejected = verbs.judge(candidates, args.pod)[1].rejected if verb == "filter" else {}
     inputs = decision_log.Inputs(candidates, decided_pod.slim(args.pod), rejected)
-    if condensed:
-        inputs = inputs.condensed(ranked.node for ranked in best)
     made = decision_log.Decision(verb, NOW, "default", "new", "u", len(names), 0, "h", best=best, inputs=inputs)
     for name in names:
         world.nodes.node_changed(None, worlds.node(name, dict.fromkeys(worlds.IDLE, 0.5)))
@@ -140,28 +138,6 @@ def test_a_past_filter_answer_has_verdicts_and_no_scores() -> None:
     assert (hot["allowed"], hot["rejected"], hot["rules"][0]["reading"]) == (False, "cpu_avg_5m over 0.65", 0.9)
     assert (cool["allowed"], cool["rejected"]) == (True, None)
     assert (hot["score"], hot["base"], cool["score"]) == (None, None, None)
-
-
-def test_a_condensed_decision_keeps_the_scores_that_needed_all_nodes() -> None:
-    loads: dict[str, Any] = {f"n{at}": dict.fromkeys(worlds.IDLE, (at + 1) / 40) for at in range(12)} | {"blind": None}
-    loads["n1"] = {"memory_avg_5m": 0.0}
-    names, plain = tuple(loads), worlds.policy(score={"spread": "none"})
-    then = {row["name"]: row for row in explained(worlds.view_of(loads, plain), *names)["nodes"]}
-    shown = decision(worlds.view_of(loads, plain), "prioritize", *names, condensed=True)
-    assert shown["omitted"] == 8
-    assert {row["name"] for row in shown["nodes"]} == {"n0", "n1", "n2", "n3", "n4"}
-    for row in shown["nodes"]:
-        keys = ("values", "terms", "base", "median_base", "capped_base", "penalty", "raw_score", "score", "age_seconds")
-        assert {key: row[key] for key in keys} == {key: then[row["name"]][key] for key in keys}
-        assert row["rules"] == then[row["name"]]["rules"]
-    assert [row["name"] for row in shown["nodes"] if row["capped_base"]] == ["n1"]
-
-
-def test_of_a_condensed_stretched_decision_nobody_knows_which_bases_were_capped() -> None:
-    loads: dict[str, Any] = {f"n{at}": dict.fromkeys(worlds.IDLE, at / 20) for at in range(12)}
-    stretched = worlds.view_of(loads, worlds.policy(score={"spread": "stretch"}))
-    shown = decision(stretched, "prioritize", *loads, condensed=True)
-    assert [row["capped_base"] for row in shown["nodes"]] == [None] * 5
 
 
 def test_a_decision_without_its_inputs_says_that_all_nodes_are_left_out() -> None:

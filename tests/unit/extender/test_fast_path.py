@@ -115,7 +115,7 @@ def inputs_of(decision: decision_log.Decision) -> Any:
     columns = [np.nan_to_num(np.asarray(one, dtype=np.float64), nan=-1.0).tolist() for one in arrays]
     limits = None if seen.limits is None else np.nan_to_num(seen.limits, nan=-1.0).tolist()
     rejected = list(inputs.rejected.items())
-    return seen.names, columns, limits, rejected, inputs.omitted, inputs.pod, inputs.mean
+    return seen.names, columns, limits, rejected, inputs.pod, inputs.mean
 
 
 class Pair:
