@@ -142,7 +142,6 @@ def test_a_decision_is_explained_after_every_replica_was_killed(world: World, tm
     finally:
         descheduler.kill()
     assert (restarted.exit_code, restarted.stdout) == (without.exit_code, without.stdout) == (Exit.PARTIAL, ANY)
-    print(restarted.stderr, restarted.stdout, sep="\n")  # noqa: T201
     assert "filter: 2 of 3 nodes (1 cpu_avg_5m over 0.65)" in restarted.stdout
     assert f"it is on {chosen}" in restarted.stdout
 

@@ -9,7 +9,6 @@ import click.testing
 import msgspec
 
 from extender.state import cluster_view
-from extender.verbs import decided_pod, decision_log, verbs
 from kube import objects
 from tests import builders, commands, scripted_http
 from tests.unit.extender import test_app, worlds
@@ -40,20 +39,11 @@ class Extender(test_app.World):
         for verb in ("filter", "prioritize"):
             body = worlds.body(names, pod, **fields)
             answer = self.client.post(f"/{verb}", data=body, content_type="application/json").get_json()
-            (made,) = self.ring.find("", pod, 1, now_seconds=self.clock.now())
-            if made.inputs is None or condensed:
-                self._with_inputs(made, names, pod, condensed=condensed, **fields)
+            if condensed:
+                (made,) = self.ring.find("", pod, 1, now_seconds=self.clock.now())
+                self.ring.add(msgspec.structs.replace(made, inputs=None))
             if verb == "filter" and len(names := answer["NodeNames"]) < 2:
                 return
-
-    def _with_inputs(
-        self, decision: decision_log.Decision, names: Sequence[str], pod: str, *, condensed: bool, **fields: Any
-    ) -> None:
-        args = worlds.args(names, pod, **fields)
-        candidates = self.view.candidates(args.names, decision.at_seconds, args.pod)
-        rejected = verbs.judge(candidates, args.pod)[1].rejected if decision.verb == "filter" else {}
-        inputs = None if condensed else decision_log.Inputs(candidates, decided_pod.slim(args.pod), rejected)
-        self.ring.add(msgspec.structs.replace(decision, inputs=inputs))
 
 
 @contextlib.contextmanager

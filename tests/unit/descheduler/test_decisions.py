@@ -47,25 +47,15 @@ def replica() -> Iterator[ScriptedServer]:
         yield server
 
 
-@pytest.fixture(autouse=True)
-def addresses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The addresses of localhost, for a test to change; each is given twice, as one may be by a resolver."""
-    every = ["127.0.0.1"]
-
-    def ask(host: str, port: int, *_more: object, **_options: object) -> list[tuple[int, int, int, str, object]]:
-        each = every if host == "localhost" else [host]
-        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (one, port)) for one in (*each, *each)]
-
-    monkeypatch.setattr(socket, "getaddrinfo", ask)
-    return every
-
-
 def syncing(
-    ledger: Ledger, server: ScriptedServer, *more: Any, ticking: clock.Clock | None = None, leads: bool = True
+    ledger: Ledger, server: ScriptedServer, *more: Any, host: str = "127.0.0.1", ticking: clock.Clock | None = None
 ) -> decisions.DecisionSync:
-    """A sync with the replicas on the port of a server, after one turn."""
-    replicas = extender_replicas.Replicas("localhost", server.server_port, *more)
-    sync = decisions.DecisionSync(replicas, ledger, lambda: leads, ticking or clocks.ManualClock())
+    """A sync with the replicas on the port of a server, after one turn as a follower and one as the leader."""
+    replicas = extender_replicas.Replicas(host, server.server_port, *more)
+    leads = iter((False, *[True] * 9))  # a follower asks nobody
+    sync = decisions.DecisionSync(replicas, ledger, lambda: next(leads), ticking or clocks.ManualClock())
+    sync.sync()
+    assert not server.seen
     sync.sync()
     return sync
 
@@ -90,16 +80,16 @@ def test_a_page_begins_after_the_one_that_was_stored_and_evictions_are_written_w
 
 
 def test_a_replica_that_fails_keeps_out_only_itself(
-    ledger: Ledger, replica: ScriptedServer, addresses: list[str]
+    ledger: Ledger, replica: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    addresses[:] = ["127.0.0.2", "127.0.0.1"]
-    assert syncing(ledger, replica).line().endswith("127.0.0.2: no page of decisions: [Errno 111] Connection refused")
+    def ask(host: str, port: int, *_more: object, **_options: object) -> list[tuple[int, int, int, str, object]]:
+        every = ["127.0.0.2", "127.0.0.1"] * 2 if host == "extenders" else [host]  # twice, as a resolver may
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (one, port)) for one in every]
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    line = syncing(ledger, replica, host="extenders").line()
+    assert line.endswith("127.0.0.2: no page of decisions: [Errno 111] Connection refused")
     assert stored(ledger) == [("web", "127.0.0.1")]
-
-
-def test_a_follower_asks_nobody(ledger: Ledger, replica: ScriptedServer) -> None:
-    syncing(ledger, replica, leads=False)
-    assert not replica.seen
 
 
 class HurryingClock(clocks.ManualClock):
@@ -165,7 +155,7 @@ def test_by_tls_the_name_of_the_service_is_verified_and_a_certificate_is_shown(
     for path, text in zip(written, authority.client("descheduler", (), now_seconds=now_seconds), strict=True):
         path.write_text(text)
     with scripted_http.serving(page("web", "1"), tls=tls) as server:
-        assert "Hostname mismatch" in syncing(ledger, server, "", tmp_path).line()
+        assert "IP address mismatch" in syncing(ledger, server, "", tmp_path).line()
         assert syncing(ledger, server, "service", tmp_path).line() == "1 copied from 1 replicas, 0 missed"
 
 

@@ -1,7 +1,6 @@
 """The memory of decisions: bounded in age and in bytes, whole for the newest, condensed before it forgets."""
 
 import gc
-import itertools
 import json
 import tracemalloc
 from typing import Any
@@ -168,21 +167,3 @@ def test_what_stood_for_all_nodes_is_counted_once_per_moment() -> None:
     before = ring.size_bytes
     ring.add(decision_of(world.standing(None, NOW + 1), "r"))
     assert ring.size_bytes - before > first / 2
-
-
-def test_a_few_are_condensed_at_a_time_also_where_many_shared_what_stood() -> None:
-    def whole() -> int:
-        found = [decision.inputs for decision in ring.find("", "", 1000, now_seconds=NOW)]
-        return sum(inputs is not None for inputs in found)
-
-    world, first = nodes(500), decision_log.DecisionLog()
-    first.add(decision_of(world.standing(None, NOW), "measured"))
-    ring, counts = decision_log.DecisionLog(whole_bytes=3 * first.size_bytes), []
-    for at, requests in enumerate([9, 1, 5, 2, 12, 1, 1, 7, 3, 10] * 4):
-        standing = world.standing(None, NOW + at)
-        for _ in range(requests):
-            ring.add(decision_of(standing, "p"))
-            counts.append(whole())
-    fewer = [was + 1 - now for was, now in itertools.pairwise(counts)]
-    assert max(fewer) == decision_log.CONDENSED_AT_ONCE
-    assert 4 <= min(counts[20:]) <= max(counts[20:]) <= 30, "it is not that they pile up"
