@@ -53,7 +53,7 @@ class LedgerFile:
     def __init__(self, path: Path, *, alone: bool = False) -> None:
         self.path = path
         self._alone = alone
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._inode = 0
 
@@ -108,10 +108,11 @@ class LedgerFile:
             raise self._wrapped(error, "give another file with --ledger or restore it") from error
 
     def close(self) -> None:
-        """Closes the file; safe to call twice."""
-        if self._writer is not None:
-            self._writer.close()
-        self._writer = None
+        """Closes the file, after another thread's transaction; safe to call twice."""
+        with self._lock:
+            if self._writer is not None:
+                self._writer.close()
+            self._writer = None
 
     def _replace(self, cause: str, at_seconds: float) -> Path:
         """Moves the file and its companions away and opens a new one that records it; the old one's new name.
@@ -180,8 +181,8 @@ class LedgerFile:
     @contextlib.contextmanager
     def written(self) -> collections.abc.Iterator[sqlite3.Connection]:
         """One transaction of the writer, on disk when the block ends; rolled back where SQLite fails."""
-        writer = self._opened()
         with self._lock:
+            writer = self._opened()
             try:
                 self._require_same_file()
                 writer.execute("BEGIN IMMEDIATE")

@@ -81,7 +81,7 @@ class Replicas(NamedTuple):
         """The connection, by TLS where there is a Secret; its files are read each time, as they are renewed in place"""
         if self.secret is None:
             return plain
-        context = ssl.create_default_context(cafile=self.secret / "ca.crt")
+        context = ssl.create_default_context(cadata=(self.secret / "ca.crt").read_text())
         if (self.secret / "tls.crt").exists():
             context.load_cert_chain(self.secret / "tls.crt", self.secret / "tls.key")
         return context.wrap_socket(plain, server_hostname=self.server_name or self.host)
