@@ -23,7 +23,7 @@ WORDS: Final = 13  # lines of the table beside a chart
 LABEL_GAP: Final = 62.0  # of a plot some 220 pixels high
 MOST_NAMES: Final = 20  # beside a heat map
 RESOURCES: Final = {"cpu": "CPU", "memory": "memory"}
-SWATCHES: Final = ("to 22 %", "to 43 %", "to 65 %", "over 65 %: warm", "over 73 %", "over 80 %: hot")
+COLOURS: Final = 6
 
 
 class Hot(NamedTuple):
@@ -95,8 +95,23 @@ def anchor(key: str, number: int) -> str:
     return f"{key}-eviction-{number}"
 
 
-def of(outcome: Outcome, key: str, resource: str, policy: LoadPolicy | None) -> Chart:
-    """The chart of a run's resource (cpu or memory); `key` tells variants apart in ids."""
+def edges(resource: str, policy: LoadPolicy | None) -> tuple[float, ...]:
+    """Where the six colours of a heat map end, as in the console: thirds of blue up to the load over which a node gets
+    no new pods, two oranges up to the one over which it is relieved, then red; by the lines for the 5-minute average,
+    and without a policy by the table's.
+    """
+    cool, hot, name = WARM_RATIO, HOT_RATIO, f"{resource}_avg_5m"
+    if policy is not None:
+        band = policy.descheduler.thresholds.get(name)
+        hot = band.evict_above_ratio if band else 1.0
+        cool = min(policy.filter.thresholds.get(name) or 1.0, hot)
+    return cool / 3, 2 * cool / 3, cool, (cool + hot) / 2, hot
+
+
+def of(outcome: Outcome, key: str, resource: str, policy: LoadPolicy | None, *, scale: LoadPolicy | None) -> Chart:
+    """The chart of a run's resource (cpu or memory); `key` tells variants apart in ids, by the lines of
+    `scale` go the colours of all variants.
+    """
     timeline = outcome.timeline
     ratios = timeline.cpu_ratio if resource == "cpu" else timeline.memory_ratio
     end_seconds = timeline.start_seconds + len(ratios) * timeline.step_seconds
@@ -121,7 +136,7 @@ def of(outcome: Outcome, key: str, resource: str, policy: LoadPolicy | None) -> 
         times=drawing.time_ticks(frame),
         ratios=drawing.ratio_ticks(frame),
         words=_words(timeline, ratios),
-        heat=_heat(timeline, ratios, marks),
+        heat=_heat(timeline, ratios, marks, edges(resource, scale)),
     )
 
 
@@ -178,18 +193,20 @@ def _words(timeline: Timeline, ratios: shapes.Floats) -> tuple[Words, ...]:
     )
 
 
-def _heat(timeline: Timeline, ratios: shapes.Floats, marks: tuple[tuple[Mark, str], ...]) -> Heat:
+def _heat(
+    timeline: Timeline, ratios: shapes.Floats, marks: tuple[tuple[Mark, str], ...], ends: tuple[float, ...]
+) -> Heat:
     """The heat map of the hottest MOST_ROWS nodes, in the order in which the scenario has them."""
     hottest = sorted(shapes.hottest(ratios, MOST_ROWS))
     size = shapes.steps_per_point(len(ratios), MOST_COLUMNS)
-    classes = shapes.heat(ratios[:, hottest], size)
+    classes = shapes.heat(ratios[:, hottest], size, ends)
     nodes = tuple(timeline.nodes[at] for at in hottest)
     middles = {node: round(drawing.SIZE * (row + 0.5) / len(nodes), 1) for row, node in enumerate(nodes)}
     every = shapes.steps_per_point(len(nodes), MOST_NAMES)
     return Heat(
         columns=len(classes),
         rows=len(hottest),
-        paths=drawing.cells(classes, len(SWATCHES)),
+        paths=drawing.cells(classes, COLOURS),
         nodes=nodes,
         names=tuple(drawing.Tick(middles[node], node) for node in nodes[::every]),
         marks=tuple(mark._replace(y=middles[node]) for mark, node in marks if node in middles),

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import jinja2
 
+from policy.schema.load_policy import LoadPolicy
 from simulator.report import charts, headline, stories, strips
 from simulator.results import table
 from simulator.results.study import Study, Variant
@@ -40,7 +41,8 @@ def render(study: Study) -> str:
         lstrip_blocks=True,
     )
     compared = study.comparison
-    parts = tuple(_part(study, number, variant) for number, variant in enumerate(study.variants))
+    scale = next((variant.policy for variant in study.variants if variant.policy is not None), None)
+    parts = tuple(_part(study, number, variant, scale) for number, variant in enumerate(study.variants))
     hot_minutes = {line.figure.key: line.span(compared.baseline).median for line in compared.lines}
     by_heat = sorted(charts.RESOURCES, key=lambda resource: -hot_minutes[f"{resource}_hot_node_minutes"])
     return environment.get_template(_TEMPLATE).render(
@@ -51,18 +53,18 @@ def render(study: Study) -> str:
         numbers=[(part, headline.of(study, part.variant.name)) for part in parts[1:]],
         strips=strips.of(compared),
         footnote=table.footnote(compared),
-        swatches=charts.SWATCHES,
+        edges=[charts.edges(resource, scale) for resource in charts.RESOURCES],
         percent=charts.percent,
     )
 
 
-def _part(study: Study, number: int, variant: Variant) -> Part:
+def _part(study: Study, number: int, variant: Variant, scale: LoadPolicy | None) -> Part:
     key, outcome = f"v{number}", study.outcomes[variant.name][0]
     return Part(
         key=key,
         title=_title(variant),
         variant=variant,
-        charts=tuple(charts.of(outcome, key, resource, variant.policy) for resource in charts.RESOURCES),
+        charts=tuple(charts.of(outcome, key, resource, variant.policy, scale=scale) for resource in charts.RESOURCES),
         evictions=stories.evictions(outcome, key, variant.policy),
         evicted=len(outcome.moved),
         decisions=stories.decisions(outcome.explained),

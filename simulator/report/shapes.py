@@ -16,8 +16,6 @@ from simulator.results.figures import HOT_RATIO, WARM_RATIO
 Floats = npt.NDArray[np.floating]
 Classes = npt.NDArray[np.int8]
 QUANTILES: Final = (0.0, 10.0, 50.0, 90.0, 100.0)
-# Where a colour of the heat map ends, as in the console: blue up to the first line of the table, red over the second.
-EDGES: Final = (WARM_RATIO / 3, 2 * WARM_RATIO / 3, WARM_RATIO, (WARM_RATIO + HOT_RATIO) / 2, HOT_RATIO)
 ABSENT: Final = -1
 
 
@@ -68,10 +66,10 @@ def hottest(ratios: Floats, count: int) -> tuple[int, ...]:
     return tuple(int(at) for at in np.lexsort(keys)[::-1][:count])
 
 
-def heat(ratios: Floats, size: int) -> Classes:
-    """[points, nodes] of classes: how many EDGES the peak is over, ABSENT where the node was not there."""
+def heat(ratios: Floats, size: int, ends: tuple[float, ...]) -> Classes:
+    """[points, nodes] of classes: how many ends of colours the peak is over, ABSENT where the node was not there."""
     highest = peaks(ratios, size)
-    return np.where(np.isnan(highest), ABSENT, np.searchsorted(EDGES, highest, side="left")).astype(np.int8)
+    return np.where(np.isnan(highest), ABSENT, np.searchsorted(ends, highest, side="left")).astype(np.int8)
 
 
 class Moment(NamedTuple):

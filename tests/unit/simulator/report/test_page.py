@@ -123,6 +123,7 @@ def test_every_chart_is_told_in_words_and_every_figure_is_in_the_table() -> None
         assert line.text("policy.yaml") in read.text
     assert read.text.count("In words: ") == 4
     assert "Seed 1 is drawn." in read.text
+    assert read.text.count("to 65 %over 65 %: no new podsover 73 %over 80 %: overloaded") == 2
     facts = {"seeds": "1 to 3", "nodes": 3, "pods": 70, "owners": 9, "days": 0.5, "step s": 300, "rule": "mix"}
     subtitle = "70 pods of 9 workloads on 3 nodes, 12 hours in steps of 5 minutes; random seed 1 to 3; rule mix"
     assert subtitle in Reader(page.render(dataclasses.replace(compared, facts=facts))).text

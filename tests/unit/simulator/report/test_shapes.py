@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from simulator.report import drawing, shapes
+from policy.schema import load_policy
+from simulator.report import charts, drawing, shapes
 
 RATIOS = arrays.arrays(
     np.float32,
@@ -16,6 +17,7 @@ RATIOS = arrays.arrays(
     elements=st.one_of(st.floats(0.0, 1.5, width=32), st.just(np.nan)),
 )
 FRAME = drawing.Frame(0.0, 86_400.0)
+ENDS = charts.edges("cpu", None)
 
 
 @given(RATIOS, st.integers(1, 70))
@@ -40,9 +42,9 @@ def test_the_band_is_in_order_and_its_edges_are_the_extremes(ratios: shapes.Floa
 
 @given(RATIOS)
 def test_the_cells_of_a_heat_map_cover_each_known_point_once(ratios: shapes.Floats) -> None:
-    classes = shapes.heat(ratios, 1)
+    classes = shapes.heat(ratios, 1, ENDS)
     seen = np.full(classes.shape, shapes.ABSENT)
-    for number, path in enumerate(drawing.cells(classes, len(shapes.EDGES) + 1)):
+    for number, path in enumerate(drawing.cells(classes, charts.COLOURS)):
         for first, row, length in re.findall(r"M(\d+) (\d+)\.5h(\d+)", path):
             part = seen[int(first) : int(first) + int(length), int(row)]
             assert (part == shapes.ABSENT).all()
@@ -51,9 +53,12 @@ def test_the_cells_of_a_heat_map_cover_each_known_point_once(ratios: shapes.Floa
     assert np.array_equal(classes == shapes.ABSENT, np.isnan(ratios))
 
 
-def test_a_cell_has_the_colour_of_its_line() -> None:
+def test_a_cell_has_the_colour_of_the_policys_lines() -> None:
     ratios = np.array([[0.0, 0.3, 0.64, 0.66, 0.74, 0.81, 1.2]], np.float64)
-    assert shapes.heat(ratios, 1).tolist() == [[0, 1, 2, 3, 4, 5, 5]]
+    assert shapes.heat(ratios, 1, ENDS).tolist() == [[0, 1, 2, 3, 4, 5, 5]]
+    low = load_policy.LoadPolicy.of({"filter": {"thresholds": {"cpu_avg_5m": 0.6}}})
+    assert shapes.heat(ratios, 1, charts.edges("cpu", low)).tolist() == [[0, 1, 3, 3, 4, 5, 5]]
+    assert charts.edges("memory", low)[2:] == (0.8, 0.8, 0.8), "no line keeps new pods away"
 
 
 def test_the_hottest_are_those_longest_over_the_line() -> None:
