@@ -50,13 +50,6 @@ def test_it_shows_what_there_is_when_it_is_opened(console: serving.Console, tab:
     expect(tab.page.locator("#plan-body")).to_contain_text("Nothing is evicted in this mode")
 
 
-def test_a_change_comes_without_loading_again(console: serving.Console, tab: Tab) -> None:
-    tab.open(console, nodes=serving.nodes(LOADS))
-    expect(tab.page.locator("#nodes-summary")).to_contain_text("1 over a limit")
-    console.show(nodes=serving.nodes(LOADS | {"node-10": 0.8}))
-    expect(tab.page.locator("#nodes-summary")).to_contain_text("2 over a limit")
-
-
 def test_a_node_is_reached_and_read_by_keyboard(console: serving.Console, tab: Tab) -> None:
     tab.open(console, nodes=serving.nodes(LOADS))
     focus_map(tab, "4 nodes")

@@ -94,33 +94,19 @@ def test_explain_tells_the_real_decision_node_by_node(world: World) -> None:
     assert "rejected: cpu_avg_5m 90.0% > 65%" in shown.stdout
 
 
-def test_explain_now_reads_the_pod_and_the_nodes_from_the_cluster(world: World) -> None:
-    chosen = world.place("asked-again")
-    story = world.document("explain", "pod", "asked-again", "--now", "--kubeconfig", world.kubeconfig)
-    assert (story["source"], story["bound_to"]) == ("now", chosen)
-    assert {row["name"]: row["allowed"] for row in story["nodes"]} == {"node-0": False, "node-1": True, "node-2": True}
-
-
-def test_nodes_shows_what_was_annotated(world: World) -> None:
-    shown = world.document("nodes", "--sort-by", "cpu_avg_5m")
-    assert [(row["name"], row["values"]["cpu_avg_5m"]) for row in shown["nodes"]] == [
-        ("node-0", 0.9),
-        ("node-2", 0.5),
-        ("node-1", 0.1),
-    ]
-
-
 def test_a_kubeconfig_is_enough_to_find_a_replica(world: World) -> None:
-    world.place("found")
+    chosen = world.place("found")
     waiting.until(lambda: world.remembered("found") >= {"filter", "prioritize"}, "both decisions")
     where = ("--kubeconfig", world.kubeconfig, "-o", "json")
     nodes = commands.run("nodes", *where)
     assert nodes.exit_code == 0, nodes.stderr
-    assert {row["name"] for row in json.loads(nodes.stdout)["nodes"]} == set(LOADS)
+    assert {row["name"]: row["values"]["cpu_avg_5m"] for row in json.loads(nodes.stdout)["nodes"]} == LOADS
     assert f"extender of {world.door.url}" in nodes.stderr
     decided, now = (commands.run("explain", "pod", "found", *more, *where) for more in ([], ["--now"]))
     assert json.loads(decided.stdout)["source"] == "decision", decided.stderr
-    assert json.loads(now.stdout)["source"] == "now", now.stderr
+    story = json.loads(now.stdout)
+    assert (story["source"], story["bound_to"]) == ("now", chosen), now.stderr
+    assert {row["name"]: row["allowed"] for row in story["nodes"]} == {"node-0": False, "node-1": True, "node-2": True}
 
 
 def test_a_decision_is_explained_after_every_replica_was_killed(world: World, tmp_path: pathlib.Path) -> None:

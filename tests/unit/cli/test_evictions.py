@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from cli import eviction_rows, evictions
 from descheduler.ledger.rows import Query, RecordedEvent
@@ -82,14 +81,6 @@ def test_rows_are_filtered_by_the_descheduler(descheduler: Descheduler, words: l
     assert ("no such eviction" in result.stderr) == (count == 0)
 
 
-@pytest.mark.parametrize(("output_format", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_machine_formats_are_the_answer_and_nothing_else(
-    descheduler: Descheduler, output_format: str, read: Any
-) -> None:
-    (row,) = read(descheduler.run("evictions", "-o", output_format).stdout)["evictions"]
-    assert (row["pod"], row["value_ratio"], row["intended_at"]) == ("web-0", 0.9, "2026-11-21T04:00:00Z")
-
-
 def test_json_lines_are_the_whole_ledger_page_by_page(
     descheduler: Descheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +134,7 @@ def test_rows_of_pods_that_left_for_a_larger_one_are_ended_and_shown(descheduler
         pytest.param(["--since", "yesterday"], "yesterday", id="no time"),
         pytest.param(["-w", "-o", "json"], "-o jsonl", id="a document that never ends"),
         pytest.param(["-w", "--events"], "exclude each other", id="two things at once"),
+        pytest.param(["--by", "node"], "--by needs --summary", id="groups of rows"),
         pytest.param(["--events", "--outcome", "evicted"], "--since and --node", id="no filter of Events"),
     ],
 )

@@ -143,7 +143,3 @@ def test_filters_narrow_the_summary(descheduler: Descheduler) -> None:
 )
 def test_bad_input_names_what_goes_together(descheduler: Descheduler, words: list[str], expected: str) -> None:
     commands.assert_refused(summary(descheduler, *words), 2, expected)
-
-
-def test_groups_need_a_summary(descheduler: Descheduler) -> None:
-    assert "--by needs --summary" in descheduler.run("evictions", "--by", "node", code=2).stderr

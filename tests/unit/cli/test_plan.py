@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import builders, commands, scripted_http
+from tests import builders, commands
 from tests.unit.cli import deschedulers
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
@@ -143,14 +143,6 @@ def test_a_node_that_is_left_alone_says_why(tmp_path: pathlib.Path) -> None:
 def test_nobody_there_is_3_with_the_next_step() -> None:
     result = commands.run("plan", "--descheduler", "http://127.0.0.1:1")
     commands.assert_refused(result, 3, "service/evenload-descheduler 8902")
-
-
-def test_another_service_is_3_and_no_url_is_2(tmp_path: pathlib.Path) -> None:
-    with scripted_http.serving(lambda exchange: exchange.answer({"nodes": 7})) as server:
-        result = commands.run("plan", "--descheduler", server.url)
-    commands.assert_refused(result, 3, "not as a descheduler of this version")
-    bad = commands.run("plan", "--descheduler", "nowhere")
-    commands.assert_refused(bad, 2, "--descheduler 'nowhere' is not a base URL")
 
 
 @pytest.mark.parametrize("output_format", ["table", "wide", "json", "yaml"])

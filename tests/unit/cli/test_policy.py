@@ -213,13 +213,6 @@ def test_show_as_yaml_survives_every_kind_of_value(file: pathlib.Path) -> None:
     assert loader.load(result.stdout, "stdout").as_file() == loader.load(file.read_text(), "file").as_file()
 
 
-def test_show_as_json_is_pure_json(file: pathlib.Path) -> None:
-    file.write_text(HEAD)
-    result = run("show", file, "-o", "json")
-    assert json.loads(result.stdout) == load_policy.defaults().as_file()
-    assert result.stderr == ""
-
-
 def test_diff_of_policies_that_do_the_same_is_silent_with_code_0(tmp_path: pathlib.Path) -> None:
     short, long = tmp_path / "short.yaml", tmp_path / "long.yaml"
     short.write_text(HEAD)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from console import app
-from console.sources import RunningPod, SourceError
+from console.sources import SourceError
 from simulator.report import page
 from tests.unit.console import pages
 
@@ -92,13 +92,6 @@ def test_a_silent_service_is_named_with_the_reason() -> None:
     answer = pages.browser(extenders=lambda: (silent,)).get("/api/decision?namespace=a&pod=b")
     assert answer.status_code == 503
     assert pages.json_of(answer)["message"] == "evenload-extender-0 gives no answer"
-
-
-def test_pods_of_a_node() -> None:
-    pod = RunningPod("shop", "web-1", "Deployment/web", "Running", 250.0, 2.0**20)
-    client = pages.browser(pods=lambda node: [pod] if node == "n1" else [])
-    assert client.get("/api/pods?node=n1").json == {"pods": [pod._asdict()]}
-    assert client.get("/api/pods?node=n2").json == {"pods": []}
 
 
 def test_a_story_has_a_beginning_and_a_later_end() -> None:

@@ -2,8 +2,6 @@
 
 import json
 import pathlib
-import subprocess
-import sys
 from typing import Any
 
 import click.testing
@@ -197,8 +195,3 @@ def test_an_unreachable_apiserver_is_code_3_and_prints_no_data(cluster: Cluster,
 )
 def test_an_option_that_cannot_be_used_is_bad_input(cluster: Cluster, words: list[str], message: str) -> None:
     commands.assert_refused(cluster.run(*words), 2, message)
-
-
-def test_help_of_the_whole_command_does_not_import_it() -> None:
-    program = "import sys, cli.__main__; sys.exit(any(name.startswith('cli.doctor') for name in sys.modules))"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
