@@ -59,7 +59,7 @@ SHARED = {
         "test_undecodable_objects",
     ),
     "image": ("test_fifteen_minutes", "test_image"),
-    "kubectl": ("test_helm", "test_krew", "test_kustomize"),
+    "kubectl": ("test_helm", "test_install_real", "test_krew", "test_kustomize"),
     "metrics-server": ("test_metrics_server", "test_without_prometheus"),
     "six nodes": (
         "test_other_resources",

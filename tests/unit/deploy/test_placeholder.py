@@ -33,7 +33,6 @@ def deployment() -> Document:
 def test_placeholders_are_below_ordinary_pods_but_not_expendable_to_the_autoscaler() -> None:
     held = documents()["PriorityClass/evenload-placeholder"]
     assert choice.CUTOFF < held["value"] < 0
-    assert held["globalDefault"] is False
     assert held["preemptionPolicy"] == "Never"
     assert documents()["PriorityClass/high-priority"]["value"] == 1_000_000
 

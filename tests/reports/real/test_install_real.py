@@ -1,0 +1,74 @@
+"""Installations from public reports: the chart by the real Helm, and its objects on a real apiserver."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests import shared
+from tests.contract import helm_client, test_helm, test_kustomize
+from tests.contract.helm_client import Document, Helm
+from tests.reports.register import Before, behaviour, reported, situation
+
+pytestmark = pytest.mark.cluster
+PLACEHOLDERS = {**test_helm.PROPORTIONAL, "burstClass": True}
+ALL = {**test_helm.ALL, "placeholders": PLACEHOLDERS, "test": test_helm.ON}
+
+
+@pytest.fixture(scope="module", params=helm_client.MAJORS)
+def helm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Helm without a cluster."""
+    return Helm(request.param, tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> test_kustomize.Site:
+    """A real apiserver with the kinds of prometheus-operator and the namespace, shared with the chart's tests."""
+    found = shared.shared("kubectl", lambda: test_kustomize.plain_site(tmp_path_factory.mktemp("kubectl")))
+    found.define(test_kustomize.CRDS)
+    found.make_namespace()
+    return found
+
+
+def objects(helm: Helm, values: helm_client.Values, *options: str) -> list[Document]:
+    """The objects of a release with these values, hooks among them."""
+    return helm_client.documents(helm.template(values, *options))
+
+
+def name(document: Document) -> str:
+    """The kind and name of an object."""
+    return f"{document['kind']}/{document['metadata']['name']}"
+
+
+def written(directory: pathlib.Path, documents: list[Document]) -> str:
+    """The path of a file with the objects."""
+    path = directory / "objects.yaml"
+    path.write_text(yaml.safe_dump_all(documents), encoding="utf-8")
+    return str(path)
+
+
+def lost(value: object, stored: object, path: str = "") -> Iterator[str]:
+    """The paths at which what is stored differs from a value, beside fields that the value does not have."""
+    if isinstance(value, dict) and isinstance(stored, dict):
+        for key, inner in value.items():
+            yield from lost(inner, stored.get(key), f"{path}/{key}")
+    elif isinstance(value, list) and isinstance(stored, list) and len(value) == len(stored):
+        for at, (inner, other) in enumerate(zip(value, stored, strict=True)):
+            yield from lost(inner, other, f"{path}/{at}")
+    elif value != stored:
+        yield path
+
+
+@reported("install", "polyseam/cndi#1087", "zitadel/zitadel-charts#504", before=Before.WRONG)
+@situation("Argo CD renders the chart again and again, and compares it with what the apiserver has stored")
+@behaviour("it is the same each time, and each field is stored as written: nothing stays OutOfSync")
+def test_every_field_is_stored_as_it_is_written(helm: Helm, site: test_kustomize.Site, tmp_path: pathlib.Path) -> None:
+    first, again = (objects(helm, ALL, f"--timeout={seconds}s") for seconds in (60, 61))  # not rendered once
+    assert first == again
+    wanted = {name(one): one for one in first if "helm.sh/hook" not in one["metadata"].get("annotations", {})}
+    answer = site.checked("-f", written(tmp_path, list(wanted.values())), "-o", "json")
+    assert answer.returncode == 0, answer.stderr
+    stored = {name(one): one for one in json.loads(answer.stdout)["items"]}
+    assert [f"{key}: {path}" for key, one in wanted.items() for path in lost(one, stored[key])] == []
