@@ -15,6 +15,7 @@ from tests.reports.register import Before, behaviour, reported, situation
 pytestmark = pytest.mark.cluster
 PLACEHOLDERS = {**test_helm.PROPORTIONAL, "burstClass": True}
 ALL = {**test_helm.ALL, "placeholders": PLACEHOLDERS, "test": test_helm.ON}
+CRITICAL = {"system-cluster-critical", "system-node-critical"}
 
 
 @pytest.fixture(scope="module", params=helm_client.MAJORS)
@@ -42,6 +43,15 @@ def name(document: Document) -> str:
     return f"{document['kind']}/{document['metadata']['name']}"
 
 
+def pods(documents: list[Document]) -> Iterator[tuple[Document, Document]]:
+    """Each object that makes pods, or is one, with the pod's metadata and spec."""
+    for one in documents:
+        spec = one.get("spec", {})
+        template = spec.get("jobTemplate", {}).get("spec", spec).get("template", {})
+        if one["kind"] == "Pod" or template:
+            yield one, template or one
+
+
 def written(directory: pathlib.Path, documents: list[Document]) -> str:
     """The path of a file with the objects."""
     path = directory / "objects.yaml"
@@ -59,6 +69,19 @@ def lost(value: object, stored: object, path: str = "") -> Iterator[str]:
             yield from lost(inner, other, f"{path}/{at}")
     elif value != stored:
         yield path
+
+
+@reported("install", "open-policy-agent/gatekeeper#1120", "admiraltyio/admiralty#124", before=Before.WRONG)
+@situation("GKE creates pods of a class system-*-critical outside kube-system only where a quota names it")
+@behaviour("the quota is among the objects, and limits nothing")
+def test_a_quota_names_the_priority_classes_of_the_pods(helm: Helm) -> None:
+    found = objects(helm, ALL)
+    quotas = [one for one in found if one["kind"] == "ResourceQuota"]
+    terms = [term for one in quotas for term in one["spec"]["scopeSelector"]["matchExpressions"]]
+    used = {template["spec"].get("priorityClassName") for _, template in pods(found)} & CRITICAL
+    assert used
+    assert used <= {value for term in terms if term["scopeName"] == "PriorityClass" for value in term["values"]}
+    assert {tuple(one["spec"]["hard"].items()) for one in quotas} == {(("pods", "1G"),)}
 
 
 @reported("install", "polyseam/cndi#1087", "zitadel/zitadel-charts#504", before=Before.WRONG)
