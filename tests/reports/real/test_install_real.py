@@ -84,6 +84,16 @@ def test_a_quota_names_the_priority_classes_of_the_pods(helm: Helm) -> None:
     assert {tuple(one["spec"]["hard"].items()) for one in quotas} == {(("pods", "1G"),)}
 
 
+@reported("install", "goharbor/harbor-helm#874", "FairwindsOps/charts#270", before=Before.WRONG)
+@situation("OpenShift refuses a pod whose user or group is not of its namespace's range")
+@behaviour("the chart names none there, and nobody runs as root")
+def test_openshift_chooses_users_and_groups(helm: Helm) -> None:
+    for one, template in pods(objects(helm, ALL, "--api-versions=security.openshift.io/v1")):
+        context = template["spec"]["securityContext"]
+        assert not context.keys() & {"runAsUser", "runAsGroup", "fsGroup"}, name(one)
+        assert context["runAsNonRoot"] is True
+
+
 @reported("install", "polyseam/cndi#1087", "zitadel/zitadel-charts#504", before=Before.WRONG)
 @situation("Argo CD renders the chart again and again, and compares it with what the apiserver has stored")
 @behaviour("it is the same each time, and each field is stored as written: nothing stays OutOfSync")

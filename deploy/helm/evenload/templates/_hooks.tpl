@@ -13,8 +13,10 @@ imagePullSecrets:
 {{- end }}
 securityContext:
   runAsNonRoot: true
+  {{- if not (include "evenload.openShift" .) }}
   runAsUser: 65532
   runAsGroup: 65532
+  {{- end }}
   seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 

@@ -51,6 +51,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end -}}
 {{- end -}}
 
+{{/* Prints true on OpenShift, which gives each namespace users and groups of its own and admits no others. */}}
+{{- define "evenload.openShift" -}}
+{{- if .Capabilities.APIVersions.Has "security.openshift.io/v1" -}}true{{- end -}}
+{{- end -}}
+
 {{/* Prints the version of the cluster's kube-scheduler, without a distribution's suffix: v1.36.3 of v1.36.3-gke.100. */}}
 {{- define "evenload.kubernetesVersion" -}}
 {{- regexFind "^v[0-9]+\\.[0-9]+\\.[0-9]+" .Capabilities.KubeVersion.Version -}}
@@ -233,4 +238,5 @@ another name when it changes, which restarts the pods; here the annotation does.
 {{- with $component.extraVolumes -}}{{- $_ := set $spec "volumes" (concat (default list $spec.volumes) .) -}}{{- end -}}
 {{- with $component.extraInitContainers -}}{{- $_ := set $spec "initContainers" (concat (default list $spec.initContainers) .) -}}{{- end -}}
 {{- with .root.Values.imagePullSecrets -}}{{- $_ := set $spec "imagePullSecrets" . -}}{{- end -}}
+{{- if include "evenload.openShift" .root -}}{{- $_ := set $spec "securityContext" (omit $spec.securityContext "runAsUser" "runAsGroup" "fsGroup") -}}{{- end -}}
 {{- end -}}
