@@ -94,6 +94,21 @@ def test_openshift_chooses_users_and_groups(helm: Helm) -> None:
         assert context["runAsNonRoot"] is True
 
 
+@reported("install", "open-policy-agent/gatekeeper#1978", "linkerd/linkerd2#8194", before=Before.WRONG)
+@situation("a mesh adds a proxy, which never ends, to each pod of the namespace; a hook's Job waits for its pod")
+@behaviour("no pod that ends gets one from Istio or Linkerd")
+def test_a_pod_that_ends_gets_no_proxy(helm: Helm) -> None:
+    values = helm_client.merged(ALL, {"annotator": {"podLabels": {"sidecar.istio.io/inject": "true"}}})
+    ending = {}
+    for one, template in pods(objects(helm, values)):
+        if template["spec"].get("restartPolicy") == "Never":
+            ending[one["kind"]] = template["metadata"]
+    assert ending.keys() == {"Job", "CronJob", "Pod"}
+    for metadata in ending.values():
+        assert metadata["labels"]["sidecar.istio.io/inject"] == "false"
+        assert metadata["annotations"]["linkerd.io/inject"] == "disabled"
+
+
 @reported("install", "polyseam/cndi#1087", "zitadel/zitadel-charts#504", before=Before.WRONG)
 @situation("Argo CD renders the chart again and again, and compares it with what the apiserver has stored")
 @behaviour("it is the same each time, and each field is stored as written: nothing stays OutOfSync")

@@ -34,7 +34,8 @@ securityContext:
 
 {{/*
 Prints the Job. It carries the policy itself, so that it needs no other object and no right; it runs where the annotator
-may. An image that cannot be pulled ends it before Helm's usual timeout of five minutes.
+may. An image that cannot be pulled ends it before Helm's usual timeout of five minutes. Istio and Linkerd add no proxy,
+which would go on after it.
 */}}
 {{- define "evenload.policyCheck" -}}
 {{- $root := .root -}}
@@ -57,9 +58,9 @@ spec:
   template:
     metadata:
       annotations:
-        {{- toYaml (merge (dict "evenload.io/policy" .policy) $root.Values.annotator.podAnnotations) | nindent 8 }}
+        {{- toYaml (merge (dict "evenload.io/policy" .policy "linkerd.io/inject" "disabled") $root.Values.annotator.podAnnotations) | nindent 8 }}
       labels:
-        {{- toYaml (merge $labels $root.Values.annotator.podLabels) | nindent 8 }}
+        {{- toYaml (merge (dict "sidecar.istio.io/inject" "false") $labels $root.Values.annotator.podLabels) | nindent 8 }}
     spec:
       automountServiceAccountToken: false
       {{- include "evenload.hookPod" $root | nindent 6 }}
