@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from lab.cluster.demo import permissions
 from tests import shared
 from tests.contract import helm_client, test_helm, test_kustomize
 from tests.contract.helm_client import Document, Helm
@@ -107,6 +108,24 @@ def test_a_pod_that_ends_gets_no_proxy(helm: Helm) -> None:
     for metadata in ending.values():
         assert metadata["labels"]["sidecar.istio.io/inject"] == "false"
         assert metadata["annotations"]["linkerd.io/inject"] == "disabled"
+
+
+@reported("install", "pulumi/pulumi-kubernetes#3034", "apache/airflow#27561", before=Before.WRONG)
+@situation("what `helm template` prints is applied by kubectl, the hook's Job as an object; the policy changes")
+@behaviour("it is another Job: none can be changed; what has ended goes after a day")
+def test_a_changed_policy_is_applied_though_no_job_can_be_changed(
+    helm: Helm, site: test_kustomize.Site, tmp_path: pathlib.Path
+) -> None:
+    def apply(mode: str) -> list[str]:
+        found = objects(helm, {"policy": {"descheduler": {"mode": mode}}})
+        jobs = [one for one in found if one["kind"] == "Job"]
+        assert [one["spec"]["ttlSecondsAfterFinished"] for one in jobs] == [86400]
+        return site.succeed("apply", "--server-side", "-f", written(tmp_path, jobs)).splitlines()
+
+    made = [*apply("Observe"), *apply("DryRun"), *apply("Observe")]
+    site.succeed("delete", "job", "--all", f"--namespace={permissions.NAMESPACE}")
+    assert len(set(made)) == 2
+    assert made[0] == made[2]
 
 
 @reported("install", "polyseam/cndi#1087", "zitadel/zitadel-charts#504", before=Before.WRONG)

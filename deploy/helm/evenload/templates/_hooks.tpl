@@ -35,7 +35,7 @@ securityContext:
 {{/*
 Prints the Job. It carries the policy itself, so that it needs no other object and no right; it runs where the annotator
 may. An image that cannot be pulled ends it before Helm's usual timeout of five minutes. Istio and Linkerd add no proxy,
-which would go on after it.
+which would go on after it. objects.yaml adds a hash to its name: no Job can be changed where it is applied as an object.
 */}}
 {{- define "evenload.policyCheck" -}}
 {{- $root := .root -}}
@@ -55,6 +55,7 @@ metadata:
 spec:
   backoffLimit: 0
   activeDeadlineSeconds: 240
+  ttlSecondsAfterFinished: 86400
   template:
     metadata:
       annotations:
