@@ -8,12 +8,14 @@ import pytest
 import yaml
 
 from lab.cluster.demo import permissions
+from policy.loading import loader
 from tests import shared
 from tests.contract import helm_client, test_helm, test_kustomize
 from tests.contract.helm_client import Document, Helm
 from tests.reports.register import Before, behaviour, reported, situation
 
 pytestmark = pytest.mark.cluster
+INSTANCE = "app.kubernetes.io/instance"
 PLACEHOLDERS = {**test_helm.PROPORTIONAL, "burstClass": True}
 ALL = {**test_helm.ALL, "placeholders": PLACEHOLDERS, "test": test_helm.ON}
 CRITICAL = {"system-cluster-critical", "system-node-critical"}
@@ -139,3 +141,31 @@ def test_every_field_is_stored_as_it_is_written(helm: Helm, site: test_kustomize
     assert answer.returncode == 0, answer.stderr
     stored = {name(one): one for one in json.loads(answer.stdout)["items"]}
     assert [f"{key}: {path}" for key, one in wanted.items() for path in lost(one, stored[key])] == []
+
+
+@reported("install", "prometheus-community/helm-charts#3375", "argoproj/argo-cd#2871", before=Before.RIGHT)
+@situation("Argo CD writes the application's name into the label app.kubernetes.io/instance of all objects")
+@behaviour("each ServiceMonitor selects its Service nevertheless")
+def test_no_service_monitor_goes_by_a_label_that_argo_cd_writes(helm: Helm) -> None:
+    found = objects(helm, ALL)
+    labels = {name(one): one["metadata"]["labels"] | {INSTANCE: "another"} for one in found if one["kind"] == "Service"}
+    monitors = [one for one in found if one["kind"] == "ServiceMonitor"]
+    assert len(monitors) == 3
+    for one in monitors:
+        wanted = one["spec"]["selector"]["matchLabels"].items()
+        selected = [key for key, item in labels.items() if wanted <= item.items()]
+        assert selected == [name(one).replace("ServiceMonitor", "Service")]
+
+
+@reported("install", "helm/helm#12195", "webrecorder/browsertrix#3145", before=Before.RIGHT)
+@situation("a priority of the policy has seven digits or more, of which Helm makes 1e+06")
+@behaviour("it arrives as written, in the services' policy and in the one that the hook checks")
+def test_a_large_priority_in_the_values_stays_an_integer(helm: Helm) -> None:
+    policy = {"filter": {"exempt": {"priorityAtLeast": 1_000_000}}}
+    found = {one["kind"]: one for one in objects(helm, {"policy": policy}) if "policy" in one["metadata"]["name"]}
+    texts = [
+        found["ConfigMap"]["data"]["policy.yaml"],
+        found["Job"]["spec"]["template"]["metadata"]["annotations"]["evenload.io/policy"],
+    ]
+    for text in texts:
+        assert loader.load(text, "policy.yaml").filter.exempt.priority_at_least == 1_000_000
