@@ -85,9 +85,10 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Evictions(msgspec.Struct, frozen=True):
-    """GET /evictions."""
+    """GET /evictions; within the span nothing is known of before `known_since`."""
 
     evictions: tuple[Row, ...]
+    known_since: str | None = None
 
 
 class PostedEvent(msgspec.Struct, frozen=True):
@@ -162,6 +163,12 @@ def _load(row: Row, *, wide: bool) -> str:
     name = row.metric if wide else row.metric.removesuffix("_avg_5m")
     sign = "%>" if over else "% until "
     return f"{name} {wording.compared(100 * row.value_ratio, sign, 100 * line_ratio, decimals=0)}%"
+
+
+def known_since(service: Replica, since: str) -> str | None:
+    """The time since which the ledger knows evictions, where that is later than the span's begin. Raises HttpError."""
+    body = service.get("/evictions", since=since, limit="1")
+    return http_client.decoded(body, Evictions, service.name, services.DESCHEDULER).known_since
 
 
 def page(service: Replica, **query: str) -> tuple[dict[str, Any], ...]:

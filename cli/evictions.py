@@ -74,7 +74,8 @@ def main(
 
     LOAD is the reading over its line (87%>80%), or under it on the way to its target (75% until 60%), LANDED where the
     replacement went (came back: to the node it left), READY how long the workload was without it, 5M and 30M the node's
-    load then. -o jsonl exports the whole ledger, the last row first; the other formats print the newest 500.
+    load then. -o jsonl exports the whole ledger, the last row first; the other formats print the newest 500. Exit code
+    4: the ledger does not reach back to the beginning of the span.
 
     \b
     Examples:
@@ -100,6 +101,12 @@ def main(
             follow(lambda: shown.page(service, **wish.query, limit=FIRST_PAGE), wish, clock.WallClock())
         else:
             _print(service, wish)
+        begun = shown.known_since(service, since)
+    if begun:
+        output.say(
+            f"warning: the ledger was begun anew at {begun}, as its file was corrupt or gone: nothing earlier is known"
+        )
+        raise SystemExit(int(exit_codes.Exit.PARTIAL))
 
 
 def _require_sense(wish: Wish, *, watch: bool, events: bool, summary: bool) -> None:

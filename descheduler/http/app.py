@@ -114,8 +114,10 @@ def _forbid(why: str) -> NoReturn:
 
 def _evictions(ledger: Ledger, clock: Clock) -> flask.Response:
     """GET /evictions: rows of the ledger, newest first."""
-    rows = ledger.rows(_query(flask.request.args, clock.now()))
-    return ops_server.json_response({"evictions": [views.row(one) for one in rows]})
+    query = _query(flask.request.args, clock.now())
+    begun_seconds = ledger.set_aside_at_seconds() or 0.0
+    known_seconds = begun_seconds if begun_seconds > (query.since_seconds or 0.0) else None
+    return ops_server.json_response(views.rows(ledger.rows(query), known_seconds))
 
 
 def _events(ledger: Ledger, clock: Clock) -> flask.Response:

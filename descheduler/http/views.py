@@ -4,6 +4,8 @@
 of them.
 """
 
+from collections.abc import Iterable
+
 from descheduler import run_schedule
 from descheduler.ledger import prediction_errors
 from descheduler.ledger.rows import RecordedEvent, Row
@@ -15,6 +17,12 @@ from descheduler.run_journal import Report
 from runtime import clock
 
 _TIMES = {name for name in Row._fields if name.endswith("_at_seconds") or name == "at_seconds"}
+
+
+def rows(entries: Iterable[Row], known_since_seconds: float | None) -> dict[str, object]:
+    """Ledger rows, and when a new ledger was begun within their span, which knows none of before; None if none was."""
+    since = None if known_since_seconds is None else clock.to_rfc3339(known_since_seconds)
+    return {"evictions": [row(entry) for entry in entries], "known_since": since}
 
 
 def row(entry: Row) -> dict[str, object]:
