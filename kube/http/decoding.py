@@ -111,6 +111,12 @@ class Status(msgspec.Struct, frozen=True):
         return " ".join(part for part in (self.message, *(cause.message for cause in self.causes)) if part)
 
 
+class _Refusal(msgspec.Struct, frozen=True):
+    """The answer by which a service says no."""
+
+    message: str
+
+
 _raw_pages = msgspec.json.Decoder(RawPage)
 _statuses = msgspec.json.Decoder(Status)
 # While msgspec (0.22) builds a struct's decoder, another one that holds the same struct gets the unfinished half of it
@@ -223,7 +229,7 @@ def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) 
     except REFUSALS:
         reason = errors.FLOW_CONTROL if status == errors.TOO_MANY_REQUESTS else ""
         return errors.class_for(status)(
-            request, status=status, reason=reason, message=_excerpt(body), retry_after_seconds=wish
+            request, status=status, reason=reason, message=_words(body), retry_after_seconds=wish
         )
     if reply.details is not None and wish is None:
         wish = reply.details.retry_after_seconds or None
@@ -269,6 +275,14 @@ def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 def _undecodable(request: str, body: bytes, error: Exception) -> errors.Undecodable:
     return errors.Undecodable(f"{request}: expected Kubernetes JSON, got {_excerpt(body)!r} ({error})")
+
+
+def _words(body: bytes) -> str:
+    """The message of a service that the apiserver passes on, or the beginning of another body."""
+    try:
+        return msgspec.json.decode(body, type=_Refusal).message
+    except REFUSALS:
+        return _excerpt(body)
 
 
 def _excerpt(body: bytes) -> str:

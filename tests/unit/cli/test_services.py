@@ -52,6 +52,15 @@ def test_a_missing_right_is_named(pair: dict[str, extenders.Extender], tmp_path:
     commands.assert_refused(result, 3, "expected: the right to get pods/proxy in evenload-system, and no mTLS")
 
 
+def test_what_a_service_refuses_through_the_cluster_is_said_in_its_words(tmp_path: Path) -> None:
+    with (
+        deschedulers.serving(Scene().node("a"), tmp_path) as served,
+        clustered.serving(tmp_path, {"descheduler-0": served}) as (_, kubeconfig),
+    ):
+        result = commands.run("evictions", "--outcome", "nosuch", "--kubeconfig", kubeconfig)
+    commands.assert_refused(result, 2, "descheduler-0/evictions answers 400: outcome 'nosuch' is none of evicted, ")
+
+
 def test_a_cluster_without_evenload_says_where_it_looked(tmp_path: Path) -> None:
     with clustered.serving(tmp_path, {}) as (_, kubeconfig):
         result = commands.run("plan", "--kubeconfig", kubeconfig, code=3)
