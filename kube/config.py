@@ -121,6 +121,10 @@ def _from_files(files: str, context: str | None) -> "Configuration":
         merged = kube_config.KubeConfigMerger(files)
         if merged.config is None or not isinstance(merged.config.value, dict):
             raise config_exception.ConfigException("no configuration in it")
+        names = [one["name"] for one in merged.config.value.get("contexts") or ()]
+        wanted = context or merged.config.value.get("current-context")
+        if wanted and wanted not in names:
+            raise config_exception.ConfigException(f"{wanted!r} is none of its contexts, {', '.join(names)}")
         loader = kube_config.KubeConfigLoader(merged.config, active_context=context)
         loader.load_and_set(settings)
         plugin = _plugin(merged.config, context)
