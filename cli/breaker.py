@@ -57,7 +57,10 @@ def main() -> None:
 @click.option("--no-headers", is_flag=True, help="Rows only.")
 @output.option("table", "json", "yaml", "name")
 def show(no_headers: bool, output_format: str, **where: Any) -> None:
-    """List workloads with failed evictions: closed, open (until), trial (one is allowed), open until reset."""
+    """List workloads with failed evictions.
+
+    A breaker is closed, open (until), on trial (one eviction is allowed), or open until reset.
+    """
     with exit_codes.reported(http_client.HttpError, errors.KubeError):
         service = services.first(services.DESCHEDULER, services.Where.taken(services.DESCHEDULER, where))
         breakers = _breakers(service)
@@ -78,7 +81,9 @@ def show(no_headers: bool, output_format: str, **where: Any) -> None:
 @click.option("--all", "everybody", is_flag=True, help="Of every workload.")
 @services.descheduler_options
 def reset(workload: str | None, everybody: bool, **where: Any) -> None:
-    """Forget the failures of WORKLOAD (uid, name, Kind/name or namespace/Kind/name), so that it may be tried again.
+    """Forget the failures of WORKLOAD.
+
+    It may then be evicted again. Name it by uid, name, Kind/name or namespace/Kind/name.
 
     \b
     Examples:

@@ -131,7 +131,7 @@ def _print(service: services.Service, wish: Wish) -> None:
         output.data(output.structured({"evictions": list(rows)}, wish.output_format))
     else:
         _print_table(rows, wish, clock.WallClock().now())
-    _remarks(rows)
+    _remarks(rows, filtered=any(wish.query.values()))
 
 
 def _print_lines(rows: collections.abc.Iterable[Json]) -> None:
@@ -152,9 +152,9 @@ def _print_table(rows: collections.abc.Iterable[Json], wish: Wish, now_seconds: 
         output.data(text)
 
 
-def _remarks(rows: collections.abc.Sequence[Json]) -> None:
+def _remarks(rows: collections.abc.Sequence[Json], *, filtered: bool) -> None:
     if not rows:
-        output.say(f"no such eviction; {NEXT_STEP.format(output.program())}")
+        output.say(f"no {'such eviction' if filtered else 'eviction yet'}; {NEXT_STEP.format(output.program())}")
     elif len(rows) == int(FIRST_PAGE):
         output.say(f"the newest {FIRST_PAGE}: --since narrows, -o jsonl prints all")
 
@@ -218,3 +218,5 @@ def _print_events(service: services.Service, wish: Wish) -> None:
         now_seconds = clock.WallClock().now()
         lines = [one.cells(now_seconds) for one in events]
         output.data(output.wrapped_table(shown.EVENT_HEADERS, lines, no_headers=wish.no_headers))
+    if not events:
+        output.say("no such Event")

@@ -54,11 +54,11 @@ main.add_command(policy_show.main)
 @click.argument("file", type=policy_files.FILE)
 @output.option("text", "json", "github", "sarif")
 def validate(file: str, output_format: str) -> None:
-    """Check a policy file; all problems at once, exit code 2 if there are any.
+    """Check a policy file.
 
-    Every problem is one line on stderr, `file:line:column: path: message`; with -o json, github (annotations of a
-    workflow) and sarif they are on stdout. Settings that work and are hardly meant are warnings, and change no exit
-    code. "-" reads stdin.
+    All problems are named at once, and the exit code is 2 if there are any. Every problem is one line on stderr,
+    `file:line:column: path: message`; with -o json, github (annotations of a workflow) and sarif they are on stdout.
+    Settings that work and are hardly meant are warnings, and change no exit code. "-" reads stdin.
 
     \b
     Examples:
@@ -152,10 +152,10 @@ def _property(text: str) -> str:
 @click.argument("after", type=policy_files.FILE, metavar="B")
 @output.option("text", "json", "yaml")
 def diff(before: str, after: str, output_format: str) -> None:
-    """Prints the differences in behaviour between policies A and B, by path.
+    """Compare the behaviour of policies A and B.
 
-    Compares the policies in force, not the text: defaults are filled in, 5m equals 300s. Exit code 0: the same; 1: they
-    differ; 2: a file was refused. One of the two may be "-" for stdin.
+    Each difference is a line, by path. Compares the policies in force, not the text: defaults are filled in, 5m equals
+    300s. Exit code 0: the same; 1: they differ; 2: a file was refused. One of the two may be "-" for stdin.
 
     \b
     Examples:
@@ -205,9 +205,10 @@ class InForce(NamedTuple):
 @click.option("--descheduler", envvar="EVENLOAD_DESCHEDULER", metavar="URL", help="Where the descheduler listens.")
 @output.option("table", "json", "yaml")
 def status(annotator: str | None, descheduler: str | None, output_format: str, **where: Any) -> None:
-    """Show the policy that each replica obeys: its hash and age, and why a newer file is refused.
+    """Show the policy that each replica obeys.
 
-    Exit code 1: a replica refuses its file or gives no answer, or replicas obey different policies.
+    Of each its hash and age, and why a newer file is refused. Exit code 1: a replica refuses its file or gives no
+    answer, or replicas obey different policies.
 
     \b
     Examples:

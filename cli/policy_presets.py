@@ -86,9 +86,10 @@ def _recorded(policy: str) -> str:
 @click.command("import")
 @click.argument("file", type=policy_files.FILE)
 def import_policy(file: str) -> None:
-    """Convert the policy of crane-scheduler or descheduler (LowNodeUtilization) to a LoadPolicy.
+    """Convert a policy of crane-scheduler or descheduler.
 
-    The policy goes to stdout, what has no equal or means something else to stderr. "-" reads stdin.
+    Of descheduler's, LowNodeUtilization is read. The policy goes to stdout, what has no equal or means something else
+    to stderr. "-" reads stdin.
 
     \b
     Examples:

@@ -58,11 +58,11 @@ def main(
     output_format: str,
     **cluster: Any,
 ) -> None:
-    """Read a policy back in sentences: every rule in force, defaults included.
+    """Read a policy back in sentences.
 
-    With --node or --labels, as it is on that node: with the values of its pool, and of its annotation
-    evenload.io/thresholds. With --pod or --class, as it is for that pod: with the values of its class. With -o yaml or
-    json, the full policy in force: all keys, in the form of the file.
+    Every rule in force has one, defaults included. With --node or --labels, as it is on that node: with the values of
+    its pool, and of its annotation evenload.io/thresholds. With --pod or --class, as it is for that pod: with the
+    values of its class. With -o yaml or json, the full policy in force: all keys, in the form of the file.
 
     \b
     Examples:
