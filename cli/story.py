@@ -151,18 +151,18 @@ def main(since: float, until: float | None, node: str, *, output_format: str, **
             options["selector"],
             options["node_label"],
         )
-        found = document(sources, since, until, node)
+        report = document(sources, since, until, node)
     if output_format != "text":
-        output.data(output.structured(found, output_format))
+        output.data(output.structured(report, output_format))
     else:
-        output.data("\n".join(found["summary"]))
-        times = [clock.to_rfc3339(one["at_seconds"])[5:16].replace("T", " ") for one in found["happenings"]]
-        rows = [(at, one["node"] or "-", one["text"]) for at, one in zip(times, found["happenings"], strict=True)]
+        output.data("\n".join(report["summary"]))
+        times = [clock.to_rfc3339(one["at_seconds"])[5:16].replace("T", " ") for one in report["happenings"]]
+        rows = [(at, one["node"] or "-", one["text"]) for at, one in zip(times, report["happenings"], strict=True)]
         if rows:
             output.data("\n" + output.table(("time", "node", "happened"), rows, names={"node"}))
-    for source, problem in found["notKnown"].items():
+    for source, problem in report["notKnown"].items():
         output.say(f"not known: {source}: {problem}")
-    if found["notKnown"]:
+    if report["notKnown"]:
         raise SystemExit(int(exit_codes.Exit.PARTIAL))
 
 

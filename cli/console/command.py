@@ -118,9 +118,9 @@ def real(
         with contextlib.suppress(promql_errors.ConfigError):
             door = prometheus_finding.connect(prometheus, connection, kubeconfig, context)
             measured = functools.partial(live.effectiveness, door, selector)
-    asked = where._replace(url=descheduler)
+    descheduler_at = where._replace(url=descheduler)
     sources = story.Sources(
-        lambda: live.replicas(services.DESCHEDULER, asked)[0],
+        lambda: live.replicas(services.DESCHEDULER, descheduler_at)[0],
         lambda: config.connect(kubeconfig, context).list(kinds.NODES).items,
         lambda: door or prometheus_finding.connect(prometheus, connection, kubeconfig, context),
         selector,
@@ -129,7 +129,7 @@ def real(
         title=f"{config.context_name(kubeconfig, context)} {kube.url}".strip() if kube else extender or "this machine",
         now=clock.WallClock().now,
         extenders=functools.partial(live.replicas, services.EXTENDER, where._replace(url=extender)),
-        deschedulers=functools.partial(live.replicas, services.DESCHEDULER, asked),
+        deschedulers=functools.partial(live.replicas, services.DESCHEDULER, descheduler_at),
         pods=None if kube is None else functools.partial(live.pods_of, kube, door, selector),
         pools=None if kube is None else functools.partial(live.pools_of, kube, pool_label),
         effectiveness=measured,

@@ -20,12 +20,12 @@ PRODUCT: Final = tuple(package for package in pages.PACKAGES if package not in (
 PACKAGES: Final = (*PRODUCT, "simulator", "lab/bench", "lab/cluster", "lab/peers")
 SIMULATED: Final = ("tests/unit/simulator", "tests/contract/simulator")
 MOST_LINES: Final = {
-    "product": ((*PRODUCT, "deploy"), 43_750),
-    "simulator": (("simulator",), 11_800),
+    "product": ((*PRODUCT, "deploy"), 43_580),
+    "simulator": (("simulator",), 11_920),
     "lab": (("lab",), 17_100),
     "tests of the lab": (("lab/tests",), 7_900),
     "tests": (("tests",), 60_000),
-    "tests of the simulator": (SIMULATED, 6_890),
+    "tests of the simulator": (SIMULATED, 6_920),
 }
 APART: Final = ("lab/tests", *SIMULATED)  # within `lab` and `tests`, with limits of their own
 MOST_WORDS: Final = 105_000
