@@ -7,7 +7,7 @@ answer.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 import msgspec
@@ -23,15 +23,6 @@ DEFAULT_WEIGHT: Final = 2  # of the shipped stanza (deploy/scheduler/extender-st
 EVENTS: Final = "20"  # of the pod and of its node, the newest
 _NAMESPACE: Final = click.option("-n", "--namespace", default="default", show_default=True, metavar="NAME",
     shell_complete=completing.namespaces, help="The pod's namespace.")  # fmt: skip
-
-
-class ExplainRequest(NamedTuple):
-    """The pod that is asked about, and how to reach the cluster it lives in."""
-
-    namespace: str
-    name: str
-    kubeconfig: str | None
-    context: str | None
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -75,12 +66,11 @@ def pod(
       evenload explain pod web-7 -n shop --now -o wide
       evenload explain pod web-7 -n shop -o json | jq '.nodes[] | select(.allowed | not)'
     """
-    place = services.Where.taken(services.EXTENDER, where)
+    place, about = services.Where.taken(services.EXTENDER, where), {"namespace": namespace, "pod": name}
     ledger = place._replace(url=where["descheduler"])
     with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
-        request = ExplainRequest(namespace, name, place.kubeconfig, place.context)
         replicas = services.every(services.EXTENDER, place)
-        story = (None if now else past(replicas, ledger, request)) or explained(replicas, request)
+        story = (None if now else past(replicas, ledger, about)) or explained(replicas, place, about)
     if output_format in ("json", "yaml"):
         share = scheduler_config.arithmetic(weight)[-1]
         output.data(output.structured(msgspec.to_builtins(story) | {"weight": weight, "share": share}, output_format))
@@ -91,7 +81,7 @@ def pod(
         output.data(output.csv_table(explain_text.WIDE_HEADERS, rows, no_headers=no_headers))
     else:
         output.data(explain_text.table(story, weight, wide=output_format == "wide", no_headers=no_headers))
-    _remarks(story, request)
+    _remarks(story, f"{name} -n {namespace}")
 
 
 @main.command()
@@ -130,19 +120,19 @@ def eviction(name: str, *, namespace: str, output_format: str, **where: Any) -> 
 
 
 def past(
-    replicas: Sequence[services.Service], ledger: services.Where, request: ExplainRequest
+    replicas: Sequence[services.Service], ledger: services.Where, about: dict[str, str]
 ) -> explain_text.Story | None:
     """Returns the last decision about the pod in a replica's memory, else in the ledger, or None with the reason on
     stderr. Raises the HttpError of replicas that give no answer, if the ledger has none.
     """
     away: http_client.HttpError | None = None
     try:
-        if story := decided(replicas, request):
+        if story := decided(replicas, about):
             return story
     except http_client.Unreachable as error:
         away = error
     try:
-        if story := decided(services.every(services.DESCHEDULER, ledger), request):
+        if story := decided(services.every(services.DESCHEDULER, ledger), about):
             output.say("this is what the ledger has, without nodes")
             return story
     except (http_client.HttpError, errors.KubeError) as error:
@@ -153,16 +143,15 @@ def past(
     return None
 
 
-def decided(replicas: Sequence[services.Service], request: ExplainRequest) -> explain_text.Story | None:
+def decided(replicas: Sequence[services.Service], about: dict[str, str]) -> explain_text.Story | None:
     """Returns the last decision that any of them knows about the pod, or None with the reason on stderr."""
 
     def ask(service: services.Service) -> list[documents.PastDecision]:
-        body = service.get("/decisions", namespace=request.namespace, pod=request.name)
-        return service.decode(body, answers.Decisions).decisions
+        return service.decode(service.get("/decisions", **about), answers.Decisions).decisions
 
     answered = services.each(replicas, ask)
     newest = sorted((one for decisions in answered for one in decisions), key=lambda one: -one.at_seconds)
-    whose = f"{request.namespace}/{request.name}"
+    whose = "/".join(about.values())
     if not newest:
         names = ", ".join(one.name for one in replicas)
         where = "memory (the last hour, each replica its own)"
@@ -214,10 +203,10 @@ def merged(decisions: Sequence[documents.PastDecision]) -> explain_text.Story:
     )
 
 
-def explained(replicas: Sequence[services.Service], request: ExplainRequest) -> explain_text.Story:
+def explained(replicas: Sequence[services.Service], place: services.Where, about: dict[str, str]) -> explain_text.Story:
     """Returns the decision of the first replica that answers, if it were asked now about the pod, over all nodes."""
-    door = config.connect(request.kubeconfig, request.context)
-    unplaced = door.get(kinds.PODS, request.name, namespace=request.namespace)
+    door = config.connect(place.kubeconfig, place.context)
+    unplaced = door.get(kinds.PODS, about["pod"], namespace=about["namespace"])
     names = [node.name for node in door.list(kinds.NODES).items]
     body = {"Pod": msgspec.to_builtins(unplaced), "NodeNames": names}
     answer = services.first_answer(replicas, lambda one: one.decode(one.post("/explain", body), documents.Explanation))
@@ -246,12 +235,11 @@ def _step(decision: documents.PastDecision) -> str:
     return f"{decision.at} {decision.verb}: {outcome}{guess}"
 
 
-def _remarks(story: explain_text.Story, request: ExplainRequest) -> None:
+def _remarks(story: explain_text.Story, pod: str) -> None:
     if story.omitted:
         output.say(f"warning: {story.omitted} nodes are no longer remembered; the best are shown")
     if story.source != "now":
-        command = f"{output.program()} explain pod {request.name} -n {request.namespace} --now"
-        output.say(f"next: {command} says what has changed since")
+        output.say(f"next: {output.program()} explain pod {pod} --now says what has changed since")
     else:
         output.say(f"next: {output.program()} nodes shows the load of all nodes")
     if story.degraded:

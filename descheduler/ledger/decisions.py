@@ -30,9 +30,9 @@ _SIZE: Final = "SELECT count(*), total(size) FROM decisions INDEXED BY decisions
 _DROP: Final = "DELETE FROM decisions WHERE rowid IN (SELECT rowid FROM decisions ORDER BY at_seconds, rowid LIMIT ?)"
 
 
-def store(ledger: LedgerFile, replica: str, decisions: collections.abc.Iterable[msgspec.Raw]) -> None:
+def store(ledger: LedgerFile, replica: str, decisions: collections.abc.Iterable[object]) -> None:
     """Writes the decisions of a replica and deletes the oldest beyond the bounds. Raises LedgerError, MsgspecError."""
-    keys = [(msgspec.json.decode(raw, type=DecisionKey), bytes(raw).decode()) for raw in decisions]
+    keys = [(msgspec.convert(one, DecisionKey), msgspec.json.encode(one).decode()) for one in decisions]
     if keys:
         with ledger.written() as writer:
             writer.executemany(_STORE, [(*msgspec.structs.astuple(key), replica, text) for key, text in keys])

@@ -44,7 +44,7 @@ class Replicas(NamedTuple):
             raise ReplicaError(f"no address: {error.strerror}") from error
         return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in every))
 
-    def page(self, address: str, after: str, ticking: Clock) -> DecisionPage[msgspec.Raw]:
+    def page(self, address: str, after: str, ticking: Clock) -> DecisionPage:
         """The page behind `after` of one replica. Raises ReplicaError."""
         try:
             received = io.BytesIO(self._received(address, after, ticking))
@@ -54,7 +54,7 @@ class Replicas(NamedTuple):
             body = response.read()
             if response.status != http.client.OK:
                 raise ReplicaError(f"answers {response.status}: {body[:200].decode(errors='replace')}")
-            return msgspec.json.decode(body, type=DecisionPage[msgspec.Raw])
+            return msgspec.json.decode(body, type=DecisionPage)
         except (OSError, http.client.HTTPException, msgspec.MsgspecError, ValueError) as error:
             raise ReplicaError(f"no page of decisions: {str(error) or type(error).__name__}") from error
 

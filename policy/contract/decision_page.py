@@ -3,11 +3,9 @@
 `extender.http.app` writes it, `descheduler.sources.extender_replicas` reads it, and of each decision only its key.
 """
 
-from typing import Generic, TypeVar
+from typing import Any
 
 import msgspec
-
-T = TypeVar("T")  # a decision, or the text of one
 
 
 class DecisionKey(msgspec.Struct, frozen=True):
@@ -20,9 +18,9 @@ class DecisionKey(msgspec.Struct, frozen=True):
     uid: str
 
 
-class DecisionPage(msgspec.Struct, Generic[T], frozen=True):
+class DecisionPage(msgspec.Struct, frozen=True):
     """The decisions that matter, oldest first; `after` of the next page; how many were dropped before this one."""
 
-    decisions: list[T]
+    decisions: list[Any]
     after: str
     missed: int = 0
