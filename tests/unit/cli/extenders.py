@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click.testing
-import msgspec
 
 from extender.state import cluster_view
 from kube import objects
@@ -33,15 +32,12 @@ class Extender(test_app.World):
         """`evenload ...`, asking it."""
         return commands.run(*words, "--extender", self.url, code=code)
 
-    def decide(self, names: Sequence[str], pod: str = "web", *, condensed: bool = False, **fields: Any) -> None:
-        """Filter and prioritize a pod that waits as kube-scheduler would; its memory keeps what it was made from."""
+    def decide(self, names: Sequence[str], pod: str = "web", **fields: Any) -> None:
+        """Filter and prioritize a pod that waits, as kube-scheduler would."""
         worlds.wait(self.view, pod, now_seconds=self.clock.now(), **fields)
         for verb in ("filter", "prioritize"):
             body = worlds.body(names, pod, **fields)
             answer = self.client.post(f"/{verb}", data=body, content_type="application/json").get_json()
-            if condensed:
-                (made,) = self.ring.find("", pod, 1, now_seconds=self.clock.now())
-                self.ring.add(msgspec.structs.replace(made, inputs=None))
             if verb == "filter" and len(names := answer["NodeNames"]) < 2:
                 return
 

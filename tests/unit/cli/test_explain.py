@@ -186,15 +186,6 @@ def test_a_decision_that_no_replica_remembers_is_read_from_the_ledger_without_it
     assert "this is what would be decided now" in now.stderr
 
 
-def test_a_condensed_decision_shows_what_is_left_and_is_partial() -> None:
-    loads = {f"n{at:02}": dict.fromkeys(worlds.IDLE, at / 40) for at in range(20)}
-    with extenders.serving(loads) as served:
-        served.decide(tuple(loads), condensed=True)
-        result = served.run(*WEB, "-o", "name", code=4)
-    assert result.stdout.splitlines() == [f"node/n{at:02}" for at in range(5)]
-    assert "15 nodes are no longer remembered" in result.stderr
-
-
 def test_a_base_that_is_capped_says_so() -> None:
     lacking = {name: 0.02 for name in worlds.IDLE if name.startswith("memory")}
     view = worlds.view_of({"lacking": lacking, "whole": worlds.IDLE}, worlds.policy(score={"spread": "none"}))
