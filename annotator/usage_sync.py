@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 from annotator import change_logger
 from annotator.metrics import Telemetry
-from annotator.placements import owner_means
-from annotator.placements.pod_index import PodIndex
+from annotator.placements import pod_index
+from annotator.placements.pod_index import PodIndex, PodUsage
 from kube import errors as kube_errors
 from kube import kinds
 from kube.door import KubeWriter
@@ -104,7 +104,7 @@ class OwnerUsage:
         self._published = owner_usage.NOTHING
         self._looked_seconds = -math.inf
         self.problem = ""
-        self.read: owner_means.PodUsage | None = None  # what every pod uses, if the last sync asked
+        self.read: PodUsage | None = None  # what every pod uses, if the last sync asked
 
     def sync(self, pods: PodIndex, policy: LoadPolicy) -> bool:
         """Look and publish when it is time; whether it was. `problem` says what went wrong the last time."""
@@ -128,7 +128,7 @@ class OwnerUsage:
         if isinstance(usage, str):
             return usage
         self.read = usage
-        means = owner_means.means(pods, usage, now_seconds=now_seconds)
+        means = pod_index.means(pods, usage, now_seconds=now_seconds)
         fitting = owner_usage.fitting(means, pods.owners_placed_since(now_seconds - RECENT_SECONDS))
         self._telemetry.owners.labels("published").set(len(fitting))
         self._telemetry.owners.labels("left_out").set(len(means) - len(fitting))
@@ -136,7 +136,7 @@ class OwnerUsage:
             return ""
         return self._publish(owner_usage.PublishedUsage(now_seconds, fitting))
 
-    def _read(self, pods: PodIndex, policy: LoadPolicy, now_seconds: float) -> owner_means.PodUsage | str:
+    def _read(self, pods: PodIndex, policy: LoadPolicy, now_seconds: float) -> PodUsage | str:
         """Return pods' use, or why the answers do not count. Raises PromqlError, also for a partial answer: a mean
         over some replicas only is another number.
         """
@@ -156,7 +156,7 @@ class OwnerUsage:
                 self._telemetry.invalid_samples.labels(reason).inc()
             answers.append(amounts)
         cpu_cores, memory_bytes = answers
-        return owner_means.PodUsage(cpu_cores, memory_bytes, max(windows.values()))
+        return PodUsage(cpu_cores, memory_bytes, max(windows.values()))
 
     def _is_measured(self, pods: PodIndex, resource: str) -> bool:
         """Whether pods run whose owner has a published mean of the resource."""

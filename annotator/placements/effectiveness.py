@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from annotator.placements.owner_means import PodUsage
+from annotator.placements.pod_index import PodUsage
 from kube.objects import Node
 from kube.pods.pod_view import PodView
 from policy.rules.hotspots import Binding

@@ -1,19 +1,25 @@
-"""The pods of the cluster, followed from sync to sync: each is looked at when it comes or changes, and not otherwise.
+"""The pods of the cluster, followed from sync to sync, and the mean use of every owner's replicas.
 
 `annotator.node_sync` shows every snapshot to `PodIndex.follow`. A hundred thousand pods are there and a few change
-between two syncs, so that what counting asks for is kept in columns, a row a pod: `annotator.placements.owner_means`
-takes means over them, and `annotator.placements.hot_counts` counts the few placements that are picked here. Nothing can
-drift: a row says what its pod says, and a process that begins makes all of them from its first snapshot.
+between two syncs, so that each is looked at when it comes or changes, and what counting asks for is kept in columns, a
+row a pod: `means` are taken over them, and `annotator.placements.hot_counts` counts the few placements that are picked
+here. Nothing can drift: a row says what its pod says, and a process that begins makes all of them from its first
+snapshot.
+
+`annotator.usage_sync` hands in the answers of the two pod queries. A replica counts when its whole window shows it at
+work: Ready for as long as the queries look back. A mean counts when SEVERAL replicas or SETTLED_SECONDS of one are
+behind it. Pods whose like the scheduler never places (DaemonSet, static, placeholder) and pods that end do not count.
 """
 
 import itertools
 import operator
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from annotator.collect.last_good_values import Floats
 from annotator.placements import hot_counts
 from kube.pods import pod_view
 from kube.pods.pod_view import PodView
@@ -22,6 +28,8 @@ from policy.contract import owner_usage
 Numbers = npt.NDArray[np.int64]
 NOBODY: Final = -1  # the owner of a pod that counts for none
 SPARE_ROWS: Final = 1024
+SEVERAL: Final = 3
+SETTLED_SECONDS: Final = 3600.0  # Ready for so long, one replica has had work if there is any
 
 
 def owner_key(pod: PodView) -> str:
@@ -126,3 +134,45 @@ class PodIndex:
         self.by_uid.pop(pod.uid, None)
         self.placeholders.pop(name, None)
         self.unbound.pop(name, None)
+
+
+class PodUsage(NamedTuple):
+    """Use of pods ("namespace/name") over the last `window_seconds`."""
+
+    cpu_cores: Mapping[str, float]
+    memory_bytes: Mapping[str, float]
+    window_seconds: float
+
+    def of(self, pods: Sequence[str]) -> tuple[Floats, Floats]:
+        """Millicores and bytes, in the order of these pods, NaN where one is not measured."""
+        return _in_order(self.cpu_cores, pods) * 1000.0, _in_order(self.memory_bytes, pods)
+
+
+def _in_order(known: Mapping[str, float], pods: Sequence[str]) -> Floats:
+    return np.array([known[name] if name in known else np.nan for name in pods], dtype=np.float64)  # noqa: SIM401 - half the time of .get(), for 100,000
+
+
+def means(pods: PodIndex, usage: PodUsage, *, now_seconds: float) -> dict[str, owner_usage.Mean]:
+    """The mean of each owner with enough replicas that are measured, each resource over those that have it."""
+    working = pods.at_work_since(now_seconds - usage.window_seconds)
+    names, owners, count = pods.names, pods.owner[working], len(pods.owners)
+    amounts = usage.of([names[row] for row in working.tolist()])
+    measured = ~np.isnan(amounts).all(axis=0)
+    settled = measured & np.isin(working, pods.at_work_since(now_seconds - SETTLED_SECONDS), assume_unique=True)
+    replicas, settled_ones = (np.bincount(owners[some], minlength=count) for some in (measured, settled))
+    counts = (replicas >= SEVERAL) | (settled_ones > 0)
+    cpu, memory = (_averages(owners, each, count) for each in amounts)
+    return {
+        owner: owner_usage.Mean(millicores, size_bytes, number)
+        for owner, millicores, size_bytes, number, enough in zip(
+            pods.owners, cpu, memory, replicas.tolist(), counts.tolist(), strict=True
+        )
+        if enough
+    }
+
+
+def _averages(rows: Numbers, amounts: Floats, count: int) -> list[float | None]:
+    """The mean amount of each row, over those that are known."""
+    known = ~np.isnan(amounts)
+    sums, counts = (np.bincount(rows[known], each, count) for each in (amounts[known], None))
+    return [total / number if number else None for total, number in zip(sums.tolist(), counts.tolist(), strict=True)]

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator.placements import owner_means, pod_index
+from annotator.placements import pod_index
 from kube.pods.compact import Pod
 from policy.contract.owner_usage import Mean
 from runtime import clock
 from tests import builders
 
 READY = clock.from_rfc3339(builders.SCHEDULED)
-HOUR = owner_means.SETTLED_SECONDS
+HOUR = pod_index.SETTLED_SECONDS
 NOW = READY + HOUR
 MIB = 2.0**20
 NAMES = ("a", "b", "c")
@@ -28,7 +28,7 @@ def means(
     sizes = {f"default/{name}": amount for name, amount in (memory or {}).items()}
     known = pod_index.PodIndex()
     known.follow({pod.key: pod for pod in pods})
-    return owner_means.means(known, owner_means.PodUsage(cores, sizes, 300.0), now_seconds=now)
+    return pod_index.means(known, pod_index.PodUsage(cores, sizes, 300.0), now_seconds=now)
 
 
 def pod(name: str, **fields: Any) -> Pod:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotator.placements import effectiveness, hot_counts, tally
-from annotator.placements.owner_means import PodUsage
+from annotator.placements.pod_index import PodUsage
 from kube.pods.compact import Pod
 from policy.rules.hotspots import Binding
 from runtime import clock
