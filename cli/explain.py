@@ -57,8 +57,9 @@ def pod(
     """Say for each node whether the pod may go there, and what its score is made of.
 
     The decision of the last hour, with its inputs, if the extender remembers one; else what the descheduler stored of
-    an earlier one that mattered; else (or with --now) what it would decide now. -o wide and csv print a line for each
-    node and metric. Exit code 4: some numbers were or are missing.
+    an earlier one that mattered; else (or with --now) what it would decide now. Of many nodes the table has the pod's
+    own, the best and some that were rejected; -o wide and csv print a line for each node and metric. Exit code 4: some
+    numbers were or are missing.
 
     \b
     Examples:
@@ -68,9 +69,12 @@ def pod(
     """
     place, about = services.Where.taken(services.EXTENDER, where), {"namespace": namespace, "pod": name}
     ledger = place._replace(url=where["descheduler"])
+    remarks: list[str] = []
     with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
         replicas = services.every(services.EXTENDER, place)
-        story = (None if now else past(replicas, ledger, about)) or explained(replicas, place, about)
+        story = (None if now else past(replicas, ledger, about, remarks)) or explained(replicas, place, about, remarks)
+    for remark in remarks:
+        output.say(remark)
     if output_format in ("json", "yaml"):
         share = scheduler_config.arithmetic(weight)[-1]
         output.data(output.structured(msgspec.to_builtins(story) | {"weight": weight, "share": share}, output_format))
@@ -120,31 +124,33 @@ def eviction(name: str, *, namespace: str, output_format: str, **where: Any) -> 
 
 
 def past(
-    replicas: Sequence[services.Service], ledger: services.Where, about: dict[str, str]
+    replicas: Sequence[services.Service], ledger: services.Where, about: dict[str, str], remarks: list[str]
 ) -> explain_text.Story | None:
-    """Returns the last decision about the pod in a replica's memory, else in the ledger, or None with the reason on
-    stderr. Raises the HttpError of replicas that give no answer, if the ledger has none.
+    """Returns the last decision about the pod in a replica's memory, else in the ledger, or None; adds to `remarks`
+    which of them have none. Raises the HttpError of replicas that give no answer, if the ledger has none.
     """
     away: http_client.HttpError | None = None
     try:
-        if story := decided(replicas, about):
+        if story := decided(replicas, about, remarks):
             return story
     except http_client.Unreachable as error:
         away = error
     try:
-        if story := decided(services.every(services.DESCHEDULER, ledger), about):
-            output.say("this is what the ledger has, without nodes")
+        if story := decided(services.every(services.DESCHEDULER, ledger), about, remarks):
+            remarks.append("this is what the ledger has, without nodes")
             return story
     except (http_client.HttpError, errors.KubeError) as error:
         output.say(f"warning: decisions of the ledger are not known: {error}")
     if away is not None:
         raise away
-    output.say("this is what would be decided now")
+    remarks.append("this is what would be decided now")
     return None
 
 
-def decided(replicas: Sequence[services.Service], about: dict[str, str]) -> explain_text.Story | None:
-    """Returns the last decision that any of them knows about the pod, or None with the reason on stderr."""
+def decided(
+    replicas: Sequence[services.Service], about: dict[str, str], remarks: list[str]
+) -> explain_text.Story | None:
+    """Returns the last decision that any of them knows about the pod, or None, and adds to `remarks` who was asked."""
 
     def ask(service: services.Service) -> list[documents.PastDecision]:
         return service.decode(service.get("/decisions", **about), answers.Decisions).decisions
@@ -157,7 +163,7 @@ def decided(replicas: Sequence[services.Service], about: dict[str, str]) -> expl
         where = "memory (the last hour, each replica its own)"
         if replicas[0].names == services.DESCHEDULER:
             where = "ledger (decisions that rejected a node, lacked data, or were not followed)"
-        output.say(f"no decision about {whose} in the {where} of {names}")
+        remarks.append(f"no decision about {whose} in the {where} of {names}")
         return None
     story = merged([decision for decision in newest if decision.uid == newest[0].uid])
     if newest[0].bound_to is None:
@@ -203,10 +209,16 @@ def merged(decisions: Sequence[documents.PastDecision]) -> explain_text.Story:
     )
 
 
-def explained(replicas: Sequence[services.Service], place: services.Where, about: dict[str, str]) -> explain_text.Story:
+def explained(
+    replicas: Sequence[services.Service], place: services.Where, about: dict[str, str], remarks: Sequence[str]
+) -> explain_text.Story:
     """Returns the decision of the first replica that answers, if it were asked now about the pod, over all nodes."""
     door = config.connect(place.kubeconfig, place.context)
-    unplaced = door.get(kinds.PODS, about["pod"], namespace=about["namespace"])
+    try:
+        unplaced = door.get(kinds.PODS, about["pod"], namespace=about["namespace"])
+    except errors.NotFound:
+        past = ", and no decision about one in the last hour" if remarks else ""
+        output.fail(f"there is no pod {about['namespace']}/{about['pod']}{past}; -n names its namespace")
     names = [node.name for node in door.list(kinds.NODES).items]
     body = {"Pod": msgspec.to_builtins(unplaced), "NodeNames": names}
     answer = services.first_answer(replicas, lambda one: one.decode(one.post("/explain", body), documents.Explanation))
@@ -230,8 +242,9 @@ def _with_verdict(node: documents.NodeRow, judged: documents.NodeRow | None) -> 
 
 def _step(decision: documents.PastDecision) -> str:
     reasons = ", ".join(f"{count} {reason}" for reason, count in decision.rejected.items())
-    outcome = f"{decision.passed} of {decision.candidates} nodes" + (f" ({reasons})" if reasons else "")
+    outcome = f"{decision.passed} of {decision.candidates} nodes asked about" + (f" ({reasons})" if reasons else "")
     guess = f", {decision.assumed} expected to win" if decision.assumed else ""
+    guess = f", {decision.ties} with the best score" if decision.ties > 1 else guess
     return f"{decision.at} {decision.verb}: {outcome}{guess}"
 
 

@@ -18,6 +18,7 @@ from runtime import clock
 
 HEADERS: Final = ("node", "score", "base", "hot", "verdict and terms")
 _SCORE: Final = "score = base - hot, rounded; the base comes from the lowest of the sums of terms that a node has"
+FOREMOST: Final = 5  # of the nodes that passed, and of those that did not
 WIDE_HEADERS: Final = ("node", "metric", "reading", "expected", "incoming", "limit", "term", "age", "verdict")
 
 
@@ -82,14 +83,22 @@ def eviction(
 
 
 def table(story: Story, weight: int, *, wide: bool = False, no_headers: bool = False) -> str:
-    """A line for each node, or with `wide` for each of its metrics, under what was decided, when, by which policy, and
-    what the score weighs.
+    """The nodes that matter most, or with `wide` a line for each metric of every node, under what was decided, when, by
+    which policy, and what the score weighs. Without headers, for scripts, a line for each node.
     """
-    rows: list[list[Any]] = (
-        metric_rows(story) if wide else [_row(node, story, alone=no_headers) for node in story.nodes]
-    )
+    nodes = story.nodes if wide or no_headers else _foremost(story)
+    rows: list[list[Any]] = metric_rows(story) if wide else [_row(node, story, alone=no_headers) for node in nodes]
     lines = output.table(WIDE_HEADERS if wide else HEADERS, rows, names={"node"}, no_headers=no_headers)
-    return lines if no_headers else "\n".join((*_head(story, weight), "", lines))
+    rest = len(story.nodes) - len(nodes)
+    more = [f"and {rest} more: -o wide has every node"] if rest else []
+    return lines if no_headers else "\n".join((*_head(story, weight), "", lines, *more))
+
+
+def _foremost(story: Story) -> list[documents.NodeRow]:
+    """The node that the pod is on, then the best of the others, then the first of those that are rejected."""
+    own, others = ([node for node in story.nodes if (node.name == story.bound_to) is here] for here in (True, False))
+    best, rejected = ([node for node in others if node.allowed is allowed] for allowed in (True, False))
+    return [*own, *best[:FOREMOST], *rejected[:FOREMOST]]
 
 
 def verdict(node: documents.NodeRow, pod_class: str | None = None) -> output.Cell:

@@ -128,7 +128,7 @@ def test_a_decision_is_explained_after_every_replica_was_killed(world: World, tm
     finally:
         descheduler.kill()
     assert (restarted.exit_code, restarted.stdout) == (without.exit_code, without.stdout) == (Exit.PARTIAL, ANY)
-    assert "filter: 2 of 3 nodes (1 cpu_avg_5m over 0.65)" in restarted.stdout
+    assert "filter: 2 of 3 nodes asked about (1 cpu_avg_5m over 0.65)" in restarted.stdout
     assert f"it is on {chosen}" in restarted.stdout
 
 

@@ -119,7 +119,7 @@ def test_new_modes_are_in_force_within_two_minutes_and_no_pod_restarts(reader: I
     waiting.until(lambda: modes(reader) == {("Enforce", "Observe")}, "extenders to enforce", POLICY_SECONDS)
     typed(reader, "kubectl run web")
     waiting.until(
-        lambda: "expected to win" in typed(reader, "evenload explain pod", code=-1), "a decision", LIMIT_SECONDS
+        lambda: "shadow mode: " not in typed(reader, "evenload explain pod", code=-1), "a decision", LIMIT_SECONDS
     )
     typed(reader, "kubectl delete pod web")
     typed(reader, f"{UPGRADE} \\\n  --set policy.descheduler.mode=Enforce")

@@ -57,8 +57,8 @@ def test_the_decision_is_told_with_verdict_terms_base_and_score(extender: extend
     lines = result.stdout.splitlines()
     assert lines[0] == "pod default/web: what was decided at 2026-11-21T04:00:00Z, policy 0123456789ab"
     assert lines[1:3] == [
-        "2026-11-21T04:00:00Z filter: 2 of 3 nodes (1 cpu_avg_5m over 0.65)",
-        "2026-11-21T04:00:00Z prioritize: 2 of 2 nodes, cool expected to win",
+        "2026-11-21T04:00:00Z filter: 2 of 3 nodes asked about (1 cpu_avg_5m over 0.65)",
+        "2026-11-21T04:00:00Z prioritize: 2 of 2 nodes asked about, cool expected to win",
     ]
     assert "memory 179Mi (request ratio), counted in the score" in result.stdout
     assert "the base comes from the lowest of the sums of terms that a node has\n" in result.stdout
@@ -121,7 +121,9 @@ def test_the_node_of_the_pod_is_compared_with_those_of_the_best_score(
     with extenders.serving(loads) as served:
         served.decide(NAMES)
         served.pods["default/web"] = builders.pod("web", node=node)
-        assert sentence in served.run(*WEB).stdout.splitlines()
+        shown = served.run(*WEB).stdout
+        assert sentence in shown.splitlines()
+        assert (f", {ties} with the best score\n" if ties > 1 else ", cool expected to win\n") in shown
         decision = served.get("/decisions?pod=web&limit=1")["decisions"][0]
     assert (decision["bound_to"], decision["ties"], decision["bound_to_best"]) == (node, ties, best)
 
@@ -175,8 +177,8 @@ def test_a_decision_that_no_replica_remembers_is_read_from_the_ledger_without_it
     lines = result.stdout.splitlines()
     assert lines[:3] == [
         "pod default/web: what was decided at 2026-11-21T04:00:00Z, policy 0123456789ab",
-        "2026-11-21T04:00:00Z filter: 2 of 3 nodes (1 cpu_avg_5m over 0.65)",
-        "2026-11-21T04:00:00Z prioritize: 2 of 2 nodes, cool expected to win",
+        "2026-11-21T04:00:00Z filter: 2 of 3 nodes asked about (1 cpu_avg_5m over 0.65)",
+        "2026-11-21T04:00:00Z prioritize: 2 of 2 nodes asked about, cool expected to win",
     ]
     assert lines[3].startswith("it is on half with score 0, where cool has 10: kube-scheduler's own plugins outweighed")
     assert [row(result.stdout, name) for name in ("cool", "half")] == ["cool 10 10.00 0 passes", "half 0 0.00 0 passes"]
@@ -184,6 +186,19 @@ def test_a_decision_that_no_replica_remembers_is_read_from_the_ledger_without_it
     assert "1 nodes are no longer remembered" in result.stderr
     assert "in the ledger (decisions that rejected a node, lacked data, or were not followed)" in now.stderr
     assert "this is what would be decided now" in now.stderr
+
+
+def test_of_many_nodes_the_pods_own_the_best_and_the_first_rejected_are_shown() -> None:
+    loads = {f"n{at:02}": dict.fromkeys(worlds.IDLE, at / 20) for at in range(20)}
+    with extenders.serving(loads) as served:
+        served.decide(tuple(loads))
+        served.pods["default/web"] = builders.pod("web", node="n10")
+        result, wide = served.run(*WEB), served.run(*WEB, "-o", "wide").stdout
+        rows = served.run(*WEB, "--no-headers").stdout.splitlines()
+    shown = [line.split()[0] for line in result.stdout.splitlines() if line.startswith("n")]
+    assert shown == ["n10", *(f"n{at:02}" for at in (*range(5), *range(14, 19)))]
+    assert result.stdout.endswith("\nand 9 more: -o wide has every node\n")
+    assert (len(rows), wide.count("\nn")) == (20, 20 * 6)
 
 
 def test_a_base_that_is_capped_says_so() -> None:
@@ -266,7 +281,7 @@ def test_shadow_mode_is_said_beside_what_would_have_been_decided(tmp_path: Path,
         words = [*WEB, "--kubeconfig", file, *["--now"] * now]
         result, story = served.run(*words), json.loads(served.run(*words, "-o", "json").stdout)
     assert "shadow mode: kube-scheduler is told that every node passes and scores the same\n" in result.stdout
-    assert ("prioritize: 2 of 2 nodes\n" in result.stdout) is not now
+    assert ("prioritize: 2 of 2 nodes asked about\n" in result.stdout) is not now
     assert "rejected: cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
     assert row(result.stdout, "cool").startswith("cool 10 8.78->10.00 0 passes: ")
     assert story["shadow"] is True
@@ -281,7 +296,10 @@ def test_an_exempt_pod_is_not_filtered_and_the_reason_is_there(extender: extende
 
 
 def test_an_unknown_pod_is_bad_input(extender: extenders.Extender, tmp_path: Path) -> None:
-    commands.assert_refused(explain(extender, tmp_path, pod=builders.pod_body("other"), code=2), 2, "pods/web")
+    for words, past in ([], ", and no decision about one in the last hour"), (["--now"], ""):
+        result = explain(extender, tmp_path, *words, pod=builders.pod_body("other"), code=2)
+        assert f"error: there is no pod default/web{past}; -n names its namespace\n" in result.stderr
+        assert "decided" not in result.stderr
 
 
 def test_an_apiserver_or_extender_that_is_away_is_code_3(extender: extenders.Extender, tmp_path: Path) -> None:
