@@ -106,18 +106,18 @@ def eviction(name: str, *, namespace: str, output_format: str, **where: Any) -> 
         judged = service.decode(service.get("/plan", **about), plan.Plan)
         workload = next((one.workload for node in judged.nodes for one in node.candidates), "")
         query = {"namespace": namespace, "workload": workload} if workload else about
-        rows = service.decode(service.get("/evictions", **query), eviction_rows.Evictions).evictions
+        ledger = service.decode(service.get("/evictions", **query), eviction_rows.Evictions)
         policy = service.decode(service.get("/configz"), dict[str, Any])["policy"]["descheduler"]
-        nodes = [*(node.node for node in judged.nodes), *(row.node for row in rows)]
+        nodes = [*(node.node for node in judged.nodes), *(row.node for row in ledger.evictions)]
         bodies = [service.get("/events", name=one, limit=EVENTS) for one in (*nodes[:1], name)]
         posted = [one for body in bodies for one in service.decode(body, eviction_rows.Events).events]
     if not nodes and not judged.partial:
         output.fail(f"no node has a pod {namespace}/{name}, and the ledger has no eviction of it")
     warnings = [one for one in posted if one.type == "Warning" and one.namespace in ("", namespace)]
     if output_format == "table":
-        output.data(explain_text.eviction(f"{namespace}/{name}", judged, policy, rows=rows, events=warnings))
+        output.data(explain_text.eviction(f"{namespace}/{name}", judged, policy, ledger=ledger, events=warnings))
     else:
-        document = msgspec.to_builtins({"plan": judged, "evictions": rows, "events": warnings})
+        document = msgspec.to_builtins({"plan": judged, "evictions": ledger.evictions, "events": warnings})
         output.data(output.structured(document, output_format))
     if judged.partial:
         raise SystemExit(int(exit_codes.Exit.PARTIAL))

@@ -13,6 +13,7 @@ import msgspec
 from cli import eviction_rows, plan, scheduler_config
 from cli.common import api_types as answers
 from cli.common import output
+from descheduler.planning.verdicts import Cause
 from extender.verbs import documents
 from runtime import clock
 
@@ -57,7 +58,7 @@ def eviction(
     judged: plan.Plan,
     policy: dict[str, Any],
     *,
-    rows: collections.abc.Sequence[eviction_rows.Row],
+    ledger: eviction_rows.Evictions,
     events: collections.abc.Sequence[eviction_rows.PostedEvent],
 ) -> str:
     """The verdict on a pod, the limit with its value in the policy, what the pod needs to leave; then its evictions and
@@ -68,6 +69,9 @@ def eviction(
         goes = "stays" if one.verdict != "chosen" else "leaves" if node.mode == "Enforce" else "would leave"
         why = f"{one.verdict}: {one.detail}" if one.detail else one.verdict
         head = [f"pod {pod} of {one.workload or 'no workload'} {goes}: {why}", plan.node_line(node)]
+        if one.verdict == Cause.NOT_NEEDED:
+            head.append(_overload(node, policy))
+            continue
         if one.rule:
             value: Any = functools.reduce(lambda section, key: section[key], one.rule.split("."), policy)
             text = "" if node.pool or isinstance(value, dict | list) else f" = {msgspec.json.encode(value).decode()}"
@@ -76,10 +80,26 @@ def eviction(
     reason = f" ({judged.mode_reason})" if judged.mode_reason else ""
     head.append(f"at {judged.at}, mode {judged.mode}{reason}, policy {judged.policy}")
     now_seconds = clock.from_rfc3339(judged.at)
-    cells = [(*eviction_rows.cells(row, now_seconds), row.message or answers.MISSING) for row in rows]
-    table = output.wrapped_table((*eviction_rows.HEADERS, "message"), cells) if rows else "no eviction in the ledger"
+    cells = [(*eviction_rows.cells(row, now_seconds), row.message or answers.MISSING) for row in ledger.evictions]
+    columns = list(zip((*eviction_rows.HEADERS, "message"), *cells, strict=True))
+    idle = {("pod", pod), ("message", answers.MISSING)}  # a pod's whole name leaves no room for the rest
+    columns = [each for each in columns if (each[0], *set(each[1:])) not in idle]
+    headers, *lines = zip(*columns, strict=True)
+    since = f" since {ledger.known_since}, when it was begun anew" if ledger.known_since else ""
+    table = output.wrapped_table(headers, lines) if lines else f"no eviction in the ledger{since}"
     stays = output.wrapped_table(eviction_rows.EVENT_HEADERS, [one.cells(now_seconds) for one in events])
     return "\n".join((*head, "", table, *(("", stays) if events else ())))
+
+
+def _overload(node: plan.Node, policy: dict[str, Any]) -> str:
+    """The overload from which the pod would leave: `memory_avg_5m over 80% or cpu_avg_5m over 80% for 3m`."""
+    bands = {} if node.pool else policy["thresholds"]
+    above = {
+        name: "its line" if band.get("overMean") else f"{100 * band['evictAbove']:g}%" for name, band in bands.items()
+    }
+    lines = " or ".join(f"{name} over {line}" for name, line in above.items()) or "a metric over its pool's evictAbove"
+    limits = f"{lines} for {policy['overloadedFor']} (descheduler.thresholds, overloadedFor)"
+    return f"it leaves only from an overloaded node that other pods do not relieve: {limits}"
 
 
 def table(story: Story, weight: int, *, wide: bool = False, no_headers: bool = False) -> str:

@@ -26,8 +26,8 @@ VERDICTS = {
     "web-1": [
         " stays: not_needed",
         COOL,
-        "limit: descheduler.thresholds",
-        f"{NEEDS}a node over evictAbove for overloadedFor, not left alone, and not relieved by other pods",
+        "it leaves only from an overloaded node that other pods do not relieve: memory_avg_5m over 80% or "
+        "cpu_avg_5m over 80% for 3m (descheduler.thresholds, overloadedFor)",
     ],
     "few-0": [
         " stays: few_replicas: ReplicaSet/few wants 1, at least 2 needed",
@@ -57,20 +57,25 @@ def test_a_pod_has_its_verdict_its_limit_and_its_needs(pod: str, descheduler: de
 def test_rows_of_the_pod_and_of_its_workload_follow(descheduler: deschedulers.Descheduler) -> None:
     for name, result in (("web", "evicted"), ("db", "refused"), ("old", "evicted")):
         record(descheduler.world.ledger, result, name=name)
-    for pod, first in (
-        ("web-1", "pod default/web-1 of ReplicaSet/web stays"),
-        ("old-0", "pod default/old-0: no node has it now"),
+    for pod, first, header, own in (
+        ("web-1", "pod default/web-1 of ReplicaSet/web stays", "AGE POD NODE", "0s default/web-0 hot"),
+        ("old-0", "pod default/old-0: no node has it now", "AGE NODE", "0s hot"),
     ):
-        row = f"0s default/{pod[:-2]}-0 hot memory 90%>80% evicted - - - - -"
         lines = descheduler.run("explain", "eviction", pod, code=0).stdout.splitlines()
         assert lines[0].startswith(first)
         assert [" ".join(line.split()) for line in lines[-2:]] == [
-            "AGE POD NODE LOAD RESULT LANDED READY 5M 30M MESSAGE",
-            row,
+            f"{header} LOAD RESULT LANDED READY 5M 30M",
+            f"{own} memory 90%>80% evicted - - - -",
         ]
     document = json.loads(descheduler.run("explain", "eviction", "web-1", "-o", "json", code=0).stdout)
     assert document["plan"]["nodes"][0]["candidates"][0]["verdict"] == "not_needed"
     assert [row["pod"] for row in document["evictions"]] == ["web-0"]
+
+
+def test_a_ledger_that_was_begun_anew_says_since_when_it_knows_none(descheduler: deschedulers.Descheduler) -> None:
+    descheduler.world.ledger.set_aside("it was corrupt", NOW - 60)
+    *_, last = descheduler.run("explain", "eviction", "web-1", code=0).stdout.splitlines()
+    assert last == "no eviction in the ledger since 2026-11-21T03:59:00Z, when it was begun anew"
 
 
 def test_events_that_kept_the_pods_of_its_node_or_it_follow(descheduler: deschedulers.Descheduler) -> None:
