@@ -6,6 +6,7 @@ Overloads are confirmed by the descheduler's own rule (`descheduler.planning.ove
 
 import dataclasses
 import itertools
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
@@ -61,14 +62,15 @@ class Happening(NamedTuple):
 
 
 class NodeLoads(NamedTuple):
-    """The overloads of a span, the reading nearest to its line, how much of the span has readings of every metric, and
-    how many nodes have any.
+    """The overloads of a span, the reading nearest to its line of all nodes ("") and of each, how much of the span has
+    readings of every metric, how many nodes have any, and since when.
     """
 
     overloads: tuple[Happening, ...]
-    nearest: str
+    nearest: Mapping[str, str]
     covered_ratio: float
     nodes: int
+    since_seconds: float
 
     def coverage(self, span: Span) -> str:
         """How much Prometheus knows: "Prometheus covers 11.9 of 12 h of 5 nodes"."""
@@ -91,11 +93,12 @@ class Facts:
     leaders: list[Happening] | None = None
     alerts: list[Happening] | None = None
     loads: NodeLoads | None = None
+    now_seconds: float = math.inf
 
 
 def story(facts: Facts, node: str = "") -> list[Happening]:
     """The happenings by time: those of the cluster and of all nodes, or of one."""
-    every = [*map(of_row, facts.rows or ()), *filter(None, map(of_event, facts.events))]
+    every = [*(of_row(row, facts.now_seconds) for row in facts.rows or ()), *filter(None, map(of_event, facts.events))]
     every += changes("policy", "is the policy in force", facts.policies or ())
     every += [*(facts.leaders or ()), *(facts.alerts or ()), *(facts.loads.overloads if facts.loads else ())]
     bridged_seconds = 2 * facts.span.step_seconds
@@ -106,9 +109,9 @@ def story(facts: Facts, node: str = "") -> list[Happening]:
     ]
 
 
-def summary(happenings: Collection[Happening], facts: Facts, *, whole: bool) -> tuple[str, str, str]:
-    """How often each kind happened, the node nearest to its line, and how much could be read. Of an answer that is not
-    `whole` it never says that nothing happened.
+def summary(happenings: Collection[Happening], facts: Facts, node: str = "", *, whole: bool) -> tuple[str, str, str]:
+    """How often each kind happened, the node (of all, or this) nearest to its line, and how much could be read. Of an
+    answer that is not `whole` it never says that nothing happened.
     """
     counts = Counter(one.kind for one in happenings for _ in range(one.times))
     kinds: tuple[tuple[str, str, object], ...] = (
@@ -121,7 +124,9 @@ def summary(happenings: Collection[Happening], facts: Facts, *, whole: bool) -> 
         ("alerts", "alert", facts.alerts),
     )
     known = [f"{words} {counts[kind] if source is not None else 'not known'}" for words, kind, source in kinds]
-    nearest = facts.loads.nearest if facts.loads else "not known"
+    if facts.alerts == []:
+        known[-1] += " (if Prometheus has their rules)"  # without them it has no series either
+    nearest = facts.loads.nearest.get(node, "no reading") if facts.loads else "not known"
     coverage = facts.loads.coverage(facts.span) if facts.loads else "Prometheus: no load of nodes"
     mode = f"policy {facts.policy_hash}, mode {facts.policy.descheduler.mode}" if facts.policy else "policy not known"
     begin, end = map(clock.to_rfc3339, facts.span[:2])
@@ -132,11 +137,11 @@ def summary(happenings: Collection[Happening], facts: Facts, *, whole: bool) -> 
     )
 
 
-def of_row(row: Row) -> Happening:
+def of_row(row: Row, now_seconds: float) -> Happening:
     """An eviction with its effect, one that a mode only planned, or one that was refused or came to nothing."""
     at_seconds, pod = row.at_seconds, f"{row.namespace}/{row.pod}"
     if row.result in DONE:
-        return Happening(at_seconds, "eviction", row.node, f"evicted {pod}: {_effect(row)}")
+        return Happening(at_seconds, "eviction", row.node, f"evicted {pod}: {_effect(row, now_seconds)}")
     if row.result in ("observed", "dry_run"):
         return Happening(at_seconds, "planned", row.node, f"would evict, but for mode {row.mode}", (pod,))
     refuser = api_results.refused_by(api_results.EvictionResult(row.result, row.http_status, row.message))
@@ -145,12 +150,13 @@ def of_row(row: Row) -> Happening:
     return Happening(at_seconds, "refusal", row.node, f"not evicted, {why}{message}", (pod,))
 
 
-def _effect(row: Row) -> str:
+def _effect(row: Row, now_seconds: float) -> str:
     cell = dict(zip(eviction_rows.HEADERS, eviction_rows.cells(row, row.at_seconds), strict=True))
     landed = {"came back": "came back to its node", MISSING: "no replacement yet"}
     ready = f", Ready after {cell['ready']}" if row.ready_at else ""
     loads = [f"{cell[name]} after {name}" for name in ("5m", "30m") if cell[name] != MISSING]
-    later = f"node at {', '.join(loads)}" if loads else "later load not measured"
+    yet = " yet" if eviction_rows.pending(row, "5m", now_seconds) else ""
+    later = f"node at {', '.join(loads)}" if loads else f"later load not measured{yet}"
     return f"{cell['load']}; {landed.get(cell['landed'], 'now on ' + cell['landed'])}{ready}; {later}"
 
 
@@ -195,17 +201,20 @@ def node_loads(rounds: Rounds, policy: LoadPolicy, nodes: Collection[Node], span
     """Overloads as the descheduler confirms them, out of the readings of each step, the oldest first."""
     memory, as_written = overload.Memory(), NodePolicies(policy, nodes)
     peaks: dict[tuple[str, str, float], tuple[float, float, float]] = {}
-    nearest, counts, measured = (-1.0, "no reading"), Counter[str](), set[str]()
+    nearest = dict[str, tuple[float, str]]()
+    counts, measured, since_seconds = Counter[str](), set[str](), span.end_seconds
     for at_seconds, usages in rounds:
         lines = mean_lines.lines(policy, nodes, usages, now_seconds=at_seconds)
         policies = NodePolicies(mean_lines.in_run(policy, lines), nodes) if lines else as_written
+        since_seconds = min(since_seconds, at_seconds)
         memory = overload.observe(memory, usages, policies, now_seconds=at_seconds)
         measured.update(usages)
         counts.update({metric for usage in usages.values() for metric in usage.ratios})
         for node, metric, ratio in ((one, *item) for one, usage in usages.items() for item in usage.ratios.items()):
             line_ratio = policies.bands(node)[metric].evict_above_ratio
-            if ratio - line_ratio > nearest[0]:
-                nearest = ratio - line_ratio, f"{node}, {metric} {percent(ratio)} of {percent(line_ratio)}"
+            mark = ratio - line_ratio, f"{node}, {metric} {percent(ratio)} of {percent(line_ratio)}"
+            for whose in ("", node):
+                nearest[whose] = max(nearest.get(whose, mark), mark, key=lambda each: each[0])
             streak = memory.streaks.get((node, metric))
             if streak is not None and streak.last_seconds == at_seconds:
                 key = (node, metric, streak.since_seconds)
@@ -218,7 +227,8 @@ def node_loads(rounds: Rounds, policy: LoadPolicy, nodes: Collection[Node], span
     )
     steps = 1 + int((span.end_seconds - span.begin_seconds) / span.step_seconds)
     least = min((counts[metric] for metric in policy.descheduler.thresholds), default=0)
-    return NodeLoads(overloads, nearest[1], least / steps, len(measured))
+    highest_marks = {node: text for node, (_, text) in nearest.items()}
+    return NodeLoads(overloads, highest_marks, least / steps, len(measured), since_seconds)
 
 
 def _in_order(happenings: Iterable[Happening], bridged_seconds: float) -> list[Happening]:

@@ -152,14 +152,16 @@ def main(since: float, until: float | None, node: str, *, output_format: str, **
             options["node_label"],
         )
         report = document(sources, since, until, node)
+    unknown = f"--node {node}"
+    if unknown in report["notKnown"] and "nodes" not in report["notKnown"]:
+        output.fail(f"{unknown}: {report['notKnown'][unknown]}")
     if output_format != "text":
         output.data(output.structured(report, output_format))
     else:
         output.data("\n".join(report["summary"]))
-        times = [clock.to_rfc3339(one["at_seconds"])[5:16].replace("T", " ") for one in report["happenings"]]
-        rows = [(at, one["node"] or "-", one["text"]) for at, one in zip(times, report["happenings"], strict=True)]
+        rows = [(_minute(one["at_seconds"]), one["node"] or "-", one["text"]) for one in report["happenings"]]
         if rows:
-            output.data("\n" + output.table(("time", "node", "happened"), rows, names={"node"}))
+            output.data("\n" + output.table(("time (utc)", "node", "happened"), rows, names={"node"}))
     for source, problem in report["notKnown"].items():
         output.say(f"not known: {source}: {problem}")
     if report["notKnown"]:
@@ -171,14 +173,31 @@ def document(sources: Sources, since: float, until: float, node: str = "") -> di
     every happening. Raises BadUrl.
     """
     unread: dict[str, str] = {}
-    facts = happenings.Facts(happenings.Span(since, until, 60.0))
+    facts = happenings.Facts(happenings.Span(since, until, 60.0), now_seconds=clock.WallClock().now())
     _read(facts, unread, sources)
     lines = happenings.story(facts, node)
     if node and node not in {*(one.name for one in facts.nodes), *(one.node for one in lines)}:
-        unread[f"node {node}"] = "no node has this name now, and nothing is known of one that had it"
-    summary = happenings.summary(lines, facts, whole=not unread)
+        unread[f"--node {node}"] = "no node has this name now, and nothing is known of one that had it"
+    summary = happenings.summary(lines, facts, node, whole=not unread)
     every = [one._asdict() | {"text": one.text} for one in lines]
     return {"summary": list(summary), "notKnown": unread, "happenings": every}
+
+
+def _minute(at_seconds: float) -> str:
+    """`11-29 17:23`, in UTC."""
+    return clock.to_rfc3339(at_seconds)[5:16].replace("T", " ")
+
+
+def _gaps(loads: happenings.NodeLoads, facts: happenings.Facts) -> list[str]:
+    """What Prometheus has of the span and of the nodes, where that is not all."""
+    gaps, (begin_seconds, end_seconds, _) = [], facts.span
+    if loads.covered_ratio < effectiveness.WHOLE_RATIO:
+        since_ratio = (end_seconds - loads.since_seconds) / (end_seconds - begin_seconds)
+        late = 0 < effectiveness.WHOLE_RATIO * since_ratio <= loads.covered_ratio
+        gaps.append(f"none before {_minute(loads.since_seconds)}" if late else f"{loads.covered_ratio:.0%} of the span")
+    if loads.nodes < len(facts.nodes):
+        gaps.append(f"{loads.nodes} of {len(facts.nodes)} nodes")
+    return gaps
 
 
 @contextlib.contextmanager
@@ -211,8 +230,8 @@ def _read(facts: happenings.Facts, unread: dict[str, str], sources: Sources) -> 
             with _part(unread, "node load"):
                 rounds = past.rounds(facts.policy, facts.nodes, sources.node_label)
                 facts.loads = loads = happenings.node_loads(rounds, facts.policy, facts.nodes, facts.span)
-                if loads.covered_ratio < effectiveness.WHOLE_RATIO or loads.nodes < len(facts.nodes):
-                    raise ValueError(f"{loads.coverage(facts.span)}, out of {len(facts.nodes)}")
+                if gaps := _gaps(loads, facts):
+                    raise ValueError(f"Prometheus has {', '.join(gaps)}")
         if past.warnings:
             unread["whole answers"] = "; ".join(dict.fromkeys(past.warnings))
 
@@ -235,6 +254,8 @@ def _read_ledger(service: Replica, facts: happenings.Facts) -> None:
     answer = http_client.decoded(body, eviction_rows.Events, service.name, services.DESCHEDULER)
     facts.events = tuple(one for one in answer.events if clock.from_rfc3339(one.at) <= end_seconds)
     facts.policies = happenings.hashes(facts.rows, facts.events)
+    if begun := eviction_rows.known_since(service, since):
+        raise ValueError(f"begun anew at {begun}, as its file was corrupt or gone: no earlier row is known")
 
 
 def _read_own_metrics(past: Past, facts: happenings.Facts) -> None:

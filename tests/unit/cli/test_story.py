@@ -14,7 +14,7 @@ from cli.happenings import Facts, Happening, NodeLoads, Span
 from descheduler.ledger.rows import Query, RecordedEvent
 from descheduler.snapshot.usage import NodeUsage
 from runtime import clock
-from tests import builders, scripted_http
+from tests import builders, commands, scripted_http
 from tests.unit.cli.deschedulers import Descheduler, serving
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
@@ -35,7 +35,7 @@ ROW: dict[str, Any] = {
 
 def row(result: str, **fields: Any) -> Happening:
     """Makes the happening of a row of the ledger."""
-    return happenings.of_row(eviction_rows.Row(**{**ROW, "result": result, **fields}))
+    return happenings.of_row(eviction_rows.Row(**{**ROW, "result": result, **fields}), NOW + 600)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,11 @@ def test_what_evicted_nobody_says_why(result: str, fields: dict[str, Any], kind:
     assert (happening.kind, happening.text) == (kind, text)
 
 
+def test_a_load_that_is_still_to_be_measured_is_not_missing() -> None:
+    young = happenings.of_row(eviction_rows.Row(**{**ROW, "result": "evicted"}), NOW + 599)
+    assert young.text.endswith("; later load not measured yet")
+
+
 def rounds(*hot_ratios: float, cpu: bool = True) -> Iterator[tuple[float, dict[str, NodeUsage]]]:
     """Readings of both nodes, a minute apart from NOW on: this memory on `hot`, 0.1 of all else."""
     for number, ratio in enumerate(hot_ratios):
@@ -88,7 +93,8 @@ def test_an_overload_is_as_long_as_the_policy_wants_it_and_says_how_high() -> No
     (overload,) = loads.overloads
     assert (overload.at_seconds, overload.node) == (NOW + MINUTE, "hot")
     assert overload.text == "memory_avg_5m over 80%, at most 93%, for 3m"
-    assert loads.nearest == "hot, memory_avg_5m 99% of 80%"
+    assert loads.nearest[""] == loads.nearest["hot"] == "hot, memory_avg_5m 99% of 80%"
+    assert loads.nearest["cool"] == "cool, memory_avg_5m 10% of 80%"
     assert loads.coverage(SPAN) == "Prometheus covers 8.18 of 10 min of 2 nodes"  # 9 of 11 steps
 
 
@@ -157,14 +163,14 @@ def test_without_prometheus_rows_and_events_say_which_policy_was_in_force() -> N
 
 
 QUIET = Facts(SPAN, scenes.policy(), "abc", rows=(), policies=[], leaders=[], alerts=[])
-COVERED = NodeLoads((), "cool, cpu_avg_5m 11% of 80%", 0.993, 5)
+COVERED = NodeLoads((), {"": "cool, cpu_avg_5m 11% of 80%"}, 0.993, 5, NOW)
 
 
 def test_nothing_happened_says_what_was_looked_at() -> None:
     night = dataclasses.replace(QUIET, loads=COVERED, span=Span(NOW, NOW + 12 * 3600, MINUTE))
     assert happenings.summary([], night, whole=True) == (
         "nothing happened: overloads 0, evictions 0, refused or failed 0, only planned 0, changes of policy 0, "
-        "changes of leader 0, alerts 0",
+        "changes of leader 0, alerts 0 (if Prometheus has their rules)",
         "highest against its line: cool, cpu_avg_5m 11% of 80%",
         "from 2026-11-21T04:00:00Z to 2026-11-21T16:00:00Z: Prometheus covers 11.9 of 12 h of 5 nodes; policy abc, "
         "mode Observe",
@@ -192,6 +198,7 @@ class Site:
             "ALERTS": [],
         }
         self.warnings: list[str] = []
+        self.begin_seconds = 0.0
         self.url = self.kubeconfig = ""
 
     def answer(self, exchange: scripted_http.Exchange) -> None:
@@ -207,6 +214,7 @@ class Site:
         start_seconds, end_seconds, step_seconds = (float(exchange.query[name]) for name in ("start", "end", "step"))
         steps = int((end_seconds - start_seconds) / step_seconds + 1e-6) + 1
         moments = [start_seconds + step_seconds * number for number in range(steps)]
+        moments = [at for at in moments if at >= self.begin_seconds]
         rows = [{"metric": each, "values": [[at, str(value)] for at in moments]} for each, value in labels]
         data = {"resultType": "matrix", "result": rows}
         exchange.answer({"status": "success", "data": data, "warnings": self.warnings})
@@ -243,6 +251,7 @@ def test_the_story_is_three_lines_and_what_happened_by_time(descheduler: Desched
     assert counted.startswith("overloads 2, evictions 1, refused or failed 0, only planned 0, changes of policy 0")
     assert "90% of 80%" in highest
     assert "Prometheus covers 2 of 2 h of 2 nodes; policy " in looked
+    assert lines.startswith("TIME (UTC)")
     assert [" ".join(line.split()[2:]) for line in lines.splitlines()[1:]] == [
         "- alert EvenloadNodesStayOverloaded, still",
         "hot cpu_avg_5m over 80%, at most 90%, still",
@@ -271,10 +280,19 @@ def test_a_span_that_is_over_has_what_happened_before_its_end(descheduler: Desch
 
 
 def test_a_node_of_which_nothing_is_known_is_not_where_nothing_happened(descheduler: Descheduler, site: Site) -> None:
-    assert run(descheduler, site, "--node", "cool", code=0).stdout.startswith("nothing happened: overloads 0")
-    result = run(descheduler, site, "--node", "kool", code=4)
-    assert "nothing happened" not in result.stdout
-    assert "not known: node kool: no node has this name now" in result.stderr
+    cool = run(descheduler, site, "--node", "cool", code=0).stdout
+    assert cool.startswith("nothing happened: overloads 0")
+    assert "\nhighest against its line: cool, " in cool
+    words = "error: --node kool: no node has this name now, and nothing is known of one that had it"
+    commands.assert_refused(run(descheduler, site, "--node", "kool"), 2, words)
+
+
+def test_a_ledger_that_was_begun_anew_within_the_span_is_not_known(descheduler: Descheduler, site: Site) -> None:
+    descheduler.world.ledger.set_aside("it was corrupt", clock.WallClock().now() - MINUTE)
+    site.loads["hot"] = 0.1
+    result = run(descheduler, site, code=4)
+    assert result.stdout.startswith("overloads 0, evictions 0")
+    assert "not known: ledger: begun anew at " in result.stderr
 
 
 @pytest.mark.parametrize("words", [["--prometheus", "http://127.0.0.1:1"], ["--prometheus", ""]], ids=["gone", "none"])
@@ -300,10 +318,17 @@ def test_what_is_missing_in_prometheus_is_named(descheduler: Descheduler, site: 
     site.series["evenload_descheduler_leader"] = []
     site.warnings = ["store 3 is down"]
     result = run(descheduler, site, code=4)
-    assert "not known: node load: Prometheus covers 2 of 2 h of 1 nodes, out of 2" in result.stderr
+    assert "not known: node load: Prometheus has 1 of 2 nodes\n" in result.stderr
     assert "not known: leaders: Prometheus has no evenload_descheduler_leader" in result.stderr
     assert "not known: whole answers: store 3 is down" in result.stderr
     assert "memory_avg_5m over 80%" in result.stdout
+
+
+def test_a_prometheus_that_began_within_the_span_says_when(descheduler: Descheduler, site: Site) -> None:
+    site.begin_seconds = (clock.WallClock().now() // MINUTE - 30) * MINUTE
+    result = run(descheduler, site, code=4)
+    begin = clock.to_rfc3339(site.begin_seconds)[5:16].replace("T", " ")
+    assert f"not known: node load: Prometheus has none before {begin}\n" in result.stderr
 
 
 @pytest.mark.parametrize(
