@@ -199,7 +199,8 @@ def _on_best_nodes(where: services.Where) -> frozenset[str]:
     """The pods (uids) on a node that shared the best score, of the decisions that extenders remember: of an hour."""
     ask = lambda one: one.decode(one.get("/decisions", limit=DECISIONS), api_types.Decisions).decisions  # noqa: E731
     try:
-        extender = where._replace(url=os.environ.get("EVENLOAD_EXTENDER"))
+        names_cluster = where.kubeconfig is not None or where.context is not None
+        extender = where._replace(url=None if names_cluster else os.environ.get("EVENLOAD_EXTENDER"))
         answered = services.each(services.every(services.EXTENDER, extender, quiet=True), ask)
     except (http_client.HttpError, errors.KubeError) as error:
         output.say(f"warning: ties with the expected node are not counted as expected: {error}")

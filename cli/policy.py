@@ -201,8 +201,8 @@ class InForce(NamedTuple):
 
 @main.command()
 @services.extender_options
-@click.option("--annotator", envvar="EVENLOAD_ANNOTATOR", metavar="URL", help="Where the annotator listens.")
-@click.option("--descheduler", envvar="EVENLOAD_DESCHEDULER", metavar="URL", help="Where the descheduler listens.")
+@services.url_option(services.ANNOTATOR)
+@services.url_option(services.DESCHEDULER)
 @output.option("table", "json", "yaml")
 def status(annotator: str | None, descheduler: str | None, output_format: str, **where: Any) -> None:
     """Show the policy that each replica obeys.

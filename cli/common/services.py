@@ -115,9 +115,17 @@ def url_option(names: Names) -> collections.abc.Callable[[Any], collections.abc.
         envvar=f"EVENLOAD_{names.service.upper()}",
         show_envvar=True,
         metavar="URL",
+        callback=_of_named_cluster,
         help=f"Where the {names.service} listens. Default: its pods in the cluster, or without a kubeconfig "
         f"http://127.0.0.1:{names.port}.",
     )
+
+
+def _of_named_cluster(context: click.Context, option: click.Parameter, url: str | None) -> str | None:
+    """The URL, but not the environment's where the command line, which click reads first, names a cluster."""
+    ambient = context.get_parameter_source(option.name or "") is click.core.ParameterSource.ENVIRONMENT
+    named = any(context.params.get(name) is not None for name in ("kubeconfig", "context"))
+    return None if ambient and named else url
 
 
 def options(command: collections.abc.Callable[..., Any], names: Names) -> collections.abc.Callable[..., Any]:
