@@ -124,34 +124,37 @@ def main(no_headers: bool, output_format: str, **options: Any) -> None:
     """
     with exit_codes.reported(errors.KubeError, promql_errors.ConfigError, http_client.BadUrl):
         kube = config.connect(options["kubeconfig"], options["context"])
-        settings = _settings(kube, options)
-        results = judge(gathering.gather(_means(kube, options), settings))
+        means = _means(kube, options)
+        results = judge(gathering.gather(means, _settings(means, options)))
     _print(results, output_format, no_headers=no_headers)
     raise SystemExit(int(_say(results)))
 
 
-def _settings(kube: client.Client, fields: dict[str, Any]) -> facts.Settings:
+def _settings(means: facts.Means, fields: dict[str, Any]) -> facts.Settings:
     rest = (fields["namespace"], fields["labels"].node_label, fields["expendable_below"], fields["source"] or "")
     if fields["policy_file"]:
         file = policy_files.load(fields["policy_file"])
         return facts.Settings(file.policy, file.source, file.content_hash, *rest)
-    return facts.Settings(*_deployed(kube, fields["namespace"]), *rest)
+    return facts.Settings(*_deployed(means, fields["namespace"]), *rest)
 
 
-def _deployed(kube: client.Client, namespace: str) -> tuple[load_policy.LoadPolicy, str, str | None]:
-    """The policy of the ConfigMap that the services mount, its name and hash; the defaults where there is none to
-    read.
+def _deployed(means: facts.Means, namespace: str) -> tuple[load_policy.LoadPolicy, str, str | None]:
+    """The policy of the ConfigMap that the services mount, its name and hash. Where there is none to read, the policy
+    that a service obeys, or the defaults: without a hash, as neither is what was deployed.
     """
     source = f"ConfigMap {namespace}/{POLICY_MAP}"
+    lacking = f"has no {POLICY_KEY}"
     try:
-        text = kube.get(kinds.CONFIG_MAPS, POLICY_MAP, namespace=namespace).data.get(POLICY_KEY)
+        text = means.kube.get(kinds.CONFIG_MAPS, POLICY_MAP, namespace=namespace).data.get(POLICY_KEY)
         if text is not None:
             return loader.load(text, source), source, reloading.content_hash(text.encode())
     except errors.ApiError as error:
-        output.say(f"no --policy, and {source} cannot be read ({error.status}): judging by the defaults")
+        lacking = f"cannot be read ({error.status})"
     except problems.PolicyError as error:
         policy_files.refuse(error)
-    return load_policy.defaults(), "the defaults", None
+    policy, name = gathering.policy_obeyed(means, namespace) or (load_policy.defaults(), "the defaults")
+    output.say(f"no --policy, and {source} {lacking}: judging by {name}")
+    return policy, name, None
 
 
 def _means(kube: client.Client, fields: dict[str, Any]) -> facts.Means:

@@ -5,15 +5,16 @@ cluster; the reviews of rights are answered and not stored. All extenders are as
 they share the ledger: at the URLs given, or at each pod behind the Service through the apiserver.
 """
 
+import contextlib
 import dataclasses
 import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from prometheus_client import parser
 
-from cli import plan
+from cli import plan, story
 from cli.common import api_types, http_client, services
 from cli.common.services import DESCHEDULER
 from cli.doctor import findings, measuring, metrics_server, rights
@@ -25,6 +26,7 @@ from kube import access, errors, kinds
 from kube.http.client import Client
 from kube.objects import Node
 from policy.contract import heartbeat, load_annotation
+from policy.schema.load_policy import LoadPolicy
 from runtime import options
 
 ANNOTATOR_LEASE = "evenload-annotator"
@@ -214,6 +216,22 @@ def _replica(item: services.Service) -> Replica | Finding:
         {sample.labels.get("watch", ""): sample.value for sample in samples if sample.name == _WATCH_AGE},
         values.get(_SHADOW_MODE) == 1,
     )
+
+
+def policy_obeyed(means: Means, namespace: str) -> tuple[LoadPolicy, str] | None:
+    """The policy of the first extender or else descheduler that says one, and its name; None where none does."""
+
+    def replicas() -> Iterator[services.Service]:
+        yield from means.extenders or services.behind(means.kube, services.EXTENDER, namespace)
+        yield from means.deschedulers or services.behind(means.kube, DESCHEDULER, namespace)
+
+    with contextlib.suppress(errors.KubeError):
+        for one in replicas():
+            with contextlib.suppress(http_client.HttpError, ValueError):
+                in_force = http_client.decoded(one.get("/configz"), story.InForce, one.name, one.names)
+                name = f"policy {in_force.policyState.get('hash', '')}, which {one.name} obeys"
+                return LoadPolicy.of(in_force.policy), name
+    return None
 
 
 def relief(means: Means, namespace: str) -> Relief | Finding:

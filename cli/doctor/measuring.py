@@ -65,7 +65,7 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFact
 
 def blind(finding: Finding) -> LoadFacts:
     """The measurements of a Prometheus that was not reached."""
-    dark = findings.unknown("Prometheus was not reached", finding.fix)
+    dark = findings.unknown("Prometheus was not reached")  # what to do about it is said once
     return LoadFacts(finding, dark, dark, dark, dark, dark, dark, NOT_ASKED)
 
 

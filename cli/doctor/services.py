@@ -66,8 +66,8 @@ def policy_in_force(facts: Facts) -> Finding:
         return findings.unknown("no service reported its policy", "see annotator and extenders")
     if ours is None:
         if len(set(hashes.values())) == 1:
-            why = f"all obey policy {next(iter(hashes.values()))}; no --policy to compare with, defaults are judged by"
-            return findings.unknown(why, "name the file you deployed: --policy FILE")
+            why = f"all obey policy {next(iter(hashes.values()))}; whether it is the one you deployed is not known"
+            return findings.unknown(why, "name the file that you deployed: --policy FILE")
         why = "services obey different policies: " + findings.few(f"{name} {known}" for name, known in hashes.items())
         return findings.fail(why, "mount one ConfigMap evenload-policy into all of them")
     other = {name: known for name, known in hashes.items() if known != ours}

@@ -73,6 +73,7 @@ class Cluster:
         self.views = {"extender-0": ["sha256:aaaaaaaaaa"], "extender-1": ["sha256:aaaaaaaaaa"]}
         self.since_seconds = now_seconds - 100
         self.shadow: set[str] = set()
+        self.obeyed: dict[str, Any] = {}
 
     def answer(self, exchange: scripted_http.Exchange) -> None:
         """One request."""
@@ -121,6 +122,8 @@ class Cluster:
             left = self.views[pod]
             digest = left.pop(0) if len(left) > 1 else left[0]
             return {"policy": "0123456789ab", "heartbeat": {"matches": True}, "view": {"view": digest}, "nodes": []}
+        if path == "configz":
+            return {"policy": self.obeyed, "policyState": {"hash": "0123456789ab"}}
         if path == "plan":
             head = {"at": "2026-11-21T04:00:00Z", "mode": "Observe", "policy": "0123456789ab"}
             return head | {"summary": "0 evicted", "headroom": {"run": 1, "hour": 1}, "nodes": []}

@@ -66,8 +66,9 @@ def test_without_prometheus_metrics_server_is_asked_instead(cluster: Cluster) ->
     message = cluster.findings("--source", "metrics-server")
     assert message["metrics-server"]["verdict"] == "unknown"
     assert "bind yourself the ClusterRole view" in message["metrics-server"]["fix"]
-    fix = cluster.findings()["prometheus"]["fix"]
-    assert fix.endswith("without Prometheus, see docs/how-to/without-prometheus.md")
+    fixes = {name: one["fix"] for name, one in cluster.findings().items()}
+    assert fixes["prometheus"].endswith("without Prometheus, see docs/how-to/without-prometheus.md")
+    assert (fixes["metrics"], [*fixes.values()].count(fixes["prometheus"])) == (None, 1)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,24 @@ def test_the_policy_of_the_deployed_config_map_is_judged_by(cluster: Cluster) ->
     message = cluster.findings()
     assert "descheduler.coolNodes is 7" in message["policy rules"]["seen"]
     assert "ConfigMap evenload-system/evenload-policy is " in message["policy in force"]["seen"]
+
+
+@pytest.mark.parametrize(
+    ("maps", "lacking"), [({}, "cannot be read (404)"), ({"data": {}}, "has no policy.yaml")], ids=["none", "another"]
+)
+def test_without_a_deployed_policy_the_one_that_an_extender_obeys_is_judged_by(
+    cluster: Cluster, maps: dict[str, Any], lacking: str
+) -> None:
+    if maps:
+        cluster.single[f"{clusters.PREFIX}/evenload-system/configmaps/evenload-policy"] = maps
+    cluster.obeyed = {"descheduler": {"coolNodes": 7}}
+    result = cluster.run("-o", "json")
+    message = {one["check"]: one for one in json.loads(result.stdout)["checks"]}
+    assert "descheduler.coolNodes is 7" in message["policy rules"]["seen"]
+    assert message["policy in force"]["seen"].endswith("; whether it is the one you deployed is not known")
+    assert f"{lacking}: judging by policy 0123456789ab, which extender-0 obeys\n" in result.stderr
+    cluster.obeyed = {"sections of another version": {}}
+    assert cluster.findings()["policy rules"]["seen"].startswith("the defaults: 4 filter rules")
 
 
 def test_a_deployed_policy_that_is_invalid_is_bad_input(cluster: Cluster) -> None:
