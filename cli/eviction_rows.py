@@ -23,7 +23,7 @@ from runtime import clock
 PAGE: Final = 1000
 HEADERS: Final = ("age", "pod", "node", "load", "result", "landed", "ready", "5m", "30m")
 EVENT_HEADERS: Final = ("age", "type", "reason", "object", "note")
-NAMES: Final = frozenset({"pod", "node", "landed", "workload", "expected on"})
+NAMES: Final = frozenset({"pod", "node", "landed", "workload", "expected"})
 GRACE_SECONDS: Final = 300.0  # so long after a moment the run that measures it may still be to come
 After = Literal["5m", "30m"]
 _AFTER_SECONDS: Final[dict[After, float]] = {"5m": 300.0, "30m": 1800.0}
@@ -144,7 +144,7 @@ WIDE: Final[dict[str, Callable[[Row], str]]] = {
     "pod uses": lambda row: f"{row.cpu_millicores:.0f}m {mebibytes(row.memory_bytes)}",
     "until": lambda row: percent(row.target_ratio),
     "projected": lambda row: percent(row.projected_ratio),
-    "expected on": lambda row: row.destination or MISSING,
+    "expected": lambda row: row.destination or MISSING,
     "mode": lambda row: row.mode,
     "http": lambda row: MISSING if row.http_status is None else str(row.http_status),
     "ended by": lambda row: row.disruption or MISSING,
@@ -242,7 +242,7 @@ _FIGURES: Final[dict[str, Callable[[Group], str]]] = {
     "error 5m": lambda group: _points(group.after_5m.median_error_ratio),
     "error 30m": lambda group: _points(group.after_30m.median_error_ratio),
     "off by 30m": lambda group: _points(group.after_30m.median_absolute_error_ratio).lstrip("+"),
-    "under line 30m": lambda group: _under(group.line.under, group.line.under + group.line.over),
+    "under line": lambda group: _of(group.line.under, group.line.under + group.line.over),
     "came back": lambda group: _of(group.returned, group.replaced),
     "as expected": lambda group: _of(group.landed_as_expected, group.replaced),
 }
@@ -306,10 +306,6 @@ def _line(rows: Iterable[Row], now_seconds: float) -> Line:
 def pending(row: Row, after: After, now_seconds: float) -> bool:
     """Whether the moment has not come, or came less than GRACE_SECONDS ago."""
     return now_seconds < clock.from_rfc3339(row.at) + _AFTER_SECONDS[after] + GRACE_SECONDS
-
-
-def _under(count: int, whole: int) -> str:
-    return f"{percent(count / whole)} ({_of(count, whole)})" if whole else MISSING
 
 
 def _of(count: int, whole: int) -> str:

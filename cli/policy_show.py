@@ -7,6 +7,7 @@ change, are decided by `policy.schema`, as in the services.
 
 import collections.abc
 import re
+import sys
 from typing import Any, Final, NamedTuple
 
 import click
@@ -17,7 +18,7 @@ from policy.contract import node_thresholds
 from policy.explain import descheduler_summary, summary, wording
 from policy.schema.load_policy import LoadPolicy
 from policy.schema.pod_classes import PodClass
-from runtime import exit_codes
+from runtime import exit_codes, terminal
 
 # Kubernetes' own syntax of labels, but for lengths: an empty value is one, an empty key none.
 _LABEL: Final = re.compile(r"(?P<key>([A-Za-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)=(?P<value>[^=,]*)")
@@ -91,7 +92,7 @@ def main(
         return
     for section in _sections(loaded.policy, policy, node, pod):
         output.data(output.coloured(f"{section.key}:", "cyan"))
-        output.data("\n".join(f"  - {sentence}" for sentence in section.sentences))
+        output.data(terminal.wrapped("\n".join(f"  - {sentence}" for sentence in section.sentences), sys.stdout))
     output.say(f"{loaded.source}, hash {loaded.content_hash}")
 
 

@@ -33,7 +33,8 @@ def reported(*kinds: type[Exception], codes: Mapping[type[Exception], Exit] | No
         yield
     except kinds as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        sys.stderr.write("".join(f"error: {terminal.escaped(line)}\n" for line in lines))
+        text = "\n".join(f"error: {terminal.escaped(line)}" for line in lines)
+        sys.stderr.write(f"{terminal.wrapped(text, sys.stderr)}\n")
         raise SystemExit(int(_code(type(error), codes or {}))) from error
 
 

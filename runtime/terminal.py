@@ -6,6 +6,9 @@ every text line through here, `cli.common.output` every cell and answer, `runtim
 """
 
 import re
+import shutil
+import textwrap
+from typing import TextIO
 
 # C0, DEL and C1; invisible characters and those that change the direction of writing; line separators; halves of
 # characters, which no output can encode.
@@ -22,6 +25,18 @@ def escaped(text: str) -> str:
 def escaped_lines(text: str) -> str:
     """Escapes a text of several lines: line breaks and tabs stay."""
     return _IN_LINES.sub(_written_out, text)
+
+
+def wrapped(text: str, stream: TextIO) -> str:
+    """Sentences for a stream; on a terminal their lines are broken at its width, between words."""
+    if not stream.isatty():
+        return text
+    wrapper = textwrap.TextWrapper(shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
+    lines = []
+    for line in text.split("\n"):
+        wrapper.subsequent_indent = " " * (len(line) - len(line.lstrip(" -")))  # of an item: that of its words
+        lines.append(wrapper.fill(line))
+    return "\n".join(lines)
 
 
 def _written_out(character: re.Match[str]) -> str:

@@ -143,7 +143,7 @@ def table(headers: Texts, rows: Rows, *, names: Names = (), no_headers: bool = F
 
 
 def _cell(value: object) -> Cell:
-    return value if isinstance(value, Cell) else Cell("<none>" if value in (None, "") else str(value))
+    return value if isinstance(value, Cell) else Cell("-" if value in (None, "") else str(value))
 
 
 def shortened(name: str, width: int) -> str:
@@ -160,18 +160,19 @@ def fitted(
     lines: Lines, names: collections.abc.Collection[int], room: int | None, *, narrow: bool = False
 ) -> tuple[str, list[list[list[str]]]]:
     """The gap between columns and the cells of each line; `names` are the columns that may be shortened, the last one
-    may have several lines, `room` is the terminal's width (None: all that it takes). If `narrow`, gaps are small even
-    where there is room, and words are broken that are longer than a line.
+    may have several lines, `room` is the terminal's width (None: all that it takes). What does not fit even so is
+    left whole. If `narrow`, gaps are small even where there is room, and words are broken that are longer than a line.
     """
     gap = NARROW_GAP if narrow else GAP
     widths = [max(len(text) for cell in column for text in cell) for column in zip(*lines, strict=True)]
     gaps = len(widths) - 1
-    if room is None or sum(widths) + gaps * len(gap) <= room:
-        return gap, [[list(cell) for cell in line] for line in lines]
     least = [
         min(width, SHORTEST) if at in names else min(width, NARROWEST) if at == len(widths) - 1 else width
         for at, width in enumerate(widths)
     ]
+    too_wide = room is not None and not narrow and sum(least) + gaps * len(NARROW_GAP) > room
+    if room is None or too_wide or sum(widths) + gaps * len(gap) <= room:
+        return gap, [[list(cell) for cell in line] for line in lines]
     for _ in range(sum(widths) + gaps * len(NARROW_GAP) - room):
         widest = max((at for at in range(len(widths)) if widths[at] > least[at]), key=widths.__getitem__, default=None)
         if widest is None:
@@ -252,7 +253,7 @@ def data(text: str) -> None:
 
 def say(text: str) -> None:
     """Print what is not data: remarks, hints, counts."""
-    click.echo(terminal.escaped_lines(text), err=True)
+    click.echo(terminal.wrapped(terminal.escaped_lines(text), sys.stderr), err=True)
 
 
 def fail(message: str, code: exit_codes.Exit = exit_codes.Exit.BAD_INPUT) -> NoReturn:

@@ -39,7 +39,7 @@ def test_the_list_says_who_rests_and_until_when(descheduler: deschedulers.Desche
     rows = [line.split() for line in descheduler.run("breaker", "list").stdout.splitlines()]
     assert rows[0] == ["NAMESPACE", "WORKLOAD", "FAILURES", "LAST", "STATE", "UNTIL"]
     assert rows[1][:4] == ["default", "ReplicaSet/old", "8", "2026-11-21T03:58:27Z"]
-    assert rows[1][-1] == "<none>"
+    assert rows[1][-1] == "-"
 
 
 def test_after_the_back_off_one_trial_is_allowed(descheduler: deschedulers.Descheduler) -> None:

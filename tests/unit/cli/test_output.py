@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from cli.common import output
+from runtime import exit_codes
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -24,7 +25,7 @@ class Terminal(io.StringIO):
 
 def test_a_table_has_capital_headers_aligned_columns_and_nothing_at_the_ends_of_lines() -> None:
     text = output.table(("name", "load"), [("node-10", 0.5), ("n", None)])
-    assert text == "NAME      LOAD\nnode-10   0.5\nn         <none>"
+    assert text == "NAME      LOAD\nnode-10   0.5\nn         -"
 
 
 def test_without_headers_only_the_rows_are_left() -> None:
@@ -84,6 +85,23 @@ def test_a_failure_is_one_line_on_stderr_and_the_exit_code(capsys: pytest.Captur
         output.fail("no such node")
     assert ended.value.code == 2
     assert capsys.readouterr() == ("", "error: no such node\n")
+
+
+@pytest.mark.parametrize(
+    ("terminal", "wanted"),
+    [(True, "next: evenload plan\nsays why-not-more\n  - cpu is over its\n    line\n"), (False, "{}\n")],
+    ids=["a terminal", "a pipe"],
+)
+def test_remarks_are_broken_between_words(terminal: bool, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr("sys.stderr", stderr)
+    monkeypatch.setenv("COLUMNS", "20")
+    text = "next: evenload plan says why-not-more\n  - cpu is over its line"
+    output.say(text)
+    assert stderr.getvalue() == wanted.format(text)
+    with pytest.raises(SystemExit), exit_codes.reported(ValueError):
+        raise ValueError("a sentence of an error")
+    assert stderr.getvalue().endswith("error: a sentence of\nan error\n") == terminal
 
 
 HOSTILE = "web\x1b]52;c;eA==\x07\x1b[2J\x9b\u202e\nfake"

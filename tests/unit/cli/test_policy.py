@@ -305,7 +305,7 @@ def test_status_shows_the_policy_of_each_replica_and_why_a_newer_file_is_refused
         ("descheduler", "a"),
     ]
     good, refusing, silent = (line.split(maxsplit=4) for line in result.stdout.splitlines()[1:4])
-    assert (good[:3], good[4]) == (["annotator", "a", "e28e1c626b99"], "<none>")
+    assert (good[:3], good[4]) == (["annotator", "a", "e28e1c626b99"], "-")
     assert (refusing[2], refusing[4]) == ("e28e1c626b99", "policy.yaml:3:1: sync: x")
-    assert silent[:4] == ["annotator", "c", "<none>", "-"]
+    assert silent[:4] == ["annotator", "c", "-", "-"]
     assert silent[4].startswith("c/configz answers 503")
