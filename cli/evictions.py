@@ -218,6 +218,7 @@ def _print_events(service: services.Service, wish: Wish) -> None:
     else:
         now_seconds = clock.WallClock().now()
         lines = [one.cells(now_seconds) for one in events]
-        output.data(output.wrapped_table(shown.EVENT_HEADERS, lines, no_headers=wish.no_headers))
+        text = output.wrapped_table(shown.EVENT_HEADERS, lines, names={"object"}, no_headers=wish.no_headers)
+        output.data(text)
     if not events:
         output.say("no such Event")

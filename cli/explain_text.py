@@ -86,9 +86,14 @@ def eviction(
     columns = [each for each in columns if (each[0], *set(each[1:])) not in idle]
     headers, *lines = zip(*columns, strict=True)
     since = f" since {ledger.known_since}, when it was begun anew" if ledger.known_since else ""
-    table = output.wrapped_table(headers, lines) if lines else f"no eviction in the ledger{since}"
-    stays = output.wrapped_table(eviction_rows.EVENT_HEADERS, [one.cells(now_seconds) for one in events])
-    return "\n".join((*head, "", table, *(("", stays) if events else ())))
+    table = (
+        output.wrapped_table(headers, lines, names=eviction_rows.NAMES)
+        if lines
+        else f"no eviction in the ledger{since}"
+    )
+    stays = [one.cells(now_seconds) for one in events]
+    warnings = output.wrapped_table(eviction_rows.EVENT_HEADERS, stays, names={"object"})
+    return "\n".join((*head, "", table, *(("", warnings) if events else ())))
 
 
 def _overload(node: plan.Node, policy: dict[str, Any]) -> str:

@@ -207,13 +207,16 @@ def _painted(text: str, cell: Cell, line: int) -> str:
     return coloured(words, cell.colour) + text[len(words) :]
 
 
-def wrapped_table(headers: Texts, rows: Rows, *, no_headers: bool = False) -> str:
+def wrapped_table(
+    headers: Texts, rows: Rows, *, names: collections.abc.Collection[str] = (), no_headers: bool = False
+) -> str:
     """Columns like `table`'s whose last one is wrapped at the terminal's width (120 where there is none), and may have
-    several lines.
+    several lines; the columns `names` are shortened on a terminal only.
     """
     room = shutil.get_terminal_size((_WIDTH, 24)).columns
     lines = [(*cells, _lines(_cell(last))) for *cells, last in rows]
-    return table(headers, lines, no_headers=no_headers, room=room)
+    shortened = names if sys.stdout.isatty() else ()
+    return table(headers, lines, names=shortened, no_headers=no_headers, room=room)
 
 
 def _lines(cell: Cell) -> Cell:

@@ -30,6 +30,18 @@ def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) 
     assert " ".join(line[lines[0].index("WHY") :].strip() for line in lines[1:]) == ROWS[0][-1]
 
 
+def test_a_wrapped_table_fits_the_terminal_by_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = ("19s", "Normal", "NodeOverloaded", f"demo Deployment/{POD}", "shop/web-7 evicted: cpu_avg_5m 0.753 > 0.75")
+    headers = ("age", "type", "reason", "object", "note")
+    assert max(map(len, output.wrapped_table(headers, [row], names={"object"}).splitlines())) <= 120, "in a pipe"
+    assert POD in output.wrapped_table(headers, [row], names={"object"})
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = output.wrapped_table(headers, [row], names={"object"}).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "x4q" in lines[1]
+
+
 def test_a_shortened_name_keeps_its_beginning_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     (name,) = [word for word in on_terminal(monkeypatch, 70)[1].split() if word.startswith("shop/")]
     assert "…" in name
