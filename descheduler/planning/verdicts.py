@@ -110,11 +110,10 @@ NEEDS = {
 
 
 def summary(evicted: int, causes: collections.abc.Iterable[Cause], *, verb: str) -> str:
-    """One line such as "0 evicted: 41 protected, 3 PDB, 7 without a destination"; empty groups are left out.
-
-    None is "evicted" whatever the verb: it is as true of a plan.
+    """One line such as "0 to evict: 41 protected, 3 PDB, 7 without a destination"; empty groups are left out. Of a run
+    that only watches none is "0 evicted", too.
     """
     counts = collections.Counter(cause.group for cause in causes if cause not in NOT_COUNTED)
     parts = [f"{counts[group]} {group}" for group in NEEDS if counts[group]]
-    head = f"{evicted} {verb}" if evicted or verb.startswith("evicted") else "0 evicted"
+    head = f"{evicted} {verb}" if evicted or not verb.startswith("would") else "0 evicted"
     return head + (f": {', '.join(parts)}" if parts else "")

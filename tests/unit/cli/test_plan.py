@@ -70,12 +70,12 @@ def test_lines_that_follow_the_mean_are_printed_with_it(tmp_path: pathlib.Path) 
     )
 
 
-def test_an_eviction_that_cannot_be_says_0_evicted_and_why(tmp_path: pathlib.Path) -> None:
+def test_an_eviction_that_cannot_be_says_0_to_evict_and_why(tmp_path: pathlib.Path) -> None:
     scene = crowded().workload("big", on=["hot", "cool"], gib=25)
     scene.budget("web", allowed=0)
     with deschedulers.serving(scene, tmp_path) as served:
         shown = lines(served.run("plan").stdout)
-    assert shown[1] == "0 evicted: 1 protected, 2 PDB, 1 without a destination"
+    assert shown[1] == "0 to evict: 1 protected, 2 PDB, 1 without a destination"
     assert "disruptions that budgets still allow: default/db 0 of 0, default/web 0 of 0" in shown
 
 
@@ -129,7 +129,7 @@ def test_data_that_is_not_whole_ends_with_4(descheduler: deschedulers.Deschedule
 def test_a_calm_cluster_says_so(tmp_path: pathlib.Path) -> None:
     with deschedulers.serving(Scene().node("a").node("b"), tmp_path) as served:
         result = served.run("plan", code=0)
-    assert lines(result.stdout)[1] == "0 evicted"
+    assert lines(result.stdout)[1] == "0 to evict"
     assert "no node is overloaded" in result.stderr
 
 

@@ -412,14 +412,15 @@ def test_the_summary_counts_by_groups() -> None:
     plan = scene.plan()
     assert plan.summary(verb="evicted") == "0 evicted: 1 protected, 2 PDB, 1 without a destination"
     chosen = scenes.hot_and_cool().plan()
-    assert [chosen.summary(), chosen.summary(count=0)] == ["1 to evict: 1 over a cap", "0 evicted: 1 over a cap"]
+    assert [chosen.summary(), chosen.summary(count=0)] == ["1 to evict: 1 over a cap", "0 to evict: 1 over a cap"]
 
 
 @pytest.mark.parametrize(
     ("evicted", "verb", "causes", "text"),
     [
         (2, "to evict", (Cause.CHOSEN, Cause.CHOSEN, Cause.NOT_NEEDED), "2 to evict"),
-        (0, "to evict", (Cause.MIRROR, Cause.TOO_SMALL, Cause.BARE), "0 evicted: 2 protected, 1 too small to help"),
+        (0, "to evict", (Cause.MIRROR, Cause.TOO_SMALL, Cause.BARE), "0 to evict: 2 protected, 1 too small to help"),
+        (0, "would be evicted (observing)", (), "0 evicted"),
         (0, "evicted, 1 refused", (Cause.CHOSEN,), "0 evicted, 1 refused"),
     ],
 )

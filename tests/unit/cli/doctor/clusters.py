@@ -126,7 +126,7 @@ class Cluster:
             return {"policy": self.obeyed, "policyState": {"hash": "0123456789ab"}}
         if path == "plan":
             head = {"at": "2026-11-21T04:00:00Z", "mode": "Observe", "policy": "0123456789ab"}
-            return head | {"summary": "0 evicted", "headroom": {"run": 1, "hour": 1}, "nodes": []}
+            return head | {"summary": "0 to evict", "headroom": {"run": 1, "hour": 1}, "nodes": []}
         if path == "metrics":
             return EXPOSITION.format(since=self.since_seconds, shadow=float(pod in self.shadow))
         texts = dict.fromkeys(("verb", "namespace", "pod", "uid", "policy_hash"), "")

@@ -72,7 +72,7 @@ def well(**changes: Any) -> facts.Facts:
         node_leases=dict.fromkeys(NAMES, 4.0),
         load=load._replace(**of_load),
         replicas=(replica("extender-a"), replica("extender-b")),
-        relief=facts.Relief("descheduler-0", "0 evicted"),
+        relief=facts.Relief("descheduler-0", "0 to evict"),
     )
     return dataclasses.replace(healthy, **changes)
 
