@@ -74,7 +74,9 @@ def get(name: str) -> Logger:
 
 
 def configure(*, logging_format: str = "text", verbosity: int = 0) -> None:
-    """Send lines to stderr as "text" or "json"; verbosity 0 = info, 1 = debug of ours, 2 = of the libraries too."""
+    """Send lines to stderr as "text" or "json"; verbosity -1 = warnings alone, 0 = info, 1 = debug of ours, 2 = of the
+    libraries too.
+    """
     if logging_format not in ("text", "json"):
         raise ValueError(f"logging format {logging_format!r}: expected text or json")
     with _hidden("rich"):  # structlog would load it for tracebacks in colours: a seventh of a short process's imports
@@ -87,7 +89,7 @@ def configure(*, logging_format: str = "text", verbosity: int = 0) -> None:
     handler.setFormatter(_Hiding(lines))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.DEBUG if verbosity else logging.INFO)
+    root.setLevel({-1: logging.WARNING, 0: logging.INFO}.get(verbosity, logging.DEBUG))
     for name in THIRD_PARTIES:
         logging.getLogger(name).setLevel(logging.DEBUG if verbosity > 1 else logging.WARNING)
 

@@ -58,7 +58,7 @@ def main(
       evenload console --context production --prometheus http://prometheus:9090
       evenload console --demo
     """
-    logs.configure()
+    logs.configure(verbosity=-1)  # people read the address
     stop = loop.stop_on_signals(signal.SIGTERM, signal.SIGINT)
     with (
         contextlib.ExitStack() as opened,

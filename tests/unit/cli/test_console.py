@@ -1,6 +1,7 @@
 """`evenload console`: the playground's judgement of a policy, options that are refused, no simulator."""
 
 import pathlib
+import threading
 from typing import Any
 
 import click.testing
@@ -13,6 +14,7 @@ from promql import errors
 from promql.door import Sample
 from promql.http import options
 from promql.queries import pod_queries
+from runtime import loop
 from tests import builders, kubeconfigs
 from tests.fake_prometheus import FakePrometheus
 
@@ -65,6 +67,16 @@ def test_pods_have_their_deployment_and_the_use_that_prometheus_knows() -> None:
     assert (unknown.workload, unknown.cpu_used_millicores) == ("StatefulSet/db", None)
     prometheus.fail(prometheus.asked[0], errors.Unreachable("away"))
     assert [pod.cpu_used_millicores for pod in live.running(pods, prometheus, 'cluster="a"')] == [None, None]
+
+
+def test_its_address_is_the_first_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = threading.Event()
+    stop.set()
+    monkeypatch.setattr(loop, "stop_on_signals", lambda *_: stop)
+    urls = ["--extender", "http://127.0.0.1:1", "--descheduler", "http://127.0.0.1:1"]
+    result = click.testing.CliRunner().invoke(command.main, ["--listen", "127.0.0.1:0", *urls])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("open http://127.0.0.1:")
 
 
 @pytest.mark.parametrize(("token", "message"), [("", "is empty"), ("short", "expected 16 or more")])
