@@ -11,10 +11,12 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from cli import plan
 from cli.common import api_types as answers
-from cli.common import http_client, output, services, watching
+from cli.common import completing, http_client, output, services, watching
 from extender.verbs import documents
 from kube import config, errors, kinds
+from policy.explain import wording
 from runtime import clock, exit_codes
 
 CPU: Final = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d")
@@ -37,11 +39,16 @@ ORDERS: Final[dict[str, Order]] = {
 @click.command("nodes", context_settings={"help_option_names": ["-h", "--help"]})
 @services.extender_options
 @click.option("--sort-by", type=click.Choice(list(ORDERS)), default="name", show_default=True, help="Worst first.")
+@click.option("--node", "names", multiple=True, metavar="NAME", shell_complete=completing.nodes,
+    help="Only this node; may be repeated.")  # fmt: skip
 @click.option("-l", "--selector", default="", metavar="LABELS", help="Nodes with these labels, such as pool=batch.")
 @watching.option
 @click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
 @output.option("table", "wide", "csv", "json", "yaml", "name")
-def main(sort_by: str, selector: str, watch: bool, no_headers: bool, *, output_format: str, **where: Any) -> None:
+def main(
+    sort_by: str, names: tuple[str, ...], selector: str, *, watch: bool, no_headers: bool, output_format: str,
+    **where: Any,
+) -> None:  # fmt: skip
     """Show the load that scheduling goes by, per node.
 
     HOT is the hot-spot penalty in points, SCORE what a pod would find (0 to 10), FILTER the rule that keeps new pods
@@ -63,7 +70,10 @@ def main(sort_by: str, selector: str, watch: bool, no_headers: bool, *, output_f
         def show() -> int:
             body = service.get("/nodes")
             answer, document = service.decode(body, documents.Nodes), service.decode(body, dict[str, Any])
-            chosen = _labelled(place, selector) if selector else {node.name for node in answer.nodes}
+            known = {node.name for node in answer.nodes}
+            for name in (one for one in names if one not in known):
+                output.fail(f"--node {name}: the extender knows no such node; {plan.hint(name, known)}")
+            chosen = _labelled(place, selector, names) if selector else set(names or known)
             nodes = sorted((node for node in answer.nodes if node.name in chosen), key=ORDERS["name"])
             nodes.sort(key=ORDERS[sort_by])
             if output_format in ("json", "yaml"):
@@ -80,10 +90,15 @@ def main(sort_by: str, selector: str, watch: bool, no_headers: bool, *, output_f
         watching.repeated(show, clock.WallClock(), watch=watch)
 
 
-def _labelled(place: services.Where, selector: str) -> set[str]:
-    """The names of the nodes with these labels, which the extender does not keep; KubeError."""
+def _labelled(place: services.Where, selector: str, names: collections.abc.Collection[str]) -> set[str]:
+    """The names of the nodes (of these, if any) with labels, which the extender does not keep; KubeError."""
     kube = config.connect(place.kubeconfig, place.context)
-    return {node.name for node in kube.list(kinds.NODES, label_selector=selector).items}
+    every = kube.list(kinds.NODES, label_selector=selector).items
+    labelled = {node.name for node in every if not names or node.name in names}
+    if not labelled:
+        none = f"none of {', '.join(names)}" if names else "no node"
+        output.fail(f"{none} has the labels {selector}; kubectl get nodes --show-labels lists them")
+    return labelled
 
 
 def csv_text(nodes: collections.abc.Sequence[documents.NodeRow], *, no_headers: bool) -> str:
@@ -97,7 +112,7 @@ def csv_text(nodes: collections.abc.Sequence[documents.NodeRow], *, no_headers: 
             node.penalty,
             node.score,
             node.age_seconds,
-            _filter(node),
+            _filter(node, lambda rule: f"{rule.metric}>{answers.percent(rule.limit)}"),
             *(node.hot.get(window, 0) for window in windows),
             node.base,
             node.state,
@@ -180,9 +195,16 @@ def _percents(ratios: collections.abc.Iterable[float | None]) -> str:
     return "/".join(text.removesuffix("%") for text in texts) + unit
 
 
-def _filter(node: documents.NodeRow) -> str:
-    broken = [f"{rule.metric}>{answers.percent(rule.limit)}" for rule in node.rules if rule.broken]
-    return ", ".join(broken) or node.rejected or answers.MISSING
+def _compared(rule: documents.Rule) -> str:
+    """`cpu 65.3%>65%`: with the load of pods that arrived a moment ago, which the columns of loads do not have."""
+    name = rule.metric.removesuffix("_avg_5m")
+    if rule.value is None:
+        return f"{name} missing"
+    return f"{name} {wording.compared(100 * rule.value, '%>', 100 * rule.limit, decimals=0)}%"
+
+
+def _filter(node: documents.NodeRow, text: collections.abc.Callable[[documents.Rule], str] = _compared) -> str:
+    return ", ".join(text(rule) for rule in node.rules if rule.broken) or node.rejected or answers.MISSING
 
 
 def _mean(nodes: collections.abc.Iterable[documents.NodeRow], name: str) -> float | None:

@@ -175,11 +175,16 @@ def _refuse_unknown(names: collections.abc.Iterable[str], plan: Plan) -> None:
     known = overloaded | {room.node for room in plan.headroom.destinations}
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, sorted(known))
-            hint = f"did you mean {' or '.join(near)}?" if near else "evenload nodes names all nodes"
-            output.fail(f"--node {name}: it is not overloaded and takes no pods, or there is no such node; {hint}")
+            why = "it is not overloaded and takes no pods, or there is no such node"
+            output.fail(f"--node {name}: {why}; {hint(name, known)}")
         if name not in overloaded:
             output.say(f"node {name} is not overloaded: nothing would be evicted there")
+
+
+def hint(name: str, known: collections.abc.Iterable[str]) -> str:
+    """Returns the names of nodes that an unknown one may be meant for, or where all are."""
+    near = difflib.get_close_matches(name, sorted(known))
+    return f"did you mean {' or '.join(near)}?" if near else "evenload nodes names all nodes"
 
 
 def text(plan: Plan, output_format: str, *, no_headers: bool) -> str:

@@ -39,7 +39,7 @@ def test_the_cluster_comes_first_and_then_each_node_with_its_load_score_filter_a
     assert header == "NODE CPU 5M/1H/1D MEM 5M/1H/1D HOT SCORE AGE FILTER"
     assert cluster == "* 43/10/10% 23/10/10% - - 22s 1 of 3"
     assert cool == "a-cool 10/10/10% 10/10/10% 0 10 22s -"
-    assert hot == "b-hot 90/10/10% 10/10/10% 0 0 22s cpu_avg_5m>65%"
+    assert hot == "b-hot 90/10/10% 10/10/10% 0 0 22s cpu 90%>65%"
     assert warm == "c-warm 30/10/10% 50/10/10% 3 1 22s -"
     assert "policy 0123456789ab; next: evenload explain pod" in result.stderr
 
@@ -73,7 +73,7 @@ def test_a_column_names_the_pools_where_the_policy_has_some() -> None:
         ["FILTER", "POOL"],
         ["2", "-"],
         ["-", "spot"],
-        ["cpu_avg_5m>65%", "-"],
+        ["90%>65%", "-"],
     ]
     assert [row["pool"] for row in csv.DictReader(as_csv.stdout.splitlines())] == ["spot", ""]
 
@@ -102,6 +102,28 @@ def test_nodes_with_some_labels_are_those_that_the_cluster_names(extender: exten
     with extenders.apiserver(tmp_path, builders.pod_body("web"), ["b-hot", "unknown"]) as kubeconfig:
         result = extender.run("nodes", "--kubeconfig", kubeconfig, "-l", "pool=batch", "-o", "name")
     assert result.stdout == "node/b-hot\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "shown"),
+    [
+        (["--node", "b-hot", "--node", "a-cool"], 0, "node/a-cool\nnode/b-hot\n"),
+        (["--node", "b-hut"], 2, "error: --node b-hut: the extender knows no such node; did you mean b-hot?"),
+        (["--node", "b-hot", "-l", "a=b"], 2, "error: none of b-hot has the labels a=b; kubectl get nodes"),
+        (["-l", "nosuch=label"], 2, "error: no node has the labels nosuch=label; kubectl get nodes --show-labels "),
+    ],
+)
+def test_some_nodes_are_named(
+    words: list[str], code: int, shown: str, extender: extenders.Extender, tmp_path: Path
+) -> None:
+    with extenders.apiserver(tmp_path, builders.pod_body("web"), []) as kubeconfig:
+        result = extender.run("nodes", "--kubeconfig", kubeconfig, *words, "-o", "name", code=code)
+    assert shown in result.output
+
+
+def test_a_load_is_never_shown_as_equal_to_its_line() -> None:
+    with extenders.serving({"a": {**worlds.IDLE, "cpu_avg_5m": 0.6504}}) as served:
+        assert served.run("nodes").stdout.endswith("   cpu 65.04%>65%\n")
 
 
 def test_csv_has_a_row_for_each_node_and_a_figure_in_each_column(extender: extenders.Extender) -> None:
