@@ -17,7 +17,7 @@ import msgspec
 from cli import eviction_rows as shown
 from cli.common import api_types, completing, http_client, output, services
 from kube import errors
-from runtime import clock, exit_codes
+from runtime import clock, exit_codes, interrupts
 
 WATCH_SECONDS: Final = 2.0
 FIRST_PAGE: Final = "500"
@@ -161,6 +161,7 @@ def _remarks(rows: collections.abc.Sequence[Json], *, filtered: bool) -> None:
 
 def follow(fetch: collections.abc.Callable[[], tuple[Json, ...]], wish: Wish, wall: clock.Clock) -> None:
     """Prints rows, the oldest first, and each again when it changes; until it is interrupted."""
+    interrupts.end_quietly()
     known: dict[int, Json] = {}
     stop, first = threading.Event(), True
     while True:

@@ -32,10 +32,19 @@ def exit_on_interrupt() -> None:
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
-def _exit(_number: int, _frame: FrameType | None) -> None:
+def end_quietly() -> None:
+    """SIGINT ends this process without the line from here on: of a watch it is the usual end, and nothing was started.
+
+    A process that ignores SIGINT goes on ignoring it.
+    """
+    if signal.getsignal(signal.SIGINT) is _exit:
+        signal.signal(signal.SIGINT, lambda number, frame: _exit(number, frame, line=""))
+
+
+def _exit(_number: int, _frame: FrameType | None, *, line: str = LINE) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError):  # stderr may be closed, or its reader is gone
-        os.write(2, ((_SHOW_CURSOR if os.isatty(2) else "") + LINE).encode())
+        os.write(2, ((_SHOW_CURSOR if os.isatty(2) else "") + line).encode())
     leave(INTERRUPTED)
 
 

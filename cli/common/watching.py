@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from runtime import clock
+from runtime import clock, interrupts
 
 PERIOD_SECONDS: Final = 5.0
 
@@ -19,6 +19,8 @@ def repeated(show: collections.abc.Callable[[], int], ticking: clock.Clock, *, w
     ends it, as it ends the command.
     """
     stop = threading.Event()
+    if watch:
+        interrupts.end_quietly()
     code = show()
     while watch and not ticking.wait(stop, PERIOD_SECONDS):
         if sys.stdout.isatty():

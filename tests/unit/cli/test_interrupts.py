@@ -95,6 +95,18 @@ ANSWERED = """import atexit, signal, sys; atexit.register(signal.raise_signal, s
 from runtime import interrupts; interrupts.exit_on_interrupt(); sys.exit(4)"""
 
 
+WATCHING = """import signal; from runtime import interrupts; interrupts.exit_on_interrupt()
+from cli import evictions; from cli.common import watching
+"""
+REPEATED = "watching.repeated(lambda: signal.raise_signal(signal.SIGINT), None, watch=True)"
+FOLLOWED = "evictions.follow(lambda: signal.raise_signal(signal.SIGINT), None, None)"
+
+
+@pytest.mark.parametrize("watch", [REPEATED, FOLLOWED], ids=["nodes and plan", "evictions"])
+def test_a_watch_ends_without_a_line(watch: str) -> None:
+    assert run(("-c", WATCHING + watch)) == (interrupts.INTERRUPTED, "")
+
+
 @pytest.mark.parametrize(
     ("program", "code"), [(IGNORING, 0), (ANSWERED, 4)], ids=["started to ignore it", "after its answer"]
 )
