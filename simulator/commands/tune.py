@@ -29,6 +29,7 @@ from simulator.workloads import splitting
 from simulator.world import setup
 
 _NAME: Final = "tuned"
+LEAST_STEPS: Final = 10  # of a past: fewer are no two parts
 _LEARNED, _HELD = "learned", "held"
 _VARIED: Final = (Part.FILTER.value, Part.SCORE.value, Part.DESCHEDULER.value)
 
@@ -159,7 +160,12 @@ def _past(request: _TuneRequest, options: Mapping[str, Any]) -> Halves:
     past = recorded_history.obtained(**options)
     recorded_history.warn(past)
     scenario, seeds = past.scenario, tuple(range(request.seed, request.seed + request.seed_count))
-    first = max(1, min(scenario.steps - 1, round(request.learn * scenario.steps)))
+    if scenario.steps < LEAST_STEPS:
+        raise ValueError(
+            f"tune needs a past of {LEAST_STEPS} steps, and this has {scenario.steps}, of {scenario.step_seconds:g} s: "
+            "give a longer --since or a shorter --step"
+        )
+    first = round(request.learn * scenario.steps)
     early, late = splitting.part(scenario, 0, first), splitting.part(scenario, first, scenario.steps)
     words = f"searched on the first {first} of {scenario.steps} steps of {scenario.name}; the others were held back"
     return Halves(runs.FixedSource(early), seeds, runs.FixedSource(late), seeds, words)

@@ -12,25 +12,27 @@ import cli.__main__
 from policy.loading import loader
 from simulator.history import past_file, rebuilding
 from simulator.results.outcome import Timeline
-from simulator.workloads import generator
-
-SHAPE = generator.Shape(nodes=5, days=0.25, pods=40)
+from simulator.workloads import generator, splitting
 
 
-@pytest.fixture(scope="module")
-def stored_past(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def stored(path: pathlib.Path, steps: int) -> pathlib.Path:
     """A past in a file: a generated one, of which 48 % of CPU and 40 % of memory are said to have been measured."""
-    scenario = generator.generate(1, SHAPE)
+    scenario = splitting.part(generator.generate(1, generator.Shape(nodes=5, days=0.25, pods=40)), 0, steps)
     nodes = tuple(machine.name for machine in scenario.machines)
     measured = (
         np.full((scenario.steps, len(nodes)), 0.48, np.float32),
         np.full((scenario.steps, len(nodes)), 0.4, np.float32),
     )
-    path = tmp_path_factory.mktemp("past") / "past.npz"
     past_file.save(
         rebuilding.Past(scenario, Timeline(scenario.start_seconds, scenario.step_seconds, nodes, *measured)), path
     )
     return path
+
+
+@pytest.fixture(scope="module")
+def stored_past(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Six hours."""
+    return stored(tmp_path_factory.mktemp("past") / "past.npz", steps=72)
 
 
 def evenload(*words: str) -> click.testing.Result:
@@ -133,6 +135,12 @@ def test_tune_writes_a_policy_that_loads_and_says_what_was_searched(
     assert head[1].startswith("# searched on the first 43 of 72 steps of ")
     assert (result.exit_code == 1) == any(line.startswith("# warning: ") for line in head)
     assert ("# nothing better was found: this is the given policy" in head) != ("   # was " in text)
+
+
+def test_a_past_of_few_steps_is_not_split(tmp_path: pathlib.Path) -> None:
+    result = evenload("tune", "--history", str(stored(tmp_path / "short.npz", steps=9)), "--trials", "2")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "error: tune needs a past of 10 steps, and this has 9, of 300 s: give a longer --since" in result.stderr
 
 
 def test_a_policy_that_cannot_be_written_at_last_is_on_stdout(tmp_path: pathlib.Path) -> None:
