@@ -103,10 +103,11 @@ class Holding:
 @click.option("--no-headers", is_flag=True, help="Rows only.")
 @output.option("table", "wide", "json", "yaml")
 def main(namespace: str, output_format: str, *, all_namespaces: bool, no_headers: bool, **cluster: Any) -> None:
-    """Show how much room placeholders hold, how many wait, and how many made way in the last hour.
+    """Show the room that placeholders hold.
 
-    Reads only. -o wide has rows for each set of placeholders. Exit code 0: all hold room; 1: there are none, or some
-    wait for a node; 4: Events could not be read, so how many made way is not known.
+    It counts those that wait, and that made way in the last hour, too. Reads only. -o wide has rows for each set of
+    placeholders. Exit code 0: all hold room; 1: there are none, or some wait for a node; 4: Events could not be read,
+    so how many made way is not known.
 
     \b
     Examples:
