@@ -5,7 +5,7 @@ remaining excess has changed by then. The order is total (uids end every tie), s
 which anything was listed.
 
 Of equal priority, pods over their request go first: descheduler looks at priority and QoS alone, where a pod that
-requests what it uses pays for one that does not. A deletion cost is compared with those of the same owner's pods, as a
+requests what it uses pays for one that does not. Costs are compared with those of the same owner's pods, as a
 ReplicaSet's controller does; docs/decisions has why.
 """
 
@@ -16,6 +16,7 @@ from typing import NamedTuple
 from descheduler.snapshot import pod_annotations
 from kube.objects import Pod
 
+COSTS = (pod_annotations.DELETION_COST, pod_annotations.EVICTION_COST)  # in Koordinator's order
 QOS_RANK = {"BestEffort": 0, "Burstable": 1, "Guaranteed": 2}
 
 # A pod that uses less than this share of the remaining excess does not relieve the node: evicting fifty of them is a
@@ -70,14 +71,14 @@ def ordered(pods: collections.abc.Iterable[Pod], key_of: collections.abc.Callabl
     """
     keyed = sorted((key_of(pod), pod.uid, pod) for pod in pods)
     ranked = [pod for _, _, pod in keyed]
-    if not any(pod_annotations.DELETION_COST in pod.annotations for pod in ranked):
+    if not any(key in pod.annotations for pod in ranked for key in COSTS):
         return ranked
     places: dict[tuple[Rank, str], list[int]] = collections.defaultdict(list)
     for place, (one, _, pod) in enumerate(keyed):
         if pod.owner is not None:
             places[one.rank, pod.owner.uid].append(place)
     for those in places.values():
-        for place, pod in zip(those, sorted([ranked[place] for place in those], key=deletion_cost), strict=True):
+        for place, pod in zip(those, sorted([ranked[place] for place in those], key=_costs), strict=True):
             ranked[place] = pod
     return ranked
 
@@ -87,9 +88,13 @@ def worthwhile(use: Use) -> bool:
     return use.used > 0 and use.used >= WORTHWHILE_SHARE * use.excess
 
 
-def deletion_cost(pod: Pod) -> int:
-    """The owner's word on which pod is cheapest to lose, lower first; 0 where it is absent or not a number."""
+def cost(pod: Pod, key: str) -> int:
+    """The owner's word on which pod is cheapest to lose, by one of COSTS; 0 where it is absent or not a number."""
     try:
-        return int(pod.annotations[pod_annotations.DELETION_COST])
+        return int(pod.annotations[key])
     except (KeyError, ValueError):
         return 0
+
+
+def _costs(pod: Pod) -> tuple[int, ...]:
+    return tuple(cost(pod, key) for key in COSTS)

@@ -18,7 +18,7 @@ static pod or a DaemonSet's is believed here, and only here: that keeps a pod wh
 import math
 from typing import NamedTuple
 
-from descheduler.planning import departed_load, disruption_budgets, flow_rules
+from descheduler.planning import candidate_order, departed_load, disruption_budgets, flow_rules
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations, usage, workloads
 from descheduler.snapshot.snapshot import Snapshot
@@ -147,6 +147,9 @@ def _marker(case: CandidateContext) -> Verdict | None:
     value = annotations.get(pod_annotations.DO_NOT_DISRUPT)
     if markers.do_not_disrupt and value is not None and _not_to_be_disrupted(value, case):
         return Verdict(Cause.DO_NOT_DISRUPT, f'{pod_annotations.DO_NOT_DISRUPT}: "{value}"')
+    cost = candidate_order.cost(case.pod, pod_annotations.EVICTION_COST)
+    if markers.eviction_cost and cost >= pod_annotations.NEVER_EVICTED:
+        return Verdict(Cause.EVICTION_COST, f'{pod_annotations.EVICTION_COST}: "{cost}"')
     return None
 
 

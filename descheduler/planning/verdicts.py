@@ -40,6 +40,7 @@ class Cause(enum.StrEnum):
     OPTED_OUT = "opted_out"
     NOT_SAFE_TO_EVICT = "not_safe_to_evict", "protect.markers.safeToEvict"
     DO_NOT_DISRUPT = "do_not_disrupt", "protect.markers.doNotDisrupt"
+    EVICTION_COST = "eviction_cost", "protect.markers.evictionCost"
     EVICTION_IN_PROGRESS = "eviction_in_progress"
     UNRECOGNISED = "unrecognised"
     GROUP = "group"

@@ -55,6 +55,7 @@ class RuleAnnotations(msgspec.Struct, frozen=True, gc=False):
     evictable_elsewhere: str | None = msgspec.field(name=pod_annotations.EVICTABLE[1], default=None)
     evict_elsewhere: str | None = msgspec.field(name=pod_annotations.EVICTABLE[2], default=None)
     deletion_cost: str | None = msgspec.field(name=pod_annotations.DELETION_COST, default=None)
+    eviction_cost: str | None = msgspec.field(name=pod_annotations.EVICTION_COST, default=None)
     safe_to_evict: str | None = msgspec.field(name=pod_annotations.SAFE_TO_EVICT, default=None)
     safe_volumes: str | None = msgspec.field(name=pod_annotations.SAFE_VOLUMES, default=None)
     do_not_disrupt: str | None = msgspec.field(name=pod_annotations.DO_NOT_DISRUPT, default=None)

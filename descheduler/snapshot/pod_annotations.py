@@ -12,6 +12,8 @@ EVICTABLE: Final = (
     "descheduler.alpha.kubernetes.io/evict",
 )
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+EVICTION_COST: Final = "scheduling.koordinator.sh/eviction-cost"
+NEVER_EVICTED: Final = 2**31 - 1  # as EVICTION_COST: Koordinator's greatest
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_VOLUMES: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"

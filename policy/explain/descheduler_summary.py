@@ -154,6 +154,7 @@ def _protect(protect: protection.Protect) -> Sentences:
         (True, f"pods of Jobs that an eviction would take the last retry of {jobs}"),
         (markers.safe_to_evict, 'pods annotated cluster-autoscaler.kubernetes.io/safe-to-evict: "false" stay'),
         (markers.do_not_disrupt, bounded),
+        (markers.eviction_cost, 'pods annotated scheduling.koordinator.sh/eviction-cost: "2147483647" stay'),
         (markers.prefer_no_eviction, "pods annotated descheduler.alpha.kubernetes.io/prefer-no-eviction come last"),
         (not protect.opt_out.enabled, "no annotation of a pod keeps it from being evicted"),
         (unheeded, f"annotations of pods in {unheeded} keep none of them"),

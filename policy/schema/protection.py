@@ -21,6 +21,9 @@ class Markers(sections.Section):
         description='Pods annotated karpenter.sh/do-not-disrupt: "true" stay; with a duration, so long after they '
         "started.",
     )
+    eviction_cost: units.Flag = pydantic.Field(
+        default=True, description='Pods annotated scheduling.koordinator.sh/eviction-cost: "2147483647" stay.'
+    )
     prefer_no_eviction: units.Flag = pydantic.Field(
         default=True, description="Pods annotated descheduler.alpha.kubernetes.io/prefer-no-eviction come last."
     )

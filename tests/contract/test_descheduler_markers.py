@@ -16,6 +16,7 @@ PREFER = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 MARKED = {
     "autoscaled": ({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}, "not_safe_to_evict"),
     "karpenter": ({"karpenter.sh/do-not-disrupt": "true"}, "do_not_disrupt"),
+    "koordinated": ({"scheduling.koordinator.sh/eviction-cost": "2147483647"}, "eviction_cost"),
     "for-now": ({"karpenter.sh/do-not-disrupt": "24h"}, "do_not_disrupt"),
 }
 PROTECT = {

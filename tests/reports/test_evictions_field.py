@@ -21,6 +21,7 @@ from tests.unit.descheduler.scenes import NOW, Scene
 from tests.unit.extender import worlds
 
 RELAXED = scenes.policy(protect={"minReadyRatio": 0}, coolNodes=0)
+COST = "scheduling.koordinator.sh/eviction-cost"
 EVICT = "descheduler.alpha.kubernetes.io/evict"
 IN_PROGRESS = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 
@@ -218,3 +219,15 @@ def test_the_relieved_node_refuses_the_replacement_also_where_others_are_hotter(
 
     assert passing("web") == ["hotter"]
     assert passing("other") == ["relieved"]
+
+
+@reported("evictions", "koordinator-sh/koordinator#938", "kubernetes-sigs/descheduler#1250", before=Before.WRONG)
+@situation("pods of a workload have Koordinator's eviction costs")
+@behaviour("the lower one goes first, the greatest stays")
+def test_an_eviction_cost_is_heeded() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("paid", on=["cool", "cool"], replicas=5)
+    for name, gib, cost in (("never", 9, "2147483647"), ("dear", 10, "5"), ("cheap", 12, "-1")):
+        scene.pod(name, "hot", gib=gib, owner=("ReplicaSet", "paid"), labels={"app": "paid"}, annotations={COST: cost})
+    plan = scene.plan(RELAXED)
+    assert scenes.evicted(plan) == ["cheap"]
+    assert scenes.causes(plan)["never"] == "eviction_cost"

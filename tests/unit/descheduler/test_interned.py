@@ -72,6 +72,7 @@ def test_of_annotations_and_volumes_what_a_rule_reads_is_kept() -> None:
         "descheduler.alpha.kubernetes.io/evictable": "true",
         "evenload.io/filter": "off",
         "controller.kubernetes.io/pod-deletion-cost": "3",
+        "scheduling.koordinator.sh/eviction-cost": "-4",
         "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
         "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": ",".join(f"volume-{at}" for at in range(50)),
         "batch.kubernetes.io/job-index-failure-count": "1",

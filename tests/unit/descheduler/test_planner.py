@@ -171,8 +171,8 @@ def test_a_pod_under_two_percent_of_the_excess_is_too_small(used: float, excess:
         ({pod_annotations.DELETION_COST: ""}, 0),
     ],
 )
-def test_a_deletion_cost_that_is_absent_or_no_number_is_zero(annotations: dict[str, str], cost: int) -> None:
-    assert candidate_order.deletion_cost(builders.pod("web-0", annotations=annotations)) == cost
+def test_a_cost_that_is_absent_or_no_number_is_zero(annotations: dict[str, str], cost: int) -> None:
+    assert candidate_order.cost(builders.pod("web-0", annotations=annotations), pod_annotations.DELETION_COST) == cost
 
 
 @pytest.mark.parametrize(

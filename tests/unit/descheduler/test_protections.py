@@ -20,6 +20,7 @@ PROTECTED = {"app": "web", "evenload.io/protected": "true"}
 BACKGROUND = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DISRUPT = "karpenter.sh/do-not-disrupt"
+COST = "scheduling.koordinator.sh/eviction-cost"
 PREFER = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 YOUNG = clock.to_rfc3339(NOW - 100)
 OLDER = clock.to_rfc3339(NOW - 301)
@@ -151,6 +152,13 @@ CASES = [
         annotations={DISRUPT: "5m"},
         mutate=lambda body: body["status"].pop("startTime"),
     ),
+    case("Koordinator may never evict it", f'eviction_cost: {COST}: "2147483647"', annotations={COST: "2147483647"}),
+    case(
+        "more than a Koordinator's cost can be",
+        f'eviction_cost: {COST}: "2147483648"',
+        annotations={COST: "2147483648"},
+    ),
+    case("eviction-cost is off", "chosen", {"markers": {"evictionCost": False}}, annotations={COST: "2147483647"}),
     case("do-not-disrupt is off", "chosen", {"markers": {"doNotDisrupt": False}}, annotations={DISRUPT: "true"}),
     case(
         "its eviction goes on in the background",

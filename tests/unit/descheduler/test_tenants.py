@@ -7,6 +7,7 @@ from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import Scene
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
+EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
 LEAVING = {"deletionTimestamp": builders.CREATED}
 
 
@@ -38,20 +39,32 @@ def test_pods_over_their_request_go_first(spec: dict[str, object], expected: str
     assert scenes.evicted(scene.plan()) == [expected]
 
 
-def test_a_deletion_cost_says_nothing_about_pods_of_another_owner() -> None:
+@pytest.mark.parametrize("cost", [COST, EVICTION_COST])
+def test_a_cost_says_nothing_about_pods_of_another_owner(cost: str) -> None:
     scene = Scene().node("hot", memory=0.9).node("cool")
-    scene.workload("cheap", on=["hot", "cool"], gib=10, annotations={COST: "2147483647"})
-    scene.workload("dear", on=["hot", "cool"], gib=12, annotations={COST: "-2147483648"})
+    scene.workload("cheap", on=["hot", "cool"], gib=10, annotations={cost: "2147483646"})
+    scene.workload("dear", on=["hot", "cool"], gib=12, annotations={cost: "-2147483648"})
     assert scenes.evicted(scene.plan()) == ["cheap-0"]
 
 
 @pytest.mark.parametrize("others", [{}, {COST: "-9"}], ids=["beside one without", "beside one of another owner"])
-def test_of_one_owner_the_pod_with_the_lower_deletion_cost_goes_first(others: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("fits", "spared"),
+    [
+        pytest.param({COST: "5"}, {COST: "1"}, id="deletion cost"),
+        pytest.param({EVICTION_COST: "5"}, {EVICTION_COST: "1"}, id="eviction cost"),
+        pytest.param({COST: "5"}, {COST: "5", EVICTION_COST: "-1"}, id="eviction cost at equal deletion costs"),
+        pytest.param({COST: "5", EVICTION_COST: "-1"}, {COST: "1"}, id="deletion cost before eviction cost"),
+    ],
+)
+def test_of_one_owner_the_pod_with_the_lower_cost_goes_first(
+    others: dict[str, str], fits: dict[str, str], spared: dict[str, str]
+) -> None:
     scene = (
         Scene().node("hot", memory=0.95).node("cool").node("cool2").workload("web", on=["cool", "cool2"], replicas=4)
     )
-    for name, gib, cost in (("fits", 12, "5"), ("spared", 14, "1")):
-        scene.pod(name, "hot", gib=gib, owner=("ReplicaSet", "web"), labels={"app": "web"}, annotations={COST: cost})
+    for name, gib, costs in (("fits", 12, fits), ("spared", 14, spared)):
+        scene.pod(name, "hot", gib=gib, owner=("ReplicaSet", "web"), labels={"app": "web"}, annotations=costs)
     scene.workload("other", on=["hot", "cool"], gib=13, annotations=others)
     plan = scene.plan(scenes.policy(limits=scenes.UNCAPPED))
     assert scenes.evicted(plan) == ["spared"]

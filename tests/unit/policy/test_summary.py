@@ -76,6 +76,7 @@ pods without a controller stay
 pods of Jobs that an eviction would take the last retry of stay
 pods annotated cluster-autoscaler.kubernetes.io/safe-to-evict: "false" stay
 pods annotated karpenter.sh/do-not-disrupt: "true" stay, with a duration so long after they started
+pods annotated scheduling.koordinator.sh/eviction-cost: "2147483647" stay
 pods annotated descheduler.alpha.kubernetes.io/prefer-no-eviction come last
 after an eviction the workload is left alone for 10 minutes and the node is left alone for 5 minutes
 a workload that came back to the node is left alone for 15 minutes, 2 times as long with each further return within \
