@@ -189,7 +189,7 @@ def _minute(at_seconds: float) -> str:
 
 
 def _gaps(loads: happenings.NodeLoads, facts: happenings.Facts) -> list[str]:
-    """What Prometheus has of the span and of the nodes, where that is not all."""
+    """Returns how much of the span and of the nodes Prometheus has, where that is not all."""
     gaps, (begin_seconds, end_seconds, _) = [], facts.span
     if loads.covered_ratio < effectiveness.WHOLE_RATIO:
         since_ratio = (end_seconds - loads.since_seconds) / (end_seconds - begin_seconds)

@@ -105,7 +105,7 @@ def test_nodes_with_some_labels_are_those_that_the_cluster_names(extender: exten
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "shown"),
+    ("words", "code", "text"),
     [
         (["--node", "b-hot", "--node", "a-cool"], 0, "node/a-cool\nnode/b-hot\n"),
         (["--node", "b-hut"], 2, "error: --node b-hut: the extender knows no such node; did you mean b-hot?"),
@@ -114,11 +114,11 @@ def test_nodes_with_some_labels_are_those_that_the_cluster_names(extender: exten
     ],
 )
 def test_some_nodes_are_named(
-    words: list[str], code: int, shown: str, extender: extenders.Extender, tmp_path: Path
+    words: list[str], code: int, text: str, extender: extenders.Extender, tmp_path: Path
 ) -> None:
     with extenders.apiserver(tmp_path, builders.pod_body("web"), []) as kubeconfig:
         result = extender.run("nodes", "--kubeconfig", kubeconfig, *words, "-o", "name", code=code)
-    assert shown in result.output
+    assert text in result.output
 
 
 def test_a_load_is_never_shown_as_equal_to_its_line() -> None:
