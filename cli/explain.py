@@ -69,12 +69,9 @@ def pod(
     """
     place, about = services.Where.taken(services.EXTENDER, where), {"namespace": namespace, "pod": name}
     ledger = place._replace(url=where["descheduler"])
-    remarks: list[str] = []
     with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
         replicas = services.every(services.EXTENDER, place)
-        story = (None if now else past(replicas, ledger, about, remarks)) or explained(replicas, place, about, remarks)
-    for remark in remarks:
-        output.say(remark)
+        story = (None if now else past(replicas, ledger, about)) or explained(replicas, place, about)
     if output_format in ("json", "yaml"):
         share = scheduler_config.arithmetic(weight)[-1]
         output.data(output.structured(msgspec.to_builtins(story) | {"weight": weight, "share": share}, output_format))
@@ -124,33 +121,30 @@ def eviction(name: str, *, namespace: str, output_format: str, **where: Any) -> 
 
 
 def past(
-    replicas: Sequence[services.Service], ledger: services.Where, about: dict[str, str], remarks: list[str]
+    replicas: Sequence[services.Service], ledger: services.Where, about: dict[str, str]
 ) -> explain_text.Story | None:
-    """Returns the last decision about the pod in a replica's memory, else in the ledger, or None; adds to `remarks`
-    which of them have none. Raises the HttpError of replicas that give no answer, if the ledger has none.
+    """Returns the last decision about the pod in a replica's memory, else in the ledger, or None with the reason on
+    stderr. Raises the HttpError of replicas that give no answer, if the ledger has none.
     """
     away: http_client.HttpError | None = None
     try:
-        if story := decided(replicas, about, remarks):
+        if story := decided(replicas, about):
             return story
     except http_client.Unreachable as error:
         away = error
     try:
-        if story := decided(services.every(services.DESCHEDULER, ledger), about, remarks):
-            remarks.append("this is what the ledger has, without nodes")
+        if story := decided(services.every(services.DESCHEDULER, ledger), about):
+            output.say("this is what the ledger has, without nodes")
             return story
     except (http_client.HttpError, errors.KubeError) as error:
         output.say(f"warning: decisions of the ledger are not known: {error}")
     if away is not None:
         raise away
-    remarks.append("this is what would be decided now")
     return None
 
 
-def decided(
-    replicas: Sequence[services.Service], about: dict[str, str], remarks: list[str]
-) -> explain_text.Story | None:
-    """Returns the last decision that any of them knows about the pod, or None, and adds to `remarks` who was asked."""
+def decided(replicas: Sequence[services.Service], about: dict[str, str]) -> explain_text.Story | None:
+    """Returns the last decision that any of them knows about the pod, or None with the reason on stderr."""
 
     def ask(service: services.Service) -> list[documents.PastDecision]:
         return service.decode(service.get("/decisions", **about), answers.Decisions).decisions
@@ -163,7 +157,7 @@ def decided(
         where = "memory (the last hour, each replica its own)"
         if replicas[0].names == services.DESCHEDULER:
             where = "ledger (decisions that rejected a node, lacked data, or were not followed)"
-        remarks.append(f"no decision about {whose} in the {where} of {names}")
+        output.say(f"no decision about {whose} in the {where} of {names}")
         return None
     story = merged([decision for decision in newest if decision.uid == newest[0].uid])
     if newest[0].bound_to is None:
@@ -189,7 +183,8 @@ def merged(decisions: Sequence[documents.PastDecision]) -> explain_text.Story:
     used = [decision for decision in (judged, scored) if decision is not None] or list(newest.values())
     rows: dict[str, documents.NodeRow] = {}
     for node in (node for decision in used for node in decision.nodes or _ranked(decision)):
-        rows[node.name] = _with_verdict(node, rows.get(node.name))
+        row = rows.get(node.name, node)
+        rows[node.name] = msgspec.structs.replace(node, allowed=row.allowed, rejected=row.rejected, rules=row.rules)
     last = used[-1]
     return explain_text.Story(
         pod=f"{last.namespace}/{last.pod}",
@@ -209,16 +204,13 @@ def merged(decisions: Sequence[documents.PastDecision]) -> explain_text.Story:
     )
 
 
-def explained(
-    replicas: Sequence[services.Service], place: services.Where, about: dict[str, str], remarks: Sequence[str]
-) -> explain_text.Story:
+def explained(replicas: Sequence[services.Service], place: services.Where, about: dict[str, str]) -> explain_text.Story:
     """Returns the decision of the first replica that answers, if it were asked now about the pod, over all nodes."""
     door = config.connect(place.kubeconfig, place.context)
     try:
         unplaced = door.get(kinds.PODS, about["pod"], namespace=about["namespace"])
     except errors.NotFound:
-        past = ", and no decision about one in the last hour" if remarks else ""
-        output.fail(f"there is no pod {about['namespace']}/{about['pod']}{past}; -n names its namespace")
+        output.fail(f"there is no pod {'/'.join(about.values())} now; -n names its namespace")
     names = [node.name for node in door.list(kinds.NODES).items]
     body = {"Pod": msgspec.to_builtins(unplaced), "NodeNames": names}
     answer = services.first_answer(replicas, lambda one: one.decode(one.post("/explain", body), documents.Explanation))
@@ -232,12 +224,6 @@ def _ranked(decision: documents.PastDecision) -> list[documents.NodeRow]:
     return [
         documents.NodeRow(one.pop("node"), usable=True, raw_score=one["base"] - one["penalty"], **one) for one in every
     ]
-
-
-def _with_verdict(node: documents.NodeRow, judged: documents.NodeRow | None) -> documents.NodeRow:
-    if judged is None:
-        return node
-    return msgspec.structs.replace(node, allowed=judged.allowed, rejected=judged.rejected, rules=judged.rules)
 
 
 def _step(decision: documents.PastDecision) -> str:

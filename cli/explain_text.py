@@ -70,7 +70,8 @@ def eviction(
         why = f"{one.verdict}: {one.detail}" if one.detail else one.verdict
         head = [f"pod {pod} of {one.workload or 'no workload'} {goes}: {why}", plan.node_line(node)]
         if one.verdict == Cause.NOT_NEEDED:
-            head.append(_overload(node, policy))
+            span = f"for {policy['overloadedFor']} (descheduler.thresholds, overloadedFor)"
+            head.append(f"it leaves only if a metric is over its line {span} and other pods do not relieve the node")
             continue
         if one.rule:
             value: Any = functools.reduce(lambda section, key: section[key], one.rule.split("."), policy)
@@ -94,17 +95,6 @@ def eviction(
     stays = [one.cells(now_seconds) for one in events]
     warnings = output.wrapped_table(eviction_rows.EVENT_HEADERS, stays, names={"object"})
     return "\n".join((*head, "", table, *(("", warnings) if events else ())))
-
-
-def _overload(node: plan.Node, policy: dict[str, Any]) -> str:
-    """The overload from which the pod would leave: `memory_avg_5m over 80% or cpu_avg_5m over 80% for 3m`."""
-    bands = {} if node.pool else policy["thresholds"]
-    above = {
-        name: "its line" if band.get("overMean") else f"{100 * band['evictAbove']:g}%" for name, band in bands.items()
-    }
-    lines = " or ".join(f"{name} over {line}" for name, line in above.items()) or "a metric over its pool's evictAbove"
-    limits = f"{lines} for {policy['overloadedFor']} (descheduler.thresholds, overloadedFor)"
-    return f"it leaves only from an overloaded node that other pods do not relieve: {limits}"
 
 
 def table(story: Story, weight: int, *, wide: bool = False, no_headers: bool = False) -> str:
