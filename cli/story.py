@@ -188,18 +188,6 @@ def _minute(at_seconds: float) -> str:
     return clock.to_rfc3339(at_seconds)[5:16].replace("T", " ")
 
 
-def _gaps(loads: happenings.NodeLoads, facts: happenings.Facts) -> list[str]:
-    """Returns how much of the span and of the nodes Prometheus has, where that is not all."""
-    gaps, (begin_seconds, end_seconds, _) = [], facts.span
-    if loads.covered_ratio < effectiveness.WHOLE_RATIO:
-        since_ratio = (end_seconds - loads.since_seconds) / (end_seconds - begin_seconds)
-        late = 0 < effectiveness.WHOLE_RATIO * since_ratio <= loads.covered_ratio
-        gaps.append(f"none before {_minute(loads.since_seconds)}" if late else f"{loads.covered_ratio:.0%} of the span")
-    if loads.nodes < len(facts.nodes):
-        gaps.append(f"{loads.nodes} of {len(facts.nodes)} nodes")
-    return gaps
-
-
 @contextlib.contextmanager
 def _part(unread: dict[str, str], source: str) -> Iterator[None]:
     """Runs the body up to the first error of the source; an option that cannot be used is raised."""
@@ -230,8 +218,9 @@ def _read(facts: happenings.Facts, unread: dict[str, str], sources: Sources) -> 
             with _part(unread, "node load"):
                 rounds = past.rounds(facts.policy, facts.nodes, sources.node_label)
                 facts.loads = loads = happenings.node_loads(rounds, facts.policy, facts.nodes, facts.span)
-                if gaps := _gaps(loads, facts):
-                    raise ValueError(f"Prometheus has {', '.join(gaps)}")
+                if loads.covered_ratio < effectiveness.WHOLE_RATIO or loads.nodes < len(facts.nodes):
+                    share = f"{loads.covered_ratio:.0%} of the span, from {_minute(loads.since_seconds)} on"
+                    raise ValueError(f"Prometheus has {share}, of {loads.nodes} of {len(facts.nodes)} nodes")
         if past.warnings:
             unread["whole answers"] = "; ".join(dict.fromkeys(past.warnings))
 
