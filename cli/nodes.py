@@ -77,7 +77,8 @@ def main(
             nodes = sorted((node for node in answer.nodes if node.name in chosen), key=ORDERS["name"])
             nodes.sort(key=ORDERS[sort_by])
             if output_format in ("json", "yaml"):
-                output.data(output.structured(_ordered(document, nodes), output_format))
+                rows = {row["name"]: row for row in document["nodes"]}
+                output.data(output.structured(document | {"nodes": [rows[node.name] for node in nodes]}, output_format))
             elif output_format == "name":
                 for node in nodes:
                     output.data(f"node/{node.name}")
@@ -215,12 +216,6 @@ def _mean(nodes: collections.abc.Iterable[documents.NodeRow], name: str) -> floa
 def _last(value: float | None, *, descending: bool = False) -> tuple[bool, float]:
     """A sort key by which nodes without the number come last."""
     return value is None, 0.0 if value is None else -value if descending else value
-
-
-def _ordered(document: dict[str, Any], nodes: collections.abc.Iterable[documents.NodeRow]) -> dict[str, object]:
-    """The answer as it came, its nodes in the order asked for."""
-    rows = {row["name"]: row for row in document["nodes"]}
-    return document | {"nodes": [rows[node.name] for node in nodes]}
 
 
 def _remarks(nodes: collections.abc.Sequence[documents.NodeRow], policy_hash: str) -> int:

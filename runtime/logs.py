@@ -74,9 +74,7 @@ def get(name: str) -> Logger:
 
 
 def configure(*, logging_format: str = "text", verbosity: int = 0) -> None:
-    """Send lines to stderr as "text" or "json"; verbosity -1 = warnings alone, 0 = info, 1 = debug of ours, 2 = of the
-    libraries too.
-    """
+    """Send lines to stderr as "text" or "json"; verbosity -1 = warnings, 0 = info, 1 = debug of ours, 2 = of all."""
     if logging_format not in ("text", "json"):
         raise ValueError(f"logging format {logging_format!r}: expected text or json")
     with _hidden("rich"):  # structlog would load it for tracebacks in colours: a seventh of a short process's imports
