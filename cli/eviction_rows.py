@@ -286,7 +286,7 @@ def _judged(judged: Sequence[tuple[float | None, float | None, Row]], after: Aft
     """The predictions of rows, each with its error and what was expected."""
     errors = [error for error, _, _ in judged if error is not None]
     left_out = collections.Counter(
-        "unpredicted" if expected is None else "pending" if pending(row, after, now_seconds) else "unmeasured"
+        "unpredicted" if expected is None else "pending" if is_pending(row, after, now_seconds) else "unmeasured"
         for error, expected, row in judged
         if error is None
     )
@@ -297,13 +297,13 @@ def _judged(judged: Sequence[tuple[float | None, float | None, Row]], after: Aft
 
 
 def _line(rows: Iterable[Row], now_seconds: float) -> Line:
-    stayed = [(row.stayed_under_line, pending(row, "30m", now_seconds)) for row in rows]
+    stayed = [(row.stayed_under_line, is_pending(row, "30m", now_seconds)) for row in rows]
     under, over = (sum(1 for one, _ in stayed if one is wanted) for wanted in (True, False))
     pending = sum(1 for one, soon in stayed if one is None and soon)
     return Line(under, over, len(stayed) - under - over - pending, pending)
 
 
-def pending(row: Row, after: After, now_seconds: float) -> bool:
+def is_pending(row: Row, after: After, now_seconds: float) -> bool:
     """Whether the moment has not come, or came less than GRACE_SECONDS ago."""
     return now_seconds < clock.from_rfc3339(row.at) + _AFTER_SECONDS[after] + GRACE_SECONDS
 

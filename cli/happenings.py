@@ -155,7 +155,7 @@ def _effect(row: Row, now_seconds: float) -> str:
     landed = {"came back": "came back to its node", MISSING: "no replacement yet"}
     ready = f", Ready after {cell['ready']}" if row.ready_at else ""
     loads = [f"{cell[name]} after {name}" for name in ("5m", "30m") if cell[name] != MISSING]
-    yet = " yet" if eviction_rows.pending(row, "5m", now_seconds) else ""
+    yet = " yet" if eviction_rows.is_pending(row, "5m", now_seconds) else ""
     later = f"node at {', '.join(loads)}" if loads else f"later load not measured{yet}"
     return f"{cell['load']}; {landed.get(cell['landed'], 'now on ' + cell['landed'])}{ready}; {later}"
 
