@@ -6,7 +6,8 @@ caller's rights.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from typing import Final
 
 from cli import prometheus_finding
@@ -158,7 +159,8 @@ def _scrape_seconds(door: client.Client, labels: identity.SeriesLabels) -> tuple
     chosen = texts[:: max(1, len(texts) // SAMPLED_SERIES)][:SAMPLED_SERIES]
     if not chosen:
         return ()
-    matcher = f'{label}=~"{"|".join(map(_escaped, chosen))}"'
+    escaped = "|".join(re.escape(text).replace("\\", "\\\\") for text in chosen)  # within a string of PromQL
+    matcher = f'{label}=~"{escaped}"'
     end_seconds = door.query("vector(time())").samples[0].value
     answer = door.query_range(
         node_queries.data_time("memory", selector=",".join(filter(None, (labels.node_selector, matcher)))),
@@ -168,9 +170,3 @@ def _scrape_seconds(door: client.Client, labels: identity.SeriesLabels) -> tuple
     )
     times_seconds = (sorted({value for _, value in one.points}) for one in answer.series)
     return tuple(later - earlier for one in times_seconds for earlier, later in itertools.pairwise(one))
-
-
-def _escaped(label: str) -> str:
-    """A label's text inside a PromQL regular expression inside a PromQL string: . and [ mean themselves."""
-    special: Mapping[str, str] = {sign: "\\\\" + sign for sign in ".+*?()|[]{}^$"}
-    return "".join(special.get(sign, sign) for sign in label)
