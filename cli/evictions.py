@@ -200,8 +200,7 @@ def _on_best_nodes(where: services.Where) -> frozenset[str]:
     """The pods (uids) on a node that shared the best score, of the decisions that extenders remember: of an hour."""
     ask = lambda one: one.decode(one.get("/decisions", limit=DECISIONS), api_types.Decisions).decisions  # noqa: E731
     try:
-        names_cluster = where.kubeconfig is not None or where.context is not None
-        extender = where._replace(url=None if names_cluster else os.environ.get("EVENLOAD_EXTENDER"))
+        extender = where._replace(url=None if where.kubeconfig or where.context else os.getenv("EVENLOAD_EXTENDER"))
         answered = services.each(services.every(services.EXTENDER, extender, quiet=True), ask)
     except (http_client.HttpError, errors.KubeError) as error:
         output.say(f"warning: ties with the expected node are not counted as expected: {error}")

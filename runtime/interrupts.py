@@ -33,11 +33,8 @@ def exit_on_interrupt() -> None:
 
 
 def end_quietly() -> None:
-    """SIGINT ends this process without the line from here on: of a watch it is the usual end, and nothing was started.
-
-    A process that ignores SIGINT goes on ignoring it.
-    """
-    if signal.getsignal(signal.SIGINT) is _exit:
+    """SIGINT ends this process without the line from here on: a watch ends by it, and starts nothing."""
+    if signal.getsignal(signal.SIGINT) is _exit:  # else it is ignored, or not ours
         signal.signal(signal.SIGINT, lambda number, frame: _exit(number, frame, line=""))
 
 

@@ -5,6 +5,7 @@ clipboard, an erase sequence would hide lines, a bidirectional control would tur
 every text line through here, `cli.common.output` every cell and answer, `runtime.exit_codes` every error.
 """
 
+import functools
 import re
 import shutil
 import textwrap
@@ -31,12 +32,10 @@ def wrapped(text: str, stream: TextIO) -> str:
     """Sentences for a stream; on a terminal their lines are broken at its width, between words."""
     if not stream.isatty():
         return text
-    wrapper = textwrap.TextWrapper(shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
-    lines = []
-    for line in text.split("\n"):
-        wrapper.subsequent_indent = " " * (len(line) - len(line.lstrip(" -")))  # of an item: that of its words
-        lines.append(wrapper.fill(line))
-    return "\n".join(lines)
+    columns = shutil.get_terminal_size().columns
+    wrap = functools.partial(textwrap.fill, width=columns, break_long_words=False, break_on_hyphens=False)
+    items = ((line, len(line) - len(line.lstrip(" -"))) for line in text.split("\n"))  # words begin after the dash
+    return "\n".join(wrap(line, subsequent_indent=" " * indent) for line, indent in items)
 
 
 def _written_out(character: re.Match[str]) -> str:

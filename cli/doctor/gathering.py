@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from prometheus_client import parser
@@ -219,18 +219,16 @@ def _replica(item: services.Service) -> Replica | Finding:
 
 
 def policy_obeyed(means: Means, namespace: str) -> tuple[LoadPolicy, str] | None:
-    """The policy of the first extender or else descheduler that says one, and its name; None where none does."""
+    """The policy of the first extender, or else descheduler, and its name; None where none answers in this version."""
 
-    def replicas() -> Iterator[services.Service]:
-        yield from means.extenders or services.behind(means.kube, services.EXTENDER, namespace)
-        yield from means.deschedulers or services.behind(means.kube, DESCHEDULER, namespace)
+    def ask(replica: services.Service) -> tuple[LoadPolicy, str]:
+        in_force = http_client.decoded(replica.get("/configz"), story.InForce, replica.name)
+        return LoadPolicy.of(in_force.policy), f"policy {in_force.policyState['hash']}, which {replica.name} obeys"
 
-    with contextlib.suppress(errors.KubeError):
-        for one in replicas():
-            with contextlib.suppress(http_client.HttpError, ValueError):
-                in_force = http_client.decoded(one.get("/configz"), story.InForce, one.name, one.names)
-                name = f"policy {in_force.policyState.get('hash', '')}, which {one.name} obeys"
-                return LoadPolicy.of(in_force.policy), name
+    with contextlib.suppress(errors.KubeError, http_client.HttpError, LookupError, ValueError):
+        extenders = means.extenders or services.behind(means.kube, services.EXTENDER, namespace)
+        deschedulers = means.deschedulers or services.behind(means.kube, DESCHEDULER, namespace)
+        return services.first_answer([*extenders, *deschedulers], ask)
     return None
 
 

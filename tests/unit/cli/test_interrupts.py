@@ -94,21 +94,17 @@ from runtime import interrupts; interrupts.exit_on_interrupt(); signal.raise_sig
 ANSWERED = """import atexit, signal, sys; atexit.register(signal.raise_signal, signal.SIGINT)
 from runtime import interrupts; interrupts.exit_on_interrupt(); sys.exit(4)"""
 
-
 WATCHING = """import signal; from runtime import interrupts; interrupts.exit_on_interrupt()
 from cli import evictions; from cli.common import watching
 """
-REPEATED = "watching.repeated(lambda: signal.raise_signal(signal.SIGINT), None, watch=True)"
-FOLLOWED = "evictions.follow(lambda: signal.raise_signal(signal.SIGINT), None, None)"
-
-
-@pytest.mark.parametrize("watch", [REPEATED, FOLLOWED], ids=["nodes and plan", "evictions"])
-def test_a_watch_ends_without_a_line(watch: str) -> None:
-    assert run(("-c", WATCHING + watch)) == (interrupts.INTERRUPTED, "")
+REPEATED = f"{WATCHING}watching.repeated(lambda: signal.raise_signal(signal.SIGINT), None, watch=True)"
+FOLLOWED = f"{WATCHING}evictions.follow(lambda: signal.raise_signal(signal.SIGINT), None, None)"
 
 
 @pytest.mark.parametrize(
-    ("program", "code"), [(IGNORING, 0), (ANSWERED, 4)], ids=["started to ignore it", "after its answer"]
+    ("program", "code"),
+    [(IGNORING, 0), (ANSWERED, 4), (REPEATED, interrupts.INTERRUPTED), (FOLLOWED, interrupts.INTERRUPTED)],
+    ids=["started to ignore it", "after its answer", "a watch", "a watch of evictions"],
 )
-def test_a_command_goes_on_to_its_own_code(program: str, code: int) -> None:
+def test_a_command_ends_by_its_own_code_without_a_line(program: str, code: int) -> None:
     assert run(("-c", program)) == (code, "")

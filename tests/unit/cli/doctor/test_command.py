@@ -89,21 +89,18 @@ def test_the_policy_of_the_deployed_config_map_is_judged_by(cluster: Cluster) ->
     assert "ConfigMap evenload-system/evenload-policy is " in message["policy in force"]["seen"]
 
 
-@pytest.mark.parametrize(
-    ("maps", "lacking"), [({}, "cannot be read (404)"), ({"data": {}}, "has no policy.yaml")], ids=["none", "another"]
-)
-def test_without_a_deployed_policy_the_one_that_an_extender_obeys_is_judged_by(
-    cluster: Cluster, maps: dict[str, Any], lacking: str
-) -> None:
-    if maps:
-        cluster.single[f"{clusters.PREFIX}/evenload-system/configmaps/evenload-policy"] = maps
+def test_without_a_deployed_policy_the_one_that_an_extender_obeys_is_judged_by(cluster: Cluster) -> None:
     cluster.obeyed = {"descheduler": {"coolNodes": 7}}
     result = cluster.run("-o", "json")
     message = {one["check"]: one for one in json.loads(result.stdout)["checks"]}
     assert "descheduler.coolNodes is 7" in message["policy rules"]["seen"]
+    assert message["policy in force"]["verdict"] == "unknown"
     assert message["policy in force"]["seen"].endswith("; whether it is the one you deployed is not known")
-    assert f"{lacking}: judging by policy 0123456789ab, which extender-0 obeys\n" in result.stderr
+    assert message["policy in force"]["fix"].endswith("--policy FILE")
+    assert "cannot be read (404): judging by policy 0123456789ab, which extender-0 obeys\n" in result.stderr
     cluster.obeyed = {"sections of another version": {}}
+    cluster.single[f"{clusters.PREFIX}/evenload-system/configmaps/evenload-policy"] = {"data": {}}
+    assert "has no policy.yaml: judging by the defaults" in cluster.run().stderr
     assert cluster.findings()["policy rules"]["seen"].startswith("the defaults: 4 filter rules")
 
 

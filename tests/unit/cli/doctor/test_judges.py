@@ -356,9 +356,6 @@ BROKEN = {
         heartbeat=worlds.beat(policy="ffffffffffff"),
         settings=worlds.settings(policy_hash=None),
     ),
-    "policy in force: no policy to compare with": leaves_open(
-        "all obey policy 0123456789ab", "--policy FILE", settings=worlds.settings(policy_hash=None)
-    ),
     "pod series: a runtime that cAdvisor does not know": fails(
         "of 10.0.0.1:10250, 10.0.0.2:10250 have pods and no label `container`",
         "scrape the kubelets' /metrics/resource",
