@@ -299,8 +299,8 @@ def _judged(judged: Sequence[tuple[float | None, float | None, Row]], after: Aft
 def _line(rows: Iterable[Row], now_seconds: float) -> Line:
     stayed = [(row.stayed_under_line, is_pending(row, "30m", now_seconds)) for row in rows]
     under, over = (sum(1 for one, _ in stayed if one is wanted) for wanted in (True, False))
-    pending = sum(1 for one, soon in stayed if one is None and soon)
-    return Line(under, over, len(stayed) - under - over - pending, pending)
+    recent = sum(1 for one, soon in stayed if one is None and soon)
+    return Line(under, over, len(stayed) - under - over - recent, recent)
 
 
 def is_pending(row: Row, after: After, now_seconds: float) -> bool:
