@@ -254,9 +254,9 @@ class Service:
 
         may_go_on, may_act = (functools.partial(goes_on, leads) for leads in (parts.leads, parts.holds_lease))
         look = LastLook(parts.door, parts.reader.source, planned, policy, parts.clock, may_act)
-        outcomes = parts.evicter.carry_out(
-            report.plan, ExecutionContext(report.run, evictor.relief_seconds(policy), may_go_on, look)
-        )
+        relief_seconds, grace_seconds = evictor.relief_seconds(policy), policy.descheduler.grace_period_seconds
+        terms = ExecutionContext(report.run, relief_seconds, may_go_on, look, grace_period_seconds=grace_seconds)
+        outcomes = parts.evicter.carry_out(report.plan, terms)
         for cut in cuts:
             parts.telemetry.cut_short.labels(cut.reason).inc()
         parts.telemetry.carried_out(outcomes, report.run.mode)

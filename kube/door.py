@@ -149,6 +149,13 @@ class KubeWriter(Protocol):
         self.write(WriteRequest("replace", kind, name, body, **options))
 
 
+class EvictionOptions(TypedDict, total=False):
+    """In which version alone the pod is evicted, and its time to end, rounded up to seconds, in place of its own."""
+
+    resource_version: str
+    grace_period_seconds: float | None
+
+
 class KubeDoor(KubeReader, KubeWriter, Protocol):
     """The Kubernetes API as Evenload uses it."""
 
@@ -156,11 +163,9 @@ class KubeDoor(KubeReader, KubeWriter, Protocol):
         """Delete; with `uid` only that very object (Conflict otherwise); NotFound."""
 
     def evict(
-        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
+        self, *, namespace: str, name: str, uid: str, dry_run: bool, **options: Unpack[EvictionOptions]
     ) -> EvictionAnswer:
-        """Ask for the eviction of exactly this pod, with `resource_version` only as it was in that version. 404, 409
-        and 429 are answers; other failures raise.
-        """
+        """Ask for the eviction of exactly this pod. 404, 409 and 429 are answers; other failures raise."""
 
 
 class ScalesDoor(KubeDoor, Protocol):

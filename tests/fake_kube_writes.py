@@ -1,7 +1,7 @@
 """A KubeDoor in memory that only records node patches and keeps ConfigMaps: what the annotator writes through."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 
@@ -76,7 +76,7 @@ class FakeKubeWrites(door.KubeWriter):
         raise NotImplementedError(name)
 
     def evict(
-        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
+        self, *, namespace: str, name: str, uid: str, dry_run: bool, **options: Unpack[door.EvictionOptions]
     ) -> door.EvictionAnswer:
         """Not served."""
         raise NotImplementedError(name)

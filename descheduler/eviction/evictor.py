@@ -50,12 +50,15 @@ class EvictionOutcome:
 
 
 class ExecutionContext(NamedTuple):
-    """Under what a plan is carried out: the run, how long relief hints hold, whether to go on, and the last look."""
+    """Under what a plan is carried out: the run, how long relief hints hold, whether to go on, the last look, and the
+    policy's grace period.
+    """
 
     run: Run
     relief_seconds: float
     may_go_on: collections.abc.Callable[[], bool]
     look: collections.abc.Callable[[Eviction], EvictionResult | str]
+    grace_period_seconds: float | None = None
 
 
 class Evictor:
@@ -130,6 +133,7 @@ class Evictor:
                 uid=pod.uid,
                 resource_version=look,
                 dry_run=mode != "Enforce",
+                grace_period_seconds=terms.grace_period_seconds,
             )
         except errors.KubeError as error:
             return api_results.of_error(error)

@@ -7,6 +7,7 @@ bodies and decodes answers; `kube.http.transport` below it authenticates, sends,
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping
 from email import utils
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
@@ -14,7 +15,7 @@ from urllib import parse
 
 from kube import errors, kinds
 from kube.api.salvage import UndecodableObject
-from kube.door import EvictionAnswer, KubeWriter, Listing, Selection, WriteRequest
+from kube.door import EvictionAnswer, EvictionOptions, KubeWriter, Listing, Selection, WriteRequest
 from kube.http import decoding, watch_stream
 from kube.http.request import Request
 from kube.http.undecodable import Source, UndecodableObjects
@@ -176,18 +177,21 @@ class Client(KubeWriter):
         self._transport.send(Request("DELETE", _path(kind, namespace, name), body=options))
 
     def evict(
-        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
+        self, *, namespace: str, name: str, uid: str, dry_run: bool, **options: Unpack[EvictionOptions]
     ) -> EvictionAnswer:
         """Ask for the eviction of exactly this pod, and of this version of it."""
-        preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
-        options: dict[str, object] = {"preconditions": preconditions} if preconditions else {}
+        versions = (("uid", uid), ("resourceVersion", options.get("resource_version")))
+        preconditions = {key: value for key, value in versions if value}
+        delete_options: dict[str, object] = {"preconditions": preconditions} if preconditions else {}
+        if (seconds := options.get("grace_period_seconds")) is not None:
+            delete_options["gracePeriodSeconds"] = math.ceil(seconds)
         if dry_run:
-            options["dryRun"] = ["All"]  # the apiserver wants body and query to agree
+            delete_options["dryRun"] = ["All"]  # the apiserver wants body and query to agree
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": name, "namespace": namespace, "labels": EVICTED_BY},
-            "deleteOptions": options,
+            "deleteOptions": delete_options,
         }
         try:
             request = Request("POST", _path(kinds.PODS, namespace, name, "eviction"), body=body)

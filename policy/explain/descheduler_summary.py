@@ -19,6 +19,8 @@ def read_back(policy: load_policy.LoadPolicy) -> Sentences:
         yield from _windows(section)
     yield from _bands(policy)
     yield from _limits(section.limits)
+    if section.grace_period_seconds is not None:
+        yield f"an evicted pod has {wording.span(section.grace_period_seconds)} to end, whatever its own grace period"
     yield from _protect(section.protect)
     yield from _cooldown(section.cooldown)
     yield _breaker(section.breaker)

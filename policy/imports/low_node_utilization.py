@@ -9,6 +9,7 @@ equal, and are named.
 | targetThresholds, percent | evictAbove; evictUntil lies 10 points lower, and not under thresholds |
 | the same with useDeviationThresholds | overMean: evictAbove; evictUntil 10 points lower, and not under the mean |
 | numberOfNodes n: acts above n | coolNodes n + 1 |
+| gracePeriodSeconds | gracePeriod |
 | maxNoOfPodsToEvict..., evictionLimits.node | limits |
 | evictableNamespaces.exclude, DefaultEvictor | protect |
 """
@@ -54,7 +55,6 @@ _ARGUMENTS: Final = (
 # Keys that are read and have no equal, with what holds instead.
 _NONE: Final = {
     "nodeSelector": "nodes cannot be left out: all are looked at",
-    "gracePeriodSeconds": "the pod's own grace period holds",
     "evictionFailureEventNotification": "failures are always Events and rows of the ledger",
     "metricsCollector": "usage comes from Prometheus: give the services --prometheus URL",
     "metricsProviders": "usage comes from Prometheus: give the services --prometheus URL",
@@ -98,7 +98,11 @@ def convert(tree: object) -> converting.ImportedPolicy:
     path, configs = reading.profile(whole)
     arguments_path, arguments = configs.get(PLUGIN, (f"{path}.pluginConfig", {}))
     evictor_path, evictor = configs.get(EVICTOR, ("", {}))
-    section: _Section = {"mode": "Observe", **reading.lines(arguments_path, arguments)}
+    section: _Section = {
+        "mode": "Observe",
+        **reading.lines(arguments_path, arguments),
+        **reading.grace_period(whole),
+    }
     reading.source(arguments_path, arguments)
     limits = reading.limits(whole, arguments_path, arguments)
     protect = {**reading.protect(evictor_path, evictor), **reading.namespaces(arguments_path, arguments)}
@@ -300,6 +304,13 @@ class _Reading(_EvictorReading):
             "perRun": self._count("", whole, "maxNoOfPodsToEvictTotal"),
         }
         return {key: count for key, count in counts.items() if count is not None}
+
+    def grace_period(self, whole: converting.Mapping) -> _Section:
+        """The grace period of evicted pods, if it is not 0, by which the apiserver removes a pod that still runs."""
+        seconds = self.value("", whole, "gracePeriodSeconds", _whole, absent=None)
+        if seconds == 0:
+            self.remark("gracePeriodSeconds", "0 has no equal: the pod's own grace period holds")
+        return {"gracePeriod": units.duration_text(seconds)} if seconds else {}
 
     def _count(self, path: str, mapping: converting.Mapping, key: str) -> int | None:
         count = self.value(path, mapping, key, _whole, absent=None)

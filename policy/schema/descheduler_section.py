@@ -243,6 +243,9 @@ class Descheduler(sections.Section):
     cool_nodes: Annotated[int, pydantic.Field(strict=True, ge=0, le=1_000_000)] = pydantic.Field(
         default=1, description="Act only while so many schedulable nodes are under evictUntil."
     )
+    grace_period_seconds: units.Duration | None = pydantic.Field(
+        default=None, description="Time that an evicted pod has to end, in place of its own grace period."
+    )
     limits: Limits = pydantic.Field(default_factory=Limits, description="Caps on evictions.")
     protect: protection.Protect = pydantic.Field(
         default_factory=protection.Protect, description="Pods that may not be evicted."

@@ -4,10 +4,11 @@
 controllers. All take plain JSON, check it by `admission` and raise `kube.errors` as the real one does.
 """
 
-from typing import Any, TypeVar
+import math
+from typing import Any, TypeVar, Unpack
 
 from kube import kinds
-from kube.door import EvictionAnswer, KubeWriter, WriteRequest
+from kube.door import EvictionAnswer, EvictionOptions, KubeWriter, WriteRequest
 from kube.errors import Conflict, NotFound, TooManyRequests
 from kube.kinds import Kind
 from kube.objects import IdentifiedObject
@@ -54,18 +55,21 @@ class Writer(KubeWriter):
                 self._end(shelf, old)
 
     def evict(
-        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
+        self, *, namespace: str, name: str, uid: str, dry_run: bool, **options: Unpack[EvictionOptions]
     ) -> EvictionAnswer:
         """See KubeDoor."""
+        resource_version = options.get("resource_version", "")
         try:
             with self._state.lock:
                 self._state.fresh(kinds.BUDGETS)
-                _, pod = self._existing(kinds.PODS, name, namespace)
+                shelf, pod = self._existing(kinds.PODS, name, namespace)
                 eviction.permit(self._state, pod, self._rewritten, dry_run=dry_run)
                 if resource_version not in ("", pod.metadata["resourceVersion"]):
                     text = f"its resourceVersion is {pod.metadata['resourceVersion']}, not {resource_version}"
                     raise refusals.conflict(_what(kinds.PODS, pod.key), text)
-                self.delete(kinds.PODS, name, namespace=namespace, uid=uid, dry_run=dry_run)
+                _check_uid(_what(kinds.PODS, pod.key), {"metadata": {"uid": uid}}, pod)
+                if not dry_run:
+                    self._end(shelf, pod, options.get("grace_period_seconds"))
         except (NotFound, Conflict, TooManyRequests) as refusal:
             return EvictionAnswer(False, refusal.status, refusal.reason, refusal.message, refusal.retry_after_seconds)
         return EvictionAnswer(True, 201, "", "")
@@ -172,9 +176,9 @@ class Writer(KubeWriter):
         body["metadata"] = {**old.metadata, **parts.get("metadata", {})}
         self._state.commit(shelf, old, self._state.draft(old.key, body))
 
-    def _end(self, shelf: Storage, old: Version) -> None:
+    def _end(self, shelf: Storage, old: Version, grace_period_seconds: float | None = None) -> None:
         """Delete: a pod that runs gets its grace, which the kubelet makes it use or not."""
-        grace_seconds = _grace_seconds(old) if shelf.kind.plural == "pods" else 0
+        grace_seconds = _grace_seconds(old, grace_period_seconds) if shelf.kind.plural == "pods" else 0
         if grace_seconds and "deletionTimestamp" in old.metadata:
             return
         if grace_seconds:
@@ -217,8 +221,10 @@ def _what(kind: Kind[Any], key: str) -> str:
     return f"{kind.plural} {key}"
 
 
-def _grace_seconds(pod: Version) -> int:
-    """Returns a pod's grace period in seconds: 0 without a kubelet, or once the pod has ended."""
+def _grace_seconds(pod: Version, wanted: float | None) -> int:
+    """Returns the wanted grace period, or the pod's own, in seconds: 0 without a kubelet, or once the pod has ended."""
     if not pod.body["spec"].get("nodeName") or pod.body["status"].get("phase") in OVER:
         return 0
+    if wanted is not None:
+        return math.ceil(wanted)
     return int(pod.body["spec"].get("terminationGracePeriodSeconds", admission.GRACE_SECONDS))

@@ -398,6 +398,12 @@ def eviction(pod: objects.Pod, **changes: Any) -> Call:
     return Call("POST", f"{pod_path(pod)}/eviction", body | changes)
 
 
+def graceful(pod: objects.Pod, grace_period_seconds: int) -> Call:
+    """An eviction with a grace period."""
+    options = {"preconditions": {"uid": pod.uid}, "gracePeriodSeconds": grace_period_seconds}
+    return eviction(pod, deleteOptions=options)
+
+
 OLD: list[Document] = [
     {"manager": "x", "operation": "Update", "apiVersion": "policy/v1", "time": "2001-01-01T00:00:00Z"}
 ]
@@ -415,10 +421,8 @@ FORMS: dict[str, Callable[[objects.Pod], Call]] = {
 MALFORMED: dict[str, tuple[Callable[[objects.Pod], Call], str]] = {
     "without options": (lambda pod: eviction(pod, deleteOptions=None), "must name the pod by"),
     "without a uid": (lambda pod: eviction(pod, deleteOptions={}), "must name the pod by"),
-    "without grace": (
-        lambda pod: eviction(pod, deleteOptions={"preconditions": {"uid": pod.uid}, "gracePeriodSeconds": 0}),
-        "its own grace period",
-    ),
+    "without grace": (lambda pod: graceful(pod, 0), "or at least 30"),
+    "with less grace than the guard's": (lambda pod: graceful(pod, 29), "or at least 30"),
     "without our label": (
         lambda pod: eviction(pod, metadata={"name": pod.name}),
         "must be labelled evenload.io/evicted-by=descheduler",
@@ -441,7 +445,8 @@ def test_an_eviction_that_takes_liberties_is_refused_for_any_pod(
 ) -> None:
     make, why = MALFORMED[form]
     pod = guarded_pod(admin, namespace, "plain")
-    assert not refusal(descheduler, eviction(pod)._replace(query=DRY_RUN))
+    for well_formed in (eviction(pod), graceful(pod, 30)):
+        assert not refusal(descheduler, well_formed._replace(query=DRY_RUN))
     assert_forbidden(descheduler, make(pod), why)
     assert guarded_pod(admin, namespace, "plain").uid == pod.uid
 

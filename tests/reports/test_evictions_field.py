@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.reports.register import Before, behaviour, reported, situation
 from tests.reports.test_evictions import spec
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
+from tests.unit.descheduler.worlds import two_to_evict
 from tests.unit.extender import worlds
 
 RELAXED = scenes.policy(protect={"minReadyRatio": 0}, coolNodes=0)
@@ -231,3 +233,15 @@ def test_an_eviction_cost_is_heeded() -> None:
     plan = scene.plan(RELAXED)
     assert scenes.evicted(plan) == ["cheap"]
     assert scenes.causes(plan)["never"] == "eviction_cost"
+
+
+@reported("evictions", "kubernetes-sigs/descheduler#1537", "kubernetes-sigs/descheduler#1633", before=Before.WRONG)
+@situation("evicted pods are to end sooner, or later, than their own grace periods say")
+@behaviour("`gracePeriod` is theirs; without it their own")
+@pytest.mark.parametrize(("section", "seconds"), [({}, None), ({"gracePeriod": "45s"}, 45.0)], ids=["own", "policy's"])
+def test_the_grace_period_of_the_policy_is_asked_for(
+    tmp_path: pathlib.Path, section: dict[str, str], seconds: float | None
+) -> None:
+    here = two_to_evict(tmp_path, **section)
+    here.report()
+    assert here.door.grace_periods_seconds == [seconds, seconds]

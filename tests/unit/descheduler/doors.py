@@ -1,10 +1,10 @@
 """A Kubernetes door for the descheduler's unit tests: holds what a test puts in and answers evictions as told."""
 
 import collections.abc
-from typing import Any
+from typing import Any, Unpack
 
 from kube import errors, kinds
-from kube.door import EvictionAnswer, KubeWriter, Listing, WriteRequest
+from kube.door import EvictionAnswer, EvictionOptions, KubeWriter, Listing, WriteRequest
 from kube.kinds import Kind
 from kube.objects import ApiResource, Pod, Scale
 
@@ -24,6 +24,7 @@ class FakeDoor(KubeWriter):
         self.objects: dict[str, tuple[Any, ...]] = {kinds.PODS.plural: pods}
         self.evictions: list[tuple[str, str, bool]] = []
         self.versions: list[str] = []
+        self.grace_periods_seconds: list[float | None] = []
         self.patches: list[tuple[str, collections.abc.Mapping[str, object]]] = []
         self.created: list[collections.abc.Mapping[str, Any]] = []
         self.before_create: collections.abc.Callable[[], object] = lambda: None
@@ -39,11 +40,12 @@ class FakeDoor(KubeWriter):
         self.pod_metrics_failure: errors.KubeError | None = None
 
     def evict(
-        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
+        self, *, namespace: str, name: str, uid: str, dry_run: bool, **options: Unpack[EvictionOptions]
     ) -> EvictionAnswer:
         self.before_evict()
         self.evictions.append((f"{namespace}/{name}", uid, dry_run))
-        self.versions.append(resource_version)
+        self.versions.append(options.get("resource_version", ""))
+        self.grace_periods_seconds.append(options.get("grace_period_seconds"))
         answer = self.answers.pop(0) if self.answers else ACCEPTED
         if isinstance(answer, Exception):
             raise answer

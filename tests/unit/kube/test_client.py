@@ -128,10 +128,11 @@ def test_what_would_climb_is_not_sent(wire: Wire, ask: Callable[[client.Client],
 
 
 def test_an_eviction_names_pod_uid_and_dry_run_twice(wire: Wire) -> None:
-    answer = wire.door.evict(namespace="shop", name="web-1", uid="u-1", dry_run=True)
+    answer = wire.door.evict(namespace="shop", name="web-1", uid="u-1", dry_run=True, grace_period_seconds=0.5)
     assert answer.accepted
     assert (wire.last.method, wire.last.path) == ("POST", "/api/v1/namespaces/shop/pods/web-1/eviction")
-    assert wire.last.body["deleteOptions"] == {"preconditions": {"uid": "u-1"}, "dryRun": ["All"]}
+    options = {"preconditions": {"uid": "u-1"}, "gracePeriodSeconds": 1, "dryRun": ["All"]}
+    assert wire.last.body["deleteOptions"] == options
     assert wire.last.body["metadata"]["labels"] == {
         "evenload.io/evicted-by": "descheduler"
     }  # else the guard refuses it

@@ -129,6 +129,7 @@ def test_a_text_that_is_no_policy_is_refused_where_it_goes_wrong(text: str, mist
         ("sync:", "p.yaml:3:6: sync: is empty: give a mapping or remove the key"),
         ("hotSpots: {window: 1m}", "p.yaml:3:11: hotSpots: a list expected, got a mapping"),
         ("hotSpots: [{window: 1m, pods: 0, penalty: 1}]", "hotSpots[0].pods: 0 is out of range: at least 1 expected"),
+        ("descheduler: {gracePeriod: 0s}", 'descheduler.gracePeriod: "0s" must be longer than 0s'),
         ("hotSpots: [{window: 0s, pods: 1, penalty: 1}]", 'hotSpots[0].window: "0s" must be longer than 0s'),
         ("hotSpots: [{window: 1m, pods: 1, penalty: .inf}]", "hotSpots[0].penalty: .inf is not a finite number"),
         ("hotSpots: [{window: 1m, pods: 1, penalty: .NaN}]", "hotSpots[0].penalty: .NaN is not a finite number"),

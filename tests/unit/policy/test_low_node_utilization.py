@@ -138,6 +138,7 @@ def test_what_has_no_equal_is_named() -> None:
     assert "always on" in found["nodeFit"]
     assert "all are looked at" in found["nodeSelector"]
     assert "own grace period" in found["gracePeriodSeconds"]
+    assert section(file(gracePeriodSeconds=90))["gracePeriod"] == "1m30s"
     assert "RemoveDuplicates; keep descheduler" in found["profiles[0].plugins"]
     assert "0 has no equal" in remarks(file(maxNoOfPodsToEvictTotal=0))["maxNoOfPodsToEvictTotal"]
 

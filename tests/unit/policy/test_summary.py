@@ -124,6 +124,7 @@ CHANGES: list[tuple[str, object, str]] = [
         "it is overloaded, too, once that has been over 40 % and 25 points above the mean of the nodes for 3 minutes; "
         "pods leave it, then, until that is at most 10 points above the mean",
     ),
+    ("descheduler.gracePeriod", "45s", "an evicted pod has 45 seconds to end, whatever its own grace period"),
     ("sync.minChange", 0, "every change is written to the node"),
     ("filter.thresholds", {}, "no node is skipped for its load: no threshold is set"),
     ("filter.thresholds.cpu_avg_5m", 0, "no node is skipped for its load: no threshold is set"),
