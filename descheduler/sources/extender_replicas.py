@@ -55,7 +55,7 @@ class Replicas(NamedTuple):
             if response.status != http.client.OK:
                 raise ReplicaError(f"answers {response.status}: {body[:200].decode(errors='replace')}")
             return msgspec.json.decode(body, type=DecisionPage)
-        except (OSError, http.client.HTTPException, msgspec.MsgspecError, ValueError) as error:
+        except (OSError, http.client.HTTPException, msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise ReplicaError(f"no page of decisions: {str(error) or type(error).__name__}") from error
 
     def _received(self, address: str, after: str, ticking: Clock) -> bytes:

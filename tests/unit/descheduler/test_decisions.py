@@ -110,6 +110,7 @@ def trickle(exchange: Exchange) -> None:
         (lambda exchange: exchange.raw(b'{"decisions": []}'), "Object missing required field `after`"),
         (lambda exchange: exchange.raw(b'{"after": "1", "decisions": [{}]}'), "Object missing required field `verb`"),
         (lambda exchange: exchange.raw(b" " * 2**21), "answers more than 1 MiB"),
+        (lambda exchange: exchange.raw(b'{"after": "1", "decisions": ' + b"[" * 9999), "maximum recursion depth"),
         (lambda exchange: exchange.answer("no", 403, {"Connection": "close"}), "answers 403: no"),
         (lambda exchange: exchange.cut(), "Remote end closed connection"),
     ],
