@@ -280,7 +280,7 @@ def _undecodable(request: str, body: bytes, error: Exception) -> errors.Undecoda
 def _words(body: bytes) -> str:
     """The message of a service that the apiserver passes on, or the beginning of another body."""
     try:
-        return msgspec.json.decode(body, type=_Refusal).message
+        return msgspec.json.decode(body, type=_Refusal).message[: 8 * SHOWN_CHARACTERS]
     except REFUSALS:
         return _excerpt(body)
 

@@ -136,10 +136,10 @@ def test_an_empty_list_and_one_with_null_have_no_items() -> None:
     ("body", "reason"),
     [
         pytest.param(b"Too many requests, please try again later.\n", errors.FLOW_CONTROL, id="plain text"),
-        pytest.param(b"<html>slow down</html>", errors.FLOW_CONTROL, id="a proxy's page"),
+        pytest.param(b'{"message": "%b"}' % (b"no" * 9999), errors.FLOW_CONTROL, id="a service's, however long"),
         pytest.param(b'{"kind":"Status","code":429,"message":"no"}', "", id="a webhook's, which gives no reason"),
     ],
 )
 def test_a_429_that_is_no_status_was_answered_before_anything_looked(body: bytes, reason: str) -> None:
     found = decoding.failure("POST eviction", 429, {"Retry-After": "1"}, body)
-    assert (found.reason, found.retry_after_seconds) == (reason, 1.0)
+    assert (found.reason, found.retry_after_seconds, len(found.message) < 1000) == (reason, 1.0, True)
