@@ -40,8 +40,8 @@ class Replicas(NamedTuple):
         """Every address of the host. Raises ReplicaError."""
         try:
             every = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        except OSError as error:
-            raise ReplicaError(f"no address: {error.strerror}") from error
+        except (OSError, UnicodeError) as error:  # an empty or too long part of a name is the latter
+            raise ReplicaError(f"no address: {error}") from error
         return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in every))
 
     def page(self, address: str, after: str, ticking: Clock) -> DecisionPage:

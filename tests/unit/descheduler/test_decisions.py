@@ -59,6 +59,7 @@ def syncing(
 def test_a_page_begins_after_the_one_that_was_stored_and_evictions_are_written_whatever_fails(
     ledger: Ledger, replica: ScriptedServer
 ) -> None:
+    assert "a..b: no address" in syncing(ledger, replica, host="a..b").line()
     sync = syncing(ledger, replica)
     replica.script = page("later", "17-2")
     with ledger.written() as writer:
