@@ -60,7 +60,7 @@ OBJECTS_BEFORE_COLLECTING, IN_ONE_RUN = 50_000, 0
     callback=service_options.valid_address,
     help="Copy the decisions that matter from each address of the host. Default: none are copied.",
 )
-@click.option("--extender-server-name", default="", metavar="NAME", help="Whom its certificate names. Default: HOST.")
+@click.option("--extender-server-name", default="", metavar="NAME", help="Name in its certificate. Default: HOST.")
 @click.option(
     "--extender-tls",
     type=click.Path(path_type=Path),

@@ -73,9 +73,9 @@ class WorkloadStatus:
 class Index(collections.abc.Mapping[str, Workload]):
     """Workloads by the uid of the controller a pod names, made when they are asked for: a plan is about few of them.
 
-    `custom` are by their own uid. A ReplicaSet leads to the Deployment or the custom
-    owner above it, and is left out where that is not known: it is one version of something. Any other controller
-    replaces its pods itself, whatever made it (an operator, a CronJob).
+    `custom` has owners of other kinds by their own uid. A ReplicaSet leads to the Deployment or the custom owner above
+    it, and is left out where that is not known: it is one version of something. Any other controller replaces its pods
+    itself, whatever made it (an operator, a CronJob).
     """
 
     def __init__(
