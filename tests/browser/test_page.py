@@ -321,6 +321,8 @@ def test_the_bar_stays_and_says_which_cluster_in_which_mode_how_fresh(console: s
         policy={"policy": {"extender": {"mode": "Shadow"}}},
     )  # fmt: skip
     bar = tab.page.get_by_role("banner")
+    expect(bar).to_contain_text("descheduler Observe")
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("4 nodes")  # figures that come later move what is below
     tab.page.get_by_role("link", name="Policy", exact=True).click()
     expect(tab.page.get_by_role("link", name="Policy", exact=True)).to_have_attribute("aria-current", "")
     expect(tab.page.get_by_role("heading", name="Policy", exact=True)).to_be_in_viewport()
