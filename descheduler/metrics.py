@@ -1,6 +1,7 @@
 """Metrics of the descheduler: names and help texts, each saying what a rise means.
 
-`service.py` feeds it after every run. No pod, workload or node is a label: their number has no bound.
+`service.py` feeds it after every run. No pod or node is a label: their number has no bound. Workloads are labels of one
+metric, up to MOST_WORKLOADS of them.
 """
 
 import collections
@@ -14,7 +15,7 @@ from descheduler.eviction import api_results
 from descheduler.eviction.evictor import EvictionOutcome
 from descheduler.eviction.followup import Look
 from descheduler.ledger import prediction_errors
-from descheduler.planning.plans import EvictionPlan
+from descheduler.planning.plans import Eviction, EvictionPlan
 from descheduler.snapshot import scaled_owners
 from runtime.metric_families import MetricFamilies
 
@@ -23,6 +24,8 @@ RUN_BUCKETS_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 6
 RUN_RESULTS: Final = ("planned", "blocked", "failed")
 CUTS: Final = ("policy", "lease", "stopping", "snapshot_age")
 SIDES: Final = ("hotter", "cooler")
+MOST_WORKLOADS: Final = 500  # of one process
+OTHER: Final = ("other", "other", "other")
 RELIEF: Final = {True: "under_line", False: "over_line", None: "unknown"}
 
 
@@ -56,6 +59,24 @@ class PredictionMetrics:
                 self._relief.labels(RELIEF[prediction_errors.stayed_under_line(row)]).inc()
 
 
+class WorkloadMetrics:
+    """Evictions by workload: the first MOST_WORKLOADS have a label set each, all further ones OTHER."""
+
+    def __init__(self, families: MetricFamilies) -> None:
+        name = "evenload_descheduler_workload_evictions_total"
+        text = "Evictions that took place; a rise of one workload means that it is disturbed again and again."
+        self._evictions = families.counter(name, text, workload_namespace=(), kind=(), workload=())
+        self._labels: set[tuple[str, str, str]] = set()
+
+    def count(self, eviction: Eviction) -> None:
+        """An eviction that took place; a bare pod has neither kind nor workload."""
+        kind, _, name = str(eviction.workload or "").partition("/")
+        labels = eviction.pod.namespace, kind, name
+        if len(self._labels) < MOST_WORKLOADS:
+            self._labels.add(labels)
+        self._evictions.labels(*(labels if labels in self._labels else OTHER)).inc()
+
+
 class Telemetry:
     """The metrics of one process, in one registry."""
 
@@ -79,6 +100,7 @@ class Telemetry:
         )
         self.set_aside = families.gauge("evenload_ledger_set_aside_timestamp_seconds", text)
         self.predictions = PredictionMetrics(families)
+        self._workloads = WorkloadMetrics(families)
         self._export_runs(families)
 
     def _export_plans(self, families: MetricFamilies) -> None:
@@ -133,6 +155,8 @@ class Telemetry:
         """The results of the evictions of a plan."""
         for outcome in outcomes:
             self._evictions.labels(mode, outcome.result, outcome.eviction.overload.metric).inc()
+            if outcome.result == "evicted":
+                self._workloads.count(outcome.eviction)
             refuser = api_results.refused_by(outcome.answer)
             if refuser is not None:
                 self._refusals.labels(refuser).inc()

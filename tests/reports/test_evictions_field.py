@@ -5,11 +5,16 @@ import json
 import pathlib
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from descheduler.eviction.api_results import EvictionResult
+from descheduler.eviction.evictor import EvictionOutcome
+from descheduler.metrics import Telemetry
 from descheduler.planning import overload, planner
 from descheduler.snapshot.eviction_history import History
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.usage import NodeUsage
+from descheduler.snapshot.workloads import Workload
 from extender.verbs import verbs
 from policy.contract import relief_hint
 from policy.schema import lint, problems
@@ -245,3 +250,23 @@ def test_the_grace_period_of_the_policy_is_asked_for(
     here = two_to_evict(tmp_path, **section)
     here.report()
     assert here.door.grace_periods_seconds == [seconds, seconds]
+
+
+@reported("evictions", "kubernetes-sigs/descheduler#1262", "kubernetes-sigs/descheduler#919", before=Before.WRONG)
+@situation("a workload is evicted again and again")
+@behaviour("a metric names it, one of the first 500 of a process; the others count as one")
+def test_evictions_are_counted_by_workload_within_a_bound() -> None:
+    (eviction,) = scenes.crowd("a", gib=4.0).plan().evictions
+    registry = CollectorRegistry()
+    telemetry = Telemetry(registry)
+
+    def counted(name: str, result: str = "evicted") -> float | None:
+        of_workload = dataclasses.replace(eviction, workload=Workload("Deployment", "default", name, name, 2, 2))
+        telemetry.carried_out([EvictionOutcome(of_workload, EvictionResult(result, 201, ""))], "Enforce")
+        labels = {"workload_namespace": "default", "kind": "Deployment", "workload": name}
+        return registry.get_sample_value("evenload_descheduler_workload_evictions_total", labels)
+
+    assert [counted(f"web-{number}") for number in range(501)] == [1.0] * 500 + [None]
+    assert (counted("web-0"), counted("web-501"), counted("web-1", "refused")) == (2.0, None, 1.0)
+    other = dict.fromkeys(("workload_namespace", "kind", "workload"), "other")
+    assert registry.get_sample_value("evenload_descheduler_workload_evictions_total", other) == 2.0

@@ -30,7 +30,7 @@ MOST_LINES: Final = {
 APART: Final = ("lab/tests", *SIMULATED)  # within `lab` and `tests`, with limits of their own
 MOST_WORDS: Final = 105_000
 MOST_COMMANDS: Final = 22
-MOST_METRICS: Final = 81
+MOST_METRICS: Final = 82
 MOST_POLICY_FIELDS: Final = 175
 
 MOST_CLASS_LINES: Final = 200
