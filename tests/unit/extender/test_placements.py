@@ -71,11 +71,15 @@ def test_a_pods_load_decays_from_its_start(placed: PlacementTable, late_seconds:
     assert worlds.bindings(placed, max(NOW + 1800, began + 300)) == ()
 
 
-@pytest.mark.parametrize(
-    "reason", ["ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError", "CrashLoopBackOff"]
-)
-def test_a_pod_that_waits_by_a_failure_counts_again_once_it_runs(reason: str, placed: PlacementTable) -> None:
-    fails = worlds.bound("p", "a", cpu="1", mutate=state(reason=reason))
+@pytest.mark.parametrize(("bound_at", "started_at", "age"), [(0, 3600, 150), (0, -3600, 150), (3600, -150, 0)])
+def test_a_time_by_a_wrong_clock_is_left_out(placed: PlacementTable, bound_at: int, started_at: int, age: int) -> None:
+    runs = state("Running", started_at=NOW + started_at)
+    see(placed, worlds.bound("p", "a", NOW + bound_at, cpu="1", mutate=runs))
+    assert amount(placed, "a", NOW + age, CPU_5M) == pytest.approx(350)
+
+
+def test_a_pod_that_waits_by_a_failure_counts_again_once_it_runs(placed: PlacementTable) -> None:
+    fails = worlds.bound("p", "a", cpu="1", mutate=state(reason="CrashLoopBackOff"))
     placed.pod_changed(see(placed, worlds.bound("p", "a", cpu="1", mutate=state())), fails, NOW + 20)
     assert counts(placed, "a", NOW + 20) == [0, 0, 0]
     runs = worlds.bound("p", "a", cpu="1", mutate=state("Running", started_at=NOW + 60))
@@ -96,12 +100,6 @@ def test_what_is_assumed_is_withdrawn_and_what_the_watch_knows_is_not(placed: Pl
     for one in (pod, bound):
         placed.withdraw(one.uid, NOW)
     assert (counts(placed, "a", NOW), counts(placed, "b", NOW)) == ([0, 0, 0], [1, 1, 1])
-
-
-def test_a_pod_that_requests_nothing_gets_the_default(placed: PlacementTable) -> None:
-    see(placed, worlds.bound("p", "a", cpu="0", memory="0"))
-    assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(250)
-    assert amount(placed, "a", NOW, MEMORY_5M) == pytest.approx(200 * 2**20)
 
 
 @pytest.mark.parametrize(
