@@ -192,7 +192,7 @@ BROKEN = {
     "nodes matched": ("fail", "2 of 3 nodes matched", "node-1 has no series", "let Prometheus scrape node-exporter"),
     "annotator": ("fail", "older than staleAfter", "logs deployment/evenload-annotator"),
     "service rights": ("fail", "evenload-annotator may not", "kubectl apply -f deploy/rbac/annotator.yaml"),
-    "policy in force": ("fail", "annotator obeys", "kubectl create configmap evenload-policy"),
+    "policy in force": ("fail", "annotator obeys", "kubectl -n evenload-system create configmap evenload-policy"),
     "extender asked": ("fail", "kube-scheduler does not ask", "evenload scheduler-config"),
     "policy rules": ("warn", "placed where others are evicted", "set filter.thresholds.cpu_avg_5m lower"),
     "guard": ("fail", "evenload-guard-nodes is missing", "was not refused", "kubectl apply -k deploy/guard"),
