@@ -44,6 +44,7 @@ def node(at: int, own: dict[str, float] | None, in_pool: bool, load: dict[str, f
 @hypothesis.given(
     whole=THRESHOLDS, pool=THRESHOLDS, urgent=THRESHOLDS, jobs=THRESHOLDS, nodes=NODES, on_missing=st.booleans()
 )
+@hypothesis.example({}, {METRICS[0]: 0.9}, {}, {}, [({METRICS[0]: 0.5}, {METRICS[0]: 0.1}, True)], False)
 def test_a_destination_is_one_that_the_extender_would_let_the_pod_pass_to(
     whole: Any, pool: Any, urgent: Any, jobs: Any, nodes: list[Any], on_missing: bool
 ) -> None:
