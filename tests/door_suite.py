@@ -378,16 +378,14 @@ class DoorSuite:
         except errors.NotFound:
             assert not api.list(kinds.PODS, namespace=home).items
 
-    @pytest.mark.parametrize(("wanted", "granted"), [(None, 30), (4.2, 5), (45.0, 45)])
-    def test_an_evicted_pod_has_the_grace_period_of_the_eviction_or_its_own(
-        self, api: KubeDoor, home: str, wanted: float | None, granted: int
-    ) -> None:
-        pod = running_pod(api, home, "web-1")
-        at = api.list(kinds.PODS, namespace=home).resource_version
-        api.evict(namespace=home, name=pod.name, uid=pod.uid, dry_run=False, grace_period_seconds=wanted)
-        with contextlib.closing(api.watch(kinds.PODS, resource_version=at, namespace=home)) as watch:
-            leaving = next(event.object for event in watch if event.object is not None and event.object.deleting)
-        assert leaving.metadata.deletion_grace_period_seconds == granted
+    def test_an_evicted_pod_has_the_grace_period_of_the_eviction_or_its_own(self, api: KubeDoor, home: str) -> None:
+        for name, wanted, granted in (("own", None, 30), ("shorter", 4.2, 5), ("longer", 45.0, 45)):
+            pod = running_pod(api, home, name)
+            at = api.list(kinds.PODS, namespace=home).resource_version
+            api.evict(namespace=home, name=name, uid=pod.uid, dry_run=False, grace_period_seconds=wanted)
+            with contextlib.closing(api.watch(kinds.PODS, resource_version=at, namespace=home)) as watch:
+                leaving = next(one.object for one in watch if one.object is not None and one.object.deleting)
+            assert (leaving.name, leaving.metadata.deletion_grace_period_seconds) == (name, granted)
 
     def test_evictions_that_cannot_be_are_answers(self, api: KubeDoor, home: str) -> None:
         gone = api.evict(namespace=home, name="none", uid="", dry_run=False)

@@ -398,10 +398,8 @@ def eviction(pod: objects.Pod, **changes: Any) -> Call:
     return Call("POST", f"{pod_path(pod)}/eviction", body | changes)
 
 
-def graceful(pod: objects.Pod, grace_period_seconds: int) -> Call:
-    """An eviction with a grace period."""
-    options = {"preconditions": {"uid": pod.uid}, "gracePeriodSeconds": grace_period_seconds}
-    return eviction(pod, deleteOptions=options)
+def graceful(pod: objects.Pod, seconds: int) -> Call:
+    return eviction(pod, deleteOptions={"preconditions": {"uid": pod.uid}, "gracePeriodSeconds": seconds})
 
 
 OLD: list[Document] = [

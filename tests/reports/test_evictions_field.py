@@ -243,13 +243,11 @@ def test_an_eviction_cost_is_heeded() -> None:
 @reported("evictions", "kubernetes-sigs/descheduler#1537", "kubernetes-sigs/descheduler#1633", before=Before.WRONG)
 @situation("evicted pods are to end sooner, or later, than their own grace periods say")
 @behaviour("`gracePeriod` is theirs; without it their own")
-@pytest.mark.parametrize(("section", "seconds"), [({}, None), ({"gracePeriod": "45s"}, 45.0)], ids=["own", "policy's"])
-def test_the_grace_period_of_the_policy_is_asked_for(
-    tmp_path: pathlib.Path, section: dict[str, str], seconds: float | None
-) -> None:
-    here = two_to_evict(tmp_path, **section)
+@pytest.mark.parametrize("period", [None, "45s"])
+def test_the_grace_period_of_the_policy_is_asked_for(tmp_path: pathlib.Path, period: str | None) -> None:
+    here = two_to_evict(tmp_path, gracePeriod=period)
     here.report()
-    assert here.door.grace_periods_seconds == [seconds, seconds]
+    assert here.door.grace_periods_seconds == [None if period is None else 45.0] * 2
 
 
 @reported("evictions", "kubernetes-sigs/descheduler#1262", "kubernetes-sigs/descheduler#919", before=Before.WRONG)
