@@ -509,9 +509,9 @@ def test_a_transaction_keeps_other_processes_from_writing_before_it_reads(ledger
 
 
 def test_threads_write_one_after_another(ledger: Ledger, path: pathlib.Path) -> None:
-    uids = [f"uid-{number}" for number in range(40)]
+    uids = [f"uid-{number}" for number in range(200)]
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda uid: ledger.reset_breaker(uid, NOW), uids))
+        list(threads.map(lambda uid: ledger.open().reset_breaker(uid, NOW), uids))
     rows = ledger_files.select(path, "SELECT workload_uid FROM breaker_resets")
     assert sorted(str(uid) for (uid,) in rows) == sorted(uids)
 
