@@ -16,6 +16,7 @@ from typing import TextIO
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
 _IN_LINES = re.compile(f"[{_CONTROLS}]")
 _IN_A_LINE = re.compile(f"[{_CONTROLS}\t\n]")
+_COMMAND = re.compile(r"\b(curl|evenload|helm|kubectl) [-a-z]")
 
 
 def escaped(text: str) -> str:
@@ -29,13 +30,16 @@ def escaped_lines(text: str) -> str:
 
 
 def wrapped(text: str, stream: TextIO) -> str:
-    """Sentences for a stream; on a terminal their lines are broken at its width, between words."""
+    """Sentences for a stream; on a terminal their lines are broken at its width, between words. A line with a command
+    is left whole: a copy of a broken one would run as two.
+    """
     if not stream.isatty():
         return text
     columns = shutil.get_terminal_size().columns
     wrap = functools.partial(textwrap.fill, width=columns, break_long_words=False, break_on_hyphens=False)
     items = ((line, len(line) - len(line.lstrip(" -"))) for line in text.split("\n"))  # words begin after the dash
-    return "\n".join(wrap(line, subsequent_indent=" " * indent) for line, indent in items)
+    lines = (line if _COMMAND.search(line) else wrap(line, subsequent_indent=" " * indent) for line, indent in items)
+    return "\n".join(lines)
 
 
 def _written_out(character: re.Match[str]) -> str:

@@ -89,10 +89,12 @@ def test_a_failure_is_one_line_on_stderr_and_the_exit_code(capsys: pytest.Captur
 
 @pytest.mark.parametrize(
     ("terminal", "wanted"),
-    [(True, "next: evenload plan\nsays why-not-more\n  - cpu is over its\n    line\n"), (False, "{}\n")],
+    [(True, "next: evenload plan says why-not-more\n  - cpu is over its\n    line\n"), (False, "{}\n")],
     ids=["a terminal", "a pipe"],
 )
-def test_remarks_are_broken_between_words(terminal: bool, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remarks_are_broken_between_words_and_commands_left_whole(
+    terminal: bool, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stderr = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr("sys.stderr", stderr)
     monkeypatch.setenv("COLUMNS", "20")
