@@ -40,6 +40,7 @@ MAY_BE_SILENT = {
     "Rejections per second by reason: {{reason}}": "no node may have been over a line of the filter",
     "Evictions by result: {{mode}} {{result}}": _NO_EVICTION,
     "Evictions by the metric that was over its line: {{metric}}": _NO_EVICTION,
+    "Workloads with the most evictions: {{workload_namespace}} {{kind}}/{{workload}}": _NO_EVICTION,
     "Errors of predictions, last day: {{after}}, {{side}}": _NO_EVICTION,
     "Pods of overloaded nodes by verdict: {{verdict}}": "no node may have been overloaded",
     "Overloaded nodes, and evictions left: without a Ready replacement": "no node may have been overloaded",
