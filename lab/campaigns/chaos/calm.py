@@ -12,7 +12,7 @@ import http.client
 import json
 import time
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kube import errors, kinds
@@ -87,17 +87,19 @@ class Calm:
             name: {pod.uid for pod in pods if pod.node_name == name} for name in site.rng.sample(tried, TRIALS)
         }
         self._samples = collections.deque[tuple[float, Loads]]()
-        self._set_loads()
+        self._set_loads({pod.key for pod in pods})
 
-    def _set_loads(self) -> None:
-        """Gives every node another load of its own than it has, and some so much that one pod is too much."""
+    def _set_loads(self, staying: Collection[str]) -> None:
+        """Gives every node another load of its own than it has, and some so much that one of the pods that stay there
+        is too much: the exporter counts those, too, that are leaving.
+        """
         for name, node in self._truth().items():
             loads = {}
             for key in (f"{resource}_ratio" for resource in RESOURCES):
                 is_high = (node["control"].get(key) or 0.0) >= HIGH[0]
                 loads[key] = self._site.rng.uniform(*(LOW if is_high else HIGH))
             if name in self._trials:
-                pods_bytes = sum(pod["memory_bytes"] for pod in node["pods"].values())
+                pods_bytes = sum(pod["memory_bytes"] for key, pod in node["pods"].items() if key in staying)
                 loads["memory_ratio"] = LINE_RATIO - (pods_bytes - POD_BYTES / 2) / NODE_BYTES
             self._site.load(name, **loads)
 
