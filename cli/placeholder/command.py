@@ -2,8 +2,8 @@
 
 The console script loads this module when `placeholder` is asked for. `render` writes manifests, `status` reads, `size`
 sets the number: the CronJob of deploy/placeholder/components/sizing runs it every five minutes. It goes by the state
-that should be, not by what has changed: whoever set another number, and whatever run did not come, the next one puts it
-right. One request writes (a patch of the Deployment's scale, docs/decisions/0010); with --nodes-per-replica or
+that should be, not by what has changed: the next run corrects a number that a person set, and makes up for a run that
+did not come. One request writes (a patch of the Deployment's scale, docs/decisions/0010); with --nodes-per-replica or
 --cores-per-replica two read the Deployment and the nodes before.
 """
 
