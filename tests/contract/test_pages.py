@@ -48,7 +48,7 @@ def test_alertmanager_takes_the_page_about_notifications_and_sends_each_alert_wh
 
     assert "SUCCESS" in amtool("check-config", "alertmanager.yaml")
     rules = yaml.safe_load((pages.ROOT / "deploy/monitoring/evenload-alerts.yaml").read_text(encoding="utf-8"))
-    receivers = {"critical": "evenload", "warning": "evenload", "info": "nobody"}
+    receivers = {"critical": "evenload", "warning": "evenload", "info": "none"}
     for alert in (alert for group in rules["groups"] for alert in group["rules"]):
         labels = f"alertname={alert['alert']}", f"severity={alert['labels']['severity']}"
         answer = amtool("config", "routes", "test", "--config.file=alertmanager.yaml", *labels)
