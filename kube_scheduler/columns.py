@@ -47,10 +47,6 @@ class Topology(NamedTuple):
             codes, per_row = codes[mask], per_row[mask]
         return np.bincount(codes, weights=per_row, minlength=len(self.numbers) + 1).astype(np.int64)
 
-    def domains(self, codes: Ints) -> int:
-        """How many domains some rows' codes are; rows without the label are one together."""
-        return int(np.count_nonzero(np.bincount(codes + 1)))
-
 
 class TaintedNodes(NamedTuple):
     """Rows that a pod may not use for what they are themselves, by rule; None for a rule that bars none."""

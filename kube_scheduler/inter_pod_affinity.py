@@ -1,15 +1,13 @@
-"""InterPodAffinity: pods that must, or would rather, be near to other pods or away from them.
+"""InterPodAffinity as a filter: pods that must be near to other pods or away from them.
 
-`refusals` are what is required, by the pod and by those that are there already; a scheduler asks `scores` for what is
-preferred. Pods of equal labels are matched once (`pod_groups`).
-Source: kubernetes v1.36 pkg/scheduler/framework/plugins/interpodaffinity (filtering.go, scoring.go; the weight of a
-required term of a pod that is there, hardPodAffinityWeight, is 1).
+`refusals` are what is required, by the pod and by those that are there already; what is preferred only scores nodes,
+which the simulated scheduler does by the same `places`. Pods of equal labels are matched once (`pod_groups`).
+Source: kubernetes v1.36 pkg/scheduler/framework/plugins/interpodaffinity (filtering.go).
 """
 
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from kube.objects import Pod
 from kube_scheduler import pod_groups
@@ -19,7 +17,6 @@ from kube_scheduler.columns import Columns
 from kube_scheduler.pod_groups import PodGroup, Term
 from kube_scheduler.refusals import POD_AFFINITY, Refusal
 
-BEST = 100.0
 UNATTRACTED = "node(s) didn't match pod affinity rules"
 REPELLED = "node(s) didn't match pod anti-affinity rules"
 UNWELCOME = "node(s) didn't satisfy existing pods anti-affinity rules"
@@ -37,7 +34,7 @@ def refusals(cluster: ClusterState, pod: Pod) -> Iterator[Refusal]:
     unattracted = _unattracted(cluster, pod, [term for term in own if term.sign > 0])
     for term in own:
         if term.sign < 0:
-            repelled |= _near(cluster.columns, term, _places(cluster, pod, [term]))
+            repelled |= _near(cluster.columns, term, places(cluster, pod, [term]))
     for term in theirs:
         unwelcome |= _near(cluster.columns, term, cluster.columns.placed(term.places))
     yield Refusal(POD_AFFINITY, UNATTRACTED, unattracted, unattracted)
@@ -51,7 +48,7 @@ def _unattracted(cluster: ClusterState, pod: Pod, terms: list[Term]) -> Bools:
     """
     columns = cluster.columns
     unlabelled, far = np.zeros((2, len(columns.names)), np.bool_)
-    there = _places(cluster, pod, terms) if terms else np.zeros(0, np.int64)
+    there = places(cluster, pod, terms) if terms else np.zeros(0, np.int64)
     alone = bool(terms) and all(pod_groups.means(one.term, pod.namespace, pod, cluster.namespaces) for one in terms)
     for term in terms:
         unlabelled |= ~columns.topology(term.term.topology_key).labelled
@@ -61,38 +58,6 @@ def _unattracted(cluster: ClusterState, pod: Pod, terms: list[Term]) -> Bools:
     return unlabelled if alone else unlabelled | far
 
 
-def scores(cluster: ClusterState, pod: Pod, rows: Ints) -> Ints | None:
-    """0 to 100 for each of the rows; None where no term has anything to say.
-
-    raw = sum of the weights of terms over the pods in the row's domains, those of anti-affinity negative;
-    score = 100 x (raw - least) / (most - least), cut off, 0 where all are equal.
-    """
-    own = [term for term in pod_groups.of_pod(pod) if not term.required]
-    theirs = [term for term in cluster.terms.about(pod, cluster.namespaces) if not term.required or term.sign > 0]
-    if not own and not theirs:
-        return None
-    raw = np.zeros(len(cluster.columns.names), np.int64)
-    for term in own:
-        raw += _weighed(cluster.columns, term, _places(cluster, pod, [term]))
-    for term in theirs:
-        raw += _weighed(cluster.columns, term, cluster.columns.placed(term.places))
-    return _normalised(raw[rows])
-
-
-def _normalised(raw: Ints) -> Ints:
-    least, most = raw.min(), raw.max()
-    if least == most:
-        return np.zeros(len(raw), np.int64)
-    shares: npt.NDArray[np.float64] = BEST * ((raw - least) / np.float64(most - least))
-    return shares.astype(np.int64)
-
-
-def _weighed(columns: Columns, term: Term, there: Ints) -> Ints:
-    topology = columns.topology(term.term.topology_key)
-    weights: Ints = topology.sums(there)[topology.codes] * (term.sign * term.weight)
-    return weights
-
-
 def _near(columns: Columns, term: Term, there: Ints) -> Bools:
     """Rows in whose domain of the term any of the pods stands."""
     topology = columns.topology(term.term.topology_key)
@@ -100,7 +65,7 @@ def _near(columns: Columns, term: Term, there: Ints) -> Bools:
     return near
 
 
-def _places(cluster: ClusterState, pod: Pod, terms: list[Term]) -> Ints:
+def places(cluster: ClusterState, pod: Pod, terms: list[Term]) -> Ints:
     """Pods that meet all these terms of the pod, by row."""
     return cluster.columns.placed(*(group.places for group in _meant(cluster, pod, terms)))
 

@@ -113,15 +113,3 @@ class TopologySpread(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_affinity_policy: str = "Honor"
     node_taints_policy: str = "Ignore"
     match_label_keys: tuple[str, ...] = ()
-
-    def selects(self, own: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-        """Whether a pod of these labels counts for a pod whose own labels are `own` (matchLabelKeys compares both).
-
-        A rule without labels counts no pod, unlike an empty selector elsewhere: kube-scheduler's
-        countPodsMatchSelector (podtopologyspread/common.go). Whether such a pod counts itself makes no difference
-        there: 0 + 1 - 0 is within every maxSkew.
-        """
-        selector, keys = self.label_selector, [key for key in self.match_label_keys if key in own]
-        if selector is None or not (keys or selector.match_labels or selector.match_expressions):
-            return False
-        return selector.matches(labels) and all(labels.get(key) == own[key] for key in keys)
