@@ -92,19 +92,6 @@ def configure(*, logging_format: str = "text", verbosity: int = 0) -> None:
         logging.getLogger(name).setLevel(logging.DEBUG if verbosity > 1 else logging.WARNING)
 
 
-@contextlib.contextmanager
-def errors_only() -> Iterator[None]:
-    """Within the block nothing below an error is written: for services that are simulated, whose every day would be
-    thousands of lines.
-    """
-    before = logging.root.manager.disable
-    logging.disable(max(before, logging.WARNING))
-    try:
-        yield
-    finally:
-        logging.disable(before)
-
-
 class _Hiding(logging.Formatter):
     """Another formatter's lines without what looks like a credential and without control characters, wherever they
     stand: in a value, in a library's message, in a traceback.

@@ -9,6 +9,7 @@ each. Between two events nothing moves.
 import contextlib
 import functools
 import gc
+import logging
 import pathlib
 import random
 import shutil
@@ -22,7 +23,7 @@ from descheduler.ledger.ledger import Ledger
 from descheduler.service import Service as Descheduler
 from kube import kinds
 from kube.objects import Pod
-from runtime import interrupts, logs
+from runtime import interrupts
 from simulator.apiserver import ApiServer
 from simulator.controllers.budgets import Budgets
 from simulator.controllers.kubelet import Kubelet
@@ -72,12 +73,13 @@ def opened(scenario: Scenario, conditions: Setup, report: Report | None = None) 
 @contextlib.contextmanager
 def calm() -> Iterator[None]:
     """Services log errors only, and there is no garbage collector: what is made here stays or is freed by counting."""
-    enabled = gc.isenabled()
+    enabled, disabled_level = gc.isenabled(), logging.root.manager.disable
     gc.disable()
+    logging.disable(max(disabled_level, logging.WARNING))
     try:
-        with logs.errors_only():
-            yield
+        yield
     finally:
+        logging.disable(disabled_level)
         if enabled:
             gc.enable()
 

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import gc
+import logging
 import os
 import pathlib
 import threading
@@ -25,7 +26,6 @@ from kube import kinds
 from lab.campaigns.soak.growth import CACHED, DAY_SECONDS, FILES, LEDGER, MEMORY, SERIES, THREADS, Sample
 from lab.cluster import cache
 from policy.loading import loader
-from runtime import logs
 from simulator.apiserver import state, storage
 from simulator.results.outcome import Progress
 from simulator.scenario import Scenario
@@ -64,7 +64,8 @@ def play(days: float, pods: int) -> tuple[list[Sample], Progress]:
     last: list[Progress] = []
     made, begun = scenario(days, pods), time.monotonic()
     with contextlib.ExitStack() as undo:
-        undo.enter_context(logs.errors_only())
+        undo.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(logging.WARNING)
         undo.enter_context(_short_log())
 
         def report(progress: Progress) -> None:

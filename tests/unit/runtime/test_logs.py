@@ -150,13 +150,3 @@ def test_lines_need_no_library_of_colours_and_leave_it_to_those_who_do() -> None
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False rich"
     assert "said" in answer.stderr
-
-
-def test_within_the_block_only_errors_are_written(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure()
-    log = logs.get("test.quiet")
-    with logs.errors_only():
-        log.warning("not shown")
-        log.error("shown")
-    log.warning("shown again")
-    assert [line.split("] ")[-1].split()[0] for line in capsys.readouterr().err.splitlines()] == ["shown", "shown"]

@@ -75,6 +75,13 @@ def test_a_run_that_is_over_leaves_no_pods_behind_without_the_garbage_collector(
         gc.enable()
 
 
+def test_services_that_are_simulated_log_errors_only() -> None:
+    log = logging.getLogger("test.quiet")
+    with run_world.calm():
+        assert (log.isEnabledFor(logging.WARNING), log.isEnabledFor(logging.ERROR)) == (False, True)
+    assert log.isEnabledFor(logging.WARNING)
+
+
 def test_a_replacement_goes_elsewhere(crowded: outcome.Outcome) -> None:
     assert all(one.landed_on and one.landed_on != one.node for one in crowded.moved)
 
