@@ -20,7 +20,6 @@ from typing import Final, Literal
 from descheduler.ledger.rows import DONE, Row
 from descheduler.planning.departed_load import LOOK_BACKS
 from descheduler.snapshot import usage
-from descheduler.snapshot.usage import Resource
 from policy import metrics
 from policy.schema.load_policy import LoadPolicy
 
@@ -78,5 +77,5 @@ def _share(other: Row, row: Row, policy: LoadPolicy) -> float:
     resource = resources[row.metric]
     if metrics.place(resource) is None:  # of a resource of shares the ledger has the one that a pod was evicted for
         return other.before_ratio - other.projected_ratio if resources.get(other.metric) == resource else 0.0
-    own, others = (one.cpu_millicores if resource == Resource.CPU else one.memory_bytes for one in (row, other))
+    own, others = (one.cpu_millicores if resource == metrics.CPU else one.memory_bytes for one in (row, other))
     return others / own * (row.before_ratio - row.projected_ratio) if own > 0 else 0.0

@@ -26,7 +26,7 @@ from descheduler.snapshot import usage
 from descheduler.snapshot.eviction_history import PodUse
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
-from descheduler.snapshot.usage import PodUsage, Resource
+from descheduler.snapshot.usage import PodUsage
 from kube.objects import Node, Pod
 from kube.pods import pod_view
 from kube_scheduler.arrays import Ints
@@ -228,7 +228,7 @@ def expected_ratios(
         np.array([row for row, _, _ in recents], dtype=np.intp),
         np.array([age_seconds for _, age_seconds, _ in recents], dtype=np.float64),
         np.array([used[:2] for _, _, used in recents], dtype=np.float64).reshape(len(recents), 2),
-        _sizes(nodes, (Resource.CPU, Resource.MEMORY)),
+        _sizes(nodes, metrics.RESOURCES),
         in_force=policy.metrics_in_force,
     )
     for row, age_seconds, used in recents:
@@ -241,7 +241,7 @@ def _unseen_shares(measured: PodUse, age_seconds: float, policy: LoadPolicy) -> 
     """The load by metric in force that the windows do not show yet of a replacement bound so long ago: of the resource
     that its pod was evicted for, if that has no amounts, else 0.
     """
-    resource = usage.resources_of(policy).get(measured.metric, Resource.CPU)
+    resource = usage.resources_of(policy).get(measured.metric, metrics.CPU)
     has_amounts = metrics.place(resource) is not None
     return [
         measured.share_ratio * max(0.0, 1.0 - age_seconds / metric.averaging_seconds)

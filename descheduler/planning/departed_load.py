@@ -29,6 +29,7 @@ from descheduler.snapshot.eviction_history import HOUR_SECONDS, EvictedPod, Hist
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import PodUsage
 from kube.objects import Node, Pod
+from policy import metrics
 from policy.schema.load_policy import LoadPolicy
 
 MOVING_SECONDS: Final = 1800.0
@@ -97,7 +98,7 @@ def _lost(before: EvictedPod, pod: Pod, taken: Snapshot, policy: LoadPolicy) -> 
     if ready_seconds is not None and ready_seconds < before.gone_at_seconds - MARGIN_SECONDS:
         return PodUse(0.0, 0.0)
     passed_seconds = taken.at_seconds - before.gone_at_seconds + MARGIN_SECONDS
-    now_used, spans = (used.cpu_millicores, used.memory_bytes), [windows[one] for one in usage.Resource]
+    now_used, spans = (used.cpu_millicores, used.memory_bytes), [windows[one] for one in metrics.RESOURCES]
     pairs = zip(before.used[:2], now_used, spans, strict=True)
     cpu, memory = (was - now if now < was * (1.0 - passed_seconds / span) else 0.0 for was, now, span in pairs)
     return PodUse(cpu, memory)

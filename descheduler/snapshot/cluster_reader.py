@@ -14,6 +14,7 @@ from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import NodeUsage, PodUsage, UsageSource
 from kube.door import ScalesDoor
 from kube.objects import Node, PersistentVolume, Pod
+from policy import metrics
 from policy.contract import load_annotation
 from policy.schema.load_policy import LoadPolicy
 
@@ -83,7 +84,7 @@ def _over_their_node(
     return {
         pod.key: f"it uses {times:.0f} times the {resource} of its node"
         for pod in pods
-        for resource in usage.Resource
+        for resource in metrics.RESOURCES
         if pod.key in measured and pod.node_name in capacities
         if (times := usage.share(measured[pod.key], capacities[pod.node_name], resource)) > load_annotation.MAX_RATIO
     }

@@ -7,7 +7,6 @@ a node or a pod it cannot see.
 
 import collections.abc
 import dataclasses
-import enum
 import functools
 import math
 from typing import Final, NamedTuple, Protocol
@@ -18,13 +17,6 @@ from policy.contract import freshness, load_annotation, node_thresholds
 from policy.schema.load_policy import LoadPolicy
 
 ROUNDING: Final = 1e-9  # what sums of floats may be off: more than 1e4 pods of a node add, less than any line means
-
-
-class Resource(enum.StrEnum):
-    """The two resources of which pods and nodes have amounts. Of any other, named by the policy, a pod has a share."""
-
-    CPU = "cpu"
-    MEMORY = "memory"
 
 
 class NodeUsage(NamedTuple):
@@ -138,7 +130,7 @@ def window_of(policy: LoadPolicy, metric_name: str) -> float:
 def pod_windows(policy: LoadPolicy) -> dict[str, float]:
     """Over how long a pod's usage is averaged: as long as the averages that its node is judged by."""
     resources = resources_of(policy)
-    windows: dict[str, float] = {Resource.CPU: 0.0, Resource.MEMORY: 0.0}
+    windows = dict.fromkeys(metrics.RESOURCES, 0.0)
     for name in policy.descheduler.thresholds:
         windows[resources[name]] = max(windows.get(resources[name], 0.0), window_of(policy, name))
     longest = max(windows.values())
@@ -189,16 +181,16 @@ def amount(usage: PodUsage, resource: str) -> float:
     """Returns the pod's use of the resource: millicores, bytes or its share of a node. What devices measure has series
     for pods that use them, so a pod without one uses nothing.
     """
-    if resource == Resource.CPU:
+    if resource == metrics.CPU:
         return usage.cpu_millicores
-    return usage.memory_bytes if resource == Resource.MEMORY else usage.shares.get(resource, 0.0)
+    return usage.memory_bytes if resource == metrics.MEMORY else usage.shares.get(resource, 0.0)
 
 
 def size(resources: Resources, resource: str) -> float:
     """How much of the resource a node has: millicores, bytes, or 1 of a resource of which pods have shares."""
-    if resource == Resource.CPU:
+    if resource == metrics.CPU:
         return resources.cpu_millicores
-    return resources.memory_bytes if resource == Resource.MEMORY else 1.0
+    return resources.memory_bytes if resource == metrics.MEMORY else 1.0
 
 
 def requested(pod: Resources, used: PodUsage, resource: str) -> float:

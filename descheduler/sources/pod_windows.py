@@ -12,8 +12,9 @@ from typing import Final
 import numpy as np
 
 from descheduler.snapshot import usage
-from descheduler.snapshot.usage import PodUsage, Resource
+from descheduler.snapshot.usage import PodUsage
 from kube.objects import Pod, PodMetrics
+from policy import metrics
 from policy.rules import sample_windows
 from policy.rules.sample_windows import Samples, SampleWindows
 from policy.schema.load_policy import LoadPolicy
@@ -26,7 +27,7 @@ class PodWindows:
     """The samples of the pods that are followed. Used by one thread at a time."""
 
     def __init__(self) -> None:
-        self._samples = SampleWindows(len(Resource), SLOTS)
+        self._samples = SampleWindows(len(metrics.RESOURCES), SLOTS)
         self._rows: dict[str, int] = {}  # by uid
         self._refused: dict[str, str] = {}  # by uid: why the last list had no sample of it
 
@@ -41,7 +42,7 @@ class PodWindows:
     def add(self, items: Iterable[PodMetrics], pods: Collection[Pod], *, now_seconds: float) -> None:
         """Takes the samples of a list; of pods that are not followed it has more."""
         by_key = {item.key: item for item in items}
-        columns = np.full((len(self._rows), 2 + len(Resource)), math.nan)
+        columns = np.full((len(self._rows), 2 + len(metrics.RESOURCES)), math.nan)
         self._refused = {}
         for pod in pods:
             try:
@@ -55,7 +56,7 @@ class PodWindows:
         windows = usage.pod_windows(policy)
         cpu, memory = (
             self._samples.average(column, windows[resource], now_seconds).tolist()
-            for column, resource in enumerate(Resource)
+            for column, resource in enumerate(metrics.RESOURCES)
         )
         newest_seconds = self._samples.newest_seconds().tolist()
         usages: dict[str, PodUsage] = {}
@@ -79,7 +80,7 @@ class PodWindows:
 
 def _longest_seconds(policy: LoadPolicy) -> float:
     windows: Mapping[str, float] = usage.pod_windows(policy)
-    return max(windows[resource] for resource in Resource)
+    return max(windows[resource] for resource in metrics.RESOURCES)
 
 
 def _sample(item: PodMetrics | None, pod: Pod, now_seconds: float) -> Sequence[float]:

@@ -9,7 +9,7 @@ import sys
 from typing import Final
 
 from descheduler.snapshot import usage
-from descheduler.snapshot.usage import NodeUsage, PodUsage, Resource
+from descheduler.snapshot.usage import NodeUsage, PodUsage
 from kube.api import identifiers
 from kube.objects import Node, Pod
 from policy import metrics
@@ -97,8 +97,8 @@ class PrometheusUsage(usage.UsageSource):
         """
         windows = usage.pod_windows(policy)
         texts = (
-            pod_queries.cpu_cores(windows[Resource.CPU], selector=selector),
-            pod_queries.memory_bytes(windows[Resource.MEMORY], selector=selector),
+            pod_queries.cpu_cores(windows[metrics.CPU], selector=selector),
+            pod_queries.memory_bytes(windows[metrics.MEMORY], selector=selector),
             pod_queries.data_time("cpu", selector=selector),
             pod_queries.data_time("memory", selector=selector),
         )

@@ -25,6 +25,7 @@ from lab import cluster
 from lab.bench import answers, contestants, fleet, peer, prepared, spending
 from lab.bench.table import Row
 from lab.cluster import api, cache
+from policy import metrics
 from policy.schema import load_policy
 from promql.queries import node_queries, pod_queries
 from runtime import clock
@@ -181,8 +182,8 @@ def prepared_answers(pod_count: int, known: list[str], now_seconds: float) -> pr
     windows = usage.pod_windows(policy)
     pods = [{"namespace": fleet.NAMESPACE, "pod": name} for name in fleet.pod_names(pod_count)]
     cores, sizes = (0.05 + at % 7 / 20 for at in range(len(pods))), (2.0**28 * (1 + at % 9) for at in range(len(pods)))
-    source.answer(pod_queries.cpu_cores(windows[usage.Resource.CPU]), zip(pods, cores, strict=True))
-    source.answer(pod_queries.memory_bytes(windows[usage.Resource.MEMORY]), zip(pods, sizes, strict=True))
+    source.answer(pod_queries.cpu_cores(windows[metrics.CPU]), zip(pods, cores, strict=True))
+    source.answer(pod_queries.memory_bytes(windows[metrics.MEMORY]), zip(pods, sizes, strict=True))
     for resource in ("cpu", "memory"):
         source.answer(node_queries.data_time(resource), ((labels, now_seconds) for labels in instances))
         source.answer(pod_queries.data_time(resource), ((labels, now_seconds) for labels in pods))

@@ -159,7 +159,7 @@ def test_shares_are_of_the_memory_without_the_pool_of_huge_pages() -> None:
     node = builders.node("node-1", memory="46Gi", mutate=_with_pool)
     assert (node.capacity.memory_bytes, node.allocatable.memory_bytes) == (48 * GIB, 46 * GIB)
     pod = usage.PodUsage("shop/web-1", 500.0, 12.0 * GIB, 1000.0)
-    assert usage.share(pod, node.capacity, usage.Resource.MEMORY) == 0.25
+    assert usage.share(pod, node.capacity, metrics.MEMORY) == 0.25
     bench = _PoolBench()
     bench.run(300, memory="30Gi")
     assert bench.values()["memory_avg_5m"] == 0.625

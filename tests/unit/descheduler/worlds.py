@@ -84,8 +84,8 @@ class FakePrometheus:
         for key, used in self._scene.used.items():
             namespace, pod = key.split("/")
             figures = {
-                pod_queries.cpu_cores(windows[usage.Resource.CPU]): used.cpu_millicores / 1000,
-                pod_queries.memory_bytes(windows[usage.Resource.MEMORY]): used.memory_bytes,
+                pod_queries.cpu_cores(windows[load_metrics.CPU]): used.cpu_millicores / 1000,
+                pod_queries.memory_bytes(windows[load_metrics.MEMORY]): used.memory_bytes,
                 pod_queries.data_time("cpu"): moment - self.age_seconds,
                 pod_queries.data_time("memory"): moment - self.age_seconds,
             }
