@@ -58,7 +58,6 @@ class NodePublisher:
         self._cooled = ""  # the node that the next sync writes again, see `write_plan.weigh`
         self._unwritten: Mapping[str, str] = {}  # results of the last sync, without those written
         self._standing = NodeAnnotationCache()
-        self._digester = heartbeat.Digester()
         self._complaints = change_logger.ChangeLogger()
 
     def texts(self, fleet: NodeSet, *, now_seconds: float) -> Mapping[str, str]:
@@ -97,7 +96,7 @@ class NodePublisher:
     ) -> errors.KubeError | None:
         """Both heartbeats of a sync have one time, or the second could be older and be ignored."""
         at_seconds = write_plan.confirmed_seconds(publication.book, lagging, now_seconds=publication.now_seconds)
-        digest = self._digester.digest(texts)
+        digest = heartbeat.digest(texts)
         data = heartbeat.encode(at_seconds, publication.content_hash, len(texts), digest, excluded=excluded)
         try:
             write_plan.beat(self._kube, self._namespace, data)

@@ -69,38 +69,12 @@ def bucket_of(node: str) -> int:
 
 def digest(annotations: collections.abc.Mapping[str, str]) -> Digest:
     """Checksums over the lines `name=annotation\\n`, sorted by name; `annotations` holds the raw text by node name."""
-    return Digester().digest(annotations)
-
-
-class Digester:
-    """`digest` from time to time: of what did not change since the last time only the whole is computed again.
-
-    Not thread-safe: one owner.
-    """
-
-    def __init__(self) -> None:
-        self._texts: collections.abc.Mapping[str, str] = {}
-        self._lines: dict[str, bytes] = {}  # by node, sorted
-        self._buckets: list[dict[str, bytes]] = [{} for _ in range(BUCKETS)]
-        self._checksums = [_EMPTY] * BUCKETS
-
-    def digest(self, annotations: collections.abc.Mapping[str, str]) -> Digest:
-        """See `heartbeat.digest`; the mapping must not change afterwards."""
-        before, self._texts = self._texts, annotations
-        gone = before.keys() - annotations.keys()
-        changed = [node for node, text in annotations.items() if node not in before or before[node] != text]
-        for node in gone:
-            del self._lines[node], self._buckets[bucket_of(node)][node]
-        known = len(self._lines)
-        for node in changed:
-            self._lines[node] = self._buckets[bucket_of(node)][node] = _line(node, annotations[node])
-        if len(self._lines) > known:
-            self._lines = {node: self._lines[node] for node in sorted(self._lines)}
-        for bucket in set(map(bucket_of, (*gone, *changed))):
-            lines = self._buckets[bucket]
-            self._checksums[bucket] = _checksum([lines[node] for node in sorted(lines)])
-        whole = hashlib.sha256(b"".join(self._lines.values()))
-        return Digest(_PREFIX + whole.hexdigest(), tuple(self._checksums))
+    lines = {node: _line(node, annotations[node]) for node in sorted(annotations)}
+    buckets: list[list[bytes]] = [[] for _ in range(BUCKETS)]
+    for node, line in lines.items():
+        buckets[bucket_of(node)].append(line)
+    whole = hashlib.sha256(b"".join(lines.values()))
+    return Digest(_PREFIX + whole.hexdigest(), tuple(map(_checksum, buckets)))
 
 
 def _line(node: str, annotation: str) -> bytes:
