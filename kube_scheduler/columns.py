@@ -122,14 +122,6 @@ class Columns:
             topology = self._topologies[key] = Topology(codes, numbers, labelled, bool(labelled.all()))
         return topology
 
-    def named(self, rows: Ints) -> tuple[str, ...]:
-        """The names of rows, in their order."""
-        return self.names if rows is self.all_rows else tuple(map(self.names.__getitem__, rows.tolist()))
-
-    def at(self, per_row: Ints, rows: Ints) -> Ints:
-        """Returns the amounts of some rows from an amount by row; mostly all rows, in their order."""
-        return per_row if rows is self.all_rows else per_row[rows]
-
     def rows_of(self, names: Sequence[str]) -> Ints:
         """The rows of names, in their order. KeyError for one without a node."""
         return np.fromiter(map(self.rows.__getitem__, names), np.int64, len(names))

@@ -21,14 +21,7 @@ def encode(at_seconds: float) -> str:
 
 def decode(text: object) -> float:
     """Unix seconds of an RFC 3339 text in UTC; ValueError names what is no such text."""
-    if not isinstance(text, str):
-        raise ValueError(_refusal(text))
-    return _decoded(text)
-
-
-@functools.lru_cache(maxsize=64)
-def _decoded(text: str) -> float:
-    if not _SHAPE.fullmatch(text) or not text.isascii():
+    if not isinstance(text, str) or not _SHAPE.fullmatch(text) or not text.isascii():
         raise ValueError(_refusal(text))
     try:
         return datetime.datetime.fromisoformat(text).timestamp()

@@ -46,11 +46,6 @@ class Placement(NamedTuple):
     nominated: str | None = None
     unnominated: tuple[Pod, ...] = ()
 
-    @property
-    def scores(self) -> Mapping[str, int]:
-        """The points of each node that was scored."""
-        return dict(zip(self.scored, self.totals.tolist(), strict=True))
-
 
 class Scheduler:
     """kube-scheduler's default profile over the cluster as told."""
@@ -98,7 +93,8 @@ class Scheduler:
         rows = self._rows(pod)
         sample = node_order.sample(fits, rows, self._start)
         self._start = (self._start + sample.looked_at) % len(columns.names)
-        names = columns.named(sample.rows)
+        every = sample.rows is columns.all_rows
+        names = columns.names if every else tuple(map(columns.names.__getitem__, sample.rows.tolist()))
         answer = extenders.passed(self._extenders, pod, names)
         if answer.passed:
             return self._best(pod, demand, answer.passed, sample.rows if answer.passed is names else None)

@@ -87,8 +87,9 @@ def _least_allocated(columns: Columns, demand: Demand, rows: Ints) -> Ints:
     be more than there is; a resource that the node has none of is left out.
     """
     left = np.maximum(columns.base_allocatable[:SCORED] - columns.scored - demand.scored, 0)
-    points = left * BEST // columns.divisors
-    return columns.at((points[0] + points[1]) // columns.kinds, rows)
+    parts = left * BEST // columns.divisors
+    points: Ints = (parts[0] + parts[1]) // columns.kinds
+    return points[rows]
 
 
 def _balanced(columns: Columns, demand: Demand, rows: Ints) -> Ints | None:
@@ -104,7 +105,8 @@ def _balanced(columns: Columns, demand: Demand, rows: Ints) -> Ints | None:
     if not columns.all_whole:
         deviation *= columns.whole
     even = ((1 - deviation) * float(BEST)).astype(np.int64)
-    return columns.at(HALF + (HALF + even[0] - even[1]) // 2, rows)
+    points: Ints = HALF + (HALF + even[0] - even[1]) // 2
+    return points[rows]
 
 
 def _spread(state: State, pod: Pod, rows: Ints) -> Ints | None:
@@ -148,9 +150,9 @@ def _raw(
     if not topology.numbers:
         return np.zeros(len(scored))
     if rule.topology_key == HOSTNAME:
-        domains, pods = len(scored), columns.at(matching, scored)
+        domains, pods = len(scored), matching[scored]
     else:
-        codes = columns.at(topology.codes, scored)
+        codes = topology.codes[scored]
         domains = int(np.count_nonzero(np.bincount(codes + 1)))  # rows without the label are one together
         pods = topology.sums(matching, topology_spread.counted_rows(columns, pod, rule, eligible))[codes]
     weighted: Floats = pods * np.float64(math.log(domains + 2)) + (rule.max_skew - 1)

@@ -59,7 +59,7 @@ class Tally:
         self.decided += not tied
         self.unplaced += not real
         if real not in (model.ties or ("",)):
-            best = sorted(model.scores.items(), key=lambda entry: -entry[1])[:4]
+            best = sorted(zip(model.scored, model.totals.tolist(), strict=True), key=lambda entry: -entry[1])[:4]
             self.different.append(f"{pod.name}: real {real!r}, model {model.ties}, {best} {dict(model.reasons)}")
         elif not tied:
             self.equal += 1

@@ -171,7 +171,7 @@ def test_affinity_reaches_as_far_as_its_topology() -> None:
     pods = [bound("db", "a1", labels={"app": "db"})]
     assert set(place(ZONES, pending(mutate=cases.near("db", ZONE)), pods).ties) <= {"a1", "a2"}
     assert place(ZONES, pending(mutate=cases.near("db", HOST)), pods).node == "a1"
-    assert set(place(ZONES, pending(mutate=cases.near("db", ZONE, anti=True)), pods).scores) == {"b1", "c1"}
+    assert set(place(ZONES, pending(mutate=cases.near("db", ZONE, anti=True)), pods).scored) == {"b1", "c1"}
 
 
 def test_a_term_means_other_namespaces_only_where_it_says_so() -> None:
