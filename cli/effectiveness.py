@@ -157,7 +157,7 @@ def _shadow(ask: Ask, span_seconds: float, until_seconds: float, selector: str, 
     elif covered_seconds < WHOLE_RATIO * span_seconds:
         remarks.append(f"thin data: {wording.share(covered_seconds, span_seconds)} in shadow mode")
     samples = () if began_seconds is None else ask(figures.shadow_increases(span_seconds, selector))  # else zeros
-    values = figures.shadow_of(samples, points)._asdict()
+    values = figures.shadow_of(samples, points)
     since = None if began_seconds is None else clock.to_rfc3339(began_seconds)
     document = {"shadowSince": since, "points": points, "figures": values}
     return Report(values, figures.shadow_meanings(points), document, covered_seconds, tuple(remarks))

@@ -7,7 +7,7 @@ effectiveness. In shadow mode the extenders count each pod that kube-scheduler p
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from promql import door
@@ -55,28 +55,6 @@ class Figures(NamedTuple):
         """The share of all results that could not be judged."""
         left_out = self.left_out or 0
         return _ratio(left_out, (self.total_schedule_count or 0) + left_out)
-
-
-class Moment(NamedTuple):
-    """The figures of the step that ends at `at_seconds` (Unix)."""
-
-    at_seconds: float
-    figures: Figures
-
-
-class ShadowFigures(NamedTuple):
-    """A span's figures: pods, shares of `pods`, and mean points; None where nothing was placed, all without data.
-    `shadow_meanings` says what each counts.
-    """
-
-    pods: int | None = None
-    rejected: int | None = None
-    rejected_ratio: float | None = None
-    worse: int | None = None
-    worse_ratio: float | None = None
-    lower_points_avg: float | None = None
-    best: int | None = None
-    left_out: int | None = None
 
 
 def increases(span_seconds: float, selector: str = "") -> str:
@@ -131,13 +109,13 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole > 0 else None
 
 
-def moments(parts: Mapping[str, Sequence[tuple[float, float]]]) -> tuple[Moment, ...]:
-    """The figures of every step that any part has a point of, oldest first."""
+def moments(parts: Mapping[str, Sequence[tuple[float, float]]]) -> list[tuple[float, Figures]]:
+    """The figures of every step that any part has a point of, oldest first, by the step's end (Unix seconds)."""
     by_time: dict[float, dict[str, float]] = {}
     for part, points in parts.items():
         for at_seconds, value in points:
             by_time.setdefault(at_seconds, {})[part] = value
-    return tuple(Moment(at_seconds, of(sums)) for at_seconds, sums in sorted(by_time.items()))
+    return [(at_seconds, of(sums)) for at_seconds, sums in sorted(by_time.items())]
 
 
 def shadow_increases(span_seconds: float, selector: str = "") -> str:
@@ -158,26 +136,27 @@ def shadow_known(span_seconds: float, selector: str = "") -> str:
     return f"count(last_over_time({MODE}{{{selector}}}[{node_queries.duration(span_seconds)}]))"
 
 
-def shadow_of(samples: Iterable[door.Sample], least_points: int) -> ShadowFigures:
-    """The figures of the answer to `shadow_increases`; counts are rounded, as Prometheus extrapolates."""
-    if not (every := tuple(samples)):
-        return ShadowFigures()
+def shadow_of(every: Collection[door.Sample], least_points: int) -> dict[str, float | None]:
+    """The figures of the answer to `shadow_increases`, by the names of `shadow_meanings`: a share or mean is None where
+    nothing was placed, and all are without an answer; counts are rounded, as Prometheus extrapolates.
+    """
     counts = {one.labels[_VERDICT]: one.value for one in every if _VERDICT in one.labels}
     buckets = {float(one.labels[_BUCKET]): one.value for one in every if _BUCKET in one.labels}
     missed = next((one.value for one in every if one.labels.get(PART) == _MISSED), 0.0)
     best, lower, rejected = (counts.get(verdict, 0.0) for verdict in ("best", "lower", "rejected"))
     worse = max(0.0, buckets.get(math.inf, 0.0) - buckets.get(float(least_points - 1), 0.0))
     pods = best + lower + rejected
-    return ShadowFigures(
-        round(pods),
-        round(rejected),
-        _ratio(rejected, pods),
-        round(worse),
-        _ratio(worse, pods),
-        _ratio(missed, lower),
-        round(best),
-        round(counts.get("not_asked", 0.0) + counts.get("unjudged", 0.0)),
-    )
+    figures: dict[str, float | None] = {
+        "pods": round(pods),
+        "rejected": round(rejected),
+        "rejected_ratio": _ratio(rejected, pods),
+        "worse": round(worse),
+        "worse_ratio": _ratio(worse, pods),
+        "lower_points_avg": _ratio(missed, lower),
+        "best": round(best),
+        "left_out": round(counts.get("not_asked", 0.0) + counts.get("unjudged", 0.0)),
+    }
+    return figures if every else dict.fromkeys(figures)
 
 
 def shadow_meanings(least_points: int) -> dict[str, str]:

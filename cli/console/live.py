@@ -142,5 +142,5 @@ def effectiveness(door: promql_client.Client, selector: str, span_seconds: float
     return {
         "figures": figures.of({one.labels[figures.PART]: one.value for one in sums})._asdict(),
         "covered_seconds": min(span_seconds, until.value - began[0]) if began else 0.0,
-        "moments": [{"at_seconds": one.at_seconds, **one.figures._asdict()} for one in moments],
+        "moments": [{"at_seconds": at_seconds, **step._asdict()} for at_seconds, step in moments],
     }

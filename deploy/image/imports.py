@@ -21,31 +21,6 @@ from typing import Final
 _IMPORTS_LATER: Final = re.compile(r"^(?!import\b|from\b).*\bimport\b", re.MULTILINE)
 
 
-class _Imports(ast.NodeVisitor):
-    """The names of modules in all import statements of a module, but for those that only type checkers follow."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def generic_visit(self, node: ast.AST) -> None:
-        """Visit the statements below; an expression holds none."""
-        for child in ast.iter_child_nodes(node):
-            if not isinstance(child, ast.expr):
-                self.visit(child)
-
-    def visit_If(self, node: ast.If) -> None:
-        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            return
-        self.generic_visit(node)
-
-    def visit_Import(self, node: ast.Import) -> None:
-        self.names += [alias.name for alias in node.names]
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        if node.module and not node.level:
-            self.names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-
-
 def import_all(package: str) -> None:
     """Import a package, every module below it, and what their functions import; ImportError names the first missing."""
     root = importlib.import_module(package)
@@ -59,10 +34,18 @@ def import_all(package: str) -> None:
 
 def names(text: str) -> list[str]:
     """Returns the names that functions and other blocks of a module import."""
-    visitor = _Imports()
-    if _IMPORTS_LATER.search(text):
-        visitor.visit(ast.parse(text))
-    return visitor.names
+    return [*_imported(ast.parse(text))] if _IMPORTS_LATER.search(text) else []
+
+
+def _imported(node: ast.AST) -> collections.abc.Iterator[str]:
+    """The modules that statements below import, but for those that only type checkers follow; expressions have none."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    elif not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+        for child in ast.iter_child_nodes(node):
+            yield from () if isinstance(child, ast.expr) else _imported(child)
 
 
 def import_named(name: str) -> None:

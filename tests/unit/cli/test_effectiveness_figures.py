@@ -43,5 +43,8 @@ def test_a_span_is_the_increase_over_all_replicas() -> None:
 
 def test_moments_join_the_parts_by_time() -> None:
     found = figures.moments({"total": [(20.0, 2.0), (10.0, 0.0)], "cpu": [(20.0, 1.0)], "left_out": [(30.0, 1.0)]})
-    assert [moment.at_seconds for moment in found] == [10.0, 20.0, 30.0]
-    assert [moment.figures.cpu_utilization_total_avg for moment in found] == [None, 0.5, None]
+    assert [(end, moment.cpu_utilization_total_avg) for end, moment in found] == [
+        (10.0, None),
+        (20.0, 0.5),
+        (30.0, None),
+    ]
