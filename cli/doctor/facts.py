@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cli import plan
 from cli.common import http_client
 from cli.doctor.findings import Finding
 from kube.access import Access
@@ -149,22 +150,6 @@ class Replica(NamedTuple):
     shadow: bool = False
 
 
-class BlockedRelief(NamedTuple):
-    """An overloaded node that earlier evictions keep from relief: the verdict on its pods, and the figures."""
-
-    node: str
-    verdict: str
-    detail: str
-
-
-class Relief(NamedTuple):
-    """A descheduler's plan of this moment ("" for none that is deployed), in one line, and what is held back."""
-
-    name: str
-    summary: str
-    held_back: tuple[BlockedRelief, ...] = ()
-
-
 class LoadFacts(NamedTuple):
     """The load of nodes at its source; each part, or the Finding that says why it is missing."""
 
@@ -182,8 +167,8 @@ class LoadFacts(NamedTuple):
 class Facts:
     """The snapshot. Times are Unix seconds; `now_seconds` is this machine's clock corrected by the apiserver's.
 
-    `differing` are nodes whose annotation is not what the heartbeat vouches for; `undecodable` names the objects that
-    could not be decoded, "" for none.
+    `differing` are nodes whose annotation is not what the heartbeat vouches for; `relief` is the name of a descheduler
+    and its plan of this moment; `undecodable` names the objects that could not be decoded, "" for none.
     """
 
     settings: Settings
@@ -202,5 +187,5 @@ class Facts:
     node_leases: Mapping[str, float] | Finding
     load: LoadFacts
     replicas: tuple[Replica | Finding, ...] | Finding
-    relief: Relief | Finding
+    relief: tuple[str, plan.Plan] | Finding
     undecodable: str = ""

@@ -18,9 +18,8 @@ from cli import plan, story
 from cli.common import api_types, http_client, services
 from cli.common.services import DESCHEDULER
 from cli.doctor import findings, measuring, metrics_server, rights
-from cli.doctor.facts import BlockedRelief, ClockFacts, Facts, LoadFacts, Means, Relief, Replica, Settings
+from cli.doctor.facts import ClockFacts, Facts, LoadFacts, Means, Replica, Settings
 from cli.doctor.findings import Finding
-from descheduler.planning.verdicts import Cause
 from extender.verbs import documents
 from kube import access, errors, kinds
 from kube.http.client import Client
@@ -232,8 +231,8 @@ def policy_obeyed(means: Means, namespace: str) -> tuple[LoadPolicy, str] | None
     return None
 
 
-def relief(means: Means, namespace: str) -> Relief | Finding:
-    """Ask the descheduler for the relief it holds back at this moment; the Finding says why it could not be asked."""
+def relief(means: Means, namespace: str) -> tuple[str, plan.Plan] | Finding:
+    """Ask a descheduler for its plan of this moment; the Finding says why there is none."""
     try:
         replicas: Sequence[services.Service] = means.deschedulers or services.behind(means.kube, DESCHEDULER, namespace)
     except errors.KubeError as error:
@@ -249,14 +248,7 @@ def relief(means: Means, namespace: str) -> Relief | Finding:
             continue
         if answer.partial:
             return findings.unknown(f"{one.name}: {answer.summary}", "evenload plan says more")
-        return Relief(one.name, answer.summary, _held_back(answer))
+        return one.name, answer
     if unanswered:
         return findings.unknown(unanswered, "evenload plan says more; its /readyz?verbose names the cause")
-    return Relief("", f"no descheduler behind Service {namespace}/{DESCHEDULER.in_cluster}: nothing is evicted")
-
-
-def _held_back(answer: plan.Plan) -> tuple[BlockedRelief, ...]:
-    """By node the first verdict that says what earlier evictions came to; nothing where the run evicts all the same."""
-    causes = {str(Cause.LOAD_NOT_FALLING)} | (set() if answer.evictions else {str(Cause.UNREPLACED)})
-    firsts = ((node, next((one for one in node.candidates if one.verdict in causes), None)) for node in answer.nodes)
-    return tuple(BlockedRelief(node.node, one.verdict, one.detail) for node, one in firsts if one is not None)
+    return findings.ok(f"no descheduler behind Service {namespace}/{DESCHEDULER.in_cluster}: nothing is evicted")

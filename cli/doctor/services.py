@@ -155,18 +155,23 @@ def extender_called(facts: Facts) -> Finding:
 
 
 def relief_effective(facts: Facts) -> Iterator[Finding]:
-    """Evictions lower the load of nodes, and evicted pods are replaced."""
-    relief = findings.known(facts.relief)
-    resting = [one for one in relief.held_back if one.verdict == Cause.LOAD_NOT_FALLING]
-    waiting = [one for one in relief.held_back if one.verdict == Cause.UNREPLACED]
+    """Evictions lower the load of nodes, and evicted pods are replaced: of each node the first verdict that says what
+    earlier evictions came to; that pods are waited for counts only where the run evicts nothing.
+    """
+    name, plan = findings.known(facts.relief)
+    causes = {str(Cause.LOAD_NOT_FALLING)} | (set() if plan.evictions else {str(Cause.UNREPLACED)})
+    firsts = ((node.node, next((one for one in node.candidates if one.verdict in causes), None)) for node in plan.nodes)
+    held_back = [(node, one) for node, one in firsts if one is not None]
+    resting = [(node, one.detail) for node, one in held_back if one.verdict == Cause.LOAD_NOT_FALLING]
+    waiting = [(node, one.detail) for node, one in held_back if one.verdict == Cause.UNREPLACED]
     if resting:
-        text = findings.few(f"{one.node}: {one.detail}" for one in resting)
-        fix = f"kubectl debug node/{resting[0].node} -it --image=busybox -- top: what runs on it beside its pods?"
+        text = findings.few(f"{node}: {detail}" for node, detail in resting)
+        fix = f"kubectl debug node/{resting[0][0]} -it --image=busybox -- top: what runs on it beside its pods?"
         yield findings.warn(text, fix)
-    if waiting:
+    for node, detail in waiting[:1]:
         fix = "why are they not Ready? evenload evictions --since 1d; docs/runbooks/EvenloadEvictionsUnreplaced.md"
-        yield findings.warn(f"nothing leaves {waiting[0].node}: {waiting[0].detail}", fix)
-    yield findings.ok(f"{relief.name}: {relief.summary}" if relief.name else relief.summary)
+        yield findings.warn(f"nothing leaves {node}: {detail}", fix)
+    yield findings.ok(f"{name}: {plan.summary}")
 
 
 def clocks_agree(facts: Facts) -> Finding:

@@ -420,12 +420,12 @@ BROKEN = {
     "relief: a node whose load does not fall": warns(
         "node-1: 3 evictions should …",
         "kubectl debug node/node-1",
-        relief=facts.Relief("d", "", (facts.BlockedRelief("node-1", "load_not_falling", "3 evictions should …"),)),
+        relief=("d", worlds.relief_plan("load_not_falling", "3 evictions should …")),
     ),
     "relief: evicted pods that are not replaced": warns(
         "nothing leaves node-1: 5 evictions wait …",
         "EvenloadEvictionsUnreplaced.md",
-        relief=facts.Relief("d", "", (facts.BlockedRelief("node-1", "unreplaced", "5 evictions wait …"),)),
+        relief=("d", worlds.relief_plan("unreplaced", "5 evictions wait …")),
     ),
     "policy rules: a filter line over the eviction line": warns(
         "cpu_avg_5m: nodes take pods up to 0.9 and are relieved from 0.8",

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+from cli import plan
 from cli.doctor import facts, findings
 from kube import access, objects
 from policy import metrics
@@ -72,9 +73,15 @@ def well(**changes: Any) -> facts.Facts:
         node_leases=dict.fromkeys(NAMES, 4.0),
         load=load._replace(**of_load),
         replicas=(replica("extender-a"), replica("extender-b")),
-        relief=facts.Relief("descheduler-0", "0 to evict"),
+        relief=("descheduler-0", relief_plan()),
     )
     return dataclasses.replace(healthy, **changes)
+
+
+def relief_plan(verdict: str = "budget", detail: str = "") -> plan.Plan:
+    """A plan that evicts nothing of one overloaded node."""
+    node = plan.Node("node-1", (), (plan.Candidate("shop", "web-1", "Deployment/web", verdict, detail),))
+    return plan.Plan("", "Enforce", HASH, "0 to evict", plan.Headroom(1, 1), nodes=(node,))
 
 
 def settings(*, policy_hash: str | None = HASH, source: str = options.PROMETHEUS, **sections: Any) -> facts.Settings:
