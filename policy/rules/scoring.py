@@ -91,11 +91,6 @@ class Breakdown:
     degraded: Mask
     ranking: Ranking
 
-    @property
-    def scores(self) -> Integers:
-        """One integer 0..10 per node, in the order asked."""
-        return self.ranking.scores
-
 
 def weighing(score: load_policy.Score, in_force: collections.abc.Sequence[metrics.Metric]) -> Weighing:
     """Compile a policy's score for the columns `in_force`; a metric without a weight has weight 0."""

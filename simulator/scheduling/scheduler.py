@@ -93,8 +93,7 @@ class Scheduler:
         rows = self._rows(pod)
         sample = node_order.sample(fits, rows, self._start)
         self._start = (self._start + sample.looked_at) % len(columns.names)
-        every = sample.rows is columns.all_rows
-        names = columns.names if every else tuple(map(columns.names.__getitem__, sample.rows.tolist()))
+        names = tuple(map(columns.names.__getitem__, sample.rows.tolist()))
         answer = extenders.passed(self._extenders, pod, names)
         if answer.passed:
             return self._best(pod, demand, answer.passed, sample.rows if answer.passed is names else None)

@@ -22,7 +22,6 @@ from kube_scheduler import inter_pod_affinity, pod_groups, topology_spread
 from kube_scheduler.arrays import Bools, Ints
 from kube_scheduler.columns import SCORED as SCORED_RESOURCES
 from kube_scheduler.columns import Columns
-from kube_scheduler.pod_groups import Term
 from kube_scheduler.pod_requests import Demand
 from simulator.scheduling.state import State
 
@@ -177,11 +176,12 @@ def _near_others(state: State, pod: Pod, rows: Ints) -> Ints | None:
     theirs = [term for term in state.terms.about(pod, state.namespaces) if not term.required or term.sign > 0]
     if not own and not theirs:
         return None
+    places = [(term, inter_pod_affinity.places(state, pod, [term])) for term in own]
+    places += [(term, state.columns.placed(term.places)) for term in theirs]
     raw = np.zeros(len(state.columns.names), np.int64)
-    for term in own:
-        raw += _weighed(state.columns, term, inter_pod_affinity.places(state, pod, [term]))
-    for term in theirs:
-        raw += _weighed(state.columns, term, state.columns.placed(term.places))
+    for term, there in places:
+        topology = state.columns.topology(term.term.topology_key)
+        raw += topology.sums(there)[topology.codes] * (term.sign * term.weight)
     return _stretched(raw[rows])
 
 
@@ -191,9 +191,3 @@ def _stretched(raw: Ints) -> Ints:
         return np.zeros(len(raw), np.int64)
     shares: npt.NDArray[np.float64] = float(BEST) * ((raw - least) / np.float64(most - least))
     return shares.astype(np.int64)
-
-
-def _weighed(columns: Columns, term: Term, there: Ints) -> Ints:
-    topology = columns.topology(term.term.topology_key)
-    weights: Ints = topology.sums(there)[topology.codes] * (term.sign * term.weight)
-    return weights

@@ -42,7 +42,7 @@ def test_the_base_is_the_weighted_mean_of_headroom() -> None:
     breakdown = _scored(row, weighing=_weighing(weights=FIELD, combine="mean"))
     assert breakdown.own_base[0] == pytest.approx(by_hand)
     assert breakdown.terms[0].sum() == pytest.approx(by_hand)
-    assert breakdown.scores.tolist() == [6]
+    assert breakdown.ranking.scores.tolist() == [6]
 
 
 def test_by_default_the_base_is_the_lower_of_two_means() -> None:
@@ -58,13 +58,13 @@ def test_by_default_the_base_is_the_lower_of_two_means() -> None:
     [(0.0, 10), (1.0, 0), (1.5, 0), (0.35, 7), (0.45, 6), (0.5, 5), (0.55, 5), (0.5501, 4), (0.95, 1), (0.9501, 0)],
 )
 def test_halves_round_up_as_written_in_decimals(load: float, score: int) -> None:
-    assert _scored([load] * 6).scores.tolist() == [score]
+    assert _scored([load] * 6).ranking.scores.tolist() == [score]
 
 
 def test_expected_load_of_recent_pods_lowers_the_score_and_is_shown() -> None:
     values, expected = _array([0.3] * 6), _array([0.2] * 6)
     breakdown = scoring.scores(values, expected, np.zeros(1), _weighing())
-    assert breakdown.scores.tolist() == [5]
+    assert breakdown.ranking.scores.tolist() == [5]
     assert breakdown.predicted[0].tolist() == [0.5] * 6
     assert (breakdown.values[0, 0], breakdown.expected[0, 0]) == (0.3, 0.2)
 
@@ -74,7 +74,7 @@ def test_the_incoming_pod_counts_only_where_the_policy_says_so() -> None:
     zeros = np.zeros_like(values)
     for wanted, score in ((False, 7), (True, 5)):
         breakdown = scoring.scores(values, zeros, np.zeros(1), _weighing(incomingPod=wanted), incoming=incoming)
-        assert breakdown.scores.tolist() == [score]
+        assert breakdown.ranking.scores.tolist() == [score]
 
 
 def test_an_unusable_metric_loses_its_weight_and_the_node_is_degraded() -> None:
@@ -88,7 +88,7 @@ def test_an_unusable_metric_loses_its_weight_and_the_node_is_degraded() -> None:
 def test_a_metric_without_weight_may_be_missing_without_degrading() -> None:
     weighing = _weighing(weights={"cpu_avg_5m": 1})
     breakdown = _scored([0.4, *[NAN] * 5], weighing=weighing)
-    assert breakdown.scores.tolist() == [6]
+    assert breakdown.ranking.scores.tolist() == [6]
     assert not breakdown.degraded.any()
 
 
@@ -96,14 +96,14 @@ def test_a_node_without_a_usable_metric_gets_the_median_base_of_the_others() -> 
     breakdown = _scored([0.1] * 6, MISSING, [0.2] * 6, [0.9] * 6)
     assert breakdown.ranking.base.tolist() == pytest.approx([9.0, 8.0, 8.0, 1.0])
     assert breakdown.ranking.neutral.tolist() == [False, True, False, False]
-    assert breakdown.scores.tolist() == [9, 8, 8, 1]
+    assert breakdown.ranking.scores.tolist() == [9, 8, 8, 1]
     assert breakdown.degraded.tolist() == [False, True, False, False]
 
 
 def test_a_node_that_lacks_a_metric_is_capped_at_the_best_whole_node_and_says_so() -> None:
     breakdown = _scored([NAN, NAN, NAN, 0.1, 0.1, 0.1], [0.3] * 6, [0.8] * 6, MISSING)
     assert breakdown.own_base[0] == pytest.approx(9.0)
-    assert breakdown.scores.tolist() == [7, 7, 2, 7]
+    assert breakdown.ranking.scores.tolist() == [7, 7, 2, 7]
     assert breakdown.ranking.capped.tolist() == [True, False, False, False]
 
 
@@ -122,7 +122,7 @@ def test_nodes_that_lack_a_metric_keep_their_order_under_the_best_whole_node(
 ) -> None:
     partly = [[NAN, NAN, NAN, *[1 - base / 10] * 3] for base in (9.0, 7.0, 4.0, 1.5)]
     breakdown = _scored(*partly, [1 - whole / 10] * 6, weighing=_weighing(spread=spread))
-    assert breakdown.scores.tolist() == scores
+    assert breakdown.ranking.scores.tolist() == scores
     assert breakdown.ranking.capped.tolist() == [whole < 9] * 4 + [False]
 
 
@@ -133,7 +133,7 @@ def test_nodes_as_good_as_the_best_whole_one_keep_their_bases_to_the_bit() -> No
 
 def test_without_a_whole_node_nothing_is_capped() -> None:
     breakdown = _scored([NAN, 0.1, 0.1, 0.1, 0.1, 0.1], [NAN, 0.3, 0.3, 0.3, 0.3, 0.3])
-    assert breakdown.scores.tolist() == [9, 7]
+    assert breakdown.ranking.scores.tolist() == [9, 7]
     assert not breakdown.ranking.capped.any()
 
 
@@ -159,23 +159,23 @@ def test_candidates_score_by_what_the_policy_says(
 ) -> None:
     """A load is that of every metric, or of CPU and of memory."""
     rows = [[*[load[0]] * 3, *[load[1]] * 3] if isinstance(load, tuple) else [load] * 6 for load in loads]
-    assert _scored(*rows, penalty=penalty, weighing=_weighing(**keys)).scores.tolist() == scores
+    assert _scored(*rows, penalty=penalty, weighing=_weighing(**keys)).ranking.scores.tolist() == scores
 
 
 def test_all_score_the_same_when_no_candidate_has_a_base() -> None:
-    assert len(set(_scored(MISSING, MISSING, penalty=[0.0, 3.0]).scores.tolist())) == 1
+    assert len(set(_scored(MISSING, MISSING, penalty=[0.0, 3.0]).ranking.scores.tolist())) == 1
 
 
 @pytest.mark.parametrize(("penalty", "score"), [(1.0, 6), (0.5, 7), (7.0, 0), (70.0, 0)])
 def test_penalties_are_taken_off_before_rounding_and_never_below_zero(penalty: float, score: int) -> None:
     breakdown = _scored([0.3] * 6, [0.3] * 6, penalty=[penalty, 0.0])
-    assert breakdown.scores.tolist() == [score, 7]
+    assert breakdown.ranking.scores.tolist() == [score, 7]
     assert breakdown.ranking.penalty.tolist() == [penalty, 0.0]
 
 
 def test_a_penalty_that_every_candidate_has_is_taken_off_none() -> None:
     breakdown = _scored([0.5] * 6, [0.1] * 6, [0.1] * 6, penalty=[12.0, 12.0, 14.5])
-    assert breakdown.scores.tolist() == [5, 9, 7]
+    assert breakdown.ranking.scores.tolist() == [5, 9, 7]
     assert breakdown.ranking.penalty.tolist() == [0.0, 0.0, 2.5]
 
 
@@ -184,7 +184,7 @@ def test_a_penalty_that_every_candidate_has_is_taken_off_none() -> None:
     [(0.31, [10, 10]), (0.33, [9, 10]), (0.4, [7, 10]), (0.6, [0, 10]), (0.601, [0, 10]), (0.9, [0, 10])],
 )
 def test_stretch_makes_ten_points_of_three_and_less_of_a_smaller_difference(fullest: float, scores: list[int]) -> None:
-    assert _scored([fullest] * 6, [0.3] * 6, weighing=_weighing(spread="stretch")).scores.tolist() == scores
+    assert _scored([fullest] * 6, [0.3] * 6, weighing=_weighing(spread="stretch")).ranking.scores.tolist() == scores
 
 
 @pytest.mark.parametrize(
@@ -199,15 +199,15 @@ def test_packing_fills_nodes_up_to_the_target_and_then_spreads(load: float, base
 
 def test_packing_looks_at_the_worse_resource_with_the_pod_on_the_node() -> None:
     full = _scored([0.2] * 3 + [0.6] * 3, [0.2] * 6, weighing=_weighing(goal="pack", target=0.5))
-    assert full.scores.tolist() == [4, 7], "memory is over the target"
+    assert full.ranking.scores.tolist() == [4, 7], "memory is over the target"
     values, incoming = _array([0.4] * 6, [0.2] * 6), np.full((2, 6), 0.2)
     with_pod = scoring.scores(values, np.zeros((2, 6)), np.zeros(2), _weighing(goal="pack"), incoming=incoming)
-    assert with_pod.scores.tolist() == [4, 9], "0.4 would be over the target with the pod, 0.2 is not"
+    assert with_pod.ranking.scores.tolist() == [4, 9], "0.4 would be over the target with the pod, 0.2 is not"
 
 
 def test_a_node_without_readings_is_packed_like_the_median_one() -> None:
     breakdown = _scored([0.5] * 6, [0.25] * 6, [0.0] * 6, MISSING, weighing=_weighing(goal="pack"))
-    assert breakdown.scores.tolist() == [10, 8, 5, 8]
+    assert breakdown.ranking.scores.tolist() == [10, 8, 5, 8]
     assert math.isnan(breakdown.spread_base[3])
 
 
@@ -227,7 +227,10 @@ def test_bases_prepared_ahead_and_ranked_give_the_same_scores() -> None:
     values = _array([0.1] * 6, [0.7] * 6, MISSING)
     penalty = np.array([1.0, 0.0, 0.0])
     ahead = scoring.rank(scoring.bases(values, _weighing()), penalty)
-    assert ahead.scores.tolist() == scoring.scores(values, np.zeros_like(values), penalty, _weighing()).scores.tolist()
+    assert (
+        ahead.scores.tolist()
+        == scoring.scores(values, np.zeros_like(values), penalty, _weighing()).ranking.scores.tolist()
+    )
 
 
 @pytest.mark.parametrize(
@@ -240,7 +243,7 @@ def test_bases_prepared_ahead_and_ranked_give_the_same_scores() -> None:
 def test_a_ranking_without_factors_gives_the_same_scores(weighing: scoring.Weighing) -> None:
     values, penalty = _array([0.3] * 6, [0.8] * 6, [NAN, *[0.1] * 5], MISSING), np.zeros(4)
     alone = scoring.ranking(values, np.zeros_like(values), penalty, weighing)
-    assert alone.scores.tolist() == _scored(*values.tolist(), weighing=weighing).scores.tolist()
+    assert alone.scores.tolist() == _scored(*values.tolist(), weighing=weighing).ranking.scores.tolist()
 
 
 def test_nodes_with_every_metric_of_a_weight_are_ranked_without_terms(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,9 +280,9 @@ def test_every_score_is_an_integer_from_0_to_10_and_nothing_is_nan(
 ) -> None:
     penalty = data.draw(st.lists(st.floats(0, 100), min_size=len(rows), max_size=len(rows)))
     breakdown = _scored(*rows, penalty=penalty, weighing=weighing)
-    assert breakdown.scores.dtype == np.int64
-    assert len(breakdown.scores) == len(rows)
-    assert all(0 <= score <= 10 for score in breakdown.scores.tolist())
+    assert breakdown.ranking.scores.dtype == np.int64
+    assert len(breakdown.ranking.scores) == len(rows)
+    assert all(0 <= score <= 10 for score in breakdown.ranking.scores.tolist())
     assert np.isfinite(breakdown.ranking.raw).all()
     assert np.isfinite(breakdown.ranking.base).all()
 
@@ -302,8 +305,11 @@ def test_the_order_of_the_nodes_does_not_matter(
     rows: list[list[float]], weighing: scoring.Weighing, data: st.DataObject
 ) -> None:
     order = data.draw(st.permutations(range(len(rows))))
-    straight = _scored(*rows, weighing=weighing).scores
-    assert _scored(*[rows[at] for at in order], weighing=weighing).scores.tolist() == straight[list(order)].tolist()
+    straight = _scored(*rows, weighing=weighing).ranking.scores
+    assert (
+        _scored(*[rows[at] for at in order], weighing=weighing).ranking.scores.tolist()
+        == straight[list(order)].tolist()
+    )
 
 
 @given(rows=_ROWS, weighing=_SPREADING, column=st.integers(0, 5), less=st.floats(0, 1))
@@ -311,7 +317,7 @@ def test_more_load_never_raises_a_nodes_score(
     rows: list[list[float]], weighing: scoring.Weighing, column: int, less: float
 ) -> None:
     lower = [[load * (less if at == column else 1) for at, load in enumerate(rows[0])], *rows[1:]]
-    assert _scored(*rows, weighing=weighing).scores[0] <= _scored(*lower, weighing=weighing).scores[0]
+    assert _scored(*rows, weighing=weighing).ranking.scores[0] <= _scored(*lower, weighing=weighing).ranking.scores[0]
 
 
 @given(rows=_ROWS, penalty=st.floats(0, 12), more=st.floats(0, 12), weighing=_WEIGHINGS)
@@ -319,13 +325,13 @@ def test_more_penalty_never_raises_a_nodes_score(
     rows: list[list[float]], penalty: float, more: float, weighing: scoring.Weighing
 ) -> None:
     others = [0.0] * (len(rows) - 1)
-    lower = _scored(*rows, penalty=[penalty, *others], weighing=weighing).scores[0]
-    assert _scored(*rows, penalty=[penalty + more, *others], weighing=weighing).scores[0] <= lower
+    lower = _scored(*rows, penalty=[penalty, *others], weighing=weighing).ranking.scores[0]
+    assert _scored(*rows, penalty=[penalty + more, *others], weighing=weighing).ranking.scores[0] <= lower
 
 
 @given(rows=_ROWS, weighing=_WEIGHINGS)
 def test_a_node_is_never_the_only_best_for_lack_of_data(rows: list[list[float]], weighing: scoring.Weighing) -> None:
-    scores = _scored(MISSING, *rows, weighing=weighing).scores
+    scores = _scored(MISSING, *rows, weighing=weighing).ranking.scores
     assert scores[0] <= scores[1:].max()
 
 
@@ -337,8 +343,8 @@ def test_a_node_with_some_data_missing_is_never_the_only_best_where_another_is_w
     partial: list[float], whole: list[list[float]], rows: list[list[float]], weighing: scoring.Weighing
 ) -> None:
     breakdown = _scored(partial, *rows, *whole, weighing=weighing)
-    best = breakdown.scores[~breakdown.degraded].max(initial=0)
-    assert (breakdown.scores[breakdown.degraded] <= best).all()
+    best = breakdown.ranking.scores[~breakdown.degraded].max(initial=0)
+    assert (breakdown.ranking.scores[breakdown.degraded] <= best).all()
 
 
 @given(whole=_WHOLE_ROWS, rows=_ROWS, weighing=_WEIGHINGS)
@@ -349,7 +355,7 @@ def test_nodes_that_lack_a_metric_never_change_places_with_each_other(
     partly = np.flatnonzero(breakdown.degraded & ~np.isnan(breakdown.own_base))
     by_own = partly[np.argsort(breakdown.own_base[partly], kind="stable")]
     assert (np.diff(breakdown.ranking.base[by_own]) >= 0).all()
-    assert (np.diff(breakdown.scores[by_own]) >= 0).all()
+    assert (np.diff(breakdown.ranking.scores[by_own]) >= 0).all()
     if not weighing.stretch:
         assert (breakdown.ranking.base <= np.fmax(breakdown.own_base, breakdown.ranking.neutral * 10)).all()
 
