@@ -248,8 +248,8 @@ def _check_judged_by_load(request: ParsedRequest) -> None:
     """Raises Declined if filtering this pod takes more than the score table: a relief hint may concern it, or it is not
     judged by load.
     """
-    every, pod = request.every, request.pod
-    if pod.owner is not None and any(verbs.holds(hint, pod.owner.uid, every) for hint in every.loads.reliefs.values()):
+    every, pod, hints = request.every, request.pod, request.every.loads.reliefs.values()
+    if pod.owner is not None and any(hint.holds(pod.owner.uid, every.now_seconds) for hint in hints):
         raise Declined(metrics.RELIEF_HINT)
     if verbs.exemption(every, pod) is not None or verbs.opted_out(every, pod) is not None:
         raise Declined(metrics.EXEMPT)

@@ -160,14 +160,10 @@ def relieved(candidates: Candidates, pod: objects.Pod) -> frozenset[str]:
     owner, reliefs = pod.owner, candidates.loads.reliefs
     if owner is None or not reliefs:
         return frozenset()
-    about_pod = [row for row, hint in reliefs.items() if holds(hint, owner.uid, candidates)]  # mostly none
+    # Mostly none: hints stay on nodes when they are over.
+    about_pod = [row for row, hint in reliefs.items() if hint.holds(owner.uid, candidates.now_seconds)]
     places = np.flatnonzero(np.isin(candidates.rows, about_pod)).tolist() if about_pod else ()
     return frozenset(candidates.names[at] for at in places if not is_cool(candidates, at))
-
-
-def holds(hint: relief_hint.Relief, owner_uid: str, candidates: Candidates) -> bool:
-    """Whether a hint is about the workload and not over; hints stay on nodes when they are."""
-    return relief_hint.rejects(hint, owner_uid, candidates.now_seconds, relieved=False)
 
 
 def is_cool(candidates: Candidates, at: int) -> bool:

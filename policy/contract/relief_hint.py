@@ -1,7 +1,7 @@
 """The relief hint: "this node was just relieved of these workloads, do not put them back", as a Node annotation.
 
 The descheduler writes it before an eviction, with a time for each workload, so that later evictions do not prolong
-what earlier ones left; the extender rejects the node for pods of those workloads while `rejects` says so. A malformed
+what earlier ones left; the extender rejects the node for pods of those workloads while it `holds`. A malformed
 hint is ignored: a hint is never worth a wrong refusal.
 """
 
@@ -31,6 +31,10 @@ class Relief:
     def until_seconds(self) -> float:
         """When the hint is over for all of them."""
         return max(self.untils_seconds.values(), default=0.0)
+
+    def holds(self, workload_uid: str, now_seconds: float) -> bool:
+        """Whether a node with this hint is refused to pods of the workload, unless it is relieved (`is_relieved`)."""
+        return now_seconds < self.untils_seconds.get(workload_uid, 0.0)
 
 
 def encode(relief: Relief) -> str:
@@ -67,13 +71,6 @@ def _relief(body: dict[str, object]) -> Relief | None:
         return None
     latest_seconds = timestamps.decode(body.get("until"))
     return Relief({uid: timestamps.decode(own[uid]) if uid in own else latest_seconds for uid in workloads})
-
-
-def rejects(relief: Relief | None, workload_uid: str, now_seconds: float, *, relieved: bool) -> bool:
-    """Whether a node with this hint is refused to a pod of the workload; `relieved` is the answer of `is_relieved`."""
-    if relief is None or relieved:
-        return False
-    return now_seconds < relief.untils_seconds.get(workload_uid, 0.0)
 
 
 def is_relieved(

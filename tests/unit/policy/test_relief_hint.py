@@ -33,7 +33,7 @@ def test_what_is_encoded_is_decoded(hint: relief_hint.Relief) -> None:
 @pytest.mark.parametrize(("after_seconds", "held"), [(-61, {"uid-a", "uid-b"}), (-60, {"uid-b"}), (0, set())])
 def test_each_workload_is_held_for_its_own_time(after_seconds: float, held: set[str]) -> None:
     now_seconds = UNTIL + after_seconds
-    assert {uid for uid in ("uid-a", "uid-b") if relief_hint.rejects(APART, uid, now_seconds, relieved=False)} == held
+    assert {uid for uid in ("uid-a", "uid-b") if APART.holds(uid, now_seconds)} == held
 
 
 @pytest.mark.parametrize(
@@ -67,20 +67,16 @@ def test_a_malformed_hint_is_ignored(text: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uid", "now_seconds", "relieved", "rejected"),
+    ("uid", "now_seconds", "rejected"),
     [
-        pytest.param("uid-a", UNTIL - 1, False, True, id="a pod of the workload is rejected until then"),
-        pytest.param("uid-a", UNTIL, False, False, id="at the end it is over"),
-        pytest.param("uid-a", UNTIL - 1, True, False, id="a relieved node takes the workload again"),
-        pytest.param("uid-x", UNTIL - 1, False, False, id="other workloads are not concerned"),
-        pytest.param("", UNTIL - 1, False, False, id="a pod without an owner is not concerned"),
+        pytest.param("uid-a", UNTIL - 1, True, id="a pod of the workload is rejected until then"),
+        pytest.param("uid-a", UNTIL, False, id="at the end it is over"),
+        pytest.param("uid-x", UNTIL - 1, False, id="other workloads are not concerned"),
+        pytest.param("", UNTIL - 1, False, id="a pod without an owner is not concerned"),
     ],
 )
-def test_a_hint_rejects_its_workloads_while_it_holds(
-    uid: str, now_seconds: float, relieved: bool, rejected: bool
-) -> None:
-    assert relief_hint.rejects(HINT, uid, now_seconds, relieved=relieved) is rejected
-    assert not relief_hint.rejects(None, uid, now_seconds, relieved=relieved)
+def test_a_hint_rejects_its_workloads_while_it_holds(uid: str, now_seconds: float, rejected: bool) -> None:
+    assert HINT.holds(uid, now_seconds) is rejected
 
 
 @pytest.mark.parametrize(
