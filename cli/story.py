@@ -142,7 +142,7 @@ def main(since: float, until: float | None, node: str, *, output_format: str, **
         place = services.Where.taken(services.DESCHEDULER, options)
         cluster = place.kubeconfig, place.context
         if place.url:
-            http_client.base_url(place.url, services.DESCHEDULER)
+            services.every(services.DESCHEDULER, place, quiet=True)
         kube = config.connect(*cluster)
         sources = Sources(
             functools.partial(services.first, services.DESCHEDULER, place),
@@ -170,7 +170,7 @@ def main(since: float, until: float | None, node: str, *, output_format: str, **
 
 def document(sources: Sources, since: float, until: float, node: str = "") -> dict[str, Any]:
     """The story between two moments (Unix seconds) of all nodes, or of one: its summary, what is not known and why, and
-    every happening. Raises BadUrl.
+    every happening.
     """
     unread: dict[str, str] = {}
     facts = happenings.Facts(happenings.Span(since, until, 60.0), now_seconds=clock.WallClock().now())
@@ -190,12 +190,10 @@ def _minute(at_seconds: float) -> str:
 
 @contextlib.contextmanager
 def _part(unread: dict[str, str], source: str) -> Iterator[None]:
-    """Runs the body up to the first error of the source; an option that cannot be used is raised."""
+    """Runs the body up to the first error of the source."""
     try:
         yield
-    except http_client.BadUrl:
-        raise
-    except (http_client.HttpError, kube_errors.KubeError, errors.PromqlError, SourceError, ValueError) as error:
+    except (kube_errors.KubeError, errors.PromqlError, SourceError, ValueError) as error:
         unread[source] = str(error)
 
 

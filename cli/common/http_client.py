@@ -18,6 +18,7 @@ from typing import ClassVar, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from console.sources import SourceError
 from runtime.exit_codes import Exit
 
 TIMEOUT_SECONDS: Final = 15.0
@@ -59,7 +60,7 @@ class Names(NamedTuple):
 EXTENDER: Final = Names("extender", "an", 8900)
 
 
-class HttpError(Exception):
+class HttpError(SourceError):
     """Anything this reader raises."""
 
 
@@ -95,6 +96,12 @@ class Service:
     def name(self) -> str:
         """The URL."""
         return self.url
+
+    def checked(self) -> "Service":
+        """The service itself, whose URL and files can be used. Raises BadUrl."""
+        base_url(self.url, self.names)
+        self._opener()
+        return self
 
     def get(self, path: str, **query: str) -> bytes:
         """The body that GET answers with 200."""

@@ -146,7 +146,7 @@ def every(names: Names, where: Where, *, quiet: bool = False) -> list[Service]:
         url = where.url or f"http://127.0.0.1:{names.port}"
         if not quiet and http_client.is_base_url(url):  # another one is refused and not shown
             output.say(f"{names.service} at {url}")
-        return [http_client.Service(url, where.ca_file, where.cert_file, where.key_file, names)]
+        return [http_client.Service(url, where.ca_file, where.cert_file, where.key_file, names).checked()]
     kube = config.connect(where.kubeconfig, where.context)
     context = config.context_name(where.kubeconfig, where.context)
     cluster = f"{kube.url} (context {context})" if context else kube.url

@@ -39,30 +39,11 @@ POOL_LABELS: Final = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AskedReplica:
-    """A replica as the console asks it: what keeps an answer away is a SourceError."""
-
-    service: services.Service
-
-    @property
-    def name(self) -> str:
-        """The pod's name, or the URL."""
-        return self.service.name
-
-    def get(self, path: str, **query: str) -> bytes:
-        """The body of an answer."""
-        try:
-            return self.service.get(path, **query)
-        except http_client.HttpError as error:
-            raise SourceError(str(error)) from error
-
-
 def replicas(names: http_client.Names, where: services.Where) -> collections.abc.Sequence[Replica]:
     """The replicas of a service, at least one, each time anew: pods come and go. Raises SourceError."""
     try:
-        return [AskedReplica(one) for one in services.every(names, where, quiet=True)]
-    except (http_client.HttpError, errors.KubeError) as error:
+        return services.every(names, where, quiet=True)
+    except errors.KubeError as error:
         raise SourceError(str(error)) from error
 
 

@@ -167,8 +167,8 @@ def _means(kube: client.Client, fields: dict[str, Any]) -> facts.Means:
         prometheus=fields["prometheus"],
         connection=fields["connection"],
         labels=fields["labels"],
-        extenders=[http_client.Service(http_client.base_url(url), *tls) for url in fields["extenders"]],
-        deschedulers=[http_client.Service(descheduler, *tls, DESCHEDULER)] if descheduler else (),
+        extenders=[http_client.Service(http_client.base_url(url), *tls).checked() for url in fields["extenders"]],
+        deschedulers=[http_client.Service(descheduler, *tls, DESCHEDULER).checked()] if descheduler else (),
     )
 
 

@@ -194,8 +194,6 @@ def _replica(item: services.Service) -> Replica | Finding:
         decisions = http_client.decoded(item.get("/decisions", limit="1"), api_types.Decisions, item.name).decisions
         families = parser.text_string_to_metric_families(item.get("/metrics").decode())
         samples = [sample for family in families for sample in family.samples]
-    except http_client.BadUrl:
-        raise
     except http_client.Foreign as error:
         return findings.fail(str(error), "check --extender and versions")
     except http_client.HttpError as error:
@@ -241,8 +239,6 @@ def relief(means: Means, namespace: str) -> tuple[str, plan.Plan] | Finding:
     for one in replicas:
         try:
             answer = http_client.decoded(one.get("/plan"), plan.Plan, one.name, DESCHEDULER)
-        except http_client.BadUrl:
-            raise
         except http_client.HttpError as error:
             unanswered = f"{one.name} gives no plan: {error}"
             continue
