@@ -5,7 +5,6 @@ policy's text and replay a day under it, both within this process.
 """
 
 import collections.abc
-import dataclasses
 import functools
 import math
 from typing import Any, Final
@@ -24,38 +23,27 @@ TEXT_LIMIT: Final = 256 * 1024  # bytes of a policy
 NAME_LIMIT: Final = 253
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts of the application, shared by its threads."""
-
-    doors: Doors
-    topics: board.Board
-    rules: access.Access
-    streams: board.Streams
-    tries: playground.Playground
-
-
-def create_app(parts: Parts, ops: flask.Blueprint, *, prefix: str = "") -> flask.Flask:
+def create_app(
+    doors: Doors, topics: board.Board, rules: access.Access, ops: flask.Blueprint, *, prefix: str = ""
+) -> flask.Flask:
     """The application. `prefix` is the path under which a proxy passes requests on, "" for none."""
     app = flask.Flask(__name__, static_folder="static", static_url_path="/static")
     app.config["MAX_CONTENT_LENGTH"] = TEXT_LIMIT + 1024
     app.register_blueprint(ops)
-    app.before_request(parts.rules.check)
+    app.before_request(rules.check)
     app.after_request(access.protected)
-    doors = parts.doors
-    app.add_url_rule("/", "page", functools.partial(_page, parts))
-    app.add_url_rule("/sign-in", "sign_in", functools.partial(_sign_in, parts.rules), methods=["GET", "POST"])
-    app.add_url_rule("/api/stream", "stream", functools.partial(_stream, parts))
+    app.add_url_rule("/", "page", functools.partial(_page, doors))
+    app.add_url_rule("/sign-in", "sign_in", functools.partial(_sign_in, rules), methods=["GET", "POST"])
+    app.add_url_rule("/api/stream", "stream", functools.partial(_stream, board.Streams(topics), rules))
     app.add_url_rule("/api/decision", "decision", functools.partial(_decision, doors))
     if doors.pods is not None:
         app.add_url_rule("/api/pods", "pods", functools.partial(_pods, doors.pods))
     if doors.check is not None:
-        check = functools.partial(_check, doors.check, parts.topics)
+        check = functools.partial(_check, doors.check, topics)
         app.add_url_rule("/api/policy/check", "check", check, methods=["POST"])
     if doors.what_if is not None:
-        app.add_url_rule(
-            "/api/what-if", "what_if", functools.partial(_what_if, parts.tries, parts.topics), methods=["POST"]
-        )
+        what_if = functools.partial(_what_if, playground.Playground(doors.what_if, topics), topics)
+        app.add_url_rule("/api/what-if", "what_if", what_if, methods=["POST"])
     if doors.story is not None:
         app.add_url_rule("/api/story", "story", functools.partial(_story, doors.story))
     app.register_error_handler(SourceError, _unanswered)
@@ -64,8 +52,7 @@ def create_app(parts: Parts, ops: flask.Blueprint, *, prefix: str = "") -> flask
     return app
 
 
-def _page(parts: Parts) -> str:
-    doors = parts.doors
+def _page(doors: Doors) -> str:
     able = {name: getattr(doors, name) is not None for name in ("pods", "effectiveness", "check", "what_if", "story")}
     return flask.render_template("page.html", title=doors.title, note=doors.note, able=able)
 
@@ -78,9 +65,9 @@ def _sign_in(rules: access.Access) -> str | response.Response:
     return flask.render_template("sign_in.html")
 
 
-def _stream(parts: Parts) -> flask.Response:
+def _stream(streams: board.Streams, rules: access.Access) -> flask.Response:
     try:
-        opened = parts.streams.open(own=parts.rules.own())
+        opened = streams.open(own=rules.own())
     except board.TooMany as error:
         message = f"{board.STREAMS} browsers look already; close one, or start another console"
         raise exceptions.ServiceUnavailable(message) from error

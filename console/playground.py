@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from console import board
-from console.sources import Doors, Json, SourceError
+from console.sources import Json, Replay, SourceError
 from runtime import loop
 
 STEP: Final = 0.02  # of the whole, between two reports of progress
@@ -19,8 +19,8 @@ class Busy(Exception):
 class Playground:
     """Replays a day under a policy, on a thread; any thread may ask."""
 
-    def __init__(self, doors: Doors, topics: board.Board) -> None:
-        self._doors, self._topics = doors, topics
+    def __init__(self, replay: Replay, topics: board.Board) -> None:
+        self._what_if, self._topics = replay, topics
         self._running = threading.Lock()
         self._share = 0.0
 
@@ -41,9 +41,8 @@ class Playground:
             self._running.release()
 
     def _replay(self, text: str, in_force: Json) -> None:
-        assert self._doors.what_if is not None  # noqa: S101 - without it `app` has no route
         try:
-            result = self._doors.what_if(text, in_force, self._report)
+            result = self._what_if(text, in_force, self._report)
         except SourceError as error:
             self._fail(str(error))
         else:

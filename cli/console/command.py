@@ -15,7 +15,6 @@ from cli import prometheus_finding, story
 from cli.common import http_client, output, services, simulation
 from cli.console import live
 from console import access, app, board, polling
-from console.playground import Playground
 from console.sources import Doors, Replay
 from kube import config, kinds
 from kube import errors as kube_errors
@@ -93,8 +92,7 @@ def application(doors: Doors, topics: board.Board, rules: access.Access, *, pref
     """The page's application over these doors."""
     registry = CollectorRegistry()
     ops = ops_server.ops_blueprint(livez=(), readyz=(), registry=registry, configz=dict)
-    parts = app.Parts(doors, topics, rules, board.Streams(topics), Playground(doors, topics))
-    return app.create_app(parts, ops, prefix=prefix)
+    return app.create_app(doors, topics, rules, ops, prefix=prefix)
 
 
 def real(

@@ -43,7 +43,8 @@ def schema() -> Schema:
     for name in ("x-pod", "x-image"):
         del source[name]
     source["properties"]["global"] = {"type": "object", "description": "Helm gives it to dependencies."}
-    _close(source)
+    for section in _sections(source):
+        section["additionalProperties"] = False
     return {"$schema": "http://json-schema.org/draft-07/schema#", **source, "definitions": _policy_definitions()}
 
 
@@ -100,12 +101,6 @@ def _sections(section: Schema) -> Iterator[Schema]:
         yield section
         for one in section["properties"].values():
             yield from _sections(one)
-
-
-def _close(section: Schema) -> None:
-    """Refuses unknown keys in every section that lists its own."""
-    for one in _sections(section):
-        one["additionalProperties"] = False
 
 
 def _policy_definitions() -> Schema:

@@ -13,6 +13,20 @@ COLUMNS: Final = 24
 USUAL_WIDTH: Final = 8
 HEIGHTS: Final = {"timeseries": 8, "stat": 4}
 SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+DATASOURCE: Final = {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
+# The metrics that the annotator reads, those of the policy's own included; all of them by default.
+METRIC: Final = {
+    "name": "metric",
+    "label": "Metric",
+    "type": "query",
+    "datasource": SOURCE,
+    "query": {"query": "label_values(evenload_node_load_ratio, metric)", "refId": "metrics"},
+    "refresh": 2,
+    "sort": 1,
+    "multi": True,
+    "includeAll": True,
+    "current": {"text": ["All"], "value": ["$__all"]},
+}
 SCHEMA_VERSION: Final = 39  # Grafana 10.4 and later read it
 
 
@@ -27,7 +41,7 @@ def model(page: Json) -> Json:
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
         "timezone": "browser",
-        "templating": {"list": [_datasource(), _metric()]},
+        "templating": {"list": [DATASOURCE, METRIC]},
         "annotations": {"list": []},
         "panels": list(_placed(page["rows"])),
     }
@@ -65,7 +79,10 @@ def _panel(panel: Json) -> Json:
         "datasource": SOURCE,
         "fieldConfig": {"defaults": defaults, "overrides": []},
         "options": _options(kind),
-        "targets": [_target(at, legend, expr) for at, (legend, expr) in enumerate(panel["queries"].items())],
+        "targets": [
+            {"refId": chr(ord("A") + at), "datasource": SOURCE, "expr": expr, "legendFormat": legend}
+            for at, (legend, expr) in enumerate(panel["queries"].items())
+        ],
         **repeated,
     }
 
@@ -86,27 +103,3 @@ def _options(kind: str) -> Json:
         }
     legend = {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []}
     return {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
-
-
-def _target(at: int, legend: str, expr: str) -> Json:
-    return {"refId": chr(ord("A") + at), "datasource": SOURCE, "expr": expr, "legendFormat": legend}
-
-
-def _datasource() -> Json:
-    return {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
-
-
-def _metric() -> Json:
-    """The metrics that the annotator reads, those of the policy's own included; all of them by default."""
-    return {
-        "name": "metric",
-        "label": "Metric",
-        "type": "query",
-        "datasource": SOURCE,
-        "query": {"query": "label_values(evenload_node_load_ratio, metric)", "refId": "metrics"},
-        "refresh": 2,
-        "sort": 1,
-        "multi": True,
-        "includeAll": True,
-        "current": {"text": ["All"], "value": ["$__all"]},
-    }

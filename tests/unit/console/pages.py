@@ -9,7 +9,7 @@ import flask
 import flask.testing
 from prometheus_client import CollectorRegistry
 
-from console import access, app, board, playground
+from console import access, app, board
 from console.sources import Doors, SourceError
 from runtime import ops_server
 from tests import clocks
@@ -51,10 +51,7 @@ def page(
     """The application over the doors."""
     held = topics or board.Board()
     ops = ops_server.ops_blueprint(livez=(), readyz=(), registry=CollectorRegistry(), configz=dict)
-    parts = app.Parts(
-        served, held, access.Access(token, local=local), board.Streams(held), playground.Playground(served, held)
-    )
-    return app.create_app(parts, ops, prefix=prefix)
+    return app.create_app(served, held, access.Access(token, local=local), ops, prefix=prefix)
 
 
 class Browser(flask.testing.FlaskClient):

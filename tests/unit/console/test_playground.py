@@ -18,7 +18,7 @@ def test_a_replay_tells_its_progress_and_its_result() -> None:
         go_on.wait(60)
         return {"text": text, "in_force": in_force}
 
-    tries = playground.Playground(pages.doors(what_if=replay), topics)
+    tries = playground.Playground(replay, topics)
     tries.begin("tried", {"kind": "LoadPolicy"})
     pages.event_of(topics, "whatif", lambda body: body == {"state": "running", "share": 0.5})
     with pytest.raises(playground.Busy):
@@ -35,7 +35,7 @@ def test_a_replay_that_fails_says_why_and_makes_room(error: Exception) -> None:
     def replay(*_: Any) -> Json:
         raise error
 
-    tries = playground.Playground(pages.doors(what_if=replay), topics)
+    tries = playground.Playground(replay, topics)
     tries.begin("tried", {})
     failed = pages.event_of(topics, "whatif", lambda body: body["state"] == "failed")
     assert failed["message"] == str(error)
