@@ -26,6 +26,13 @@ EVENT_HEADERS: Final = ("age", "type", "reason", "object", "note")
 NAMES: Final = frozenset({"pod", "node", "landed", "workload", "expected"})
 GRACE_SECONDS: Final = 300.0  # so long after a moment the run that measures it may still be to come
 After = Literal["5m", "30m"]
+Group = dict[str, Any]  # the figures of some evictions, as the document has them
+# Predictions without an error, by reason.
+LEFT_OUT: Final = {
+    "unmeasured": "without a fresh reading of the node",
+    "unpredicted": "without a prediction",
+    "pending": "too recent",
+}
 _AFTER_SECONDS: Final[dict[After, float]] = {"5m": 300.0, "30m": 1800.0}
 
 
@@ -189,41 +196,6 @@ def pages(service: Replica, **query: str) -> Iterator[dict[str, Any]]:
         before = str(rows[-1]["id"])
 
 
-class Errors(msgspec.Struct, frozen=True):
-    """The prediction errors of one moment: their medians (ratios of the node, above 0: hotter than planned), and how
-    many predictions have none, by reason.
-    """
-
-    judged: int
-    median_error_ratio: float | None
-    median_absolute_error_ratio: float | None
-    unmeasured: int
-    unpredicted: int
-    pending: int
-
-
-class Line(msgspec.Struct, frozen=True):
-    """Evictions by whether their node stayed at or under its line until 30 minutes later."""
-
-    under: int
-    over: int
-    unknown: int
-    pending: int
-
-
-class Group(msgspec.Struct, frozen=True):
-    """The figures of some evictions; `landed_as_expected` are replacements on the node that the plan expected."""
-
-    of: str
-    evictions: int
-    after_5m: Errors
-    after_30m: Errors
-    line: Line
-    replaced: int
-    returned: int
-    landed_as_expected: int
-
-
 def groups(rows: Iterable[Row], by: Callable[[Row], str] | None, now_seconds: float) -> list[Group]:
     """All evictions that took place, then each group of them, the largest errors first."""
     done = [row for row in rows if row.result in DONE]
@@ -231,20 +203,20 @@ def groups(rows: Iterable[Row], by: Callable[[Row], str] | None, now_seconds: fl
     for row in done if by is not None else ():
         parts[by(row) if by is not None else ""].append(row)
     named = [_group(name, part, now_seconds) for name, part in parts.items()]
-    named.sort(key=lambda one: (-(one.after_30m.median_absolute_error_ratio or 0.0), one.of))
+    named.sort(key=lambda one: (-(one["after_30m"]["median_absolute_error_ratio"] or 0.0), one["of"]))
     return [_group("all", done, now_seconds), *named]
 
 
 # Figures of a group under their headers.
 _FIGURES: Final[dict[str, Callable[[Group], str]]] = {
-    "of": lambda group: group.of or MISSING,
-    "evicted": lambda group: str(group.evictions),
-    "error 5m": lambda group: _points(group.after_5m.median_error_ratio),
-    "error 30m": lambda group: _points(group.after_30m.median_error_ratio),
-    "off by 30m": lambda group: _points(group.after_30m.median_absolute_error_ratio).lstrip("+"),
-    "under line": lambda group: _of(group.line.under, group.line.under + group.line.over),
-    "came back": lambda group: _of(group.returned, group.replaced),
-    "as expected": lambda group: _of(group.landed_as_expected, group.replaced),
+    "of": lambda group: group["of"] or MISSING,
+    "evicted": lambda group: str(group["evictions"]),
+    "error 5m": lambda group: _points(group["after_5m"]["median_error_ratio"]),
+    "error 30m": lambda group: _points(group["after_30m"]["median_error_ratio"]),
+    "off by 30m": lambda group: _points(group["after_30m"]["median_absolute_error_ratio"]).lstrip("+"),
+    "under line": lambda group: _of(group["line"]["under"], group["line"]["under"] + group["line"]["over"]),
+    "came back": lambda group: _of(group["returned"], group["replaced"]),
+    "as expected": lambda group: _of(group["landed_as_expected"], group["replaced"]),
 }
 SUMMARY_HEADERS: Final = tuple(_FIGURES)
 
@@ -257,50 +229,54 @@ def figures(group: Group) -> list[str]:
 def remarks(whole: Group) -> list[str]:
     """Names the evictions that the figures leave out, in a sentence for each moment."""
     texts = []
-    for after, judged in (("5m", whole.after_5m), ("30m", whole.after_30m)):
-        counts = (
-            (judged.unmeasured, "without a fresh reading of the node"),
-            (judged.unpredicted, "without a prediction"),
-            (judged.pending, "too recent"),
-        )
-        left_out = [f"{count} {words}" for count, words in counts if count]
-        if left_out:
-            texts.append(f"{after}: of {whole.evictions} evictions {', '.join(left_out)}")
+    for after in ("5m", "30m"):
+        counts = ((whole[f"after_{after}"][reason], words) for reason, words in LEFT_OUT.items())
+        if left_out := [f"{count} {words}" for count, words in counts if count]:
+            texts.append(f"{after}: of {whole['evictions']} evictions {', '.join(left_out)}")
     return texts
 
 
 def _group(name: str, rows: Sequence[Row], now_seconds: float) -> Group:
-    return Group(
-        of=name,
-        evictions=len(rows),
-        after_5m=_judged([(row.error_5m_ratio, row.expected_5m_ratio, row) for row in rows], "5m", now_seconds),
-        after_30m=_judged([(row.error_30m_ratio, row.expected_30m_ratio, row) for row in rows], "30m", now_seconds),
-        line=_line(rows, now_seconds),
-        replaced=sum(1 for row in rows if row.landed_node is not None),
-        returned=sum(1 for row in rows if row.returned),
-        landed_as_expected=sum(1 for row in rows if row.landed_node is not None and row.landed_node == row.destination),
-    )
+    """Counts a group; `landed_as_expected` are replacements on the node that the plan expected."""
+    landed = [row for row in rows if row.landed_node is not None]
+    return {
+        "of": name,
+        "evictions": len(rows),
+        "after_5m": _judged([(row.error_5m_ratio, row.expected_5m_ratio, row) for row in rows], "5m", now_seconds),
+        "after_30m": _judged([(row.error_30m_ratio, row.expected_30m_ratio, row) for row in rows], "30m", now_seconds),
+        "line": _line(rows, now_seconds),
+        "replaced": len(landed),
+        "returned": sum(bool(row.returned) for row in rows),
+        "landed_as_expected": sum(row.landed_node == row.destination for row in landed),
+    }
 
 
-def _judged(judged: Sequence[tuple[float | None, float | None, Row]], after: After, now_seconds: float) -> Errors:
-    """The predictions of rows, each with its error and what was expected."""
+def _judged(
+    judged: Sequence[tuple[float | None, float | None, Row]], after: After, now_seconds: float
+) -> dict[str, float | None]:
+    """The predictions of one moment, each with its error and what was expected: the medians of errors (ratios of the
+    node, above 0: hotter than planned), and how many predictions have none, by reason.
+    """
     errors = [error for error, _, _ in judged if error is not None]
     left_out = collections.Counter(
         "unpredicted" if expected is None else "pending" if is_pending(row, after, now_seconds) else "unmeasured"
         for error, expected, row in judged
         if error is None
     )
-    median = statistics.median(errors) if errors else None
-    off_by = statistics.median(map(abs, errors)) if errors else None
-    counts = (left_out[reason] for reason in ("unmeasured", "unpredicted", "pending"))
-    return Errors(len(errors), median, off_by, *counts)
+    return {
+        "judged": len(errors),
+        "median_error_ratio": statistics.median(errors) if errors else None,
+        "median_absolute_error_ratio": statistics.median(map(abs, errors)) if errors else None,
+        **{reason: left_out[reason] for reason in LEFT_OUT},
+    }
 
 
-def _line(rows: Iterable[Row], now_seconds: float) -> Line:
+def _line(rows: Iterable[Row], now_seconds: float) -> dict[str, int]:
+    """Evictions by whether their node stayed at or under its line until 30 minutes later."""
     stayed = [(row.stayed_under_line, is_pending(row, "30m", now_seconds)) for row in rows]
     under, over = (sum(1 for one, _ in stayed if one is wanted) for wanted in (True, False))
     recent = sum(1 for one, soon in stayed if one is None and soon)
-    return Line(under, over, len(stayed) - under - over - recent, recent)
+    return {"under": under, "over": over, "unknown": len(stayed) - under - over - recent, "pending": recent}
 
 
 def is_pending(row: Row, after: After, now_seconds: float) -> bool:

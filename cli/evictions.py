@@ -189,8 +189,8 @@ def _print_summary(service: services.Service, wish: Wish, by: str | None, where:
         lines = [shown.figures(group) for group in groups]
         output.data(output.table(shown.SUMMARY_HEADERS, lines, no_headers=wish.no_headers))
     else:
-        output.data(output.structured({"groups": msgspec.to_builtins(groups)}, wish.output_format))
-    if not groups[0].evictions:
+        output.data(output.structured({"groups": groups}, wish.output_format))
+    if not groups[0]["evictions"]:
         output.say(f"no eviction that took place; {NEXT_STEP.format(output.program())}")
     for remark in shown.remarks(groups[0]):
         output.say(remark)
