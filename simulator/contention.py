@@ -4,15 +4,11 @@ Pure: `usage.node_usage` holds the state of a simulated cluster and asks these f
 (`lab.cluster.exporter_fleet`) that of a real one. Replicas of one owner share a curve, and differ in level and lag.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
-
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 Amounts = npt.NDArray[np.float64]
-A = TypeVar("A", float, Amounts)
 
 REPLICA_LEVEL_SPREAD = 0.15  # replicas differ by a factor exp(N(0, .15)) and lag by 0 to 2 steps
 REPLICA_LAGS = 3
@@ -33,33 +29,13 @@ class SystemLoad(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory_ratio: float = 0.05
 
 
-class SharedUse(NamedTuple):
-    """The use of a node: its CPU and memory, and the factors by which its pods' demands were cut (1 = not at all)."""
-
-    used: Load
-    cpu_factor: float
-    memory_factor: float
-
-
-def share(capacity: Load, system: Load, wanted: Load) -> SharedUse:
-    """Divides a node: the system is served first, then all pods in proportion to what they want.
-
-    used = min(capacity, system + wanted), memory at most 98 % of capacity; factor = (used - system) / wanted.
-    """
-    cpu, cpu_factor = _share(min, capacity.cpu_millicores, system.cpu_millicores, wanted.cpu_millicores)
-    usable_bytes = capacity.memory_bytes * MEMORY_CEILING_RATIO
-    memory, memory_factor = _share(min, usable_bytes, system.memory_bytes, wanted.memory_bytes)
-    return SharedUse(Load(cpu, memory), cpu_factor, memory_factor)
-
-
 def shares(usable: Amounts, system: Amounts, wanted: Amounts) -> tuple[Amounts, Amounts]:
-    """`share` of many nodes, of one resource or a row of each; `usable` is 98 % of a node's memory."""
-    return _share(np.minimum, usable, system, wanted)
+    """Divides nodes, of each resource: the system is served first, then all pods in proportion to what they want.
 
-
-def _share(least: Callable[[A, A], A], usable: A, system: A, wanted: A) -> tuple[A, A]:
-    """The formula, for a number or an array of them."""
-    first = least(system, usable)
-    served = least(wanted, usable - first)
+    Returns what is used, and the factors by which pods' demands are cut (1 = not at all); `usable` is the capacity, of
+    memory 98 % of it: used = min(usable, system + wanted); factor = (used - system) / wanted.
+    """
+    first = np.minimum(system, usable)
+    served = np.minimum(wanted, usable - first)
     nothing = wanted <= 0  # counts as 1: without demand nothing was cut
     return first + served, (served + nothing) / (wanted + nothing)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
+import numpy as np
 
 from lab.cluster import exporter_load
 from simulator import contention, load_curves
@@ -247,7 +248,11 @@ class Fleet:
         at = self.clock.at(now_seconds)
         wishes = [(pod, exporter_load.usage(pod.facts.profile, pod.curve, pod.which, at)) for pod in node.pods.values()]
         wanted = contention.Load(sum(w.cpu_millicores for _, w in wishes), sum(w.memory_bytes for _, w in wishes))
-        shared = contention.share(node.facts.capacity, node.system(), wanted)
-        node.now = shared.used
+        whole = node.facts.capacity
+        usable = contention.Load(whole.cpu_millicores, whole.memory_bytes * contention.MEMORY_CEILING_RATIO)
+        used, factors = contention.shares(
+            *(np.array(msgspec.structs.astuple(one)) for one in (usable, node.system(), wanted))
+        )
+        node.now, (cpu_factor, memory_factor) = contention.Load(*used.tolist()), factors.tolist()
         for pod, wish in wishes:
-            pod.now = contention.Load(wish.cpu_millicores * shared.cpu_factor, wish.memory_bytes * shared.memory_factor)
+            pod.now = contention.Load(wish.cpu_millicores * cpu_factor, wish.memory_bytes * memory_factor)

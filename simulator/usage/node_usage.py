@@ -210,14 +210,9 @@ class UsageBook:
     def _measure_one(self, node: int) -> None:
         """Computes the use of one node from now on."""
         if self._there[node]:
-            capacity, wanted = self.scenario.machines[node].capacity, contention.Load(*self._wanted[:, node].tolist())
-            shared = contention.share(capacity, self.machines.own[node], wanted)
-            self._values[:, node] = (
-                shared.used.cpu_millicores / capacity.cpu_millicores,
-                shared.used.memory_bytes / capacity.memory_bytes,
-                shared.cpu_factor,
-                shared.memory_factor,
-            )
+            columns = (each[:, node] for each in (self.machines.usable, self.machines.system, self._wanted))
+            used, factors = contention.shares(*columns)
+            self._values[:, node] = (*(used / self.machines.capacity[:, node]), *factors)
 
     def _scrape(self, last: int) -> None:
         """Take the scrapes that were not taken yet, up to this one."""
@@ -244,7 +239,6 @@ class _Machines:
         self.capacity = np.array([(one.capacity.cpu_millicores, one.capacity.memory_bytes) for one in every]).T
         shares = np.array([(one.system.cpu_ratio, one.system.memory_ratio) for one in every]).T
         self.system = shares * self.capacity
-        self.own = [contention.Load(cpu, memory) for cpu, memory in self.system.T.tolist()]
         self.usable = self.capacity * np.array([[1.0], [contention.MEMORY_CEILING_RATIO]])
         self.joins_seconds = np.array([one.joins_seconds for one in every])
         self.leaves_seconds = np.array([one.leaves_seconds for one in every])

@@ -5,6 +5,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,15 +56,16 @@ def played(lives: list[Stay]) -> node_usage.UsageBook:
     return book
 
 
-def shared_at(lives: list[Stay], node: int, at_steps: float) -> contention.SharedUse:
-    """What a node shows at a time, straight from the formula."""
+def used_at(lives: list[Stay], node: int, at_steps: float) -> npt.NDArray[np.float64]:
+    """The shares of CPU and memory that a node shows at a time, straight from the formula."""
     step = math.floor(at_steps)
     there = [life.wishes[step] for life in lives if life.node == node and life.begins <= at_steps < life.ends]
-    wanted = contention.Load(sum(cpu for cpu, _ in there), sum(memory for _, memory in there))
-    own = contention.Load(
-        books.SYSTEM.cpu_ratio * books.NODE.cpu_millicores, books.SYSTEM.memory_ratio * books.NODE.memory_bytes
-    )
-    return contention.share(books.NODE, own, wanted)
+    wanted = np.array([sum(cpu for cpu, _ in there), sum(memory for _, memory in there)])
+    capacity = np.array([books.NODE.cpu_millicores, books.NODE.memory_bytes])
+    own = capacity * [books.SYSTEM.cpu_ratio, books.SYSTEM.memory_ratio]
+    used, _ = contention.shares(capacity * [1.0, contention.MEMORY_CEILING_RATIO], own, wanted)
+    ratios: npt.NDArray[np.float64] = used / capacity
+    return ratios
 
 
 @given(st.lists(stays, max_size=8))
@@ -71,9 +73,8 @@ def test_a_steps_mean_is_the_mean_of_what_the_formula_says_in_each_part_of_it(li
     book = played(lives)
     for node in range(NODES):
         for step in range(STEPS):
-            parts = [shared_at(lives, node, step + (tenth + 0.5) / 10).used for tenth in range(10)]
-            cpu = np.mean([used.cpu_millicores for used in parts]) / books.NODE.cpu_millicores
-            memory = np.mean([used.memory_bytes for used in parts]) / books.NODE.memory_bytes
+            parts = [used_at(lives, node, step + (tenth + 0.5) / 10) for tenth in range(10)]
+            cpu, memory = np.mean(parts, axis=0)
             assert book.node_ratio("cpu")[step, node] == pytest.approx(cpu, abs=1e-6)
             assert book.node_ratio("memory")[step, node] == pytest.approx(memory, abs=1e-6)
 
