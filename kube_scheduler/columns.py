@@ -86,17 +86,13 @@ class Columns:
         self._unloved: dict[Tolerations, Ints | None] = {}
         self._preferred: dict[tuple[PreferredNode, ...], Ints] = {}
 
-    def room(self, resource: str) -> Ints:
-        """Returns the free amount of a resource, by row."""
-        return self.allocatable(resource) - self._array(self._requested, resource)
-
     def allocatable(self, resource: str) -> Ints:
         """Returns the allocatable amount of a resource, by row."""
         return self._array(self._allocatable, resource)
 
-    def room_on(self, resource: str, row: int) -> int:
-        """Returns the free amount of a resource on one row."""
-        return int(self.allocatable(resource)[row] - self._array(self._requested, resource)[row])
+    def requested_of(self, resource: str) -> Ints:
+        """Returns the amount of a resource that pods ask for, by row."""
+        return self._array(self._requested, resource)
 
     def count(self, row: int, demand: Demand, ports: Sequence[Port], number: int = 1) -> None:
         """Add a pod to a row; `number` -1 takes it away."""

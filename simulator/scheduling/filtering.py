@@ -4,6 +4,7 @@
 taken away. The rules are `kube_scheduler`'s. A node's reason is that of the first plugin that refuses it; a refusal is
 `final` where no pod's leaving could help (UnschedulableAndUnresolvable). Simulated pods have no volumes and no device
 claims.
+Sources: kubernetes v1.36 pkg/scheduler/framework/plugins: nodeports, noderesources/fit.go.
 """
 
 import collections
@@ -13,14 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from kube.objects import Pod
-from kube_scheduler import inter_pod_affinity, node_room, node_rules, topology_spread
+from kube_scheduler import inter_pod_affinity, node_room, node_rules, pod_requests, topology_spread
 from kube_scheduler.arrays import Bools, Ints
 from kube_scheduler.columns import Columns
 from kube_scheduler.pod_requests import Demand
-from kube_scheduler.refusals import RESOURCES, Refusal
+from kube_scheduler.refusals import PORTS, RESOURCES, Refusal
 from simulator.scheduling.state import State
 
 EXTENDER = "Extender"
+PORT_TAKEN = "node(s) didn't have free ports for the requested pod ports"
 
 
 class NodeRefusals(NamedTuple):
@@ -46,9 +48,28 @@ def passing(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
     """Checks the rules whose result may change with the pods on the nodes: ports, resources, spread, inter-pod
     affinity.
     """
-    yield from node_room.refusals(state.columns, pod, demand)
+    columns = state.columns
+    if pod.host_ports:
+        clashing = columns.none()
+        for row in columns.ports:
+            clashing[row] = node_room.port_clashes(pod.host_ports, columns.ports_on(row))
+        yield Refusal(PORTS, PORT_TAKEN, clashing, columns.none())
+    yield from _lacking(columns, demand)
     yield from topology_spread.refusals(state, pod)
     yield from inter_pod_affinity.refusals(state, pod)
+
+
+def _lacking(columns: Columns, demand: Demand) -> Iterator[Refusal]:
+    """NodeResourcesFit; final where an empty node is too small."""
+    short = columns.base_allocatable - columns.requested < demand.base
+    if demand.is_base and not np.count_nonzero(short):
+        return
+    for resource, amount in ((pod_requests.PODS, 1), *demand.amounts):
+        lacking = columns.allocatable(resource) - columns.requested_of(resource) < amount
+        if np.count_nonzero(lacking):
+            reason = "Too many pods" if resource == pod_requests.PODS else f"Insufficient {resource}"
+            final = columns.none() if resource == pod_requests.PODS else columns.allocatable(resource) < amount
+            yield Refusal(RESOURCES, reason, lacking, final)
 
 
 def fits(columns: Columns, entries: Sequence[Refusal]) -> Bools | None:
