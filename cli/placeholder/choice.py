@@ -7,12 +7,13 @@ deploy/placeholder, and one language for changing them, kustomize's own.
 """
 
 import collections
+import dataclasses
 import pathlib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
+import click
 import yaml
 
 from cli.common import option_types, output
@@ -24,8 +25,10 @@ from runtime import files, options
 NAMESPACE: Final = options.DEFAULT_NAMESPACE
 Preset = Literal["order", "soak"]
 PRESETS: Final[tuple[Preset, ...]] = ("order", "soak")
+Form = Literal["pods", "buffers"]
 Spread = Literal["soft", "hard", "off"]
 SPREADS: Final[tuple[Spread, ...]] = ("soft", "hard", "off")
+REPLICAS: Final = 10  # as deploy/placeholder has them
 CUTOFF: Final = -10  # cluster-autoscaler's default of expendable-pods-priority-cutoff
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 AFFINITIES: Final = ("nodeAffinity", "podAffinity", "podAntiAffinity")
@@ -42,17 +45,21 @@ Operations = list[Document]
 NAMES: Final = {"order": "placeholder", "soak": "placeholder-soak"}  # as deploy/placeholder has them
 CLASSES: Final = {"order": "evenload-placeholder", "soak": "evenload-placeholder-soak"}
 _SET: Final = "evenload.io~1placeholder-set"
-_POD: Final = "/spec/template/spec"
-_SPREAD: Final = f"{_POD}/topologySpreadConstraints"
+_SPREAD: Final = "/spec/template/spec/topologySpreadConstraints"
+_LABELS: Final = (
+    *("/metadata/labels", "/spec/selector/matchLabels", "/spec/template/metadata/labels"),
+    *(f"{_SPREAD}/{index}/labelSelector/matchLabels" for index in (0, 1)),
+)
 _PRESET: Final = "/spec/template/metadata/annotations/evenload.io~1placeholder-preset"
 _CRON_SPEC: Final = "/spec/jobTemplate/spec/template/spec"
 _CRON: Final = f"{_CRON_SPEC}/containers/0"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """Every option of `render`; None and () where it was not given, so that the shipped manifest's own value stays."""
 
+    form: Form = "pods"
     preset: Preset = "order"
     name: str | None = None
     namespace: str = NAMESPACE
@@ -90,6 +97,10 @@ def refusals(choice: Choice) -> Iterator[str]:
     for key, times in collections.Counter(key for key, _ in choice.node_selectors).items():
         if times > 1:
             yield f"--node-selector {key}: given {times} times, and a node has one value of it"
+    if choice.form == "buffers" and choice.preset == "soak":
+        yield "--preset soak is nothing for --as buffers: a buffer orders nodes; free room needs --as pods to be held"
+    if choice.form == "buffers" and "hard" in (choice.spread_nodes, choice.spread_zones):
+        yield "a buffer spreads over nothing: instead of --spread-zones hard make one for each zone by --node-selector"
     yield from _priority(choice)
     yield from sizes.refusals(choice.sizing)
 
@@ -189,11 +200,21 @@ IMAGE_TYPE: Final = option_types.Matching(
 )
 
 
+form_option: Final = click.option(
+    "--as",
+    "form",
+    type=click.Choice(("pods", "buffers")),
+    default="pods",
+    show_default=True,
+    help="pods hold room on the nodes there are; for buffers an autoscaler keeps it free.",
+)
+
+
 def kustomization(choice: Choice, deploy: str) -> Document:
     """The kustomization of a choice; `deploy` is the path or URL of deploy/ as kustomize is to find it."""
     by_target = [  # of all kinds but PriorityClass a set has at most one object
         ({"kind": "PriorityClass", "name": CLASSES[choice.preset]}, _priority_class(choice)),
-        ({"kind": "Deployment"}, _deployment(choice)),
+        *(({"kind": kind}, operations) for kind, operations in _room(choice).items()),
         *(({"kind": kind}, operations) for kind, operations in _size(choice).items()),
     ]
     patches = [
@@ -202,12 +223,13 @@ def kustomization(choice: Choice, deploy: str) -> Document:
         if operations
     ]
     # Another namespace than the default has labels of its own, and must not go with `kubectl delete -k`.
-    resources = ["namespace"] * (choice.namespace == NAMESPACE) + ["placeholder/base"]
+    base, kind = ("base", "") if choice.form == "pods" else ("buffer", "buffer-")
+    resources = ["namespace"] * (choice.namespace == NAMESPACE) + [f"placeholder/{base}"]
     parts = (
         (not choice.existing_priority_class, choice.preset),  # it brings its PriorityClass
         (choice.burst_class, "burst"),
-        (choice.sizing.changes, "sizing"),
-        (choice.sizing.proportional, "proportional"),
+        (choice.sizing.changes, f"{kind}sizing"),
+        (choice.sizing.proportional, f"{kind}proportional"),
     )
     components = [f"placeholder/components/{name}" for wanted, name in parts if wanted]
     return {
@@ -241,13 +263,30 @@ def _replace(path: str, value: object) -> Document:
     return {"op": "replace", "path": path, "value": value}
 
 
-def _deployment(choice: Choice) -> Operations:
+def _room(choice: Choice) -> dict[str, Operations]:
+    """Returns the patches of the Deployment, or those of the PodTemplate and the CapacityBuffer."""
+    sizing, buffered = choice.sizing, choice.form == "buffers"
+    number = sizing.replicas if buffered or not sizing.changes else None
+    if buffered and sizing.proportional:  # its CRD wants a number: no node is ordered before nodes are counted
+        number = sizing.min_replicas or 0
+    numbered = [] if number is None else [_replace("/spec/replicas", number)]
+    if not buffered:
+        return {"Deployment": [*_named(choice, _LABELS), *numbered, *_pod(choice, "/spec"), *_spread(choice)]}
+    reference = [_replace("/spec/podTemplateRef/name", choice.name)] if choice.name else []
+    return {
+        "PodTemplate": [*_named(choice, ("/metadata/labels", "/template/metadata/labels")), *_pod(choice, "")],
+        "CapacityBuffer": [*_named(choice, ("/metadata/labels",)), *reference, *numbered],
+    }
+
+
+def _pod(choice: Choice, root: str) -> Operations:
+    """Returns the patches of the pods' template below `root`."""
+    pod = f"{root}/template/spec"
     resources = None if choice.requests is None else {"requests": choice.requests, "limits": dict(choice.requests)}
     simple = (
-        ("/spec/replicas", None if choice.sizing.changes else choice.sizing.replicas),
-        (f"{_POD}/priorityClassName", choice.priority_class),
-        (f"{_POD}/containers/0/image", choice.image),
-        (f"{_POD}/containers/0/resources", resources),
+        ("priorityClassName", choice.priority_class),
+        ("containers/0/image", choice.image),
+        ("containers/0/resources", resources),
     )
     added = (
         ("nodeSelector", dict(choice.node_selectors)),
@@ -255,27 +294,23 @@ def _deployment(choice: Choice) -> Operations:
         ("affinity", choice.affinity),
     )
     return [
-        *_named(choice),
-        *(_replace(path, value) for path, value in simple if value is not None),
-        *({"op": "add", "path": f"{_POD}/{name}", "value": value} for name, value in added if value),
-        *_spread(choice),
+        *(_replace(f"{pod}/{name}", value) for name, value in simple if value is not None),
+        *({"op": "add", "path": f"{pod}/{name}", "value": value} for name, value in added if value),
     ]
 
 
-def _named(choice: Choice) -> Operations:
-    """Another name is another set: its pods select and spread among themselves."""
+def _named(choice: Choice, labels: Sequence[str]) -> Operations:
+    """Another name is another set: its pods select and spread among themselves, by the label in these places."""
     bare = choice.existing_priority_class  # of the preset's component only the class is left out
     shipped = NAMES["order"] if bare else NAMES[choice.preset]
     preset = [_replace(_PRESET, choice.preset)] if bare and choice.preset != "order" else []
     if name_of(choice) == shipped:
         return preset + _moved(choice)
-    places = ("/metadata/labels", "/spec/selector/matchLabels", "/spec/template/metadata/labels")
-    spread = tuple(f"{_SPREAD}/{index}/labelSelector/matchLabels" for index in (0, 1))
     return [
         _replace("/metadata/name", name_of(choice)),
         *_moved(choice),
         *preset,
-        *(_replace(f"{place}/{_SET}", name_of(choice)) for place in places + spread),
+        *(_replace(f"{place}/{_SET}", name_of(choice)) for place in labels),
     ]
 
 
@@ -320,17 +355,11 @@ def _size(choice: Choice) -> dict[str, Operations]:
 
 
 def _cron(choice: Choice) -> Operations:
-    """The arguments as shipped are namespace, Deployment and replicas; proportion has others throughout."""
-    places = [f"--namespace={choice.namespace}", f"--deployment={name_of(choice)}"]
+    """All arguments of the job, with the shipped number where none is given."""
+    sizing, kind = choice.sizing, "deployment" if choice.form == "pods" else "buffer"
+    if not sizing.proportional and sizing.replicas is None:
+        sizing = dataclasses.replace(sizing, replicas=REPLICAS)
+    labels = [f"--node-selector={key}={value}" for key, value in choice.node_selectors if sizing.proportional]
+    places = [f"--namespace={choice.namespace}", f"--{kind}={name_of(choice)}"]
     image = [_replace(f"{_CRON}/image", choice.evenload_image)] if choice.evenload_image else []
-    arguments = choice.sizing.arguments()
-    if choice.sizing.proportional:
-        labels = [f"--node-selector={key}={value}" for key, value in choice.node_selectors]
-        return [_replace(f"{_CRON}/args", [*places, *labels, *arguments]), *image]
-    first = 0 if choice.sizing.replicas is None else 1
-    replaced = [*places, *arguments[:first]]
-    return [
-        *(_replace(f"{_CRON}/args/{at}", text) for at, text in enumerate(replaced)),
-        *({"op": "add", "path": f"{_CRON}/args/-", "value": text} for text in arguments[first:]),
-        *image,
-    ]
+    return [_replace(f"{_CRON}/args", [*places, *labels, *sizing.arguments()]), *image]

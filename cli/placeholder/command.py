@@ -3,8 +3,8 @@
 The console script loads this module when `placeholder` is asked for. `render` writes manifests, `status` reads, `size`
 sets the number: the CronJob of deploy/placeholder/components/sizing runs it every five minutes. It goes by the state
 that should be, not by what has changed: the next run corrects a number that a person set, and makes up for a run that
-did not come. One request writes (a patch of the Deployment's scale, docs/decisions/0010); with --nodes-per-replica or
---cores-per-replica two read the Deployment and the nodes before.
+did not come. One request writes (a patch of the Deployment's scale, docs/decisions/0010, or of a CapacityBuffer, which
+has none); with --nodes-per-replica or --cores-per-replica two read the pods' template and the nodes before.
 """
 
 from typing import Any, Final
@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from cli.common import option_types, output
-from cli.placeholder import choice, render, sizing, status
+from cli.placeholder import buffers, choice, render, sizing, status
 from kube import config, door, errors, kinds, objects
 from kube.api.selectors import untolerated
 from runtime import clock, exit_codes
@@ -31,6 +31,11 @@ class Deployment(objects.Object, frozen=True, kw_only=True):
     """A Deployment of placeholders."""
 
     spec: Spec = Spec()
+
+    @property
+    def template(self) -> objects.Pod:
+        """The template of its pods."""
+        return self.spec.template
 
 
 DEPLOYMENTS: Final = kinds.Kind("apis/apps/v1", "deployments", "Deployment", Deployment)
@@ -52,7 +57,8 @@ main.add_command(status.main, "status")
 
 
 @main.command()
-@click.option("--deployment", required=True, metavar="NAME", help="The placeholders' Deployment.")
+@click.option("--deployment", metavar="NAME", help="The placeholders' Deployment.")
+@click.option("--buffer", metavar="NAME", help="Instead, the CapacityBuffer, whose PodTemplate has the same name.")
 @click.option("-n", "--namespace", default=choice.NAMESPACE, show_default=True, metavar="NAME", help="Its namespace.")
 @click.option(
     "--node-selector",
@@ -65,9 +71,7 @@ main.add_command(status.main, "status")
 @click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in-cluster.")
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
 @click.option("--dry-run", is_flag=True, help="Say the number; the apiserver judges the patch and stores nothing.")
-def size(
-    deployment: str, namespace: str, node_selectors: tuple[tuple[str, str], ...], *, dry_run: bool, **options: Any
-) -> None:
+def size(namespace: str, node_selectors: tuple[tuple[str, str], ...], *, dry_run: bool, **options: Any) -> None:
     """Set how many placeholders there are to be now.
 
     It sets the number whatever it was, so it may run as often as one likes. Exit code 2: an option or the apiserver
@@ -76,38 +80,43 @@ def size(
     \b
     Examples:
       evenload placeholder size --deployment placeholder --replicas 10 --during 20:00-07:00=2 --time-zone Europe/Berlin
-      evenload placeholder size --deployment placeholder --nodes-per-replica 4 --max-replicas 50 --dry-run
+      evenload placeholder size --buffer placeholder --nodes-per-replica 4 --max-replicas 50 --dry-run
     """
     size_options: sizing.Sizing = options.pop("sizing")
     wrong = [*sizing.refusals(size_options)]
     if not size_options.proportional and size_options.replicas is None:
         wrong.append("the number is missing: give --replicas N, or --nodes-per-replica or --cores-per-replica")
+    deployment, buffer = options.pop("deployment"), options.pop("buffer")
+    if (deployment is None) == (buffer is None):
+        wrong.append("exactly one of --deployment NAME and --buffer NAME expected")
     if wrong:
         output.fail("\nerror: ".join(wrong))
-    with exit_codes.reported(errors.KubeError, codes=output.REFUSAL_CODES):
+    name, scale = (deployment, "scale") if buffer is None else (buffer, "")
+    templates: kinds.Kind[Any] = DEPLOYMENTS if buffer is None else buffers.TEMPLATES
+    numbers: kinds.Kind[Any] = kinds.DEPLOYMENTS if buffer is None else buffers.BUFFERS
+    with exit_codes.reported(errors.KubeError, codes=output.REFUSAL_CODES), buffers.served():
         kube = config.connect(**options)
         nodes = NOT_COUNTED
         if size_options.proportional:
-            nodes = counted(kube, node_selectors, kube.get(DEPLOYMENTS, deployment, namespace=namespace))
+            nodes = counted(kube, node_selectors, kube.get(templates, name, namespace=namespace).template)
         plan = sizing.planned(size_options, nodes, clock.WallClock().now())
         body = {"spec": {"replicas": plan.replicas}}
-        kube.merge_patch(kinds.DEPLOYMENTS, deployment, body, namespace=namespace, subresource="scale", dry_run=dry_run)
+        kube.merge_patch(numbers, name, body, namespace=namespace, subresource=scale, dry_run=dry_run)
     verb = "would be" if dry_run else "is"
-    output.data(f"{namespace}/{deployment}: the number {verb} {plan.replicas} ({plan.why})")
+    output.data(f"{namespace}/{name}: the number {verb} {plan.replicas} ({plan.why})")
 
 
-def counted(kube: door.KubeDoor, selectors: tuple[tuple[str, str], ...], placeholders: Deployment) -> sizing.Nodes:
+def counted(kube: door.KubeDoor, selectors: tuple[tuple[str, str], ...], template: objects.Pod) -> sizing.Nodes:
     """The nodes that carry the labels and can take the placeholders: Ready, not cordoned, and neither the template's
     tolerations nor its nodeSelector and required node affinity keep its pods away.
     """
-    pod = placeholders.spec.template
     listed = kube.list(kinds.NODES, label_selector=",".join(f"{key}={value}" for key, value in selectors)).items
     taking = [
         node
         for node in listed
         if node.ready
         and not node.unschedulable
-        and untolerated(node.taints, pod.tolerations) is None
-        and pod.selects(node.name, node.labels)
+        and untolerated(node.taints, template.tolerations) is None
+        and template.selects(node.name, node.labels)
     ]
     return sizing.Nodes(len(taking), sum(node.allocatable.cpu_millicores for node in taking))

@@ -21,7 +21,7 @@ import click
 import yaml
 
 from cli.common import option_types, output, shipped
-from cli.placeholder import choice, sizing
+from cli.placeholder import buffers, choice, sizing
 from cli.placeholder.choice import Choice
 
 Document = dict[str, Any]
@@ -30,6 +30,7 @@ _READ: Final = {"apiVersion", "kind", "resources", "components", "patches"}
 
 
 @click.command("render", context_settings={"help_option_names": ["-h", "--help"]})
+@choice.form_option
 @click.option(
     "--preset",
     type=click.Choice(choice.PRESETS),
@@ -130,17 +131,22 @@ def main(deploy: str | None, output_format: str, **options: Any) -> None:
 
 def remarks(chosen: Choice, objects: list[Document], *, overlay: bool) -> list[str]:
     """Returns a summary and the next step, for stderr."""
-    deployment = next(one for one in objects if one["kind"] == "Deployment")
-    pod, name = deployment["spec"]["template"]["spec"], f"{chosen.namespace}/{deployment['metadata']['name']}"
+    by_kind, buffered = {one["kind"]: one for one in objects}, chosen.form == "buffers"
+    holder = by_kind["PodTemplate" if buffered else "Deployment"]
+    pod, name = holder.get("spec", holder)["template"]["spec"], f"{chosen.namespace}/{holder['metadata']['name']}"
     held = ", ".join(f"{key} {value}" for key, value in pod["containers"][0]["resources"]["requests"].items())
-    number = deployment["spec"].get("replicas", "a changing number of")
+    number = by_kind.get("CapacityBuffer", holder)["spec"].get("replicas", "a changing number of")
     rows = [f"{name}: {number} placeholders of {held}, PriorityClass {pod['priorityClassName']}"]
+    if buffered:
+        rows.append(f"needs {buffers.API} and an autoscaler that acts on it; kubectl explain capacitybuffers knows it")
     if chosen.sizing.changes:
-        rows.append("a CronJob sets the number every five minutes, for the first time within five; until then it is 1")
+        first = number if buffered else 1
+        rows.append(f"a CronJob sets the number every five minutes, for the first time within five; until then {first}")
     if chosen.namespace != choice.NAMESPACE:
         rows.append(f"the namespace {chosen.namespace} must exist; it may enforce the pod security standard restricted")
     target = "apply -k ." if overlay else "apply -f -"
-    return [*rows, f"next: kubectl {target}, then evenload placeholder status -n {chosen.namespace}"]
+    form = " --as buffers" if buffered else ""
+    return [*rows, f"next: kubectl {target}, then evenload placeholder status -n {chosen.namespace}{form}"]
 
 
 def build(kustomization: Document, folder: pathlib.Path, objects: Sequence[Document] = ()) -> list[Document]:

@@ -4,7 +4,8 @@ It lists the placeholder pods and kube-scheduler's Events about them, both in on
 needs no other right (deploy/rbac/placeholder.yaml). A set is the Deployment that made the pods. Preemptions are known
 from those Events alone (reason Preempted, regarding the victim): the victims themselves are gone at once, and the
 scheduler's metric counts victims of all kinds. The apiserver keeps Events for an hour (--event-ttl), so the count is of
-the last hour at most, and too low where they are kept for less.
+the last hour at most, and too low where they are kept for less. With --as buffers the room is what an autoscaler says
+in the status of CapacityBuffers.
 """
 
 import collections
@@ -17,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from cli.common import api_types, output
-from cli.placeholder import choice
+from cli.placeholder import buffers, choice
 from kube import config, door, errors, kinds
 from kube.objects import NOTHING, Event, Pod, Resources
 from kube.pods import compact, pod_view
@@ -25,7 +26,7 @@ from runtime import clock, exit_codes
 
 HEADERS: Final = ("node", "held", "waiting", "preempted/1h", "cpu", "memory")
 WIDE_HEADERS: Final = ("set", "preset", "priority", *HEADERS, "other")
-WHOLE_CLUSTER: Final = "*"
+WHOLE_CLUSTER: Final = buffers.ANYWHERE
 SELECTOR: Final = f"{compact.PLACEHOLDER_LABEL}=true"
 PREEMPTED: Final = "Preempted"  # kube-scheduler's reason (pkg/scheduler/framework/preemption)
 HOUR_SECONDS: Final = 3600.0
@@ -96,6 +97,7 @@ class Holding:
 
 
 @click.command("status", context_settings={"help_option_names": ["-h", "--help"]})
+@choice.form_option
 @click.option("-n", "--namespace", default=choice.NAMESPACE, show_default=True, metavar="NAME", help="Where they are.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Wherever they are.")
 @click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in-cluster.")
@@ -115,16 +117,22 @@ def main(namespace: str, output_format: str, *, all_namespaces: bool, no_headers
       evenload placeholder status -A -o wide
       evenload placeholder status -o json | jq .waiting
     """
-    where = "" if all_namespaces else namespace
+    where, form = "" if all_namespaces else namespace, cluster.pop("form")
     now_seconds = clock.WallClock().now()
     with exit_codes.reported(errors.KubeError, codes=output.REFUSAL_CODES):
-        status, refused = read(config.connect(**cluster), where, now_seconds)
+        kube = config.connect(**cluster)
+        if form == "buffers":
+            listed = buffers.read(kube, where)
+            status, rows = buffered(listed), [one.remark() for one, _ in listed if one.provided < one.spec.replicas]
+        else:
+            status, refused = read(kube, where, now_seconds)
+            rows = remarks(status, refused, now_seconds)
     if output_format in ("json", "yaml"):
         output.data(output.structured(document(status, now_seconds), output_format))
     elif status.sets:
         wide = output_format == "wide"
         output.data(output.table(*(_wide(status) if wide else _narrow(status)), no_headers=no_headers))
-    for remark in remarks(status, refused, where, now_seconds):
+    for remark in rows if status.sets else [absent(where, form)]:
         output.say(remark)
     known = exit_codes.Exit.PARTIAL if status.preemptions is None else exit_codes.Exit.OK
     raise SystemExit(int(exit_codes.Exit.FINDINGS if status.short else known))
@@ -149,6 +157,12 @@ def holding(pods: Iterable[Pod], events: Iterable[Event] | None, now_seconds: fl
             by_owner[owner_of(pod)].append(pod)
     sets = dict(sorted(by_owner.items()))
     return Holding(sets, None if events is None else _preemptions(events, list(sets), now_seconds))
+
+
+def buffered(listed: Iterable[tuple[buffers.CapacityBuffer, Pod]]) -> Holding:
+    """The buffers, each with its template, as the pods that they stand for; none of those can be preempted."""
+    sets = {Owner(one.namespace, one.name): one.pods(template) for one, template in listed}
+    return Holding({owner: pods for owner, pods in sets.items() if pods}, ())
 
 
 def owner_of(pod: Pod) -> Owner:
@@ -181,7 +195,7 @@ def rooms(pods: Iterable[Pod], lost: Iterable[str] = ()) -> dict[str, Room]:
     by_node: dict[str, list[Pod]] = {node: [] for node in lost}
     for pod in pods:
         by_node.setdefault(pod.node_name, []).append(pod)
-    return {node: room(by_node[node]) for node in sorted(by_node) if node}
+    return {node: room(by_node[node]) for node in sorted(by_node) if node not in ("", buffers.ANYWHERE)}
 
 
 def _preemptions(events: Iterable[Event], owners: Sequence[Owner], now_seconds: float) -> tuple[Preemption, ...]:
@@ -237,7 +251,7 @@ def _set(owner: Owner, pods: Sequence[Pod], preempted: int | None) -> dict[str, 
         "namespace": owner.namespace,
         "name": owner.name,
         "preset": preset(pods) or None,
-        "priority": _first(pods).priority,
+        "priority": _first(pods).spec.priority,
         **_room(room(pods)),
         "waiting": len(waiting(pods)),
         "preempted_last_hour": preempted,
@@ -275,7 +289,7 @@ def _wide(held_room: Holding) -> tuple[tuple[str, ...], list[list[object]]]:
     """Returns the table with one row per set."""
     rows: list[list[object]] = []
     for owner, pods in held_room.sets.items():
-        lead = [str(owner), preset(pods) or "-", _first(pods).priority]
+        lead = [str(owner), preset(pods), _first(pods).spec.priority]
         whole = _row(WHOLE_CLUSTER, room(pods), held_room.preempted(owner), len(waiting(pods)))
         nodes = [_row(node, one, held_room.preempted(owner, node)) for node, one in rooms(pods).items()]
         rows += [[*lead, *row] for row in (whole, *nodes)]
@@ -290,11 +304,8 @@ def _row(node: str, figures: Room, preempted: int | None, count: int | str = api
     return [node, held, count, api_types.MISSING if preempted is None else preempted, *amounts]
 
 
-def remarks(held_room: Holding, refused: str, namespace: str, now_seconds: float) -> list[str]:
+def remarks(held_room: Holding, refused: str, now_seconds: float) -> list[str]:
     """Returns remarks on the figures and the next step, for stderr."""
-    if not held_room.sets:
-        where = f"in {namespace} (-A looks everywhere)" if namespace else "in any namespace"
-        return [f"no placeholders {where}; next: {output.program()} placeholder render | kubectl apply -f -"]
     rows = []
     since_seconds = waiting(held_room.pods)
     preemptors = collections.Counter(one.preemptor for one in held_room.preemptions or () if one.preemptor)
@@ -306,3 +317,10 @@ def remarks(held_room: Holding, refused: str, namespace: str, now_seconds: float
         age = api_types.age(now_seconds - since_seconds[0])
         rows.append(f"{len(since_seconds)} wait, the longest for {age}; next: kubectl describe pod NAME -n NAMESPACE")
     return rows
+
+
+def absent(namespace: str, form: choice.Form) -> str:
+    """The remark where a namespace ("": any) has no placeholders of that form, with the next step."""
+    where = f"in {namespace} (-A looks everywhere)" if namespace else "in any namespace"
+    step = f"{output.program()} placeholder render --as {form} | kubectl apply -f -"
+    return f"no placeholders as {form} {where}; next: {step}"

@@ -19,6 +19,7 @@ from lab import cluster
 from lab.cluster import binaries
 from lab.cluster.demo import permissions
 from tests import commands, shared
+from tests.contract import capacity_buffers
 from tests.e2e import services, waiting
 
 pytestmark = pytest.mark.cluster
@@ -55,6 +56,7 @@ spec:
       hostPath: {path: /etc/kubernetes/scheduler.conf, type: FileOrCreate}
 """
 SERVICES = ("annotator", "extender", "descheduler")
+BUFFERS = "autoscaling.x-k8s.io"
 CRDS = Path(__file__).with_name("prometheus_operator_crds.yaml")
 Document = dict[str, Any]
 
@@ -163,9 +165,11 @@ class Site:
 
 @contextlib.contextmanager
 def plain_site(directory: Path) -> Iterator[Site]:
-    """Three nodes, and nothing of ours on them."""
+    """Three nodes, the API of buffers, and nothing of ours on them."""
     with cluster.Cluster(nodes=3, prometheus=False, exporter=False, node_exporter=False) as running:
-        yield Site(running, directory)
+        site = Site(running, directory)
+        site.define(capacity_buffers.unpacked(directory))
+        yield site
 
 
 @pytest.fixture(scope="module")
@@ -395,6 +399,10 @@ RENDERED = {
         *("--name", "gpu", "-n", "default", "--nodes-per-replica", "4", "--cores-per-replica", "9"),
         *("--max-replicas", "9", "--during", "Fri 20:00-Mon 07:00=20%", "--evenload-image", "evenload:1"),
     ],
+    "a buffer of its own, in proportion": [
+        *("--as", "buffers", "--name", "gpu", "-n", "default", "--nodes-per-replica", "4", "--max-replicas", "9"),
+        *("--requests", "cpu=1,memory=2Gi", "--node-selector", "pool=a"),
+    ],
 }
 AFFINITY = """
 nodeAffinity:
@@ -425,21 +433,48 @@ def by_name(documents: list[Document]) -> dict[tuple[str, str], Document]:
     return {(one["kind"], one["metadata"]["name"]): one for one in documents}
 
 
-def test_the_job_that_sets_the_number_needs_the_rights_it_ships_with_and_has_no_other(site: Site, copied: Path) -> None:
-    where = "default"  # which need not go to be rid of it
-    options = ("-n", where, "--nodes-per-replica", "2", "--max-replicas", "9", "--during", "00:00-24:00=150%")
-    mine = overlay(copied, render(*options, "--kustomization", "../deploy"))
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [
+        ("replicas: 10", "replica: 10", ".spec.replica: field not declared"),
+        ("  replicas: 10\n", "", "If podTemplateRef is set, replicas or limits must also be set"),
+    ],
+    ids=["a misspelt field", "no number"],
+)
+def test_a_buffer_is_held_to_its_crd(site: Site, tmp_path: Path, right: str, wrong: str, complaint: str) -> None:
+    text = render("--as", "buffers", "--name", "held")
+    assert right in text
+    (tmp_path / "buffer.yaml").write_text(text.replace(right, wrong), encoding="utf-8")
+    answer = site.checked("-f", str(tmp_path / "buffer.yaml"))
+    assert answer.returncode != 0
+    assert complaint in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("form", "patched", "read", "path"),
+    [
+        ("pods", ("apps", "deployments/scale"), ("apps", "deployments"), "apis/apps/v1"),
+        ("buffers", (BUFFERS, "capacitybuffers"), ("", "podtemplates"), f"apis/{BUFFERS}/v1beta1"),
+    ],
+)
+def test_the_job_that_sets_the_number_needs_the_rights_it_ships_with_and_has_no_other(
+    site: Site, copied: Path, form: str, patched: tuple[str, str], read: tuple[str, str], path: str
+) -> None:
+    where, (plural, _, _) = "default", patched[1].partition("/")  # which need not go to be rid of it
+    options = ("--as", form, "-n", where, "--nodes-per-replica", "2", "--max-replicas", "9")
+    mine = overlay(copied, render(*options, "--during", "00:00-24:00=150%", "--kustomization", "../deploy"))
     site.apply(mine)
     user = f"system:serviceaccount:{where}:placeholder-size"
-    scale = permissions.Right(user, "patch", "apps", "deployments/scale", "placeholder", where)
-    reading = scale._replace(verb="get", resource="deployments")
+    scale = permissions.Right(user, "patch", *patched, "placeholder", where)
+    reading = permissions.Right(user, "get", *read, "placeholder", where)
     for right in (scale, reading, permissions.Right(user, "list", "", "nodes")):
         permissions.await_right(site.cluster, right)
     for wrong in (
         scale._replace(name="other"),
         scale._replace(namespace=NAMESPACE),
-        scale._replace(resource="deployments"),
+        scale._replace(resource=f"{plural}/status"),
         reading._replace(name="other"),
+        reading._replace(verb="patch"),
         *(scale._replace(verb=verb) for verb in ("get", "update", "delete")),
         permissions.Right(user, "list", "", "pods", namespace=where),
         permissions.Right(user, "patch", "", "nodes"),
@@ -449,10 +484,13 @@ def test_the_job_that_sets_the_number_needs_the_rights_it_ships_with_and_has_no_
     (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     kubeconfig = str(site.cluster.service_account_kubeconfig(where, "placeholder-size"))
     command = [*container["command"][1:], *container["args"], "--kubeconfig", kubeconfig]
-    commands.output(*command)
-    path = f"apis/apps/v1/namespaces/{where}/deployments/placeholder"
+    path = f"{path}/namespaces/{where}/{plural}/placeholder"
+    before = site.cluster.api.get(path)["spec"]["replicas"]
+    dry = commands.output(*command, "--dry-run")
+    assert site.cluster.api.get(path)["spec"]["replicas"] == before
+    assert commands.output(*command) == dry.replace("would be", "is")
     assert site.cluster.api.get(path)["spec"]["replicas"] == 3  # for three nodes two, and of these 150 %
-    other = ["--deployment=other" if word == "--deployment=placeholder" else word for word in command]
+    other = [word.replace("=placeholder", "=other") for word in command]
     refused = commands.run(*other)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "Forbidden" in refused.stderr

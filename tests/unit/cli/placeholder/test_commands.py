@@ -9,11 +9,14 @@ import click.testing
 import pytest
 import yaml
 
+from cli.placeholder import buffers
 from tests import builders, commands, kubeconfigs, scripted_http
 
 EVENLOAD = "evenload-system"
 PODS = f"/api/v1/namespaces/{EVENLOAD}/pods"
 EVENTS = f"/apis/events.k8s.io/v1/namespaces/{EVENLOAD}/events"
+TEMPLATES = f"/api/v1/namespaces/{EVENLOAD}/podtemplates"
+BUFFERS = f"/apis/{buffers.API}/namespaces/{EVENLOAD}/capacitybuffers"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{EVENLOAD}/deployments/placeholder"
 SCALE = f"{DEPLOYMENT}/scale"
 RBAC = Path(__file__).parents[4] / "deploy" / "rbac" / "placeholder.yaml"
@@ -64,6 +67,8 @@ OTHER = ["--context", "other"]
         pytest.param(["status", *OTHER], 2, "other", id="no such context for status"),
         pytest.param([*SIZE, "--replicas", "1", *OTHER], 2, "other", id="no such context for size"),
         pytest.param(SIZE, 2, "the number is missing: give --replicas N", id="no size"),
+        pytest.param(["size", "--replicas", "1"], 2, "exactly one of --deployment NAME and", id="neither"),
+        pytest.param([*SIZE, "--buffer", "b", "--replicas", "1"], 2, "exactly one of --deployment", id="both"),
         pytest.param(
             [*SIZE, "--during", "20:00-07:00=2"], 2, "the number is missing: give --replicas N", id="no size by day"
         ),
@@ -82,13 +87,14 @@ def test_it_refuses(words: list[str], code: int, message: str, tmp_path: Path) -
     commands.assert_refused(run(*words, "--kubeconfig", nowhere), code, message)
 
 
-def test_size_patches_the_scale_and_asks_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("option", "path"), [("--deployment", SCALE), ("--buffer", f"{BUFFERS}/placeholder")])
+def test_size_patches_the_number_and_asks_nothing(option: str, path: str, tmp_path: Path) -> None:
     apiserver = Apiserver(tmp_path, {})
-    words = (*SIZE, "--replicas", "10", "--during", "00:00-24:00=20%")
+    words = ("size", option, "placeholder", "--replicas", "10", "--during", "00:00-24:00=20%")
     result = apiserver.run(*words, code=0)
     assert result.stdout == f"{EVENLOAD}/placeholder: the number is 2 (00:00-24:00=20% UTC; 10 ordinarily)\n"
     (patch,) = apiserver.asked
-    assert (patch.method, patch.path, patch.body) == ("PATCH", SCALE, {"spec": {"replicas": 2}})
+    assert (patch.method, patch.path, patch.body) == ("PATCH", path, {"spec": {"replicas": 2}})
     assert "dryRun" not in patch.query
     assert "would be 2" in apiserver.run(*words, "--dry-run").stdout
     assert apiserver.asked[-1].query["dryRun"] == "All"
@@ -154,8 +160,8 @@ def test_the_table_has_the_whole_and_every_node(tmp_path: Path) -> None:
 def test_wide_has_a_row_for_each_set_and_node(tmp_path: Path) -> None:
     result = Apiserver(tmp_path, {PODS: [held("a", "node-2")], EVENTS: []}).run("status", "-o", "wide", code=0)
     assert [line.split() for line in result.stdout.splitlines()[1:]] == [
-        ["evenload-system/room", "-", "0", "*", "1", "0", "0", "250m", "256Mi", "-"],
-        ["evenload-system/room", "-", "0", "node-2", "1", "-", "0", "250m", "256Mi", "-"],
+        ["evenload-system/room", "-", "-", "*", "1", "0", "0", "250m", "256Mi", "-"],
+        ["evenload-system/room", "-", "-", "node-2", "1", "-", "0", "250m", "256Mi", "-"],
     ]
 
 
@@ -173,7 +179,7 @@ def test_no_placeholders_are_a_finding_and_what_to_do_is_said(tmp_path: Path) ->
     apiserver = Apiserver(tmp_path, {PODS: [], EVENTS: [], **everywhere})
     result = apiserver.run("status")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"no placeholders in {EVENLOAD} (-A looks everywhere); next: evenload placeholder render" in result.stderr
+    assert f"no placeholders as pods in {EVENLOAD} (-A looks everywhere); next: evenload placeholder" in result.stderr
     assert json.loads(apiserver.run("status", "-A", "-o", "json").stdout)["held"] == 0
 
 
@@ -182,10 +188,13 @@ def test_without_the_right_to_read_pods_it_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_role_for_status_lists_what_status_lists_and_no_more(tmp_path: Path) -> None:
-    apiserver = Apiserver(tmp_path, {PODS: [], EVENTS: []})
-    apiserver.run("status")
+    listed = {path: list[Any]() for path in (PODS, EVENTS, TEMPLATES, BUFFERS)}
+    apiserver = Apiserver(tmp_path, listed)
+    for form in ("pods", "buffers"):
+        apiserver.run("status", "--as", form, code=1)
     rules = yaml.safe_load(RBAC.read_text(encoding="utf-8"))["rules"]
     allowed = {(group, name) for rule in rules for group in rule["apiGroups"] for name in rule["resources"]}
-    assert {(one.path, one.method) for one in apiserver.asked} == {(PODS, "GET"), (EVENTS, "GET")}
-    assert allowed == {("", "pods"), ("events.k8s.io", "events")}
+    assert {(one.path, one.method) for one in apiserver.asked} == {(path, "GET") for path in listed}
+    ours = {("", "pods"), ("", "podtemplates"), ("events.k8s.io", "events")}
+    assert allowed == ours | {("autoscaling.x-k8s.io", "capacitybuffers")}
     assert {verb for rule in rules for verb in rule["verbs"]} == {"list"}

@@ -110,7 +110,7 @@ def test_a_preemption_is_told_with_what_the_event_says_of_it(case: str) -> None:
     (told,) = status.document(found, NOW_SECONDS)["preemptions"]
     assert (told["node"], told["by"], told["by_uid"]) == expected
     assert (told["at"], told["placeholder"]) == ("2026-11-21T03:30:00Z", NAMED)
-    said = " ".join(status.remarks(found, "", "evenload-system", NOW_SECONDS))
+    said = " ".join(status.remarks(found, "", NOW_SECONDS))
     assert ("made way for shop/web-1" in said) is (expected[1] is not None)
 
 
@@ -135,7 +135,7 @@ def test_without_events_how_many_made_way_is_unknown_and_not_none() -> None:
     document = status.document(found, NOW_SECONDS)
     assert document["preempted_last_hour"] is document["preemptions"] is document["sets"][0]["preempted_last_hour"]
     assert document["preemptions"] is None
-    said = " ".join(status.remarks(found, "events is forbidden", "evenload-system", NOW_SECONDS))
+    said = " ".join(status.remarks(found, "events is forbidden", NOW_SECONDS))
     assert "how many made way is not known: events is forbidden" in said
 
 

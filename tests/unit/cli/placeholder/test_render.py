@@ -54,6 +54,7 @@ OVERLAYS = {
     "nights": ("--replicas", "10", *BERLIN, *DURING),
     "proportional": ("--nodes-per-replica", "4", "--max-replicas", "50"),
     "soak": ("--preset", "soak"),
+    "buffers": ("--as", "buffers"),
 }
 
 
@@ -209,6 +210,8 @@ REFUSED = {
         "--priority -10 is outside the preset soak, from -2147483648 to -11: cluster-autoscaler adds no node for pods "
         "under -10; for that use --preset order",
     ),
+    "a buffer of free room": (["--as", "buffers", "--preset", "soak"], "--preset soak is nothing for --as buffers"),
+    "a buffer that spreads": (["--as", "buffers", "--spread-zones", "hard"], "one for each zone by --node-selector"),
     "a cutoff that is none": (["--expendable-below", "0"], "--expendable-below 0: a number under 0 expected"),
     "a class that exists and has no name": (["--existing-priority-class"], "needs --priority-class NAME"),
     "a value for a class that exists": (
