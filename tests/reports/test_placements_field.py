@@ -10,7 +10,7 @@ from extender.state import usage_estimates
 from kube import objects
 from kube.pods import compact
 from kube_scheduler import pod_requests
-from tests import builders
+from tests import builders, commands
 from tests.reports.register import Before, behaviour, reported, situation
 from tests.unit.cli.placeholder.test_commands import Apiserver
 from tests.unit.descheduler import scenes
@@ -138,3 +138,13 @@ def test_nodes_that_placeholders_cannot_use_do_not_raise_their_number(tmp_path: 
     apiserver = Apiserver(tmp_path, {"/api/v1/nodes": nodes}, template=template)
     result = apiserver.run("size", "--deployment", "placeholder", "--nodes-per-replica", "1", "--max-replicas", "9")
     assert "the number is 1 (1 nodes, 8 cores)" in result.stdout, result.stderr
+
+
+@reported("placements", "kubernetes-sigs/karpenter#666", "aws/karpenter-provider-aws#4666", before=Before.WRONG)
+@situation("an autoscaler takes a soft spread over hosts for a hard one: ten small placeholders order ten nodes")
+@behaviour("a buffer spreads over nothing; pods with both spreads `off` order one node")
+@pytest.mark.parametrize("options", [("--as", "buffers"), ("--spread-nodes", "off", "--spread-zones", "off")])
+def test_room_without_a_spread_orders_no_node_for_each_placeholder(options: tuple[str, ...]) -> None:
+    text = commands.output("placeholder", "render", *options)
+    assert "priorityClassName: evenload-placeholder" in text
+    assert "topologySpreadConstraints" not in text

@@ -2,6 +2,7 @@
 
 import collections.abc
 import json
+import pathlib
 import subprocess
 
 import click.testing
@@ -11,6 +12,8 @@ import yaml
 import cli.__main__
 from lab import cluster
 from lab.cluster import binaries
+from tests import commands
+from tests.contract import capacity_buffers, helm_client
 from tests.e2e import waiting
 from tests.reports.register import Before, behaviour, reported, situation
 
@@ -74,3 +77,48 @@ def test_a_rollout_of_placeholders_ends_although_some_wait(running: cluster.Clus
         kubectl(running, "patch", "-n", NAMESPACE, "deployment/placeholder", "-p", json.dumps(change)).returncode == 0
     )
     await_status(running, replicas=NUMBER, updatedReplicas=NUMBER, availableReplicas=ROOM)
+
+
+@pytest.fixture(scope="module")
+def refused(running: cluster.Cluster) -> list[click.testing.Result]:
+    """What the commands say of a buffer while the apiserver knows none."""
+    options = ("-n", NAMESPACE, "--kubeconfig", running.kubeconfig)
+    words = (("size", "--buffer", "room", "--replicas", "3"), ("status", "--as", "buffers"))
+    return [commands.run("placeholder", *command, *options) for command in words]
+
+
+@pytest.fixture(scope="module")
+def served(running: cluster.Cluster, refused: object, tmp_path_factory: pytest.TempPathFactory) -> cluster.Cluster:
+    """The cluster with the CRD, after it was asked without."""
+    crd = capacity_buffers.unpacked(tmp_path_factory.mktemp("crd"))
+    assert kubectl(running, "apply", "-f", str(crd)).returncode == 0
+    waiting.until(lambda: kubectl(running, "explain", "capacitybuffers.spec").returncode == 0, "the CRD to be served")
+    return running
+
+
+@reported("placements", "devantler-tech/platform#2102", before=Before.RIGHT)
+@situation("buffers are asked for before the autoscaler's release has brought their API")
+@behaviour("the error names the missing API and what to do; nothing is written")
+def test_a_cluster_that_serves_no_buffers_is_named(refused: list[click.testing.Result]) -> None:
+    for result in refused:
+        commands.assert_refused(result, 2, "does not serve CapacityBuffer of autoscaling.x-k8s.io/v1beta1", "--as pods")
+
+
+@reported("placements", "devantler-tech/platform#2087", before=Before.WRONG)
+@situation("a release holds room on a full cluster and waits until all of it is ready")
+@behaviour("Helm 4 waits for pods in vain, Helm 3 for none of them; for a buffer neither waits")
+@pytest.mark.parametrize(("major", "wait"), [("helm", "--wait"), ("helm", "--wait=legacy"), ("helm3", "--wait")])
+@pytest.mark.parametrize("form", ["pods", "buffers"])
+def test_a_release_of_buffers_waits_for_nothing(
+    served: cluster.Cluster, tmp_path: pathlib.Path, form: str, major: str, wait: str
+) -> None:
+    release = f"{form}-{major}"
+    options = ("--as", form, "-n", NAMESPACE, "--name", release)
+    existing = ("--existing-priority-class", "--priority-class", "evenload-placeholder")
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "Chart.yaml").write_text("{apiVersion: v2, name: room, version: 0.1.0}")
+    (tmp_path / "templates" / "room.yaml").write_text(commands.output("placeholder", "render", *options, *existing))
+    helm = helm_client.Helm(major, tmp_path, served.kubeconfig)
+    answer = helm.run("install", release, str(tmp_path), f"--namespace={NAMESPACE}", wait, "--timeout=8s")
+    assert (answer.returncode != 0) == ((form, major, wait) == ("pods", "helm", "--wait")), answer.stderr
+    helm.succeed("uninstall", release, f"--namespace={NAMESPACE}")
