@@ -15,6 +15,7 @@ from cli.common import api_types as answers
 from cli.common import output
 from descheduler.planning.verdicts import Cause
 from extender.verbs import documents
+from kube.pods.compact import EXPECTED_USAGE_ANNOTATION
 from runtime import clock
 
 HEADERS: Final = ("node", "score", "base", "hot", "verdict and terms")
@@ -186,7 +187,8 @@ def _expected_of(estimate: documents.Estimate, story: Story) -> str:
     counted = ", counted in the score" if any(any(node.incoming.values()) for node in story.nodes) else ""
     cpu = f"cpu {estimate.cpu_millicores:.0f}m ({estimate.cpu_by})"
     memory = f"memory {answers.mebibytes(estimate.memory_bytes)} ({estimate.memory_by})"
-    return f"expected of the pod: {cpu}, {memory}{counted}"
+    ignored = f"; annotation {EXPECTED_USAGE_ANNOTATION} ignored: {estimate.ignored}" if estimate.ignored else ""
+    return f"expected of the pod: {cpu}, {memory}{counted}{ignored}"
 
 
 def _row(node: documents.NodeRow, story: Story, *, alone: bool) -> list[str | output.Cell]:

@@ -210,6 +210,7 @@ def expected_ratios(
     bound; DaemonSet pods, placeholders and what waits for a reason of failure do not count.
     """
     rows = {node.metadata.name: row for row, node in enumerate(nodes)}
+    largest_node = expected_load.Load(*_sizes(taken.nodes, metrics.RESOURCES).max(axis=0, initial=0.0).tolist())
     longest_seconds = max(metric.averaging_seconds for metric in policy.metrics_in_force)
     estimated = policy.recent_pods.enabled  # else only what was measured counts
     pods = [pod for pod in _lately_bound(taken, longest_seconds) if estimated or pod.uid in landed]
@@ -218,7 +219,7 @@ def expected_ratios(
         (
             rows[pod.node_name or pod.nominated_node],
             max(0.0, age_seconds),
-            landed.get(pod.uid) or _estimate(pod, policy),
+            landed.get(pod.uid) or _estimate(pod, policy, largest_node),
         )
         for pod, age_seconds in ages
         if age_seconds is not None and age_seconds < longest_seconds and (pod.node_name or pod.nominated_node) in rows
@@ -285,9 +286,10 @@ def _age_seconds(pod: Pod, taken: Snapshot, at_seconds: float) -> float | None:
     return at_seconds - expected_load.began_at_seconds(pod, bound_at_seconds, taken.at_seconds)
 
 
-def _estimate(pod: Pod, policy: LoadPolicy) -> PodUse:
+def _estimate(pod: Pod, policy: LoadPolicy, largest_node: expected_load.Load) -> PodUse:
     request = expected_load.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes)
-    return PodUse(*expected_load.estimate(request, policy.recent_pods).load)
+    own, recent_pods = pod_view.expected_usage(pod), policy.recent_pods
+    return PodUse(*expected_load.estimate(request, recent_pods, None, own, largest_node=lambda: largest_node).load)
 
 
 def _counts(pod: Pod) -> bool:

@@ -66,6 +66,7 @@ class RuleAnnotations(msgspec.Struct, frozen=True, gc=False):
     yunikorn_group: str | None = msgspec.field(name=pod_annotations.GROUPS[2], default=None)
     index_failures: str | None = msgspec.field(name=pod_annotations.INDEX_FAILURES, default=None)
     filter: str | None = msgspec.field(name=filter_opt_out.KEY, default=None)
+    expected_usage: str | None = msgspec.field(name=compact.EXPECTED_USAGE_ANNOTATION, default=None)
     mirror: str | None = msgspec.field(name=pods.MIRROR_ANNOTATION, default=None)
     source: str | None = msgspec.field(name=pods.SOURCE_ANNOTATION, default=None)
 

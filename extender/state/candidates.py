@@ -13,6 +13,7 @@ import numpy.typing as npt
 from extender.state import node_cache, usage_estimates
 from extender.state.compiled_policy import CompiledPolicy
 from kube import objects
+from kube.pods import pod_view
 from policy.contract import owner_usage
 from policy.rules import expected_load, filtering, hotspots, scoring
 from policy.schema import node_pools
@@ -115,7 +116,8 @@ class Candidates(NamedTuple):
 
     def estimate(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> expected_load.Estimate:
         """Returns the expected load of a pod; `mean` is its owner's."""
-        return expected_load.estimate(usage_estimates.request_of(pod), self.in_force.policy.recent_pods, mean)
+        request, own, most = usage_estimates.request_of(pod), pod_view.expected_usage(pod), self.loads.largest_node
+        return expected_load.estimate(request, self.in_force.policy.recent_pods, mean, own, largest_node=most)
 
     def place(self, at: int) -> int:
         """Returns the place of a candidate's pool in the policy, `node_pools.NO_POOL` without one."""

@@ -43,7 +43,7 @@ class ClusterView:
         self._coming: placements.PlacementTable | None = None
         self.nodes = table(self.in_force.metric_names, policy.pools)
         self._usage = owner_usage.NOTHING
-        self.placements = placements.PlacementTable(policy, moment(now_seconds))
+        self.placements = placements.PlacementTable(policy, moment(now_seconds), largest_node=self._largest_node)
         self._unbound = pending_pods.UnboundPods()
         self.nominated = pending_pods.NominatedRefusals()
         self.usage_problem = usage_estimates.NONE_SEEN
@@ -63,7 +63,9 @@ class ClusterView:
         """
         in_force, at_seconds = compiled(policy, content_hash), moment(now_seconds)
         with self._lock:
-            coming = placements.PlacementTable(policy, at_seconds, published=self._usage, aside=True)
+            coming = placements.PlacementTable(
+                policy, at_seconds, published=self._usage, aside=True, largest_node=self._largest_node
+            )
             self._coming = coming
         coming.count_anew(pods(), at_seconds)
         layout = self.nodes.laid_out(in_force.metric_names, policy.pools)
@@ -189,6 +191,9 @@ class ClusterView:
     def all_nodes(self, now_seconds: float) -> Candidates:
         """Every known node by name, as an average pod would find it."""
         return self.candidates(tuple(sorted(self.nodes.loads().index)), now_seconds)
+
+    def _largest_node(self) -> expected_load.Load:
+        return self.nodes.loads().largest_node()
 
     def _tables(self) -> list[placements.PlacementTable]:
         return [table for table in (self.placements, self._coming) if table is not None]

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from extender import deadline
 from kube import objects
 from policy.contract import heartbeat, load_annotation, node_thresholds, relief_hint
+from policy.rules import expected_load
 from policy.schema import node_pools
 from runtime import logs
 
@@ -31,6 +32,7 @@ Rows = npt.NDArray[np.intp]
 NO_ANNOTATION: Final = "no annotation"
 UNKNOWN: Final = 0  # the row of every name that is not known here: it never holds a reading
 _ROWS_AT_FIRST: Final = 64
+_ROUNDING: Final = 1.0 + 1e-9  # 1 / (1 / allocatable) may be a little under allocatable
 _UNWRITTEN_MOST: Final = 256  # rows that a request may have to write before it reads: half a millisecond
 
 
@@ -73,6 +75,12 @@ class NodeLoads:
         """The row of each name, in the order given."""
         places = map(self.index.get, names, itertools.repeat(UNKNOWN))
         return np.fromiter(places, dtype=np.intp, count=len(names))
+
+    def largest_node(self) -> expected_load.Load:
+        """The most CPU and the most memory that a node offers, infinite where that of no node is known."""
+        known = self.per_allocatable > 0
+        least = self.per_allocatable.min(axis=0, initial=math.inf, where=known)
+        return expected_load.Load(*(1.0 / share * _ROUNDING if share < math.inf else math.inf for share in least))
 
 
 class Layout(NamedTuple):

@@ -188,10 +188,11 @@ class PlacementTable:
         *,
         published: owner_usage.PublishedUsage = owner_usage.NOTHING,
         aside: bool = False,
+        largest_node: collections.abc.Callable[[], expected_load.Load] = lambda: expected_load.UNBOUNDED,
     ) -> None:
         self._lock = deadline.Lock()
         self._changed_uids: set[str] | None = set() if aside else None
-        self.estimates = usage_estimates.Estimates(policy.recent_pods, policy.sync, published)  # of pods, now
+        self.estimates = usage_estimates.Estimates(policy.recent_pods, policy.sync, published, largest_node)  # now
         self._placements = Placements(policy, now_seconds)
 
     def count_anew(self, pods: collections.abc.Iterable[PodView], now_seconds: float) -> None:

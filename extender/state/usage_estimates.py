@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from kube import objects
 from kube.api import identifiers
+from kube.pods import pod_view
 from kube.pods.pod_view import PodView
 from policy.contract import owner_usage
 from policy.rules import expected_load
@@ -26,15 +27,18 @@ NONE_SEEN: Final = "none seen yet"
 
 
 class EstimateKey(NamedTuple):
-    """Of a pod what its estimate depends on: the key of its owner ("" without one) and its effective request."""
+    """Of a pod what its estimate depends on: the key of its owner, its effective request and its annotation, "" where
+    there is none.
+    """
 
     owner: str
     request: expected_load.Load
+    annotation: str = ""
 
 
 def estimate_key(pod: PodView) -> EstimateKey:
-    """Returns the key of an estimate: the pod's requests and owner."""
-    return EstimateKey(owner_of(pod), request_of(pod))
+    """Returns the key of an estimate: the pod's owner, requests and annotation."""
+    return EstimateKey(owner_of(pod), request_of(pod), pod_view.expected_usage(pod))
 
 
 def request_of(pod: PodView) -> expected_load.Load:
@@ -63,11 +67,12 @@ def _key(namespace: str, owner: objects.OwnerReference) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Estimates:
-    """The policy's rules and the means as they were published last."""
+    """The policy's rules, the means as they were published last, and the source of the largest node's resources."""
 
     recent_pods: load_policy.RecentPods
     sync: load_policy.Sync
     published: owner_usage.PublishedUsage = owner_usage.NOTHING
+    largest_node: collections.abc.Callable[[], expected_load.Load] = lambda: expected_load.UNBOUNDED
 
     def mean(self, owner: str, now_seconds: float) -> owner_usage.Mean | None:
         """The mean of an owner, while the means may be used and the policy wants them."""
@@ -76,7 +81,8 @@ class Estimates:
 
     def of(self, key: EstimateKey, now_seconds: float) -> expected_load.Estimate:
         """The estimate of a pod."""
-        return expected_load.estimate(key.request, self.recent_pods, self.mean(key.owner, now_seconds))
+        mean, most = self.mean(key.owner, now_seconds), self.largest_node
+        return expected_load.estimate(key.request, self.recent_pods, mean, key.annotation, largest_node=most)
 
     def owners(self, now_seconds: float) -> int:
         """How many owners are estimated by their mean at this moment."""

@@ -12,6 +12,7 @@ import msgspec
 
 from extender.state import usage_estimates
 from kube import objects
+from kube.pods import compact, pod_view
 
 _STRUCTS_BYTES: Final = 1200  # a slim pod without its texts, measured with tracemalloc
 _SLIM: Final = "slim"  # where a pod keeps its slim one, beside what it computed once
@@ -19,7 +20,7 @@ _REFERENCE_BYTES: Final = 24  # a text's place in a tuple, and a share of the re
 
 
 def slim(pod: objects.Pod) -> objects.Pod:
-    """A pod with the identity, controlling owner, priority and CPU and memory requests of this one, and nothing else.
+    """A pod with the identity, controlling owner, priority, requests and own estimate of this one, and nothing else.
 
     Without a controlling owner there is none. Requests that cannot be read are none, as in `state.usage_estimates`. It
     is the same each time: filter and prioritize are remembered with it.
@@ -28,7 +29,11 @@ def slim(pod: objects.Pod) -> objects.Pod:
     if small is not None:
         return small
     owners = () if pod.owner is None else (pod.owner,)
-    metadata = objects.Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid, owner_references=owners)
+    own = pod_view.expected_usage(pod)
+    annotations = {compact.EXPECTED_USAGE_ANNOTATION: own} if own else {}
+    metadata = objects.Metadata(
+        name=pod.name, namespace=pod.namespace, uid=pod.uid, owner_references=owners, annotations=annotations
+    )
     spec = msgspec.structs.replace(objects.Pod().spec, priority=pod.priority)
     small = objects.Pod(metadata=metadata, spec=spec)
     vars(pod)[_SLIM] = small
@@ -40,7 +45,7 @@ def size_bytes(pod: objects.Pod) -> int:
     """About how much memory a slim pod holds."""
     owner = pod.owner
     owners = () if owner is None else (owner.kind, owner.name, owner.uid, owner.api_version)
-    return _STRUCTS_BYTES + texts_bytes((pod.name, pod.namespace, pod.uid, *owners))
+    return _STRUCTS_BYTES + texts_bytes((pod.name, pod.namespace, pod.uid, *owners, *pod.annotations.values()))
 
 
 def texts_bytes(texts: collections.abc.Collection[str]) -> int:

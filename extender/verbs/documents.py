@@ -97,12 +97,13 @@ class Nodes(msgspec.Struct, frozen=True):
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """The load expected of the pod, and by what each resource was estimated."""
+    """The load expected of the pod, by what each resource was estimated, and why its annotation is ignored."""
 
     cpu_millicores: float
     cpu_by: str
     memory_bytes: float
     memory_by: str
+    ignored: str | None = None
 
 
 class Explanation(msgspec.Struct, frozen=True):

@@ -94,8 +94,8 @@ def _decided_nodes(decision: decision_log.Decision) -> Json:
 
 
 def _estimate(estimate: expected_load.Estimate) -> documents.Estimate:
-    (cpu_millicores, memory_bytes), words = estimate.load, estimate.words
-    return documents.Estimate(cpu_millicores, words(estimate.cpu_by), memory_bytes, words(estimate.memory_by))
+    (cpu_millicores, memory_bytes), words, ignored = estimate.load, estimate.words, estimate.ignored or None
+    return documents.Estimate(cpu_millicores, words(estimate.cpu_by), memory_bytes, words(estimate.memory_by), ignored)
 
 
 def _means(in_force: compiled_policy.CompiledPolicy) -> list[list[str]]:

@@ -19,9 +19,11 @@ T = TypeVar("T")
 
 PLACEHOLDER_LABEL: Final = "evenload.io/placeholder"  # deploy/placeholder sets it to "true"
 PRESET_ANNOTATION: Final = "evenload.io/placeholder-preset"  # and this to "order" or "soak"
+EXPECTED_USAGE_ANNOTATION: Final = "evenload.io/expected-usage"  # `policy.contract.expected_usage`
 SCHEDULED: Final = "PodScheduled"
 READY: Final = "Ready"
 OWNER, CONTAINERS = "owner", "containers"  # values of `Pod.left_out`
+LONGEST_ANNOTATION: Final = 64
 REMEMBERED_CONTAINERS: Final = 8  # so many each, some 2 KB, in each of 4,096 sorts of pods
 PHASES: Final = {phase: phase for phase in ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")}
 _TIMES: Final = {SCHEDULED: "scheduled_at_seconds", READY: "ready_since_seconds"}
@@ -43,10 +45,11 @@ class Labels(msgspec.Struct, frozen=True, gc=False):
 
 
 class Annotations(msgspec.Struct, frozen=True, gc=False):
-    """By which the kubelet marks the pods that it made itself, and what a placeholder is for."""
+    """By which the kubelet marks the pods that it made itself, what a placeholder is for, and a pod's own estimate."""
 
     mirror: str | None = msgspec.field(name=pods.MIRROR_ANNOTATION, default=None)
     placeholder_preset: str = msgspec.field(name=PRESET_ANNOTATION, default="")
+    expected_usage: str = msgspec.field(name=EXPECTED_USAGE_ANNOTATION, default="")
 
 
 class Metadata(objects.Identity, frozen=True, gc=False, rename="camel"):
@@ -185,9 +188,9 @@ def _owners(written: objects.OwnerReference) -> tuple[objects.OwnerReference, ..
     return (written,) if written.is_possible else ()
 
 
-@functools.lru_cache(maxsize=64)
-def _annotations(preset: str) -> Annotations:
-    return Annotations(placeholder_preset=preset)
+@functools.lru_cache(maxsize=4096)  # workloads of a large cluster, some 200 bytes each
+def _annotations(preset: str, expected_usage: str) -> Annotations:
+    return Annotations(placeholder_preset=preset, expected_usage=expected_usage)
 
 
 @functools.lru_cache(maxsize=4096)  # workloads of a large cluster, some 2 KB each
@@ -265,8 +268,9 @@ class Pod(pods.PodForm, frozen=True, kw_only=True, gc=False):
             put(self, "is_from_node", pods.from_node(owner, spec.node_name))
         if spec.affinity is not None:
             put(self, "is_daemonset", pods.of_daemonset(owner, spec.affinity.pinned))
-        preset = own.annotations.placeholder_preset
-        put(own, "annotations", _annotations(preset if len(preset) <= identifiers.LONGEST_LABEL else ""))
+        preset, expected_usage = own.annotations.placeholder_preset, own.annotations.expected_usage
+        preset = preset if len(preset) <= identifiers.LONGEST_LABEL else ""
+        put(own, "annotations", _annotations(preset, expected_usage[:LONGEST_ANNOTATION]))
         put(own, "namespace", shared(own.namespace))
         put(own, "labels", shared(own.labels))
         self._put_states(put)
@@ -324,9 +328,10 @@ class Pod(pods.PodForm, frozen=True, kw_only=True, gc=False):
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """Returns the placeholder's preset, if the pod has one; other annotations are not stored."""
-        preset = self.metadata.annotations.placeholder_preset
-        return {PRESET_ANNOTATION: preset} if preset else {}
+        """Returns the placeholder's preset and the pod's own estimate; other annotations are not stored."""
+        own = self.metadata.annotations
+        both = {PRESET_ANNOTATION: own.placeholder_preset, EXPECTED_USAGE_ANNOTATION: own.expected_usage}
+        return {name: text for name, text in both.items() if text}
 
 
 PODS: Final = kinds.Kind("api/v1", "pods", "Pod", Pod)

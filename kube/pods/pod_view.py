@@ -32,6 +32,11 @@ def preset(pod: PodView) -> str:
     return pod.annotations.get(compact.PRESET_ANNOTATION, "")
 
 
+def expected_usage(pod: PodView) -> str:
+    """Returns the beginning of the text in which the pod says what it will use; "" without one."""
+    return pod.annotations.get(compact.EXPECTED_USAGE_ANNOTATION, "")[: compact.LONGEST_ANNOTATION]
+
+
 def workload(pod: objects.Pod) -> tuple[str, str]:
     """Returns kind and name of what people call the owner of a pod: the Deployment above its ReplicaSet, else the owner
     itself; ("", "") for a bare pod.
@@ -61,6 +66,7 @@ def counts_alike(old: P, new: P) -> bool:
         old.uid == new.uid
         and old.spec == new.spec
         and old.requests == new.requests
+        and expected_usage(old) == expected_usage(new)
         and old.scheduled_at_seconds == new.scheduled_at_seconds
         and old.finished == new.finished
         and old.pending == new.pending

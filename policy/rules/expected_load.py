@@ -2,10 +2,13 @@
 
 The extender estimates each pod once (`estimate`) and adds up, per node and metric, what the windows cannot show yet
 (`expected`). The same estimate is the incoming pod's own load (`incoming`). Formulas: docs/contract.md, expected load;
-the mean use of a pod's owner comes before the request (docs/decisions/0004-owners-mean-usage.md).
+the mean use of a pod's owner and the pod's own annotation come before the request
+(docs/decisions/0004-owners-mean-usage.md).
 """
 
 import collections.abc
+import functools
+import math
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -13,7 +16,7 @@ import numpy.typing as npt
 
 from policy import metrics
 from policy.contract import freshness, owner_usage
-from policy.schema import load_policy
+from policy.schema import load_policy, units
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,6 +24,8 @@ OWNERS_MEAN: Final = "owner's mean"
 # Replicas that idle say nothing of what their like will use with work to do (docs/decisions/0004-owners-mean-usage.md).
 OWNERS_MEAN_FLOOR: Final = 0.5
 FLOOR: Final = f"{OWNERS_MEAN_FLOOR:.0%} of the request, over an owner's mean of less"
+ANNOTATION: Final = "annotation"
+ANNOTATION_FLOOR: Final = f"{OWNERS_MEAN_FLOOR:.0%} of the request, over an annotation of less"
 REQUEST_RATIO: Final = "request ratio"
 DEFAULT: Final = "default"
 
@@ -28,6 +33,8 @@ DEFAULT: Final = "default"
 # kube-scheduler lets no binding wait longer (Permit: 15 min; volumes: 10 min), and images of many GB are there by then.
 LONGEST_WAIT_SECONDS: Final = 900.0
 _NO_MEAN: Final = owner_usage.Mean(None, None, 0)
+_READERS: Final = {"cpu": units.cpu_millicores, "memory": units.memory_bytes}
+_LONGEST: Final = 63  # of an annotation: the descheduler has the first 64 characters of each
 
 
 class Load(NamedTuple):
@@ -37,13 +44,27 @@ class Load(NamedTuple):
     memory_bytes: float
 
 
+UNBOUNDED: Final = Load(math.inf, math.inf)
+
+
+class OwnEstimate(NamedTuple):
+    """A pod's own estimate: the amounts, None where none is named, and why the text is ignored, if it is."""
+
+    cpu_millicores: float | None = None
+    memory_bytes: float | None = None
+    problem: str = ""
+
+
 class Estimate(NamedTuple):
-    """The load expected of a pod, by what each resource was estimated, and over how many replicas there is a mean."""
+    """The load expected of a pod, by what each resource was estimated, over how many replicas there is a mean, and why
+    the pod's own estimate is ignored, if it is.
+    """
 
     load: Load
     cpu_by: str
     memory_by: str
     replicas: int
+    ignored: str = ""
 
     def words(self, by: str) -> str:
         """By what a resource was estimated, for explain."""
@@ -51,16 +72,47 @@ class Estimate(NamedTuple):
         return f"{by} over {self.replicas} replica{'s' * (self.replicas != 1)}" if measured else by
 
 
-def estimate(request: Load, recent_pods: load_policy.RecentPods, mean: owner_usage.Mean | None = None) -> Estimate:
-    """est(p): max(the mean use of the owner's replicas, OWNERS_MEAN_FLOOR x the effective request) where a mean is
-    known, else usagePerRequest x the request, else the default; each resource by itself (a request of 0 is none).
+@functools.lru_cache(maxsize=4096)  # a workload's pods have the same text
+def own_estimate(text: str) -> OwnEstimate:
+    """Read a pod's annotation, such as `cpu=500m,memory=1Gi`; "" is none. People write it: nothing is an error."""
+    if not text:
+        return OwnEstimate()
+    try:
+        pairs = [part.strip().split("=") for part in text.split(",")]
+        amounts = {name: _READERS[name](quantity) for name, quantity in pairs}
+    except (KeyError, ValueError):
+        pairs, amounts = [], {}
+    if not amounts or len(amounts) < len(pairs) or 0.0 in amounts.values() or len(text) > _LONGEST:
+        expected = f"amounts over 0 such as cpu=500m,memory=1Gi, of at most {_LONGEST} characters, expected"
+        return OwnEstimate(problem=f"{expected}, got {units.quoted(text)}")
+    return OwnEstimate(amounts.get("cpu"), amounts.get("memory"))
+
+
+def estimate(
+    request: Load,
+    recent_pods: load_policy.RecentPods,
+    mean: owner_usage.Mean | None = None,
+    annotation: str = "",
+    *,
+    largest_node: collections.abc.Callable[[], Load] = lambda: UNBOUNDED,
+) -> Estimate:
+    """est(p): max(the mean use of the owner's replicas, the pod's own estimate, OWNERS_MEAN_FLOOR x the effective
+    request) where one of the first two is known, else usagePerRequest x the request, else the default; each resource by
+    itself (a request of 0 is none). An own estimate of more than the largest node has is ignored.
     """
     share, default = recent_pods.usage_per_request, recent_pods.default
     if mean is None or not recent_pods.owner_usage:
         mean = _NO_MEAN
-    cpu, cpu_by = _estimated(mean.cpu_millicores, request.cpu_millicores, share.cpu, default.cpu_millicores)
-    memory, memory_by = _estimated(mean.memory_bytes, request.memory_bytes, share.memory, default.memory_bytes)
-    return Estimate(Load(cpu, memory), cpu_by, memory_by, mean.replicas)
+    cpu = _estimated(mean.cpu_millicores, request.cpu_millicores, share.cpu, default.cpu_millicores)
+    memory = _estimated(mean.memory_bytes, request.memory_bytes, share.memory, default.memory_bytes)
+    own = own_estimate(annotation)
+    if any(own[:2]):
+        most = largest_node()
+        if (own.cpu_millicores or 0) > most.cpu_millicores or (own.memory_bytes or 0) > most.memory_bytes:
+            own = OwnEstimate(problem="more than any node has")
+        cpu = _at_least(own.cpu_millicores, request.cpu_millicores, cpu)
+        memory = _at_least(own.memory_bytes, request.memory_bytes, memory)
+    return Estimate(Load(cpu[0], memory[0]), cpu[1], memory[1], mean.replicas, own.problem)
 
 
 def _estimated(measured: float | None, request: float, share_ratio: float, default: float) -> tuple[float, str]:
@@ -68,6 +120,15 @@ def _estimated(measured: float | None, request: float, share_ratio: float, defau
         least = OWNERS_MEAN_FLOOR * request
         return (measured, OWNERS_MEAN) if measured >= least else (least, FLOOR)
     return (share_ratio * request, REQUEST_RATIO) if request > 0 else (default, DEFAULT)
+
+
+def _at_least(own: float | None, request: float, others: tuple[float, str]) -> tuple[float, str]:
+    """The pod's own estimate in the place of its request, never under a measured mean or the floor."""
+    if own is None:
+        return others
+    if others[1] in (REQUEST_RATIO, DEFAULT):
+        others = (OWNERS_MEAN_FLOOR * request, ANNOTATION_FLOOR)
+    return (own, ANNOTATION) if own > others[0] else others
 
 
 class PlacedPod(Protocol):

@@ -12,6 +12,8 @@ from kube import kinds
 from lab import cluster
 from policy.contract import owner_usage
 from runtime import clock
+from runtime.exit_codes import Exit
+from tests import commands
 from tests.e2e import bodies, stack, waiting
 
 pytestmark = pytest.mark.cluster
@@ -64,6 +66,22 @@ def test_thirty_pods_at_once_spread_over_the_cool_nodes_instead_of_herding_onto_
     assert landed[HOT] == 0
     assert set(landed) == set(COOL)
     assert landed[coolest] <= 12, f"herded onto the coolest: {landed}"
+
+
+@pytest.mark.parametrize(
+    ("text", "cpu", "ignored"),
+    [
+        ("cpu=5", "5000m (annotation)", ""),
+        ("cpu=500", "70m (request ratio)", "; annotation evenload.io/expected-usage ignored: more than any node has"),
+    ],
+)
+def test_a_pod_says_what_it_will_use(evenload: stack.Stack, text: str, cpu: str, ignored: str) -> None:
+    evenload.create_pods("own-", 1, annotations={"evenload.io/expected-usage": text})
+    evenload.per_node("own-", 1)
+    words = ("--extender", evenload.extender.url, "--kubeconfig", str(evenload.cluster.kubeconfig))
+    shown = commands.output("explain", "pod", "own-0", *words, codes=(Exit.OK, Exit.PARTIAL))
+    line = f"expected of the pod: cpu {cpu}, memory 45Mi (request ratio), counted in the score{ignored}"
+    assert line in shown.splitlines()
 
 
 def test_a_node_whose_series_disappear_is_missing_not_idle(evenload: stack.Stack) -> None:

@@ -1,5 +1,6 @@
 """Placements from public reports: what kube-scheduler counts on a node, Evenload counts too."""
 
+import json
 import pathlib
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from descheduler.snapshot import interned_pods
 from extender.state import usage_estimates
+from extender.verbs import verbs
 from kube import objects
 from kube.pods import compact
 from kube_scheduler import pod_requests
@@ -14,6 +16,7 @@ from tests import builders, commands
 from tests.reports.register import Before, behaviour, reported, situation
 from tests.unit.cli.placeholder.test_commands import Apiserver
 from tests.unit.descheduler import scenes
+from tests.unit.extender import worlds
 
 FORMS: tuple[type[Any], ...] = (objects.Pod, compact.Pod, interned_pods.Pod)
 
@@ -148,3 +151,32 @@ def test_room_without_a_spread_orders_no_node_for_each_placeholder(options: tupl
     text = commands.output("placeholder", "render", *options)
     assert "priorityClassName: evenload-placeholder" in text
     assert "topologySpreadConstraints" not in text
+
+
+def own(text: str) -> dict[str, Any]:
+    """The fields of a pod that says what it will use."""
+    return {"annotations": {"evenload.io/expected-usage": text}}
+
+
+@reported("placements", "koordinator-sh/koordinator#2531", before=Before.WRONG)
+@situation("a pod will use far more than it requests")
+@behaviour("its annotation says so, and counts until the windows show it")
+def test_a_pod_that_says_that_it_will_use_more_closes_its_node() -> None:
+    for text, refused in (("cpu=5", {"n": "cpu_avg_5m over 0.65"}), ("", {})):
+        world = worlds.view_of({"n": worlds.IDLE, "m": worlds.IDLE})
+        worlds.bind(world, "n", "first", cpu="100m", **own(text))
+        answer = json.loads(verbs.answer("filter", world, worlds.args(["n", "m"], **own(text)), worlds.NOW).body)
+        assert answer["FailedAndUnresolvableNodes"] == refused
+
+
+@reported("placements", "koordinator-sh/koordinator#1310", "koordinator-sh/koordinator#2234", before=Before.RIGHT)
+@situation("a pod is estimated by nothing: it has no limit, or says 0 itself")
+@behaviour("half of its request is the least, or the default")
+@pytest.mark.parametrize(
+    ("cpu", "text", "millicores"),
+    [("2", "", 1400.0), ("2", "cpu=0", 1400.0), ("2", "cpu=1m", 1000.0), ("0", "cpu=0,memory=1Gi", 250.0)],
+)
+def test_no_pod_makes_its_node_look_idle(cpu: str, text: str, millicores: float) -> None:
+    world = worlds.view_of({"n": worlds.IDLE})
+    worlds.bind(world, "n", "p", cpu=cpu, **own(text))
+    assert world.candidates(("n",), worlds.NOW).expected[0, 0] == pytest.approx(millicores / 8000)

@@ -160,6 +160,10 @@ BODIES: dict[str, builders.Body] = {
     "resized": builders.pod_body("p", node="n", mutate=resized),
     "resized, which is infeasible": builders.pod_body("p", node="n", mutate=infeasible),
     "pod-level requests": builders.pod_body("p", spec={"resources": {"requests": {"cpu": "7"}}}),
+    "with an estimate of its own": builders.pod_body(
+        "p", node="n", annotations={"evenload.io/expected-usage": "cpu=2"}
+    ),
+    "with a long estimate": builders.pod_body("p", annotations={"evenload.io/expected-usage": "cpu=1" + " " * 99}),
     "no requests": builders.pod_body("p", spec={"containers": [{"name": "main"}]}),
 }
 
@@ -224,6 +228,7 @@ COUNTED_OTHERWISE = [
     "being deleted",
     "several containers",
     "resized",
+    "with an estimate of its own",
     "no requests",
 ]
 

@@ -287,10 +287,14 @@ def test_shadow_mode_is_said_beside_what_would_have_been_decided(tmp_path: Path,
 
 
 def test_an_exempt_pod_is_not_filtered_and_the_reason_is_there(extender: extenders.Extender, tmp_path: Path) -> None:
-    pod = builders.pod_body("web", spec={"priority": 2_000_001_000})
+    own = {"evenload.io/expected-usage": "cpu=a lot"}
+    pod = builders.pod_body("web", spec={"priority": 2_000_001_000}, annotations=own)
     result = explain(extender, tmp_path, pod=pod)
     assert "not filtered: priority at least" in result.stdout
     assert "expected of the pod: cpu 175m (request ratio), memory 179Mi (request ratio)" in result.stdout
+    assert (
+        "; annotation evenload.io/expected-usage ignored: amounts over 0 such as cpu=500m,memory=1Gi, " in result.stdout
+    )
     assert "passes in spite of cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
 
 

@@ -326,6 +326,8 @@ def recent_placeholder(body: builders.Body) -> None:
 
 
 MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}}
+KEY = "evenload.io/expected-usage"
+OWN = {KEY: "memory=13Gi"}
 CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
 
 
@@ -333,6 +335,15 @@ CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
     ("fields", "expected"),
     [
         pytest.param({}, "no_destination", id="a replica"),
+        pytest.param(
+            {"annotations": OWN | {"x": "y"}, "memory": "1Mi"}, "no_destination", id="it says what it will use"
+        ),
+        pytest.param(
+            {"annotations": {KEY: "memory=33Gi"}, "memory": "1Mi"}, "chosen", id="it says more than any node has"
+        ),
+        pytest.param(
+            {"annotations": {KEY: "memory=1Mi"}, "memory": "26Gi"}, "no_destination", id="half of its request"
+        ),
         pytest.param({"owner": ("DaemonSet", "agent")}, "chosen", id="of a DaemonSet: every node has one"),
         pytest.param({"phase": "Failed"}, "chosen", id="one that ended at once"),
         pytest.param({**MIRROR, "owner": ("Node", "cool")}, "chosen", id="a static pod of a restarted kubelet"),

@@ -340,7 +340,8 @@ def ask_as_the_scheduler_does(
 ) -> None:
     """Filter, then prioritize over those that passed, as Go writes it."""
     names = [name for name in order[:count] if not known_only or name in pair.nodes]
-    fields = {"owner": OWNERS[pod % len(OWNERS)], "annotations": OPTED_OUT if opts_out else None}
+    own = {"evenload.io/expected-usage": ("cpu=6", "", "memory=12Gi,cpu=90m", "cpu=9", "x")[pod % 5]}
+    fields = {"owner": OWNERS[pod % len(OWNERS)], "annotations": own | (OPTED_OUT if opts_out else {})}
     fields |= SIZES[pod % len(SIZES)] | {"mutate": PRIORITIES[pod % len(PRIORITIES)]}
     if pod != 5:  # of which the watch hears later, or never
         pair.wait(f"p{pod}", **fields)

@@ -17,7 +17,9 @@ MIB = 2.0**20
 WEB = "default/ReplicaSet/web"  # the owner of builders' pods
 MEANS = {WEB: Mean(2000.0, 1024 * MIB, 7)}
 BY = "owner's mean over 7 replicas"
-BY_MEANS = {"cpu_millicores": 2000.0, "cpu_by": BY, "memory_bytes": 1024 * MIB, "memory_by": BY}
+BY_MEANS = {"cpu_millicores": 2000.0, "cpu_by": BY, "memory_bytes": 1024 * MIB, "memory_by": BY, "ignored": None}
+OWN: dict[str, Any] = {"annotations": {"evenload.io/expected-usage": "cpu=4,memory=1Gi"}}
+TOO_LARGE: dict[str, Any] = {"annotations": {"evenload.io/expected-usage": "cpu=9"}}  # nodes have 8
 
 
 def usage_of(
@@ -52,7 +54,38 @@ def test_a_mean_is_at_least_a_share_of_the_request_and_explain_says_so() -> None
         "cpu_by": "50% of the request, over an owner's mean of less over 1 replica",
         "memory_bytes": 512 * MIB,
         "memory_by": "owner's mean over 1 replica",
+        "ignored": None,
     }
+
+
+def test_a_pods_own_estimate_counts_on_its_node_and_in_its_score_until_more_is_measured() -> None:
+    in_force = worlds.policy(score={"incomingPod": True, "spread": "none", "weights": {"cpu_avg_5m": 1}})
+    world = worlds.view_of({"n": worlds.IDLE}, in_force)
+    worlds.bind(world, "n", "p", cpu="100m", **OWN)
+    assert expected(world) == pytest.approx(4000 / 8000)
+    by = {"cpu_by": "annotation", "memory_by": "annotation", "ignored": None}
+    assert estimate(world, cpu="100m", **OWN) == {"cpu_millicores": 4000.0, "memory_bytes": 1024 * MIB, **by}
+    (score,) = json.loads(verbs.answer("prioritize", world, worlds.args(["n"], cpu="100m", **OWN), NOW).body)
+    assert score["Score"] == 0  # 10 * (1 - 0.1 - 0.5 - 0.5)
+    usage_of(world, {WEB: Mean(6000.0, None, 3)})
+    assert expected(world) == pytest.approx(6000 / 8000)
+
+
+def test_an_estimate_of_more_than_any_node_has_is_ignored_also_after_a_change_of_policy() -> None:
+    world = worlds.view_of({"n": worlds.IDLE})
+    worlds.bind(world, "n", "p", cpu="100m", **TOO_LARGE)
+    pod = worlds.watch_sees("p", "n", cpu="100m", **TOO_LARGE)
+    assert expected(world) == pytest.approx(70 / 8000)
+    world.use_policy(worlds.policy(recentPods={"usagePerRequest": {"cpu": 1.0}}), "new", lambda: [pod], NOW)
+    assert expected(world) == pytest.approx(100 / 8000)
+    assert estimate(world, cpu="100m", **TOO_LARGE)["ignored"] == "more than any node has"
+
+
+def test_a_changed_estimate_counts_at_once() -> None:
+    world = worlds.view_of({"n": worlds.IDLE})
+    for text, millicores in (("cpu=1", 1000), ("cpu=8", 8000), ("nonsense", 70)):
+        worlds.bind(world, "n", "p", cpu="100m", annotations={"evenload.io/expected-usage": text})
+        assert expected(world) == pytest.approx(millicores / 8000)
 
 
 def test_an_owner_that_scales_from_idle_does_not_herd() -> None:
@@ -161,6 +194,9 @@ def test_a_remembered_decision_keeps_the_estimate_it_was_made_with() -> None:
     usage_of(world, {WEB: Mean(1.0, None, 1)})
     (shown,) = msgspec.to_builtins(explain.decided(ring.find("", "", 1, now_seconds=NOW), with_nodes=True))
     assert shown["estimate"] == BY_MEANS
+    ring.add(verbs.answer("prioritize", world, worlds.args(["n"], **OWN), NOW).decision)
+    shown, _ = msgspec.to_builtins(explain.decided(ring.find("", "", 2, now_seconds=NOW), with_nodes=True))
+    assert shown["estimate"]["cpu_by"] == "annotation"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from extender.state import compiled_policy
 from policy import metrics
+from policy.contract import owner_usage
 from policy.rules import expected_load
 from policy.rules.expected_load import Load
 from policy.schema import load_policy
@@ -44,6 +45,52 @@ def incoming(load: Load, nodes: list[list[float]], policy: load_policy.LoadPolic
 )
 def test_a_pod_is_expected_to_use_a_share_of_its_request(request_: Load, load: Load) -> None:
     assert expected_load.estimate(request_, load_policy.defaults().recent_pods).load == load
+
+
+WORDS = "annotation"
+FLOOR = "50% of the request, over an annotation of less"
+MEAN = "owner's mean over 3 replicas"
+
+
+@pytest.mark.parametrize(
+    ("text", "cpu", "measured", "estimated", "by"),
+    [
+        pytest.param("cpu=2", 100, None, 2000, WORDS, id="more than the request"),
+        pytest.param("cpu=60m", 100, None, 60, WORDS, id="less than the share of the request"),
+        pytest.param("cpu=1m", 100, None, 50, FLOOR, id="never less than half of the request"),
+        pytest.param("cpu=1m", 0, None, 1, WORDS, id="without a request in the place of the default"),
+        pytest.param("cpu=1m", 100, 90, 90, MEAN, id="never less than what is measured"),
+        pytest.param("cpu=2", 100, 90, 2000, WORDS, id="more than what is measured"),
+        pytest.param("cpu=1m", 100, 10, 50, "50% of the request, over an owner's mean of less over 3 replicas", id="b"),
+        pytest.param("memory=1Gi", 100, None, 70, "request ratio", id="each resource by itself"),
+        pytest.param("cpu=8", 100, None, 8000, WORDS, id="as much as the largest node has"),
+    ],
+)
+def test_a_pod_may_say_what_it_will_use(
+    text: str, cpu: float, measured: float | None, estimated: float, by: str
+) -> None:
+    mean, size = owner_usage.Mean(measured, None, 3), Load(8000, 32 * GIB)
+    recent_pods = load_policy.defaults().recent_pods
+    found = expected_load.estimate(Load(cpu, GIB), recent_pods, mean, text, largest_node=lambda: size)
+    assert (found.load.cpu_millicores, found.words(found.cpu_by), found.ignored) == (estimated, by, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("cpu", "cpu=", "cpu=x", "cpu=-1", "cpu=0", "cpu=1,cpu=2", "cpu=1,", "gpu=1", "cpu=1e9", "cpu=NaN", "{}", ","),
+        *("cpu=1=2", "cpu=1;memory=1Gi", "memory=500m", " ", "cpu=9", "memory=33Gi", "cpu=1,memory=999Ti"),
+        *("cpu=" + "9" * 20, "cpu=1" + " " * 59, "cpu=1," + "x" * 100_000, "cpu=\ud800"),
+    ],
+)
+def test_an_unusable_estimate_of_a_pod_is_ignored_with_its_reason(text: str) -> None:
+    recent_pods, size = load_policy.defaults().recent_pods, Load(8000, 32 * GIB)
+    plain = expected_load.estimate(Load(100, GIB), recent_pods)
+    found = expected_load.estimate(Load(100, GIB), recent_pods, None, text, largest_node=lambda: size)
+    assert found._replace(ignored="") == plain
+    reason = "amounts over 0 such as cpu=500m,memory=1Gi, of at most 63 characters, expected, got "
+    assert found.ignored == "more than any node has" or found.ignored.startswith(reason)
+    assert len(found.ignored) < 200
 
 
 @pytest.mark.parametrize(
