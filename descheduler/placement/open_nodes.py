@@ -13,13 +13,14 @@ from kube.objects import Node, Pod
 from kube_scheduler import node_rules
 from kube_scheduler.columns import Columns
 
-# Nodes that someone is about to remove (cluster-autoscaler, Karpenter, a cloud's shutdown, the AWS node termination
-# handler): neither relieved nor filled.
+# Nodes that someone is about to remove or restart (cluster-autoscaler, Karpenter, a cloud's shutdown, the AWS node
+# termination handler): neither relieved nor filled.
 LEAVING_TAINTS = (
     "ToBeDeletedByClusterAutoscaler",
     "DeletionCandidateOfClusterAutoscaler",
     "karpenter.sh/disrupted",
     "karpenter.sh/disruption",
+    "karpenter.sh/rebooting",
     "node.cloudprovider.kubernetes.io/shutdown",
     "node.kubernetes.io/out-of-service",
     "cloud.google.com/impending-node-termination",

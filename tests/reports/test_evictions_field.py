@@ -108,6 +108,19 @@ def test_a_node_that_is_consolidated_is_no_destination(key: str, effect: str) ->
     assert set(scenes.causes(scene.plan(RELAXED)).values()) == {"no_destination"}
 
 
+@reported("evictions", "kubernetes-sigs/karpenter#3194", "kubernetes-sigs/karpenter#3259", before=Before.WRONG)
+@situation("Karpenter is about to reboot a hot node, or a cool one")
+@behaviour("the hot one is left alone, the cool one no destination, although the pod tolerates every taint")
+def test_a_node_that_is_rebooted_is_neither_relieved_nor_filled() -> None:
+    rebooting = tainted("karpenter.sh/rebooting", "NoSchedule")
+    tolerant = spec(tolerations=[{"operator": "Exists"}])
+    hot = Scene().node("hot", memory=0.9, mutate=rebooting).node("cool").workload("web", on=["hot", "cool"])
+    assert hot.plan(RELAXED).nodes[0].left_alone == "taint karpenter.sh/rebooting"
+    cool = Scene().node("hot", memory=0.9).node("cool", mutate=rebooting)
+    cool.workload("web", on=["hot", "cool"], mutate=tolerant)
+    assert set(scenes.causes(cool.plan(RELAXED)).values()) == {"no_destination"}
+
+
 @reported("evictions", "kubernetes-sigs/karpenter#1167", before=Before.WRONG)
 @situation('a pod carries karpenter.sh/do-not-disrupt: "true", a duration of a decade or more, or another text')
 @behaviour("it stays: what cannot be read protects")
