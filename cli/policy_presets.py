@@ -16,7 +16,7 @@ from policy.imports import converting, crane, low_node_utilization
 from policy.loading import loader, yaml_tree
 from policy.schema import json_schema, load_policy, problems
 
-PRESETS: Final = ("default", "field", "memory-bound", "crane")
+PRESETS: Final = ("default", "field", "memory-bound", "pressure", "crane")
 _SCHEMA_COMMENT: Final = "# yaml-language-server: $schema="
 
 
@@ -55,6 +55,7 @@ def init(preset: str, schema: str, recorded: bool) -> None:
     default       every key with its default
     field         the field's usual score: one mean, yesterday's maximum most, without the pod's own load
     memory-bound  for nodes that run out of memory long before CPU
+    pressure      for nodes that may be busy as long as no pod waits (PSI)
     crane         crane-scheduler's own default policy, converted
 
     \b

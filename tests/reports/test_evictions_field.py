@@ -17,9 +17,10 @@ from descheduler.snapshot.usage import NodeUsage
 from descheduler.snapshot.workloads import Workload
 from extender.verbs import verbs
 from policy.contract import relief_hint
+from policy.loading import loader
 from policy.schema import lint, problems
 from policy.schema.load_policy import LoadPolicy
-from tests import builders
+from tests import builders, pages
 from tests.reports.register import Before, behaviour, reported, situation
 from tests.reports.test_evictions import spec
 from tests.unit.descheduler import scenes
@@ -281,3 +282,18 @@ def test_evictions_are_counted_by_workload_within_a_bound() -> None:
     assert (counted("web-0"), counted("web-501"), counted("web-1", "refused")) == (2.0, None, 1.0)
     other = dict.fromkeys(("workload_namespace", "kind", "workload"), "other")
     assert registry.get_sample_value("evenload_descheduler_workload_evictions_total", other) == 2.0
+
+
+@reported("evictions", "openshift/enhancements#1760", before=Before.WRONG)
+@situation("pods of one node wait for the CPU at 60 % of it, those of another use all of it and wait for nothing")
+@behaviour("by the preset `pressure` the first is relieved, the second is not, nor does it get the pod")
+def test_pods_that_wait_are_relieved_and_busy_ones_that_do_not_are_left_alone() -> None:
+    preset = loader.load((pages.ROOT / "deploy" / "policies" / "pressure.yaml").read_text("utf-8"), "pressure")
+    scene = Scene().node("waits", cpu=0.6).node("busy", cpu=0.99).node("cool")
+    for name, pressure in (("waits", 0.5), ("busy", 0.01), ("cool", 0.0)):
+        scene.reading(name, cpu_pressure_5m=pressure, memory_pressure_5m=0.0).workload(name, on=[name, "cool"])
+        key = f"default/{name}-0"
+        scene.used[key] = dataclasses.replace(scene.used[key], shares={"cpu-pressure": 0.15})
+    (eviction,) = scene.plan(preset).evictions
+    assert (eviction.pod.name, eviction.destination) == ("waits-0", "cool")
+    assert {one.node for one in scene.overloads(scenes.policy())} == {"busy"}

@@ -11,8 +11,10 @@ import yaml
 
 from lab.cluster import binaries
 from policy import metrics
+from policy.loading import loader
 from promql.queries import node_queries, recording_rules
 from promql.queries.node_queries import Window
+from tests import pages
 from tests.reports.register import Before, behaviour, reported, situation
 
 pytestmark = pytest.mark.cluster
@@ -229,3 +231,45 @@ def test_memory_is_without_the_pool_of_huge_pages(promtool: str, tmp_path: Path,
 @pytest.mark.parametrize("pool", [{}, {"HugePages_Total": 0, "Hugepagesize_bytes": 2 * 2**20, "Hugetlb_bytes": 0}])
 def test_memory_without_a_pool_is_what_it_was(promtool: str, tmp_path: Path, pool: dict[str, float]) -> None:
     check(promtool, tmp_path, meminfo(64, 16, **pool), [question(raw("memory_avg_5m"), "30m", 0.75)])
+
+
+def cgroups(resource: str, waiting: float, stalled: float, use: float) -> list[Series]:
+    """cAdvisor's counters of all pods of a node of 8 CPUs and 8 GiB, as it has them in every second."""
+    amounts = {f"pressure_{resource}_waiting": waiting, f"pressure_{resource}_stalled": stalled, "cpu_usage": 8 * use}
+    cgroup = {"id": "/kubepods.slice"}
+    return [
+        one_series("machine_cpu_cores", "8x200", machine_id="m"),
+        one_series("machine_memory_bytes", f"{8 * GIB}x200", machine_id="m"),
+        one_series("container_memory_working_set_bytes", f"{8 * use * GIB:.0f}x200", **cgroup),
+        *(
+            one_series(f"container_{name}_seconds_total", f"0+{30 * each:g}x200", **cgroup)
+            for name, each in amounts.items()
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resource", "waiting", "stalled", "use", "reading"),
+    [
+        pytest.param("cpu", 0.99, 0.4, 0.54, 0.59, id="pods with limits that also wait for each other"),
+        pytest.param("cpu", 0.4, 0.4, 0.57, 0.0, id="pods with limits that never wait for each other"),
+        pytest.param("cpu", 0.83, 0.47, 0.39, 0.0, id="idle CPUs"),
+        pytest.param("cpu", 0.64, 0.0, 0.47, 0.64, id="no limits"),
+        pytest.param("memory", 0.9, 0.9, 0.2, 0.0, id="memory is free"),
+        pytest.param("memory", 0.9, 0.9, 0.7, 0.9, id="memory is not"),
+    ],
+)
+@reported(
+    "readings",
+    *("kubernetes/enhancements#5062", "openshift/cluster-kube-descheduler-operator#459, #1788"),
+    before=Before.WRONG,
+)
+@situation("pods wait for CPU or memory at limits of their own, which the kernel's pressure of their node counts, too")
+@behaviour("the preset `pressure` reads what they wait beyond that, and 0 where they use under 40 % of the node")
+def test_waiting_for_a_limit_of_ones_own_is_no_pressure_of_the_node(
+    promtool: str, tmp_path: Path, resource: str, waiting: float, stalled: float, use: float, reading: float
+) -> None:
+    text = (pages.ROOT / "deploy" / "policies" / "pressure.yaml").read_text("utf-8")
+    queries = {one.name: str(one.query) for one in loader.load(text, "pressure").metrics}
+    questions = [question(queries[f"{resource}_pressure_5m"], "30m", reading, {"instance": TARGET["instance"]})]
+    check(promtool, tmp_path, cgroups(resource, waiting, stalled, use), questions)

@@ -60,7 +60,7 @@ def test_validate_says_that_a_file_is_valid_and_its_hash(file: pathlib.Path) -> 
     ]
 
 
-@pytest.mark.parametrize("preset", ["default", "field", "memory-bound", "crane"])
+@pytest.mark.parametrize("preset", ["default", "field", "memory-bound", "pressure", "crane"])
 def test_what_we_ship_is_not_doubted(preset: str) -> None:
     result = run("validate", "-", stdin=run("init", "--preset", preset).stdout)
     assert (result.exit_code, result.stderr) == (0, "")
@@ -194,7 +194,7 @@ def test_show_reads_every_section_back(file: pathlib.Path) -> None:
     assert result.stderr.startswith(f"{file}, hash ")
 
 
-@pytest.mark.parametrize("preset", ["default", "field", "memory-bound", "crane", "demo"])
+@pytest.mark.parametrize("preset", ["default", "field", "memory-bound", "pressure", "crane", "demo"])
 def test_show_as_yaml_is_the_same_policy_in_full(preset: str) -> None:
     source = PRESETS / f"{preset}.yaml"
     result = run("show", source, "-o", "yaml")

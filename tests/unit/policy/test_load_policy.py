@@ -53,6 +53,16 @@ def test_the_memory_bound_preset_filters_weighs_and_relieves_by_memory() -> None
     assert policy.sync == load_policy.defaults().sync
 
 
+def test_the_pressure_preset_evicts_by_waiting_alone_and_has_destinations_under_their_use() -> None:
+    policy = _preset("pressure.yaml")
+    bands = {
+        name: (band.evict_above_ratio, band.evict_until_ratio) for name, band in policy.descheduler.thresholds.items()
+    }
+    assert bands == {"memory_avg_5m": (0.8, 0.6), "cpu_pressure_5m": (0.4, 0.2), "cpu_avg_5m": (1, 0.8)}
+    assert policy.filter.thresholds["cpu_pressure_5m"] == 0.25 < policy.filter.thresholds["cpu_avg_5m"] == 0.85
+    assert policy.score == load_policy.defaults().score
+
+
 def test_flow_rules_are_shown_as_they_are_written() -> None:
     allowed: list[object] = ["Never", {"perMinute": 6, "burst": 2}, {"inFlight": 1}]
     policy = load_policy.LoadPolicy.of({"descheduler": {"flow": [{"allow": rule} for rule in allowed]}})
