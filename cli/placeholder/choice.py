@@ -90,10 +90,9 @@ def refusals(choice: Choice) -> Iterator[str]:
             "class's value can be changed"
         )
     if choice.evenload_image is not None and not choice.sizing.changes:
-        yield (
-            f"--evenload-image {choice.evenload_image} has no effect without --during, --nodes-per-replica or "
-            "--cores-per-replica: without them no sizing job runs"
-        )
+        yield f"--evenload-image {choice.evenload_image} has no effect without --during, {sizes.PROPORTIONS}: no job"
+    if choice.sizing.use_per_replica and "podAntiAffinity" in (choice.affinity or {}):
+        yield "--affinity: its podAntiAffinity has no effect with --use-per-replica, which puts one on a node"
     for key, times in collections.Counter(key for key, _ in choice.node_selectors).items():
         if times > 1:
             yield f"--node-selector {key}: given {times} times, and a node has one value of it"
@@ -291,12 +290,23 @@ def _pod(choice: Choice, root: str) -> Operations:
     added = (
         ("nodeSelector", dict(choice.node_selectors)),
         ("tolerations", list(choice.tolerations)),
-        ("affinity", choice.affinity),
+        ("affinity", _affinity(choice)),
     )
     return [
         *(_replace(f"{pod}/{name}", value) for name, value in simple if value is not None),
         *({"op": "add", "path": f"{pod}/{name}", "value": value} for name, value in added if value),
     ]
+
+
+def _affinity(choice: Choice) -> Document | None:
+    """The affinity given; by use at most one a node: a hot node may have room by requests, and the autoscaler goes by
+    those. So as many as the use wants nodes order the nodes that are missing, and keep those that are there.
+    """
+    if not choice.sizing.use_per_replica:
+        return choice.affinity
+    same = {"matchLabels": {"evenload.io/placeholder-set": name_of(choice)}}
+    apart = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": same}]
+    return {**(choice.affinity or {}), "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": apart}}
 
 
 def _named(choice: Choice, labels: Sequence[str]) -> Operations:

@@ -4,9 +4,11 @@ The console script loads this module when `placeholder` is asked for. `render` w
 sets the number: the CronJob of deploy/placeholder/components/sizing runs it every five minutes. It goes by the state
 that should be, not by what has changed: the next run corrects a number that a person set, and makes up for a run that
 did not come. One request writes (a patch of the Deployment's scale, docs/decisions/0010, or of a CapacityBuffer, which
-has none); with --nodes-per-replica or --cores-per-replica two read the pods' template and the nodes before.
+has none); where the number follows the cluster two read the pods' template and the nodes before.
 """
 
+import collections
+import contextlib
 from typing import Any, Final
 
 import click
@@ -16,9 +18,8 @@ from cli.common import option_types, output
 from cli.placeholder import buffers, choice, render, sizing, status
 from kube import config, door, errors, kinds, objects
 from kube.api.selectors import untolerated
+from policy.contract import load_annotation
 from runtime import clock, exit_codes
-
-NOT_COUNTED: Final = sizing.Nodes(0, 0.0)
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -85,7 +86,7 @@ def size(namespace: str, node_selectors: tuple[tuple[str, str], ...], *, dry_run
     size_options: sizing.Sizing = options.pop("sizing")
     wrong = [*sizing.refusals(size_options)]
     if not size_options.proportional and size_options.replicas is None:
-        wrong.append("the number is missing: give --replicas N, or --nodes-per-replica or --cores-per-replica")
+        wrong.append(f"the number is missing: give --replicas N, or {sizing.PROPORTIONS}")
     deployment, buffer = options.pop("deployment"), options.pop("buffer")
     if (deployment is None) == (buffer is None):
         wrong.append("exactly one of --deployment NAME and --buffer NAME expected")
@@ -96,9 +97,11 @@ def size(namespace: str, node_selectors: tuple[tuple[str, str], ...], *, dry_run
     numbers: kinds.Kind[Any] = kinds.DEPLOYMENTS if buffer is None else buffers.BUFFERS
     with exit_codes.reported(errors.KubeError, codes=output.REFUSAL_CODES), buffers.served():
         kube = config.connect(**options)
-        nodes = NOT_COUNTED
+        nodes = sizing.Nodes()
         if size_options.proportional:
             nodes = counted(kube, node_selectors, kube.get(templates, name, namespace=namespace).template)
+            if unread := [use.metric for use in size_options.use_per_replica if use.metric not in nodes.ratios]:
+                output.fail(f"no node has a reading of {', '.join(unread)}: the number stays as it is")
         plan = sizing.planned(size_options, nodes, clock.WallClock().now())
         body = {"spec": {"replicas": plan.replicas}}
         kube.merge_patch(numbers, name, body, namespace=namespace, subresource=scale, dry_run=dry_run)
@@ -119,4 +122,11 @@ def counted(kube: door.KubeDoor, selectors: tuple[tuple[str, str], ...], templat
         and untolerated(node.taints, template.tolerations) is None
         and template.selects(node.name, node.labels)
     ]
-    return sizing.Nodes(len(taking), sum(node.allocatable.cpu_millicores for node in taking))
+    ratios: dict[str, float] = collections.defaultdict(float)
+    for node in taking:
+        # The last reading, however old: without an annotator the number stays. A new node has none, and adds none.
+        with contextlib.suppress(load_annotation.AnnotationError):
+            reading = load_annotation.decode(node.annotations.get(load_annotation.KEY, ""))
+            for metric, ratio in reading.values.items():
+                ratios[metric] += ratio
+    return sizing.Nodes(len(taking), sum(node.allocatable.cpu_millicores for node in taking), ratios)

@@ -101,8 +101,8 @@ _READ: Final = {"apiVersion", "kind", "resources", "components", "patches"}
 def main(deploy: str | None, output_format: str, **options: Any) -> None:
     """Write the manifests of a set of placeholders, from options.
 
-    What is not given stays as deploy/placeholder has it. With --during, --nodes-per-replica or --cores-per-replica a
-    CronJob that sets the number is part of it. Exit code 2: an option is refused, and nothing is printed to stdout.
+    What is not given stays as deploy/placeholder has it. With --during, or a number that follows the cluster, a CronJob
+    that sets the number is part of it. Exit code 2: an option is refused, and nothing is printed to stdout.
 
     \b
     Examples:

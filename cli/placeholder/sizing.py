@@ -13,6 +13,7 @@ import dataclasses
 import datetime
 import math
 import re
+import types
 import zoneinfo
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +32,7 @@ _TIME: Final = r"([01][0-9]|2[0-3]):([0-5][0-9])|24:00"
 _WRITTEN: Final = re.compile(
     rf"(?:(?P<days>[A-Za-z,]+) )?(?P<begins>{_TIME})-(?:(?P<end_day>[A-Za-z]+) )?(?P<ends>{_TIME})=(?P<size>\S+)"
 )
+PROPORTIONS: Final = "--nodes-per-replica, --cores-per-replica or --use-per-replica"
 EXPECTED: Final = (
     "[DAYS ]FROM-[DAY ]TO=REPLICAS, as 20:00-07:00=2, 'Fri 20:00-Mon 07:00=0' or 'Sat,Sun 00:00-24:00=20%'"
 )
@@ -60,11 +62,20 @@ class Span(NamedTuple):
         return any((minute_of_week - begins) % WEEK_MINUTES < self.length_minutes for begins in self.begins_minutes)
 
 
-class Nodes(NamedTuple):
-    """The nodes that take pods: how many, and their allocatable CPU."""
+class Use(NamedTuple):
+    """A metric of the policy, and the percentage of a node's that one placeholder stands for."""
 
-    number: int
-    millicores: float
+    text: str
+    metric: str
+    percent: int
+
+
+class Nodes(NamedTuple):
+    """The nodes that take pods: how many, their allocatable CPU, and the sum of their last readings by metric."""
+
+    number: int = 0
+    millicores: float = 0.0
+    ratios: collections.abc.Mapping[str, float] = types.MappingProxyType({})
 
 
 class ReplicaCount(NamedTuple):
@@ -81,6 +92,7 @@ class Sizing:
     replicas: int | None = None
     nodes_per_replica: int | None = None
     cores_per_replica: int | None = None
+    use_per_replica: tuple[Use, ...] = ()
     min_replicas: int | None = None
     max_replicas: int | None = None
     time_zone: str | None = None
@@ -89,7 +101,7 @@ class Sizing:
     @property
     def proportional(self) -> bool:
         """Whether the ordinary number follows the cluster."""
-        return self.nodes_per_replica is not None or self.cores_per_replica is not None
+        return self.nodes_per_replica is not None or self.cores_per_replica is not None or bool(self.use_per_replica)
 
     @property
     def changes(self) -> bool:
@@ -98,8 +110,9 @@ class Sizing:
 
     def arguments(self) -> list[str]:
         """The options as `size` takes them."""
-        once = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "during"}
-        pairs = [*once.items(), *(("during", span.text) for span in self.during)]
+        values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
+        lists = ((name, [one.text for one in value] if isinstance(value, tuple) else [value]) for name, value in values)
+        pairs = [(name, value) for name, texts in lists for value in texts]
         return [f"--{name.replace('_', '-')}={value}" for name, value in pairs if value is not None]
 
 
@@ -108,37 +121,29 @@ def refusals(sizing: Sizing) -> collections.abc.Iterator[str]:
     if sizing.time_zone is not None and not sizing.during:
         yield f"--time-zone {sizing.time_zone} has no effect without a schedule: add --during {EXPECTED}"
     if sizing.replicas is not None and sizing.proportional:
-        yield (
-            f"--replicas {sizing.replicas} has no effect beside --nodes-per-replica and --cores-per-replica: "
-            "the number follows the cluster; bound it with --min-replicas and --max-replicas"
-        )
+        yield f"--replicas {sizing.replicas} has no effect beside {PROPORTIONS}: use --min-replicas and --max-replicas"
     if sizing.proportional and sizing.max_replicas is None:
-        yield (
-            "--nodes-per-replica and --cores-per-replica need --max-replicas N: placeholders order nodes, and nodes "
-            "then raise their number"
-        )
+        yield f"{PROPORTIONS} needs --max-replicas N: placeholders order nodes, and nodes then raise their number"
     for option, bound in (("--min-replicas", sizing.min_replicas), ("--max-replicas", sizing.max_replicas)):
         if bound is not None and not sizing.proportional:
-            yield f"{option} {bound} has no effect without --nodes-per-replica or --cores-per-replica: use --replicas"
+            yield f"{option} {bound} has no effect without {PROPORTIONS}: use --replicas"
     if (sizing.min_replicas or 0) > (sizing.max_replicas if sizing.max_replicas is not None else math.inf):
         yield f"--min-replicas {sizing.min_replicas} is more than --max-replicas {sizing.max_replicas}: swap them"
 
 
 def ordinary(sizing: Sizing, nodes: Nodes) -> ReplicaCount:
-    """The number outside all spans: max(ceil(nodes / nodes per replica), ceil(cores / cores per replica)), clamped to
-    min..max, as cluster-proportional-autoscaler counts; without proportion `replicas`, which is then given.
+    """The number outside all spans: max(ceil(nodes / nodes per replica), ceil(cores / cores per replica), ceil(sum of
+    ratios / use per replica) by metric), clamped to min..max; without proportion `replicas`, which is then given.
     """
     if not sizing.proportional:
         return ReplicaCount(sizing.replicas or 0, f"{sizing.replicas} ordinarily")
     cores = nodes.millicores / 1000
-    wanted = max(
-        math.ceil(amount / per)
-        for amount, per in ((nodes.number, sizing.nodes_per_replica), (cores, sizing.cores_per_replica))
-        if per is not None
-    )
-    return ReplicaCount(
-        _bounded(sizing, max(wanted, sizing.min_replicas or 0)), f"{nodes.number} nodes, {cores:g} cores"
-    )
+    used = {use: round(100 * nodes.ratios[use.metric], 2) for use in sizing.use_per_replica}
+    amounts = [(nodes.number, sizing.nodes_per_replica), (cores, sizing.cores_per_replica)]
+    amounts += [(percent, use.percent) for use, percent in used.items()]
+    wanted = max(math.ceil(amount / per) for amount, per in amounts if per is not None)
+    why = ", ".join((f"{nodes.number} nodes", f"{cores:g} cores", *(f"{use.metric} {used[use]:g}%" for use in used)))
+    return ReplicaCount(_bounded(sizing, max(wanted, sizing.min_replicas or 0)), why)
 
 
 def _bounded(sizing: Sizing, replicas: int) -> int:
@@ -196,6 +201,14 @@ def parse_size(text: str) -> Size:
     return Size(int(digits), percent)
 
 
+def parse_use(text: str) -> Use:
+    """`cpu_avg_5m=55%`; ValueError says what is expected."""
+    match = re.fullmatch(r"(\S+)=(100|[1-9][0-9]?)%", text)
+    if match is None:
+        raise ValueError(f"{text!r} is no use of a node: a metric of the policy and 1% to 100%, as cpu_avg_5m=55%")
+    return Use(text, match[1], int(match[2]))
+
+
 def _day(name: str, text: str) -> int:
     if name not in descheduler_section.DAYS:
         raise ValueError(f"{text!r}: {name!r} is not a day: write one of {', '.join(descheduler_section.DAYS)}")
@@ -209,6 +222,7 @@ def _minutes(text: str) -> int:
 
 _COUNT: Final = click.IntRange(0, MOST_REPLICAS)
 _PER: Final = click.IntRange(1, 1_000_000)
+_USE: Final = option_types.Text("METRIC=PERCENT", parse_use)
 
 
 def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Callable[..., Any]:
@@ -223,6 +237,7 @@ def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Call
         click.option("--time-zone", type=option_types.Text("NAME", time_zone), help="Of --during. Default: UTC."),
         click.option("--max-replicas", type=_COUNT, metavar="N", help="Not more, whatever the cluster's size."),
         click.option("--min-replicas", type=_COUNT, metavar="N", help="Not fewer, whatever the cluster's size."),
+        click.option("--use-per-replica", multiple=True, type=_USE, help="One for every node so full; repeatable."),
         click.option("--cores-per-replica", type=_PER, metavar="N", help="One for every N cores, begun ones too."),
         click.option("--nodes-per-replica", type=_PER, metavar="N", help="One for every N nodes, begun ones too."),
         click.option("--replicas", type=_COUNT, metavar="N", help="How many."),

@@ -19,6 +19,11 @@ MARKED = {
     "koordinated": ({"scheduling.koordinator.sh/eviction-cost": "2147483647"}, "eviction_cost"),
     "for-now": ({"karpenter.sh/do-not-disrupt": "24h"}, "do_not_disrupt"),
 }
+LEAVING = {
+    "ToBeDeletedByClusterAutoscaler": "NoSchedule",
+    "DeletionCandidateOfClusterAutoscaler": "PreferNoSchedule",
+    "karpenter.sh/disrupted": "NoSchedule",
+}
 PROTECT = {
     "minPodAge": "1s",
     "nodeBoundVolumes": False,
@@ -112,6 +117,30 @@ def test_every_marker_has_its_own_verdict_in_one_plan(site: Site) -> None:
     rules = {str(one["verdict"]): str(one["rule"]) for one in site.candidates(site.first)}
     assert rules["not_safe_to_evict"] == "protect.markers.safeToEvict"
     assert rules["job_without_retry"] == "protect.jobsWithoutRetry"
+
+
+def test_nodes_that_autoscalers_take_away_are_neither_filled_nor_relieved(site: Site) -> None:
+    site.renew()
+    site.obey(descheduler__protect=PROTECT, descheduler__coolNodes=0)
+    try:
+        for number, (key, effect) in enumerate(LEAVING.items(), start=1):
+            taint(site, f"node-{number}", [{"key": key, "effect": effect}])
+        site.heat()
+        site.first.service.start()
+        site.judged(site.first, "no_destination")
+        taint(site, HOT, [{"key": "karpenter.sh/rebooting", "effect": "NoSchedule"}])
+        alone = ["taint karpenter.sh/rebooting"]
+        waiting.until(
+            lambda: [one["left_alone"] for one in site.plan(site.first)["nodes"]] == alone, f"{HOT} to be {alone}"
+        )
+        assert site.rows(site.first) == []
+    finally:
+        for node in site.door.list(kinds.NODES).items:
+            taint(site, node.name, None)
+
+
+def taint(site: Site, node: str, taints: list[dict[str, str]] | None) -> None:
+    site.door.merge_patch(kinds.NODES, node, {"spec": {"taints": taints}})
 
 
 def test_a_pod_that_prefers_to_stay_goes_when_no_other_helps(site: Site) -> None:

@@ -401,7 +401,7 @@ RENDERED = {
     ],
     "a buffer of its own, in proportion": [
         *("--as", "buffers", "--name", "gpu", "-n", "default", "--nodes-per-replica", "4", "--max-replicas", "9"),
-        *("--requests", "cpu=1,memory=2Gi", "--node-selector", "pool=a"),
+        *("--requests", "cpu=1,memory=2Gi", "--node-selector", "pool=a", "--use-per-replica", "cpu_avg_5m=55%"),
     ],
 }
 AFFINITY = """

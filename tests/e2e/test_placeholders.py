@@ -1,5 +1,6 @@
 """Placeholders hold room: the real kube-scheduler preempts them for a burst and for an evicted pod, we never do."""
 
+import collections
 import collections.abc
 import functools
 import json
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from kube import kinds, objects
+from lab import cluster
 from lab.cluster.demo import permissions
 from tests import commands
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
@@ -16,13 +18,14 @@ from tests.e2e import bodies, hot_nodes, policies, stack, waiting
 pytestmark = pytest.mark.cluster
 NAMESPACE = stack.SYSTEM_NAMESPACE
 PLACEHOLDER = "evenload.io/placeholder=true"
+BY_USE = "evenload.io/placeholder-set=by-use"
 BURST: bodies.PodOptions = {"cpu_request": "600m", "memory_request": "512Mi", "priority_class": "high-priority"}
 FITTING = 26  # of 300 millicores each, on a node of 8 cores: 200 are left
 NODES = 3
 NUMBER = NODES * FITTING + 6
 # As docs/how-to/hold-room.md says to: with it a burst may be left waiting (kubernetes/kubernetes#141694).
 GATES = {"SchedulerAsyncPreemption": False}
-HOT = "node-0"
+HOT, NEW = "node-0", "ordered"
 VIEWER = "viewer"
 FEWEST_VICTIMS = 14  # eight pods of 600 millicores want 4,800, of which 600 are free
 PATHS = {
@@ -161,3 +164,50 @@ def overload(full: stack.Stack) -> None:
     hot_nodes.filled(full, "web", HOT, shape, replicas=2)
     full.set_load(HOT, memory_ratio=0.25)
     full.await_reading(HOT, "memory_avg_5m", 0.82, 1.0)
+
+
+def load_places(running: stack.Stack) -> collections.Counter[str]:
+    """How many placeholders of the set by use each node holds, "" those that wait."""
+    found = running.door.list(kinds.PODS, namespace=NAMESPACE, label_selector=BY_USE).items
+    return collections.Counter(pod.node_name for pod in found if not pod.deleting)
+
+
+def unschedulable(running: stack.Stack) -> list[str]:
+    """What kube-scheduler says of those that wait, which is what autoscalers act on."""
+    pods = running.cluster.api.items(f"api/v1/namespaces/{NAMESPACE}/pods", labelSelector=BY_USE)
+    conditions = (one for pod in pods for one in pod["status"].get("conditions", ()))
+    return [one["message"] for one in conditions if one.get("reason") == "Unschedulable"]
+
+
+@pytest.fixture
+def by_use(full: stack.Stack) -> collections.abc.Iterator[tuple[str, ...]]:
+    """The options of a set by use, whose Deployment is there; afterwards it is gone, and the node that it ordered."""
+    options = ("--use-per-replica", "cpu_avg_5m=60%", "--max-replicas", "9")
+    made = rendered("--name", "by-use", *options, "--requests", "cpu=50m,memory=64Mi")
+    full.cluster.api.create(PATHS["Deployment"], next(one for one in made if one["kind"] == "Deployment"))
+    yield options
+    api = full.cluster.api
+    api.delete(f"{PATHS['Deployment']}/by-use")
+    api.patch(f"api/v1/nodes/{NEW}", {"spec": {"unschedulable": True}})
+    paths = [f"api/v1/namespaces/{name}/pods?fieldSelector=spec.nodeName={NEW}" for name in (NAMESPACE, "default")]
+
+    def empty() -> bool:
+        return not any(api.delete(path).get("items") for path in paths) and not load_places(full)
+
+    waiting.until(empty, "the ordered node to be empty", lambda: load_places(full))
+    api.delete(f"api/v1/nodes/{NEW}")
+
+
+def test_use_orders_a_node_while_pods_still_find_a_place(full: stack.Stack, by_use: tuple[str, ...]) -> None:
+    for node in full.nodes():
+        full.heat(node, cpu_ratio=0.75)
+    kubeconfig = ("--kubeconfig", str(full.cluster.kubeconfig))
+    commands.run("placeholder", "size", "--deployment", "by-use", *by_use, *kubeconfig, code=0)
+    apart = f"{NODES} node(s) didn't match pod anti-affinity rules"  # no word of ours: autoscalers know the rule
+    waiting.until(lambda: any(apart in one for one in unschedulable(full)), apart, lambda: unschedulable(full))
+    full.create_pods("asks-", 1)
+    full.placed("asks-", 1)  # all nodes are hot, and none is full: it takes one of the coolest
+    full.cluster.add_nodes([cluster.NodeShape(NEW)])
+    waiting.until(lambda: load_places(full)[NEW] == 1, "the new node to have one", lambda: load_places(full))
+    full.create_pods("next-", 1)
+    assert full.per_node("next-", 1) == {NEW: 1}

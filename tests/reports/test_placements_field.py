@@ -12,6 +12,7 @@ from extender.verbs import verbs
 from kube import objects
 from kube.pods import compact
 from kube_scheduler import pod_requests
+from policy.contract import load_annotation
 from tests import builders, commands
 from tests.reports.register import Before, behaviour, reported, situation
 from tests.unit.cli.placeholder.test_commands import Apiserver
@@ -180,3 +181,22 @@ def test_no_pod_makes_its_node_look_idle(cpu: str, text: str, millicores: float)
     world = worlds.view_of({"n": worlds.IDLE})
     worlds.bind(world, "n", "p", cpu=cpu, **own(text))
     assert world.candidates(("n",), worlds.NOW).expected[0, 0] == pytest.approx(millicores / 8000)
+
+
+@reported("placements", "kubernetes/autoscaler#5106", "neondatabase/autoscaling#64", before=Before.RIGHT)
+@situation("all nodes are over a threshold and have room by requests: an autoscaler asks no extender, and adds none")
+@behaviour("the pod does not wait for a node that never comes: one of the coolest takes it")
+def test_a_pod_that_no_autoscaler_helps_takes_the_coolest_node() -> None:
+    hot = {"a": 0.9, "b": 0.7, "c": 0.8}
+    view = worlds.view_of({name: {**worlds.IDLE, "cpu_avg_5m": ratio} for name, ratio in hot.items()})
+    assert json.loads(verbs.answer("filter", view, worlds.args([*hot]), worlds.NOW).body)["NodeNames"] == ["b"]
+
+
+@reported("placements", "kubernetes/autoscaler#6690", before=Before.WRONG)
+@situation("nodes are full by use and not by requests, and an autoscaler adds none")
+@behaviour("placeholders by use, at most one a node, are more than there are nodes: it adds the missing ones")
+def test_use_alone_orders_nodes(tmp_path: pathlib.Path) -> None:
+    full = {load_annotation.KEY: worlds.load_text({"cpu_avg_5m": 1.0})}
+    apiserver = Apiserver(tmp_path, {"/api/v1/nodes": [builders.node_body(name, annotations=full) for name in "ab"]})
+    by_use = ("--use-per-replica", "cpu_avg_5m=60%", "--max-replicas", "9")
+    assert "the number is 4 (2 nodes" in apiserver.run("size", "--deployment", "placeholder", *by_use).stdout

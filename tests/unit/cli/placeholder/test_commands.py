@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from cli.placeholder import buffers
+from policy.contract import load_annotation
 from tests import builders, commands, kubeconfigs, scripted_http
 
 EVENLOAD = "evenload-system"
@@ -72,7 +73,7 @@ OTHER = ["--context", "other"]
         pytest.param(
             [*SIZE, "--during", "20:00-07:00=2"], 2, "the number is missing: give --replicas N", id="no size by day"
         ),
-        pytest.param([*SIZE, "--nodes-per-replica", "4"], 2, "need --max-replicas N", id="no end of a proportion"),
+        pytest.param([*SIZE, "--nodes-per-replica", "4"], 2, "needs --max-replicas N", id="no end of a proportion"),
         pytest.param(
             [*SIZE, "--replicas", "3", "--time-zone", "UTC"],
             2,
@@ -108,6 +109,23 @@ def test_size_in_proportion_counts_the_chosen_nodes_that_take_pods(tmp_path: Pat
     options = ["--node-selector", "pool=a", "--cores-per-replica", "2", "--max-replicas", "9"]
     assert "the number is 4 (1 nodes, 7.5 cores)" in apiserver.run(*SIZE, *options).stdout
     assert apiserver.asked[1].query["labelSelector"] == "pool=a"
+
+
+BY_USE = ["--use-per-replica", "cpu_avg_5m=60%", "--use-per-replica", "memory_avg_5m=60%", "--max-replicas", "9"]
+
+
+def test_size_by_use_wants_as_many_nodes_as_the_use_of_all_fills(tmp_path: Path) -> None:
+    text = load_annotation.text(0.0, {"cpu_avg_5m": 0.75, "memory_avg_5m": 0.1}, {})
+    hot = [builders.node_body(name, annotations={load_annotation.KEY: text}) for name in ("a", "b", "c")]
+    new = [builders.node_body("new"), builders.node_body("torn", annotations={load_annotation.KEY: text[1:]})]
+    said = Apiserver(tmp_path, {"/api/v1/nodes": [*hot, *new]}).run(*SIZE, *BY_USE).stdout
+    assert "the number is 4 (5 nodes, 40 cores, cpu_avg_5m 225%, memory_avg_5m 30%)" in said
+
+
+def test_size_by_use_without_a_reading_leaves_the_number(tmp_path: Path) -> None:
+    apiserver = Apiserver(tmp_path, {"/api/v1/nodes": [builders.node_body("new")]})
+    commands.assert_refused(apiserver.run(*SIZE, *BY_USE), 2, "no node has a reading of cpu_avg_5m, memory_avg_5m")
+    assert [one.method for one in apiserver.asked] == ["GET", "GET"]
 
 
 AVOIDED = {"key": "old", "effect": "PreferNoSchedule"}

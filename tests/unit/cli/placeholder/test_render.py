@@ -115,6 +115,23 @@ def test_spread_over_nodes_and_zones_is_soft_hard_or_off(nodes: str, zones: str,
         assert one["labelSelector"]["matchLabels"]["evenload.io/placeholder-set"] == "other"
 
 
+BY_USE = ("--use-per-replica", "cpu_avg_5m=55%", "--use-per-replica", "memory_avg_5m=60%", "--max-replicas", "9")
+
+
+def test_by_use_a_node_holds_one_of_the_set_and_the_job_has_the_shares(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "affinity.yaml"
+    file.write_text("nodeAffinity: {}")
+    found = pod(*BY_USE, "--name", "load", "--affinity", str(file))["affinity"]
+    (term,) = found["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["labelSelector"] == {"matchLabels": {"evenload.io/placeholder-set": "load"}}
+    assert (term["topologyKey"], found["nodeAffinity"]) == ("kubernetes.io/hostname", {})
+    assert job(*BY_USE)["args"][2:] == [*map("=".join, zip(BY_USE[::2], BY_USE[1::2], strict=True))]
+    file.write_text("podAntiAffinity: {}")
+    commands.assert_refused(
+        run(*BY_USE, "--affinity", str(file)), 2, "its podAntiAffinity has no effect with --use-per"
+    )
+
+
 @pytest.mark.parametrize(("preset", "priority"), [("order", -10), ("order", -1), ("soak", -11), ("soak", -(2**31))])
 def test_a_priority_of_the_preset_stands_in_the_class_that_the_pods_name(preset: str, priority: int) -> None:
     found = objects("--preset", preset, "--priority", str(priority), "--priority-class", "mine", "--burst-class")
@@ -233,7 +250,8 @@ REFUSED = {
     "a path for a time zone": (["--time-zone", "../etc/passwd"], "'../etc/passwd' is not an IANA time zone"),
     "a night size without its night": (["--during", "2"], "'--during': '2' is not a span with a size"),
     "a night without its size": (["--during", "20:00-07:00"], "write [DAYS ]FROM-[DAY ]TO=REPLICAS"),
-    "a proportion without an end": (["--nodes-per-replica", "4"], "need --max-replicas N"),
+    "a proportion without an end": (["--nodes-per-replica", "4"], "needs --max-replicas N"),
+    "a use of more than a node": (["--use-per-replica", "cpu=101%"], "'cpu=101%' is no use of a node: a metric of the"),
     "a number beside a proportion": (
         ["--nodes-per-replica", "4", "--max-replicas", "9", "--replicas", "3"],
         "--replicas 3 has no effect beside --nodes-per-replica",
