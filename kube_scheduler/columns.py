@@ -15,18 +15,16 @@ from kube.api import selectors
 from kube.api.affinity import PreferredNode
 from kube.api.pods import Port
 from kube.api.selectors import NodeSelectorTerm, Requirement
-from kube.objects import Node, NodeSelector, Pod, Taint, Toleration
+from kube.objects import Node, NodeSelector, Pod, Taint
 from kube_scheduler import pod_requests
 from kube_scheduler.arrays import Bools, Ints
 from kube_scheduler.pod_requests import Demand
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
-SOFT = "PreferNoSchedule"
 SCORED = (pod_requests.CPU, pod_requests.MEMORY)
 BASE = (*SCORED, pod_requests.PODS)
 REMEMBERED = 1000  # each pod of a DaemonSet names another node
 NOWHERE = -2  # the number of a value that no node has
-Tolerations = tuple[Toleration, ...]
 
 
 class Topology(NamedTuple):
@@ -83,7 +81,6 @@ class Columns:
         self.ports: dict[int, collections.Counter[Port]] = {}
         self._topologies: dict[str, Topology] = {}
         self._barred: dict[object, TaintedNodes] = {}
-        self._unloved: dict[Tolerations, Ints | None] = {}
         self._preferred: dict[tuple[PreferredNode, ...], Ints] = {}
 
     def allocatable(self, resource: str) -> Ints:
@@ -136,7 +133,7 @@ class Columns:
         key = pod.tolerations, frozenset(pod.spec.node_selector.items()), _required(pod)
         barred = self._barred.get(key)
         if barred is None:
-            open_to_it = _tolerated(CORDON, pod.tolerations)
+            open_to_it = any(one.tolerates(CORDON) for one in pod.tolerations)
             cordoned = self._rows_where(lambda node: node.unschedulable and not open_to_it, self._closed)
             tainted = self._rows_where(
                 lambda node: selectors.untolerated(node.taints, pod.tolerations) is not None, self._closed
@@ -155,15 +152,6 @@ class Columns:
     def ports_on(self, row: int) -> list[Port]:
         """The host ports that pods of a row hold."""
         return [port for port, number in self.ports.get(row, {}).items() if number > 0]
-
-    def unloved(self, tolerations: Tolerations) -> Ints | None:
-        """How many PreferNoSchedule taints of each row are not tolerated; None where all are."""
-        if tolerations not in self._unloved:
-            counts = self._each(
-                lambda node: sum(taint.effect == SOFT and not _tolerated(taint, tolerations) for taint in node.taints)
-            )
-            self._unloved[tolerations] = counts if counts.any() else None
-        return self._unloved[tolerations]
 
     def preferred(self, terms: tuple[PreferredNode, ...]) -> Ints:
         """The weights of the terms that each row's node meets, added up."""
@@ -227,7 +215,3 @@ class Columns:
 def _required(pod: Pod) -> NodeSelector | None:
     rules = pod.affinity.node_affinity if pod.affinity is not None else None
     return rules.required if rules is not None else None
-
-
-def _tolerated(taint: Taint, tolerations: Tolerations) -> bool:
-    return any(one.tolerates(taint) for one in tolerations)

@@ -11,13 +11,14 @@ nodeaffinity, noderesources (least_allocated.go, balanced_allocation.go), helper
 and interpodaffinity (scoring.go; hardPodAffinityWeight, of a required term of a pod that is there, is 1).
 """
 
+import functools
 import math
 from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from kube.objects import LabelSelector, Pod, TopologySpread
+from kube.objects import LabelSelector, Pod, Toleration, TopologySpread
 from kube_scheduler import inter_pod_affinity, pod_groups, topology_spread
 from kube_scheduler.arrays import Bools, Ints
 from kube_scheduler.columns import SCORED as SCORED_RESOURCES
@@ -61,8 +62,14 @@ def parts(state: State, pod: Pod, demand: Demand, rows: Ints) -> dict[str, Ints]
 
 def _loved(columns: Columns, pod: Pod, rows: Ints) -> Ints:
     """The fewer PreferNoSchedule taints the pod does not tolerate, the better."""
-    unloved = columns.unloved(pod.tolerations)
-    return np.full(len(rows), BEST, np.int64) if unloved is None else _normalised(unloved[rows], reverse=True)
+    return _normalised(_unloved(columns, pod.tolerations)[rows], reverse=True)
+
+
+@functools.lru_cache(maxsize=16)
+def _unloved(columns: Columns, tolerations: tuple[Toleration, ...]) -> Ints:
+    """How many PreferNoSchedule taints of each row are not tolerated."""
+    soft = ([taint for taint in node.taints if taint.effect == "PreferNoSchedule"] for node in columns.nodes)
+    return np.array([sum(not any(one.tolerates(taint) for one in tolerations) for taint in each) for each in soft])
 
 
 def _normalised(raw: Ints, *, reverse: bool = False) -> Ints:
