@@ -208,7 +208,7 @@ def groups(rows: Iterable[Row], by: Callable[[Row], str] | None, now_seconds: fl
 
 
 # Figures of a group under their headers.
-_FIGURES: Final[dict[str, Callable[[Group], str]]] = {
+FIGURES: Final[dict[str, Callable[[Group], str]]] = {
     "of": lambda group: group["of"] or MISSING,
     "evicted": lambda group: str(group["evictions"]),
     "error 5m": lambda group: _points(group["after_5m"]["median_error_ratio"]),
@@ -218,12 +218,6 @@ _FIGURES: Final[dict[str, Callable[[Group], str]]] = {
     "came back": lambda group: _of(group["returned"], group["replaced"]),
     "as expected": lambda group: _of(group["landed_as_expected"], group["replaced"]),
 }
-SUMMARY_HEADERS: Final = tuple(_FIGURES)
-
-
-def figures(group: Group) -> list[str]:
-    """The group under SUMMARY_HEADERS."""
-    return [text(group) for text in _FIGURES.values()]
 
 
 def remarks(whole: Group) -> list[str]:

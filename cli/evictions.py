@@ -186,8 +186,8 @@ def _print_summary(service: services.Service, wish: Wish, by: str | None, where:
     ]
     groups = shown.groups(rows, GROUPS[by] if by else None, now_seconds)
     if wish.output_format == "table":
-        lines = [shown.figures(group) for group in groups]
-        output.data(output.table(shown.SUMMARY_HEADERS, lines, no_headers=wish.no_headers))
+        lines = [[text(group) for text in shown.FIGURES.values()] for group in groups]
+        output.data(output.table(tuple(shown.FIGURES), lines, no_headers=wish.no_headers))
     else:
         output.data(output.structured({"groups": groups}, wish.output_format))
     if not groups[0]["evictions"]:

@@ -74,11 +74,6 @@ class RangeAnswer:
     series: tuple[Series, ...]
     warnings: tuple[str, ...] = ()
 
-    @property
-    def partial(self) -> bool:
-        """True when series or points may be absent although they exist, or sums lack some of their series."""
-        return bool(self.warnings)
-
 
 class QueryDoor(Protocol):
     """Prometheus as services ask it; every method raises `promql.errors.PromqlError`."""

@@ -83,7 +83,7 @@ class Stage:
             good = [
                 series for series in answer.series if [at for at, value in series.points if value == value] == asked
             ]
-            return len(good) == len(answer.series) == self.nodes and not answer.partial
+            return len(good) == len(answer.series) == self.nodes and not answer.warnings
 
         self.wait(whole, f"a value of {self.nodes} nodes at every step of a range of {text}", lambda: last[-1])
         asked, answer = last[-1]

@@ -122,7 +122,10 @@ def add_libraries(root: Root, environment: pathlib.Path) -> None:
     listed = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False)  # noqa: S603, S607 - the base's own
     if missing := sorted(set(_MISSING.findall(listed.stdout))):
         raise SystemExit(f"the base image lacks shared libraries: {', '.join(missing)}")
-    found = {pathlib.Path(name) for name in _LIBRARY.findall(listed.stdout)} | _opened_by_name("libgcc_s.so.1")
+    # A library that no file names: the C library opens it when a thread is ended.
+    known = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout  # noqa: S607 - the base's own
+    by_name = re.findall(r"^\s+libgcc_s\.so\.1 .* => (\S+)$", known, re.MULTILINE)[:1]
+    found = {pathlib.Path(name) for name in (*_LIBRARY.findall(listed.stdout), *by_name)}
     libraries = sorted(path for path in found if environment not in path.parents)
     for library in libraries:
         root.add(library)
@@ -130,12 +133,6 @@ def add_libraries(root: Root, environment: pathlib.Path) -> None:
     root.write(pathlib.Path("/etc/ld.so.conf"), "".join(f"{folder}\n" for folder in folders).encode())
     subprocess.run(["ldconfig", "-r", root.directory], check=True)  # noqa: S603, S607 - the base's own
     shutil.rmtree(root.directory / "var/cache", ignore_errors=True)  # ldconfig's, with inode numbers
-
-
-def _opened_by_name(name: str) -> set[pathlib.Path]:
-    """The path of a library that no file names: the C library opens it when a thread is ended."""
-    listed = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout  # noqa: S607 - the base's own
-    return {pathlib.Path(path) for path in re.findall(rf"^\s+{re.escape(name)} .* => (\S+)$", listed, re.MULTILINE)[:1]}
 
 
 def _is_elf(path: pathlib.Path) -> bool:

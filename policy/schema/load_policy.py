@@ -242,7 +242,9 @@ class LoadPolicy(sections.Section):
 
     @functools.cached_property
     def of_classes(self) -> "tuple[LoadPolicy, ...]":
-        """The policy as it is for the pods of each class, in the order of `pod_classes`; it has no classes itself."""
+        """The policy as it is for the pods of each class, in the order of `pod_classes`; it has no classes itself. With
+        `on_node` it does not matter which is first.
+        """
         return tuple(self._for(one) for one in self.pod_classes)
 
     @property
@@ -264,13 +266,6 @@ class LoadPolicy(sections.Section):
         """Returns the class of a pod, None where no class matches."""
         at = place(self.pod_classes, pod)
         return None if at == NO_CLASS else self.pod_classes[at]
-
-    def for_pod(self, pod: ClassifiedPod) -> "LoadPolicy":
-        """Returns the policy as it is for a pod: that of its class, or this one without a class. With `on_node` it does
-        not matter which is first.
-        """
-        at = place(self.pod_classes, pod)
-        return self if at == NO_CLASS else self.of_classes[at]
 
     def _of(self, pool: node_pools.Pool) -> "LoadPolicy":
         own, theirs = self.descheduler, pool.descheduler

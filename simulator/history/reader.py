@@ -160,7 +160,7 @@ def _cluster(prometheus: PrometheusDoor, span: Span, selectors: Selectors) -> st
         step_seconds=span.step_seconds,
     )
     values = sorted(value for one in answer.series for _, value in one.points)
-    return "" if answer.partial else ",".join(map(repr, values))
+    return "" if answer.warnings else ",".join(map(repr, values))
 
 
 def _answer(prometheus: PrometheusDoor, page: Page, cache: Cache, now_seconds: float) -> RangeAnswer:
@@ -173,7 +173,7 @@ def _answer(prometheus: PrometheusDoor, page: Page, cache: Cache, now_seconds: f
         end_seconds=page.last_seconds,
         step_seconds=page.step_seconds,
     )
-    if not answer.partial and page.last_seconds < now_seconds - SETTLED_SECONDS:
+    if not answer.warnings and page.last_seconds < now_seconds - SETTLED_SECONDS:
         cache.keep(page, answer)
     return answer
 

@@ -28,7 +28,6 @@ SPOT = {
 ON_SPOT = {"lifecycle": "spot"}
 POLICY = load_policy.LoadPolicy.of({"podClasses": [PRODUCTION, SHOP, REST], "pools": [SPOT]})
 PLAIN = PodExample("default", 0, "")
-PROD = PLAIN._replace(priority=9500)
 
 
 @pytest.mark.parametrize(
@@ -52,19 +51,14 @@ def test_a_pod_is_of_the_first_class_whose_conditions_all_hold(pod: PodExample, 
     assert (found.name if found else None) == name
 
 
-def test_a_pod_without_a_class_has_the_policy_itself() -> None:
-    assert POLICY.for_pod(PLAIN) is POLICY
-    assert load_policy.defaults().for_pod(PROD) == load_policy.defaults()
-
-
 def test_a_class_without_values_keeps_its_pods_out_of_the_classes_behind_it() -> None:
     wider = load_policy.LoadPolicy.of({"podClasses": [SHOP, {**REST, "match": {}}]})
-    assert wider.for_pod(PodExample("shop", 0, "batch")).filter == wider.filter
-    assert wider.for_pod(PLAIN).filter.thresholds["memory_avg_5m"] == 0.5
+    assert [one.filter.thresholds["memory_avg_5m"] for one in wider.of_classes] == [0.65, 0.5]
+    assert wider.of_classes[0].filter == wider.filter
 
 
 def test_a_classs_values_replace_the_policys_key_by_key() -> None:
-    found = POLICY.for_pod(PROD)
+    found = POLICY.of_classes[0]
     assert found.filter.thresholds == {**POLICY.filter.thresholds, **OF_PRODUCTION}
     assert found.score.weights == {**POLICY.score.weights, "cpu_avg_5m": 2.0, "cpu_max_1h": 0.0}
     assert found.pod_classes == ()
@@ -73,7 +67,7 @@ def test_a_classs_values_replace_the_policys_key_by_key() -> None:
 
 
 def test_on_a_node_of_a_pool_the_class_comes_first_and_the_pool_keeps_what_the_class_does_not_name() -> None:
-    found = POLICY.for_pod(PROD).on_node(ON_SPOT)
+    found = POLICY.of_classes[0].on_node(ON_SPOT)
     assert found.filter.thresholds == {**POLICY.filter.thresholds, "memory_avg_5m": 0.9, **OF_PRODUCTION}
     weights = (found.score.weights["cpu_avg_5m"], found.score.weights["memory_avg_5m"])
     assert (weights, found.score.goal, found.score.target_ratio) == ((2.0, 0.0), "pack", 0.4)
@@ -91,14 +85,14 @@ def test_a_class_may_have_a_goal_of_its_own_before_that_of_the_pool(
     own: dict[str, object], expected: tuple[str, float]
 ) -> None:
     policy = load_policy.LoadPolicy.of({"podClasses": [{**PRODUCTION, "score": own}], "pools": [SPOT]})
-    score = policy.for_pod(PROD).on_node(ON_SPOT).score
+    score = policy.of_classes[0].on_node(ON_SPOT).score
     assert (score.goal, score.target_ratio) == expected
 
 
 def test_a_pool_that_only_repeats_what_the_class_names_splits_no_score() -> None:
     pool = {**SPOT, "score": {"weights": {"cpu_avg_5m": 3}}}
     policy = load_policy.LoadPolicy.of({"podClasses": [PRODUCTION], "pools": [pool]})
-    (left,) = policy.for_pod(PROD).pools
+    (left,) = policy.of_classes[0].pools
     assert policy.pools[0].score.differs
     assert not left.score.differs
 
@@ -116,8 +110,8 @@ def test_it_does_not_matter_whether_pod_or_node_is_asked_about_first(thresholds:
     policy = load_policy.LoadPolicy.of(
         {**whole, "pools": [{**SPOT, **in_pool}], "podClasses": [{**PRODUCTION, **of_class}]}
     )
-    for pod, labels in itertools.product((PROD, PLAIN), (ON_SPOT, {})):
-        assert policy.for_pod(pod).on_node(labels) == policy.on_node(labels).for_pod(pod)
+    for labels in (ON_SPOT, {}):
+        assert policy.of_classes[0].on_node(labels) == policy.on_node(labels).of_classes[0]
 
 
 def test_crossing_a_threshold_of_any_class_is_written_at_once_unless_the_node_has_its_own() -> None:
@@ -127,9 +121,9 @@ def test_crossing_a_threshold_of_any_class_is_written_at_once_unless_the_node_ha
 
 
 def test_a_changed_copy_of_a_policy_changes_its_classes_with_it() -> None:
-    assert POLICY.for_pod(PROD).sync.period_seconds == 30
+    assert POLICY.of_classes[0].sync.period_seconds == 30
     slower = POLICY.model_copy(update={"sync": load_policy.Sync.model_validate({"period": "1m"})})
-    assert slower.for_pod(PROD).sync.period_seconds == 60
+    assert slower.of_classes[0].sync.period_seconds == 60
 
 
 def test_a_file_with_classes_is_read_back_as_it_was() -> None:

@@ -68,7 +68,7 @@ def test_values_that_are_no_number_arrive_raw(text: bytes) -> None:
 def test_a_matrix_keeps_its_points_in_order() -> None:
     answer = json_decoding.matrix(body(b'{"metric":{},"values":[[1,"0.5"],[2,"0.75"]]}', b"matrix"))
     assert answer.series[0].points == ((1.0, 0.5), (2.0, 0.75))
-    assert not answer.partial
+    assert not answer.warnings
 
 
 @pytest.mark.parametrize(
