@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from kube.api import selectors
-from kube.api.affinity import PreferredNode
 from kube.api.pods import Port
 from kube.api.selectors import NodeSelectorTerm, Requirement
 from kube.objects import Node, NodeSelector, Pod, Taint
@@ -81,7 +80,6 @@ class Columns:
         self.ports: dict[int, collections.Counter[Port]] = {}
         self._topologies: dict[str, Topology] = {}
         self._barred: dict[object, TaintedNodes] = {}
-        self._preferred: dict[tuple[PreferredNode, ...], Ints] = {}
 
     def allocatable(self, resource: str) -> Ints:
         """Returns the allocatable amount of a resource, by row."""
@@ -153,16 +151,6 @@ class Columns:
         """The host ports that pods of a row hold."""
         return [port for port, number in self.ports.get(row, {}).items() if number > 0]
 
-    def preferred(self, terms: tuple[PreferredNode, ...]) -> Ints:
-        """The weights of the terms that each row's node meets, added up."""
-        weights = self._preferred.get(terms)
-        if weights is None:
-            weights = np.zeros(len(self.names), np.int64)
-            for one in terms:
-                weights += one.weight * self._meeting(one.preference)
-            self._preferred[terms] = weights
-        return weights
-
     def _selected(self, pod: Pod) -> Bools:
         """Rows that the pod's node selector and required node affinity accept."""
         rows = ~self.none()
@@ -174,10 +162,10 @@ class Columns:
             return rows
         accepted = self.none()
         for term in required.terms:
-            accepted |= self._meeting(term)
+            accepted |= self.meeting(term)
         return rows & accepted
 
-    def _meeting(self, term: NodeSelectorTerm) -> Bools:
+    def meeting(self, term: NodeSelectorTerm) -> Bools:
         """Rows that meet a term; an empty one is met by none."""
         rows = ~self.none() if term.match_expressions or term.match_fields else self.none()
         for requirement in term.match_expressions:

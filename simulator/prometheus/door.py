@@ -28,8 +28,8 @@ NOTHING: Mapping[str, str] = {}
 
 
 class SimulatedPrometheus:
-    """A `promql.door.PrometheusDoor` over a book of use. `selector` is what node queries carry, `own` texts of the
-    policy's own (`expressions.own`), `away` from when until when (Unix seconds) it cannot be reached.
+    """A `promql.door.PrometheusDoor` over a book of use. `own` are texts of the policy's own
+    (`expressions.own`), `away` from when until when (Unix seconds) it cannot be reached.
     """
 
     def __init__(
@@ -37,12 +37,11 @@ class SimulatedPrometheus:
         book: node_usage.UsageBook,
         clock: Clock,
         *,
-        selector: str = "",
         own: Mapping[str, Window | Question] | None = None,
     ) -> None:
         self._book = book
         self._clock = clock
-        self._questions = expressions.Book(selector, own)
+        self._questions = expressions.Book(own)
         self._nodes, self._pods = NodeWindows(book), PodWindows(book)
         self._labels = tuple({"instance": machine.name, "job": JOB} for machine in book.scenario.machines)
         self.away: list[tuple[float, float]] = []

@@ -77,10 +77,9 @@ def _is_built(statistic: str) -> bool:
 
 
 class Book:
-    """Meanings by text. `selector` is what node queries carry, `own` further texts and what they mean."""
+    """Meanings by text; `own` are further texts and what they mean."""
 
-    def __init__(self, selector: str = "", own: Mapping[str, Window | Question] | None = None) -> None:
-        self._selector = selector
+    def __init__(self, own: Mapping[str, Window | Question] | None = None) -> None:
         self._meanings = dict(own or {})
 
     def meaning(self, expression: str) -> Window | Question:
@@ -89,24 +88,23 @@ class Book:
         if meaning is None:
             meaning = next((question for question, text in self._candidates(expression) if text == expression), None)
             if meaning is None:
-                raise errors.BadQuery(_unknown(expression, self._selector))
+                raise errors.BadQuery(_unknown(expression))
             self._meanings[expression] = meaning
         return meaning
 
     def _candidates(self, expression: str) -> Iterator[tuple[Window | Question, str]]:
-        selector = self._selector
         seconds = {int(digits) / _PER_SECOND[unit] for digits, unit in _DURATION.findall(expression)} - {0.0}
         for resource in load_metrics.RESOURCES:
-            yield Question(Subject.NODE_TIME, resource), node_queries.data_time(resource, selector=selector)
+            yield Question(Subject.NODE_TIME, resource), node_queries.data_time(resource)
             yield Question(Subject.POD_TIME, resource), pod_queries.data_time(resource)
             for span in seconds:
                 yield Question(Subject.POD_MEAN, resource, span), _PODS_MEAN[resource](span)
-                text = node_queries.scrapes(resource, span, selector=selector)
+                text = node_queries.scrapes(resource, span)
                 yield Question(Subject.SCRAPES, seconds=span), text
         for span in seconds:
-            yield Question(Subject.KNOWN_SHARE, seconds=span), node_queries.known_share(span, selector=selector)
+            yield Question(Subject.KNOWN_SHARE, seconds=span), node_queries.known_share(span)
         for window in _windows(expression, seconds):
-            yield window, node_queries.expression(window, selector=selector)
+            yield window, node_queries.expression(window)
 
 
 def _windows(expression: str, seconds: set[float]) -> Iterator[Window]:
@@ -129,10 +127,10 @@ def _statistics(expression: str) -> list[str]:
     return [load_metrics.MAXIMUM, *percentiles]
 
 
-def _unknown(expression: str, selector: str) -> str:
+def _unknown(expression: str) -> str:
     text = " ".join(expression.split())
     return (
         f"the simulated Prometheus does not know `{text[:100]}{'…' if len(text) > 100 else ''}`; expected what the "
-        f"services build: windows, data times, scrape counts and known shares of node windows with the selector "
-        f"{selector!r}, windows and data times of promql.queries.pod_queries, or the `query` of a metric of the policy"
+        f"services build: windows, data times, scrape counts and known shares of node windows, "
+        "windows and data times of promql.queries.pod_queries, or the `query` of a metric of the policy"
     )

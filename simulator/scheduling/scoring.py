@@ -18,6 +18,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from kube.api.affinity import PreferredNode
 from kube.objects import LabelSelector, Pod, Toleration, TopologySpread
 from kube_scheduler import inter_pod_affinity, pod_groups, topology_spread
 from kube_scheduler.arrays import Bools, Ints
@@ -85,7 +86,14 @@ def _preferred(columns: Columns, pod: Pod, rows: Ints) -> Ints | None:
     rules = pod.affinity.node_affinity if pod.affinity is not None else None
     if rules is None or not rules.preferred:
         return None
-    return _normalised(columns.preferred(rules.preferred)[rows])
+    return _normalised(_weights(columns, rules.preferred)[rows])
+
+
+@functools.lru_cache(maxsize=16)
+def _weights(columns: Columns, terms: tuple[PreferredNode, ...]) -> Ints:
+    """The weights of the terms that each row's node meets, added up."""
+    weights: Ints = np.sum([one.weight * columns.meeting(one.preference) for one in terms], axis=0, dtype=np.int64)
+    return weights
 
 
 def _least_allocated(columns: Columns, demand: Demand, rows: Ints) -> Ints:

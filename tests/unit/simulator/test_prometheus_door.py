@@ -33,8 +33,8 @@ def stage(request: pytest.FixtureRequest) -> prometheus_suite.Stage:
             virtual.run(virtual.now_seconds + every_seconds)
         raise AssertionError(f"never {what}; last: {describe()}")
 
-    door = SimulatedPrometheus(book, virtual.clock, selector='job="node-exporter"')
-    return prometheus_suite.Stage(door, 2, averaging_seconds, wait, 'job="node-exporter"')
+    door = SimulatedPrometheus(book, virtual.clock)
+    return prometheus_suite.Stage(door, 2, averaging_seconds, wait)
 
 
 class TestSimulated(prometheus_suite.Suite):

@@ -15,34 +15,29 @@ from simulator.prometheus import expressions
 from simulator.prometheus.expressions import Question, Subject
 
 RESOURCES = st.sampled_from(metrics.RESOURCES)
-SELECTORS = st.sampled_from(["", 'job="node-exporter"'])
 SPANS = st.integers(4, 200_000_000).map(lambda millis: millis / 1000)
 STATISTICS = st.one_of(st.sampled_from(["avg", "max"]), st.integers(1, 999).map(lambda number: f"p{number}"))
 
 
-@given(RESOURCES, STATISTICS, SPANS, SPANS, SELECTORS)
+@given(RESOURCES, STATISTICS, SPANS, SPANS)
 def test_a_window_is_recognised_by_the_text_that_was_built_for_it(
-    resource: str, statistic: str, span: float, averaging: float, selector: str
+    resource: str, statistic: str, span: float, averaging: float
 ) -> None:
     window = Window(resource, statistic, span, span if statistic == "avg" else averaging)
-    text = node_queries.expression(window, selector=selector)
-    found = expressions.Book(selector).meaning(text)
+    text = node_queries.expression(window)
+    found = expressions.Book().meaning(text)
     assert isinstance(found, Window)
-    assert node_queries.expression(found, selector=selector) == text
+    assert node_queries.expression(found) == text
     assert (found.resource, found.window_seconds) == (window.resource, window.window_seconds)
 
 
-@given(RESOURCES, SPANS, SELECTORS)
-def test_the_other_questions_are_recognised_too(resource: str, span: float, selector: str) -> None:
-    book = expressions.Book(selector)
+@given(RESOURCES, SPANS)
+def test_the_other_questions_are_recognised_too(resource: str, span: float) -> None:
+    book = expressions.Book()
     pods = {"cpu": pod_queries.cpu_cores, "memory": pod_queries.memory_bytes}
-    assert book.meaning(node_queries.data_time(resource, selector=selector)) == Question(Subject.NODE_TIME, resource)
-    assert book.meaning(node_queries.scrapes(resource, span, selector=selector)) == Question(
-        Subject.SCRAPES, seconds=span
-    )
-    assert book.meaning(node_queries.known_share(span, selector=selector)) == Question(
-        Subject.KNOWN_SHARE, seconds=span
-    )
+    assert book.meaning(node_queries.data_time(resource)) == Question(Subject.NODE_TIME, resource)
+    assert book.meaning(node_queries.scrapes(resource, span)) == Question(Subject.SCRAPES, seconds=span)
+    assert book.meaning(node_queries.known_share(span)) == Question(Subject.KNOWN_SHARE, seconds=span)
     assert book.meaning(pods[resource](span)) == Question(Subject.POD_MEAN, resource, span)
     assert book.meaning(pod_queries.data_time(resource)) == Question(Subject.POD_TIME, resource)
 
