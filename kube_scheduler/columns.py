@@ -105,10 +105,9 @@ class Columns:
         topology = self._topologies.get(key)
         if topology is None:
             numbers: dict[str, int] = {}
-            for node in self.nodes:
-                if key in node.labels:
-                    numbers.setdefault(node.labels[key], len(numbers))
-            codes = self._each(lambda node: numbers[node.labels[key]] if key in node.labels else -1)
+            values = [node.labels.get(key) for node in self.nodes]
+            places = (-1 if one is None else numbers.setdefault(one, len(numbers)) for one in values)
+            codes = np.fromiter(places, np.int64, len(values))
             labelled = codes >= 0
             topology = self._topologies[key] = Topology(codes, numbers, labelled, bool(labelled.all()))
         return topology
@@ -183,9 +182,6 @@ class Columns:
         rows = self.none()
         rows[[self.rows[name] for name in requirement.values if name in self.rows]] = True
         return rows
-
-    def _each(self, value: Callable[[Node], int]) -> Ints:
-        return np.array([value(node) for node in self.nodes], np.int64)
 
     def _rows_where(self, holds: Callable[[Node], bool], rows: Ints) -> Bools:
         """Of some rows those for whose node it holds."""
