@@ -55,7 +55,7 @@ def text(windows: Iterable[Metric], selector: str = "", kind: str = KINDS[0]) ->
         for one in windows
         if one.query is None
     }
-    rules = recording_rules.document(recording_rules.groups(own, selector=selector))
+    rules = recording_rules.document(own, selector=selector)
     options = "" if kind == KINDS[0] else f" --kind {kind}"
     options += f" --node-selector '{selector}'" if selector else ""
     body = rules if kind == KINDS[0] else manifest("evenload", rules)

@@ -7,7 +7,7 @@ gets its place in the text.
 """
 
 import collections.abc
-from typing import Final, NamedTuple
+from typing import Final
 
 import pydantic
 
@@ -18,20 +18,13 @@ _MAX_ROUNDS: Final = 8
 _IDENTITY: Final = {"apiVersion": load_policy.API_VERSION, "kind": load_policy.KIND}
 
 
-class LoadedPolicy(NamedTuple):
-    """A policy, and the settings in its text that work and are hardly meant."""
-
-    policy: load_policy.LoadPolicy
-    warnings: tuple[problems.Problem, ...]
-
-
 def load(text: str, source: str) -> load_policy.LoadPolicy:
     """The policy in `text`; `source` names it in messages. Raises `problems.PolicyError` with all that is wrong."""
-    return read(text, source).policy
+    return read(text, source)[0]
 
 
-def read(text: str, source: str) -> LoadedPolicy:
-    """Returns the policy with its warnings, in the order of the text."""
+def read(text: str, source: str) -> tuple[load_policy.LoadPolicy, tuple[problems.Problem, ...]]:
+    """Returns the policy, and the settings in its text that work and are hardly meant, in the order of the text."""
     document = yaml_tree.read_tree(text)
     if not isinstance(document.tree, dict):
         empty = problems.Problem(1, 1, "", "the file is empty: a mapping with apiVersion and kind expected")
@@ -48,7 +41,7 @@ def read(text: str, source: str) -> LoadedPolicy:
         problems.Problem(*document.position(doubt.path, at_key=False), problems.path_text(doubt.path), doubt.message)
         for doubt in lint.doubts(policy)
     ]
-    return LoadedPolicy(policy, tuple(sorted(warnings)))
+    return policy, tuple(sorted(warnings))
 
 
 def in_force(policy: load_policy.LoadPolicy) -> dict[str, str]:

@@ -12,7 +12,7 @@ was recorded since they were loaded: docs/reference/promql.md says how to back-f
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any
 
 from promql.queries import node_queries
 from promql.queries.node_queries import Window
@@ -24,51 +24,25 @@ AVERAGES_PER_WINDOW = 10
 MAXIMA_PER_WINDOW = 60
 
 
-class Rule(NamedTuple):
-    """One recorded series and its expression."""
-
-    record: str
-    expression: str
-
-
-class Group(NamedTuple):
-    """Rules that are evaluated together every `interval_seconds`."""
-
-    name: str
-    interval_seconds: float
-    rules: tuple[Rule, ...]
-
-
 def record(metric: str) -> str:
     """The recorded series of a metric: evenload:cpu_avg_5m."""
     return PREFIX + metric
 
 
-def groups(windows: Mapping[str, Window], *, selector: str = "") -> tuple[Group, ...]:
-    """The rules of these windows by metric name, grouped by interval, the quickest first.
+def document(windows: Mapping[str, Window], *, selector: str = "") -> dict[str, list[dict[str, Any]]]:
+    """The rules of these windows by metric name, grouped by interval, the quickest first: as a Prometheus rule file, or
+    the `spec` of a PrometheusRule, says them.
 
     `selector` is further matchers for node-exporter's series, and for what is recorded of them, which keeps their
     labels: rules of several clusters in one ruler do not take each other's series. ValueError for a resource or
     statistic that is unknown.
     """
-    by_interval: dict[float, list[Rule]] = {}
+    by_interval: dict[float, list[dict[str, str]]] = {}
     for name, window in windows.items():
-        rule = Rule(record(name), _expression(window, windows, selector))
+        rule = {"record": record(name), "expr": _expression(window, windows, selector)}
         by_interval.setdefault(_interval_seconds(window), []).append(rule)
-    return tuple(
-        Group(f"evenload-{node_queries.duration(seconds)}", seconds, tuple(by_interval[seconds]))
-        for seconds in sorted(by_interval)
-    )
-
-
-def document(entries: tuple[Group, ...]) -> dict[str, object]:
-    """The groups as a Prometheus rule file, or the `spec` of a PrometheusRule, says them."""
-    return {"groups": [_group(one) for one in entries]}
-
-
-def _group(group: Group) -> dict[str, object]:
-    rules = [{"record": rule.record, "expr": rule.expression} for rule in group.rules]
-    return {"name": group.name, "interval": node_queries.duration(group.interval_seconds), "rules": rules}
+    named = ((node_queries.duration(seconds), by_interval[seconds]) for seconds in sorted(by_interval))
+    return {"groups": [{"name": f"evenload-{every}", "interval": every, "rules": rules} for every, rules in named]}
 
 
 def _expression(window: Window, windows: Mapping[str, Window], selector: str) -> str:

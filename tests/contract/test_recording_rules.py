@@ -87,7 +87,7 @@ def recorded(control_plane: cluster.Cluster) -> collections.abc.Iterator[tuple[c
     set_loads(control_plane, LOADS)
     configuration = control_plane.directory / "configuration" / "prometheus.yaml"
     rules = configuration.with_name("rules.yaml")
-    document = recording_rules.document(recording_rules.groups(WINDOWS, selector=SELECTOR))
+    document = recording_rules.document(WINDOWS, selector=SELECTOR)
     rules.write_text(yaml.safe_dump(document), encoding="utf-8")
     before = configuration.read_text(encoding="utf-8")
     configuration.write_text(yaml.safe_dump(yaml.safe_load(before) | {"rule_files": [str(rules)]}), encoding="utf-8")

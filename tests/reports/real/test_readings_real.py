@@ -70,7 +70,7 @@ def raw(metric: str, **options: str) -> str:
 def check(promtool: str, directory: Path, series: list[Series], questions: list[dict[str, Any]]) -> None:
     """Fails with promtool's words where a figure is another one; the shipped recording rules are loaded."""
     rules = directory / "rules.yaml"
-    document = recording_rules.document(recording_rules.groups(WINDOWS))
+    document = recording_rules.document(WINDOWS)
     rules.write_text(yaml.safe_dump(document), encoding="utf-8")
     test = {"interval": "30s", "input_series": series, "promql_expr_test": questions}
     content = {"rule_files": [str(rules)], "evaluation_interval": "30s", "tests": [test]}

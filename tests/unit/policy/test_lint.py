@@ -143,12 +143,12 @@ def test_what_may_be_meant_is_not_doubted(sections: dict[str, object]) -> None:
 
 def test_a_doubt_has_its_place_in_the_text() -> None:
     text = HEAD + "descheduler:\n  interval: 1s\nsync:\n  period: 2s\n"
-    loaded = loader.read(text, "p.yaml")
-    assert [warning.text("p.yaml").split(": is")[0] for warning in loaded.warnings] == [
+    policy, doubts = loader.read(text, "p.yaml")
+    assert [warning.text("p.yaml").split(": is")[0] for warning in doubts] == [
         "p.yaml:4:13: descheduler.interval",
         "p.yaml:6:11: sync.period",
     ]
-    facts, warnings = loader.describe(loaded.policy)
+    facts, warnings = loader.describe(policy)
     assert [warning.partition(":")[0] for warning in warnings] == ["sync.period", "descheduler.interval"]
     assert facts["score.combine"] == "worst"
 

@@ -17,8 +17,8 @@ LOOKBACK_SECONDS = 300.0  # Prometheus' --query.lookback-delta
 
 def expressions(windows: dict[str, Window], **options: str) -> dict[str, str]:
     """Every rule's expression by what it records."""
-    made = recording_rules.groups(windows, **options)
-    return {rule.record: rule.expression for group in made for rule in group.rules}
+    made = recording_rules.document(windows, **options)["groups"]
+    return {rule["record"]: rule["expr"] for group in made for rule in group["rules"]}
 
 
 @pytest.mark.parametrize("selector", ["", 'job="node-exporter"'])
@@ -74,18 +74,18 @@ def test_resources_do_not_mix() -> None:
 
 
 def test_groups_are_evaluated_often_enough_to_be_seen() -> None:
-    made = recording_rules.groups(SHIPPED | {"month": Window("cpu", "max", 30 * DAY, MINUTES)})
-    assert [group.interval_seconds for group in made] == [30.0, 60.0, 120.0]
-    assert all(group.interval_seconds < LOOKBACK_SECONDS / 2 for group in made)
+    made = recording_rules.document(SHIPPED | {"month": Window("cpu", "max", 30 * DAY, MINUTES)})["groups"]
+    assert [group["interval"] for group in made] == ["30s", "60s", "120s"]
+    assert LOOKBACK_SECONDS / 2 > recording_rules.LONGEST_INTERVAL_SECONDS == 120
 
 
 def test_the_document_is_what_prometheus_reads() -> None:
-    (group,) = recording_rules.groups({"cpu_avg_5m": SHIPPED["cpu_avg_5m"]})
-    (rule,) = group.rules
-    written = {"name": "evenload-30s", "interval": "30s", "rules": [{"record": rule.record, "expr": rule.expression}]}
-    assert recording_rules.document((group,)) == {"groups": [written]}
+    windows = {"cpu_avg_5m": SHIPPED["cpu_avg_5m"]}
+    rule = {"record": "evenload:cpu_avg_5m", "expr": node_queries.expression(windows["cpu_avg_5m"])}
+    written = {"name": "evenload-30s", "interval": "30s", "rules": [rule]}
+    assert recording_rules.document(windows) == {"groups": [written]}
 
 
 def test_an_unknown_statistic_is_refused() -> None:
     with pytest.raises(ValueError, match="statistic 'median'"):
-        recording_rules.groups(SHIPPED | {"odd": Window("cpu", "median", HOUR, MINUTES)})
+        recording_rules.document(SHIPPED | {"odd": Window("cpu", "median", HOUR, MINUTES)})
