@@ -62,6 +62,7 @@ SHARED = {
     "kubectl": ("test_helm", "test_install_real", "test_krew", "test_kustomize"),
     "metrics-server": ("test_metrics_server", "test_without_prometheus"),
     "six nodes": (
+        "test_gangs",
         "test_other_resources",
         "test_over_mean",
         "test_placing",

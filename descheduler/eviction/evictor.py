@@ -75,17 +75,22 @@ class Evictor:
         nodes = {one.node.name: one.node for one in plan.nodes}
         spent: set[tuple[str, str]] = set()
         outcomes: list[EvictionOutcome] = []
+        goes: dict[tuple[str, str], bool] = {}  # by group, once its first pod was tried
         in_a_row = 0
         hinted: dict[str, str | None] = {name: node.annotations.get(relief_hint.KEY) for name, node in nodes.items()}
         for eviction in plan.evictions:
             budget = (eviction.pod.namespace, eviction.budget)
-            if eviction.budget and budget in spent:
+            group = (eviction.pod.namespace, eviction.group)
+            if (eviction.budget and budget in spent) or not goes.get(group, True):
                 continue
             if not terms.may_go_on():
                 log.info("run cut short", run=terms.run.run, left=len(plan.evictions) - len(outcomes))
                 break
             self._hint(eviction, nodes[eviction.overload.node], terms, hinted)
-            outcome = self._evict(eviction, terms)
+            asks = plan.evictions if eviction.group and group not in goes else ()
+            trials = (self._trial(one, terms) for one in asks if (one.pod.namespace, one.group) == group)
+            outcome = self._evict(eviction, terms, next(filter(None, trials), None))
+            goes.setdefault(group, outcome.accepted or not eviction.group)
             outcomes.append(outcome)
             self._tell(outcome, nodes[eviction.overload.node], terms.run)
             if outcome.result == "refused":
@@ -97,10 +102,17 @@ class Evictor:
                 break
         return tuple(outcomes)
 
-    def _evict(self, eviction: Eviction, terms: ExecutionContext) -> EvictionOutcome:
+    def _trial(self, mate: Eviction, terms: ExecutionContext) -> EvictionResult | None:
+        """Why a pod of a group may not leave, before the first of it goes: by a last look, and a dry run in Enforce."""
+        run = terms.run._replace(mode="DryRun") if terms.run.mode == "Enforce" else terms.run
+        answer = self._call(mate, terms._replace(run=run))
+        other = answer._replace(message=f"{mate.pod.name} of its group: {answer.message}")
+        return None if answer.result in ("dry_run", "observed") else other
+
+    def _evict(self, eviction: Eviction, terms: ExecutionContext, barred: EvictionResult | None) -> EvictionOutcome:
         run = terms.run
         row_id, refusal = self._ledger.intend(run, eviction, at_seconds=self._clock.now())
-        answer = EvictionResult("not_done", None, refusal) if refusal else self._call(eviction, terms)
+        answer = EvictionResult("not_done", None, refusal) if refusal else barred or self._call(eviction, terms)
         log.info(  # before the outcome's row: should the ledger fail now, this line still tells
             "eviction",
             result=answer.result,

@@ -138,7 +138,7 @@ def findings(row: Row, sight: PodState, known: collections.abc.Collection[str]) 
             "landed_pod": replacement.uid,
             "landed_node": replacement.node_name,
             "landed_at_seconds": replacement.scheduled_at_seconds or sight.at_seconds,
-            "returned": int(replacement.node_name == row.node),
+            "returned": int(replacement.node_name == row.node and row.projected_ratio < row.before_ratio),
         }
     if replacement is not None and replacement.ready and row.ready_at_seconds is None:
         columns["ready_at_seconds"] = replacement.ready_since_seconds or sight.at_seconds

@@ -79,8 +79,8 @@ class LastLook:
         return protections.verdict(self._cases.of(pod, self.clock.now()))
 
     def _relieved(self, eviction: Eviction) -> Verdict | None:
-        """Why the pod's node needs no relief any more, or is to be left alone. Raises KubeError and PromqlError."""
-        name, metric = eviction.pod.node_name, eviction.overload.metric
+        """Why the overloaded node needs no relief any more, or is to be left alone. Raises KubeError, PromqlError."""
+        name, metric = eviction.overload.node, eviction.overload.metric
         try:
             node = self.door.get(kinds.NODES, name)
         except errors.NotFound:

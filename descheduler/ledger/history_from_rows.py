@@ -6,6 +6,7 @@ the intents: a run that stalls asks for its evictions long after it began. Pure:
 
 import collections
 import collections.abc
+import operator
 
 from descheduler.ledger import prediction_errors
 from descheduler.ledger.rows import COUNTED, DONE, ENDS_FAILURES, FAILED, IN_VAIN, OPEN, Row
@@ -23,6 +24,7 @@ from descheduler.snapshot.eviction_history import (
 )
 
 Rows = collections.abc.Sequence[Row]
+Words = collections.abc.Collection[str]  # of results
 Resets = collections.abc.Mapping[str, float]  # Unix seconds by workload uid, "" for all
 
 
@@ -41,8 +43,8 @@ def history(rows: Rows, failing: Rows, resets: Resets, *, now_seconds: float, wi
         returned=collections.Counter(
             row.workload_uid for row in done if row.returned and row.intended_at_seconds > now_seconds - window_seconds
         ),
-        failures=_failures(failing, resets),
-        in_vain=_in_vain(rows, resets),
+        failures=_failures(failing, operator.attrgetter("workload_uid"), FAILED, resets, ends=ENDS_FAILURES),
+        in_vain=_failures(rows, operator.attrgetter("pod_uid"), IN_VAIN, resets),
         flow=_flows(counted),
         in_flight=frozenset(row.workload_uid for row in counted if _in_flight(row)),
         awaited=tuple(
@@ -63,33 +65,19 @@ def history(rows: Rows, failing: Rows, resets: Resets, *, now_seconds: float, wi
     )
 
 
-def _since_reset(row: Row, resets: Resets) -> bool:
-    return row.intended_at_seconds > max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
-
-
-def _failures(rows: Rows, resets: Resets) -> dict[str, Failures]:
-    """Failures since the last success or reset, by workload; `rows` oldest first."""
+def _failures(
+    rows: Rows, key: collections.abc.Callable[[Row], str], failed: Words, resets: Resets, *, ends: Words = frozenset()
+) -> dict[str, Failures]:
+    """Failures in a row since the last reset, or result that `ends` them, by uid; `rows` oldest first."""
     failures: dict[str, Failures] = {}
     for row in rows:
-        if row.result in ENDS_FAILURES:
-            failures.pop(row.workload_uid, None)
-        elif row.result in FAILED and _since_reset(row, resets):
-            _add_failure(failures, row.workload_uid, row)
+        uid, reset_at_seconds = key(row), max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
+        if row.result in ends:
+            failures.pop(uid, None)
+        elif row.result in failed and row.intended_at_seconds > reset_at_seconds:
+            before = failures[uid].in_a_row if uid in failures else 0
+            failures[uid] = Failures(before + 1, row.intended_at_seconds)
     return failures
-
-
-def _in_vain(rows: Rows, resets: Resets) -> dict[str, Failures]:
-    """How often each pod was asked for in vain since the last reset, by its uid; `rows` oldest first."""
-    failures: dict[str, Failures] = {}
-    for row in rows:
-        if row.result in IN_VAIN and _since_reset(row, resets):
-            _add_failure(failures, row.pod_uid, row)
-    return failures
-
-
-def _add_failure(failures: dict[str, Failures], uid: str, row: Row) -> None:
-    before = failures[uid].in_a_row if uid in failures else 0
-    failures[uid] = Failures(before + 1, row.intended_at_seconds)
 
 
 def _flows(counted: collections.abc.Iterable[Row]) -> dict[str, FlowHistory]:

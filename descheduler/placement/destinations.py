@@ -15,6 +15,7 @@ metric never qualifies, and none does for a pod with device claims, which only k
 
 import collections
 import collections.abc
+import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -110,10 +111,26 @@ class Destinations:
             reasons[why] += 1
         return Destination("", +reasons)
 
+    def find_all(self, leaving: collections.abc.Sequence[tuple[Pod, PodUsage]]) -> list[Destination]:
+        """A destination for each pod of a group, whose room is given away; nothing of it where one of them has none."""
+        before, ends = (self._ratios, copy.copy(self._filter)), list[Destination]()
+        for pod, _ in leaving:
+            self._cluster.leave(pod)
+        for pod, used in leaving:
+            ends.append(self.find(pod, used))
+            if ends[-1].node:
+                self.commit(pod, used, ends[-1].node)
+        if not all(one.node for one in ends):
+            (self._ratios, self._filter), self._ranking = before, None
+            for (pod, _), one in zip(leaving, ends, strict=True):
+                self._cluster.stay(pod, one.node)
+        return ends
+
     def commit(self, pod: Pod, used: PodUsage, name: str) -> None:
         """Gives the chosen pod's room away."""
         position = self._positions[name]
         allocatable = self._nodes[position].allocatable
+        self._ratios = self._ratios.copy()
         self._ratios[position] += [usage.share(used, allocatable, self._resources[metric]) for metric in self._bands]
         self._filter.add(name, used)
         self._cluster.move(pod, name)

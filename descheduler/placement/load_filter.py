@@ -40,7 +40,7 @@ class LoadFilter:
         self._rows = {node.metadata.name: row for row, node in enumerate(nodes)}
         self._nodes = nodes
         self._values = self._readings(valid)
-        self._expected = expected.copy()
+        self._expected = expected
         self._judged_by: dict[int, tuple[filtering.Rules, Floats | None]] = {}  # by the place of the pod's class
         self._reasons: dict[int, tuple[str, ...]] = {}  # the same
 
@@ -53,11 +53,12 @@ class LoadFilter:
         return "" if not reason or self._is_exempt(pod) else f"filter: {reason}"
 
     def add(self, node: str, used: PodUsage) -> None:
-        """Counts a chosen pod's use on the node where it is expected."""
+        """Counts a chosen pod's use on the node where it is expected; a copy of before stays as it was."""
         row = self._rows[node]
         shares = [usage.share(used, self._nodes[row].allocatable, one.resource) for one in self._metrics]
+        self._expected = self._expected.copy()
         self._expected[row] += shares
-        self._reasons.clear()
+        self._reasons = {}
 
     def _judge(self, place: int) -> tuple[str, ...]:
         """The reasons against the nodes for the pods of a class."""

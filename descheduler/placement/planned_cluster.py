@@ -114,6 +114,17 @@ class PlannedCluster:
         self._attachments.take(pod, node)
         self._place(pod, node)
 
+    def leave(self, pod: Pod) -> None:
+        """Takes a pod off its node for the rules about other pods, until it is moved or stays."""
+        self._place(pod, "")
+
+    def stay(self, pod: Pod, node: str) -> None:
+        """Takes back that a pod left, and that it was expected on a node ("" for none); its volumes stay counted."""
+        if node:
+            demand = pod_requests.of_pod(pod)
+            self.columns.count(self.columns.rows[node], demand, demand.host_ports, -1)
+        self._place(pod, pod.node_name)
+
     @contextlib.contextmanager
     def _away(self, pod: Pod) -> Iterator[None]:
         """As if the pod were on no node, for as long as the block lasts."""

@@ -77,8 +77,9 @@ def ordered(pods: collections.abc.Iterable[Pod], key_of: collections.abc.Callabl
     for place, (one, _, pod) in enumerate(keyed):
         if pod.owner is not None:
             places[one.rank, pod.owner.uid].append(place)
+    costs = lambda pod: [cost(pod, key) for key in COSTS]  # noqa: E731
     for those in places.values():
-        for place, pod in zip(those, sorted([ranked[place] for place in those], key=_costs), strict=True):
+        for place, pod in zip(those, sorted([ranked[place] for place in those], key=costs), strict=True):
             ranked[place] = pod
     return ranked
 
@@ -94,7 +95,3 @@ def cost(pod: Pod, key: str) -> int:
         return int(pod.annotations[key])
     except (KeyError, ValueError):
         return 0
-
-
-def _costs(pod: Pod) -> tuple[int, ...]:
-    return tuple(cost(pod, key) for key in COSTS)

@@ -69,12 +69,12 @@ class Headroom:
         reserved = self._reserved[_key(over[0])]
         return None if _allowed(over[0]) > reserved else Verdict(Cause.BUDGET, _why(over[0], reserved))
 
-    def reserve(self, pod: Pod) -> str:
-        """Takes one disruption for a chosen pod; the name of the budget it came from, "" if none was needed."""
+    def reserve(self, pod: Pod, *, number: int = 1) -> str:
+        """Takes one disruption for a chosen pod (-1 gives it back); the name of its budget, "" if none was needed."""
         over = self.over(pod)
         if not over or _needs_no_disruption(pod, over[0]):
             return ""
-        self._reserved[_key(over[0])] += 1
+        self._reserved[_key(over[0])] += number
         return over[0].name
 
     def left(self) -> tuple[BudgetLeft, ...]:

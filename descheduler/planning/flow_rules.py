@@ -75,12 +75,12 @@ class Gate:
             return self._in_flight(rule, rule.allow.in_flight)
         return None if rule.allow.per_minute is None else self._rate(rule, rule.allow.per_minute)
 
-    def count(self, pod: Pod, standing: WorkloadStatus | None) -> str:
-        """Counts a chosen pod; the key of the rule that decided, "" where none matches."""
+    def count(self, pod: Pod, standing: WorkloadStatus | None, *, number: int = 1) -> str:
+        """Counts a chosen pod (-1 takes it back); the key of the rule that decided, "" where none matches."""
         rule = deciding(self.rules, pod, standing)
         if rule is None:
             return ""
-        self._chosen[key(rule)] += 1
+        self._chosen[key(rule)] += number
         return key(rule)
 
     def _in_flight(self, rule: FlowRule, limit: int) -> Verdict | None:

@@ -57,7 +57,7 @@ class Caps:
         self._by_node: collections.Counter[str] = collections.Counter()
         self._by_pool: collections.Counter[str] = collections.Counter()
         self._by_namespace: collections.Counter[str] = collections.Counter()
-        self._workloads: set[str] = set()
+        self._by_workload: collections.Counter[str] = collections.Counter()
 
     @property
     def brake(self) -> Verdict | None:
@@ -98,19 +98,14 @@ class Caps:
             Cause.HOUR_CAP, counted, limits.per_hour, f"an hour in pool {pool.name}"
         )
 
-    @property
-    def run_left(self) -> int:
-        """Evictions still allowed in this run."""
-        return max(0, self._policy.limits.per_run - self._chosen)
+    def left(self) -> tuple[int, int]:
+        """Evictions still allowed in this run, and in this hour, those of the plan counted."""
+        limits, chosen = self._policy.limits, self._chosen
+        return max(0, limits.per_run - chosen), max(0, limits.per_hour - self._history.in_last_hour - chosen)
 
-    @property
-    def hour_left(self) -> int:
-        """Evictions still allowed in this hour, those of the plan counted."""
-        return max(0, self._policy.limits.per_hour - self._history.in_last_hour - self._chosen)
-
-    def verdict(self, pod: Pod, standing: WorkloadStatus | None, metric: str) -> Verdict | None:
+    def verdict(self, pod: Pod, standing: WorkloadStatus | None, metric: str, *, beside: int = 0) -> Verdict | None:
         """Why this pod must wait, if it must: for its node's sake, by its namespace's cap, after evictions of it
-        without effect, or after what its workload has been through.
+        without effect, or after what its workload has been through. So many of that, of one group, leave `beside` it.
         """
         chosen, cap = self._by_namespace[pod.namespace], self._policy.limits.per_namespace
         waits = self.node_verdict(pod.node_name, metric)
@@ -127,18 +122,19 @@ class Caps:
             return Verdict(
                 Cause.IN_FLIGHT, f"{name} has an eviction that has not ended, or of which no answer was seen"
             )
-        return self._backoff_verdict(pod.uid) or (self._workload_verdict(standing) if standing is not None else None)
+        waits = self._backoff_verdict(pod.uid)
+        return waits or (self._workload_verdict(standing, beside) if standing is not None else None)
 
-    def count(self, pod: Pod, standing: WorkloadStatus | None) -> None:
-        """Counts a chosen pod."""
-        self._chosen += 1
-        self._by_node[pod.node_name] += 1
-        self._by_pool[self._policies.pool_name(pod.node_name)] += 1
-        self._by_namespace[pod.namespace] += 1
+    def count(self, pod: Pod, standing: WorkloadStatus | None, *, number: int = 1) -> None:
+        """Counts a chosen pod; `number` -1 takes it back."""
+        self._chosen += number
+        self._by_node[pod.node_name] += number
+        self._by_pool[self._policies.pool_name(pod.node_name)] += number
+        self._by_namespace[pod.namespace] += number
         if standing is not None:
-            self._workloads.add(standing.workload.uid)
-            self._waiting += 1
-            self._waiting_by_namespace[pod.namespace] += 1
+            self._by_workload[standing.workload.uid] += number
+            self._waiting += number
+            self._waiting_by_namespace[pod.namespace] += number
 
     def _effect_verdict(self, node: str, metric: str) -> Verdict | None:
         """Why evictions that did not lower the node's load are not followed by others yet."""
@@ -155,19 +151,21 @@ class Caps:
             f"by {effect.measured_ratio:.2f}: its load does not come from its pods; {left_seconds:.0f} s left",
         )
 
-    def _workload_verdict(self, standing: WorkloadStatus) -> Verdict | None:
+    def _workload_verdict(self, standing: WorkloadStatus, beside: int) -> Verdict | None:
         workload = standing.workload
         last = self._history.last_by_workload.get(workload.uid)
-        if workload.uid in self._workloads or (workload.uid in self._history.in_flight and standing.unavailable > 0):
+        chosen = self._by_workload[workload.uid] > beside
+        if chosen or (workload.uid in self._history.in_flight and standing.unavailable > 0):
             return Verdict(
                 Cause.IN_FLIGHT, f"{workload} waits for a replacement, {standing.ready} ready of {workload.replicas}"
             )
-        if workload.ordered and standing.unavailable > 0:
+        away = standing.unavailable + beside
+        if workload.ordered and away > 0:
             waits = f"starts its pods in order, {standing.ready} ready of {workload.replicas}"
             return Verdict(Cause.IN_FLIGHT, f"{workload} {waits}: a replacement might have to wait")
         cap = workload_cap(self._policy.limits.per_workload, workload.replicas)
-        if standing.unavailable >= cap:
-            return Verdict(Cause.WORKLOAD_CAP, f"{workload} has {standing.unavailable} unavailable, {cap} allowed")
+        if away >= cap:
+            return Verdict(Cause.WORKLOAD_CAP, f"{workload} has {away} unavailable, {cap} allowed")
         return self._cooldown_verdict(workload.uid, last) or self._breaker_verdict(workload.uid)
 
     def _cooldown_verdict(self, uid: str, last: float | None) -> Verdict | None:
@@ -292,17 +290,14 @@ def breakers(
     now_seconds: float,
 ) -> tuple[BreakerState, ...]:
     """The breakers, most failures first; `named` gives a workload's namespace and "Kind/name" by its uid."""
-    states = [_breaker(uid, one, named(uid), descheduler, now_seconds=now_seconds) for uid, one in failures.items()]
+    states: list[BreakerState] = []
+    for uid, failed in failures.items():
+        state = BreakerState(uid, *named(uid), failed.in_a_row, failed.last_at_seconds, "closed", None)
+        if failed.in_a_row >= descheduler.breaker.failures:
+            until_seconds = failed.last_at_seconds + breaker_seconds(descheduler, uid, failed.in_a_row)
+            passing = state._replace(
+                state="open" if now_seconds < until_seconds else "trial", until_seconds=until_seconds
+            )
+            state = state._replace(state="open until reset") if math.isinf(until_seconds) else passing
+        states.append(state)
     return tuple(sorted(states, key=lambda one: (-one.failures, one.namespace, one.workload, one.uid)))
-
-
-def _breaker(
-    uid: str, failed: Failures, name: tuple[str, str], descheduler: Descheduler, *, now_seconds: float
-) -> BreakerState:
-    closed = BreakerState(uid, *name, failed.in_a_row, failed.last_at_seconds, "closed", None)
-    if failed.in_a_row < descheduler.breaker.failures:
-        return closed
-    until_seconds = failed.last_at_seconds + breaker_seconds(descheduler, uid, failed.in_a_row)
-    if math.isinf(until_seconds):
-        return closed._replace(state="open until reset")
-    return closed._replace(state="open" if now_seconds < until_seconds else "trial", until_seconds=until_seconds)

@@ -14,6 +14,9 @@ until projected_m <= evictUntil_m; `planning.departed_load` has what is deducted
 node that is not left alone a pod is chosen if nothing objects, in this order: its protections, a usage that is unknown,
 the target that is reached, a usage that is too small, what blocks the whole run, caps and cool-downs, flow rules,
 budgets, the lack of a destination. What comes out is in `planning.plans`.
+
+A group that may leave is one candidate with the use of its pods on the node, wherever the others are: each is asked as
+a pod is, with those before it counted. One refusal keeps them all, and what was counted is given back.
 """
 
 import collections.abc
@@ -28,6 +31,7 @@ from descheduler.planning.plans import NO_HEADROOM, ConsideredPod, Eviction, Evi
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations, usage
 from descheduler.snapshot.eviction_history import History
+from descheduler.snapshot.groups import Group
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from kube.objects import Node, Pod
@@ -51,7 +55,8 @@ def plan(
     candidate has one verdict, and equal inputs in any order give equal plans.
     """
     if not (overloads or headroom):  # most runs of most clusters
-        return EvictionPlan(taken.at_seconds, blocked=_words(_blocked(taken, policies, frozenset())))
+        blocked = _blocked(taken, policies, frozenset())
+        return EvictionPlan(taken.at_seconds, blocked=blocked.detail if blocked else "")
     draft = PlanDraft(taken, policies, history, elsewhere.union(overload.node for overload in overloads))
     by_node: dict[str, list[Overload]] = {}
     for overload in overloads:
@@ -63,7 +68,9 @@ def plan(
     plans = tuple(draft.relieve(nodes[name], tuple(by_node[name])) for name in ordered)
     left = draft.headroom() if headroom else NO_HEADROOM
     evictions = tuple(draft.evictions)
-    return EvictionPlan(taken.at_seconds, plans, evictions, _words(draft.blocked), left, draft.unreplaced)
+    words = draft.blocked.detail if draft.blocked else ""
+    planned = EvictionPlan(taken.at_seconds, plans, evictions, words, left, draft.unreplaced)
+    return planned.with_verdicts(draft.chosen)  # pods of a group leave nodes that were planned for before, too
 
 
 @dataclasses.dataclass(slots=True)
@@ -75,6 +82,11 @@ class NodeDraft:
     verdicts: dict[str, Verdict] = dataclasses.field(default_factory=dict)
     open_pods: dict[str, Pod] = dataclasses.field(default_factory=dict)
 
+    def deduct(self, used: usage.PodUsage, resources: collections.abc.Mapping[str, str]) -> None:
+        """Takes the use of a pod that leaves off the node."""
+        for metric in self.projected:
+            self.projected[metric] -= usage.share(used, self.node.capacity, resources[metric])
+
 
 class PlanDraft:
     """The evictions that one plan has chosen, and their reservations."""
@@ -82,6 +94,8 @@ class PlanDraft:
     def __init__(self, taken: Snapshot, policies: NodePolicies, history: History, overloaded: frozenset[str]) -> None:
         policy = policies.whole
         self.evictions: list[Eviction] = []
+        self.chosen: dict[str, Verdict] = {}  # by uid
+        self._own_verdicts: dict[str, Verdict | None] = {}  # the same
         self._taken = taken
         self._policies, self._policy = policies, policy
         self._departed = departed_load.DepartedLoad(taken, policy, history.departed)
@@ -90,7 +104,6 @@ class PlanDraft:
         standings = self._cases.standings
         self._caps = limits.Caps(policies, history, standings, now_seconds=taken.at_seconds)
         self._gate = flow_rules.Gate(policy.descheduler.flow, history.flow, standings, now_seconds=taken.at_seconds)
-        self._plan_rules = (self._caps.verdict, self._gate.verdict, self._budgets.verdict)
         self.unreplaced = self._caps.unreplaced
         self.blocked = _blocked(taken, policies, overloaded) or self._caps.brake
         self._overloaded = overloaded
@@ -109,15 +122,16 @@ class PlanDraft:
 
     def headroom(self) -> Headroom:
         """Returns the caps and budgets that the plan leaves so far."""
-        destinations = tuple(self._destinations.headroom().items())
-        return Headroom(self._caps.run_left, self._caps.hour_left, self._budgets.left(), destinations)
+        return Headroom(*self._caps.left(), self._budgets.left(), tuple(self._destinations.headroom().items()))
 
     def relieve(self, node: Node, overloads: tuple[Overload, ...]) -> NodePlan:
         """Chooses pods of one node, metric by metric, and gives every pod a verdict, unless the node is left alone."""
         here = self._taken.on_nodes.get(node.name, ())
         projected = self._departed.without_the_gone(node, overloads, here)
         pool = self._policies.pool_name(node.name)
-        left_alone = open_nodes.leaving(node) or self._unfit(node, overloads)
+        sized = all(usage.size(node.capacity, self._resources[overload.metric]) > 0 for overload in overloads)
+        unfit = "it is not ready" if not node.ready else "" if sized else "its capacity is not known"
+        left_alone = open_nodes.leaving(node) or unfit
         if left_alone:
             return NodePlan(node, overloads, projected, (), left_alone, pool)
         draft = self._sorted_out(node, projected)
@@ -127,30 +141,27 @@ class PlanDraft:
         for pod in draft.open_pods.values():
             why_last = last if protections.comes_last(pod, self._policy) else ""
             draft.verdicts.setdefault(pod.uid, Verdict(Cause.NOT_NEEDED, f"the target is reached without it{why_last}"))
-        return NodePlan(node, overloads, projected, self._considered(draft), pool=pool)
-
-    def _considered(self, draft: NodeDraft) -> tuple[ConsideredPod, ...]:
-        pods = sorted(self._taken.on_nodes.get(draft.node.name, ()), key=lambda pod: (pod.key, pod.uid))
-        used = self._taken.pod_usage
-        return tuple(
-            ConsideredPod(pod, self._taken.workload_of(pod), draft.verdicts[pod.uid], used.get(pod.key)) for pod in pods
+        candidates = tuple(
+            ConsideredPod(
+                one, self._taken.workload_of(one), draft.verdicts[one.uid], self._taken.pod_usage.get(one.key)
+            )
+            for one in sorted(here, key=lambda pod: (pod.key, pod.uid))
         )
-
-    def _unfit(self, node: Node, overloads: tuple[Overload, ...]) -> str:
-        if not node.ready:
-            return "it is not ready"
-        sized = all(usage.size(node.capacity, self._resources[overload.metric]) > 0 for overload in overloads)
-        return "" if sized else "its capacity is not known"
+        return NodePlan(node, overloads, projected, candidates, pool=pool)
 
     def _relieve_metric(self, draft: NodeDraft, overload: Overload) -> None:
         waiting = self._last_first(draft, overload, draft.open_pods.values())
         while waiting and usage.over(draft.projected[overload.metric], overload.evict_until_ratio):
-            pod = waiting.pop()
-            draft.verdicts[pod.uid] = verdict = self._verdict(draft, overload, pod)
+            group = self._cases.group(waiting.pop())
+            verdict = self._verdict(draft, overload, group)
             if verdict.cause is Cause.CHOSEN:  # the excess is another one now, and with it the order
                 waiting = self._last_first(draft, overload, waiting)
-            if verdict.cause is not Cause.TOO_SMALL:  # too small for this resource, it may still help the next one
-                del draft.open_pods[pod.uid]
+            here = {pod.uid for pod in group.pods if pod.node_name == draft.node.name}
+            waiting = [pod for pod in waiting if pod.uid not in here]
+            for uid in here:
+                draft.verdicts[uid] = verdict
+                if verdict.cause is not Cause.TOO_SMALL:  # too small for this resource, it may still help the next one
+                    del draft.open_pods[uid]
 
     def _last_first(self, draft: NodeDraft, overload: Overload, pods: collections.abc.Iterable[Pod]) -> list[Pod]:
         def key(pod: Pod) -> candidate_order.Key:
@@ -160,64 +171,98 @@ class PlanDraft:
 
         return candidate_order.ordered(pods, key)[::-1]
 
-    def _verdict(self, draft: NodeDraft, overload: Overload, pod: Pod) -> Verdict:
-        """Chooses the pod, or says why not; a chosen pod's headroom, caps, room and relief are taken at once."""
-        if not candidate_order.worthwhile(self._use(draft, overload, pod)):
+    def _verdict(self, draft: NodeDraft, overload: Overload, group: Group) -> Verdict:
+        """Chooses the pods of a group, or says why not; their headroom, caps, room and relief are taken at once."""
+        if not candidate_order.worthwhile(self._use(draft, overload, group.pods[0])):
             return Verdict(Cause.TOO_SMALL, f"it uses too little {self._resources[overload.metric]} to help")
+        if len({self._policies.pool_name(pod.node_name) for pod in group.pods}) > 1:
+            return Verdict(Cause.GROUP, f"{group.name}: its pods are on nodes of several pools")
         if self.blocked:
             return self.blocked
-        standing = self._cases.standing(pod)
-        for rule in self._plan_rules:
-            if verdict := rule(pod, standing, overload.metric):
-                return verdict
-        destination = self._destinations.find(pod, self._taken.pod_usage[pod.key])
-        if not destination.node:
-            return Verdict(Cause.NO_DESTINATION, f"no other node takes it: {destination}")
-        self._choose(draft, overload, pod, destination.node)
-        return Verdict(Cause.CHOSEN, f"expected on {destination.node}")
+        refusal, counted = None, list[Pod]()
+        for pod in group.pods:
+            if refusal := self._refusal(pod, overload.metric, counted):
+                break
+            self._count(pod, number=1)
+            counted.append(pod)
+        else:
+            ends = self._destinations.find_all([(pod, self._taken.pod_usage[pod.key]) for pod in group.pods])
+            if all(one.node for one in ends):
+                return self._choose(draft, overload, group, [one.node for one in ends])
+            pod, end = next((pod, one) for pod, one in zip(group.pods, ends, strict=True) if not one.node)
+            refusal = Verdict(Cause.NO_DESTINATION, f"no other node takes it: {end}")
+        for one in counted:
+            self._count(one, number=-1)
+        return _of_group(group, pod, refusal)
 
-    def _choose(self, draft: NodeDraft, overload: Overload, pod: Pod, destination: str) -> None:
-        used = self._taken.pod_usage[pod.key]
-        before_ratio = draft.projected[overload.metric]
-        for metric in draft.projected:
-            draft.projected[metric] -= usage.share(used, draft.node.capacity, self._resources[metric])
-        expected_5m_ratio, expected_30m_ratio = departed_load.expected(
-            self._policy,
-            overload.metric,
-            value_ratio=overload.value_ratio,
-            projected_ratio=draft.projected[overload.metric],
-        )
-        self._destinations.commit(pod, used, destination)
-        self._caps.count(pod, self._cases.standing(pod))
-        siblings = [pod] if pod.owner is None else self._taken.owned[pod.namespace, pod.owner.uid]
-        eviction = Eviction(
-            pod=pod,
-            workload=self._taken.workload_of(pod),
-            overload=overload,
-            used=used,
-            before_ratio=before_ratio,
-            projected_ratio=draft.projected[overload.metric],
-            destination=destination,
-            destination_ratio=self._destinations.projected_ratios(destination)[overload.metric],
-            budget=self._budgets.reserve(pod),
-            flow=self._gate.count(pod, self._cases.standing(pod)),
-            newest_sibling_at_seconds=max(one.created_at_seconds for one in siblings),
-            expected_5m_ratio=expected_5m_ratio,
-            expected_30m_ratio=expected_30m_ratio,
-            pool=self._policies.pool_name(draft.node.name),
-        )
-        self.evictions.append(eviction)
+    def _refusal(self, pod: Pod, metric: str, before: list[Pod]) -> Verdict | None:
+        """Why the pod may not leave with those of its group that were counted `before` it."""
+        standing = self._cases.standing(pod)
+        beside = sum(1 for one in before if self._cases.standing(one) is standing)
+        waits = self._caps.verdict(pod, standing, metric, beside=beside)
+        return waits or self._gate.verdict(pod, standing, metric) or self._budgets.verdict(pod, standing, metric)
+
+    def _count(self, pod: Pod, *, number: int) -> tuple[str, str]:
+        """Counts a pod, -1 takes it back, 0 neither; the budget and flow rule that it is counted by."""
+        standing = self._cases.standing(pod)
+        self._caps.count(pod, standing, number=number)
+        return self._budgets.reserve(pod, number=number), self._gate.count(pod, standing, number=number)
+
+    def _choose(self, draft: NodeDraft, overload: Overload, group: Group, places: list[str]) -> Verdict:
+        """Makes the evictions: of a group that restarts as a whole one, of a pod on the overloaded node."""
+        here = [pod for pod in group.pods if pod.node_name == draft.node.name]
+        for pod, destination in zip(group.pods, places, strict=True):
+            self.chosen[pod.uid] = _of_group(group, pod, Verdict(Cause.CHOSEN, f"expected on {destination}"))
+            if group.restarts and pod is not here[0]:
+                continue
+            before_ratio = draft.projected[overload.metric]
+            for one in here if group.restarts else [one for one in here if one is pod]:
+                draft.deduct(self._taken.pod_usage[one.key], self._resources)
+            projected_ratio = draft.projected[overload.metric]
+            expected_5m_ratio, expected_30m_ratio = departed_load.expected(
+                self._policy, overload.metric, value_ratio=overload.value_ratio, projected_ratio=projected_ratio
+            )
+            siblings = [pod] if pod.owner is None else self._taken.owned[pod.namespace, pod.owner.uid]
+            budget, flow = self._count(pod, number=0)
+            eviction = Eviction(
+                pod=pod,
+                workload=self._taken.workload_of(group.pods[0] if group.restarts else pod),
+                overload=overload,
+                used=self._taken.pod_usage[pod.key],
+                before_ratio=before_ratio,
+                projected_ratio=projected_ratio,
+                destination=destination,
+                destination_ratio=self._destinations.projected_ratios(destination)[overload.metric],
+                budget=budget,
+                flow=flow,
+                newest_sibling_at_seconds=max(one.created_at_seconds for one in siblings),
+                expected_5m_ratio=expected_5m_ratio if pod in here else None,
+                expected_30m_ratio=expected_30m_ratio if pod in here else None,
+                pool=self._policies.pool_name(draft.node.name),
+                group=group.name,
+            )
+            self.evictions.append(eviction)
+        return self.chosen[here[0].uid]
 
     def _sorted_out(self, node: Node, projected: dict[str, float]) -> NodeDraft:
         draft = NodeDraft(node, projected)
         for pod in self._taken.on_nodes.get(node.name, ()):
-            case = self._cases.of(pod, self._taken.at_seconds)
-            verdict = protections.verdict(case) or self._usage_verdict(pod)
-            if verdict is not None:
+            group = self._cases.group(pod)
+            verdicts = ((one, self._own_verdict(one)) for one in (pod, *group.pods))
+            refusals = (_of_group(group, one, verdict) for one, verdict in verdicts if verdict is not None)
+            if pod.uid in self.chosen:  # with its group, from another node
+                draft.deduct(self._taken.pod_usage[pod.key], self._resources)
+            if verdict := self.chosen.get(pod.uid) or next(refusals, None):
                 draft.verdicts[pod.uid] = verdict
             else:
                 draft.open_pods[pod.uid] = pod
         return draft
+
+    def _own_verdict(self, pod: Pod) -> Verdict | None:
+        if pod.uid not in self._own_verdicts:
+            case = self._cases.of(pod, self._taken.at_seconds)
+            self._own_verdicts[pod.uid] = protections.verdict(case) or self._usage_verdict(pod)
+        return self._own_verdicts[pod.uid]
 
     def _usage_verdict(self, pod: Pod) -> Verdict | None:
         since_seconds = pod.running_since_seconds or pod.started_at_seconds  # what init containers did is not its use
@@ -231,17 +276,18 @@ class PlanDraft:
         return Verdict(Cause.USAGE_UNKNOWN, f"its usage is {self._taken.at_seconds - used.at_seconds:.0f} s old")
 
     def _use(self, draft: NodeDraft, overload: Overload, pod: Pod) -> candidate_order.Use:
-        """Returns the pod's use of the hot resource, in millicores or bytes."""
-        resource = self._resources[overload.metric]
+        """Returns the use of the hot resource that leaves the node with the pod, in millicores or bytes."""
+        resource, known = self._resources[overload.metric], self._taken.pod_usage
         excess_ratio = draft.projected[overload.metric] - overload.evict_until_ratio - usage.ROUNDING
-        measured = self._taken.pod_usage[pod.key]
         excess = excess_ratio * usage.size(draft.node.capacity, resource)
-        requested = usage.requested(pod.requests, measured, resource)
-        return candidate_order.Use(usage.amount(measured, resource), excess, requested)
+        mates = self._cases.group(pod).pods
+        leaving = [(one, known[one.key]) for one in mates if one.node_name == draft.node.name]
+        requested = sum(usage.requested(one.requests, measured, resource) for one, measured in leaving)
+        return candidate_order.Use(sum(usage.amount(one, resource) for _, one in leaving), excess, requested)
 
 
-def _words(why_blocked: Verdict | None) -> str:
-    return why_blocked.detail if why_blocked else ""
+def _of_group(group: Group, pod: Pod, verdict: Verdict) -> Verdict:
+    return verdict._replace(detail=f"{verdict.detail} ({pod.name} of {group.name})".lstrip()) if group.name else verdict
 
 
 def _blocked(taken: Snapshot, policies: NodePolicies, overloaded: frozenset[str]) -> Verdict | None:

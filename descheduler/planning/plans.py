@@ -62,6 +62,7 @@ class Eviction:
     expected_5m_ratio: float | None = None  # `departed_load`
     expected_30m_ratio: float | None = None
     pool: str = ""  # of the node that it leaves, "" without one
+    group: str = ""  # that leaves as a whole, "" for a pod alone
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from descheduler.planning import candidate_order, departed_load, disruption_budgets, flow_rules
 from descheduler.planning.verdicts import Cause, Verdict
-from descheduler.snapshot import pod_annotations, usage, workloads
+from descheduler.snapshot import groups, pod_annotations, usage, workloads
+from descheduler.snapshot.groups import Group
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.workloads import Workload, WorkloadStatus
 from kube.objects import Pod
@@ -29,22 +30,11 @@ from policy.schema import units
 from policy.schema.load_policy import LoadPolicy
 
 PROTECTED_LABEL = "evenload.io/protected"  # what deploy/guard makes the apiserver refuse; any value but "false"
-GROUP_LABELS = (
-    "leaderworkerset.sigs.k8s.io/name",
-    "jobset.sigs.k8s.io/jobset-name",
-    "kueue.x-k8s.io/pod-group-name",
-    "scheduling.x-k8s.io/pod-group",
-    "pod-group.scheduling.sigs.k8s.io",
-    "training.kubeflow.org/job-name",
-    "volcano.sh/job-name",
-    "grove.io/podgang",
-    "ray.io/cluster",
-)
 
 
 class CandidateContext(NamedTuple):
     """A pod before its judges: its workload's standing (None: unknown owner), the snapshot that knows of the things
-    around it, and whether a budget is over it.
+    around it, whether a budget is over it, and its group with those of the group that its workload replaces.
     """
 
     pod: Pod
@@ -53,6 +43,8 @@ class CandidateContext(NamedTuple):
     now_seconds: float
     taken: Snapshot
     has_budget: bool
+    group: Group
+    replaced: tuple[Pod, ...]
 
 
 class CandidateContexts:
@@ -69,15 +61,23 @@ class CandidateContexts:
         workload = self._taken.workload_of(pod)
         return self.standings.get(workload.uid) if workload is not None else None
 
+    def group(self, pod: Pod) -> Group:
+        """The pods that leave with this one: itself, or all of its group where the policy lets groups go."""
+        alone = self._policy.descheduler.protect.groups or not groups.references(pod)
+        return Group("", (pod,)) if alone else self._taken.groups.of(pod)
+
     def of(self, pod: Pod, now_seconds: float) -> CandidateContext:
         """The case of a pod of the snapshot, or of the same pod as it was read later."""
+        group, standing = self.group(pod), self.standing(pod)
         return CandidateContext(
             pod=pod,
-            standing=self.standing(pod),
+            standing=standing,
             policy=self._policy,
             now_seconds=now_seconds,
             taken=self._taken,
             has_budget=bool(self.headroom.over(pod)),
+            group=group,
+            replaced=tuple(one for one in group.pods if one is pod or self.standing(one) is standing is not None),
         )
 
 
@@ -166,14 +166,17 @@ def _not_to_be_disrupted(value: str, case: CandidateContext) -> bool:
 
 
 def _group(case: CandidateContext) -> Verdict | None:
-    """A pod that is scheduled, started or restarted with others: the loss of one may end them all. The group's own
-    rules are an object of another API, which is not read.
-    """
-    pod = case.pod
-    keys = ((pod.labels, GROUP_LABELS), (pod.annotations, pod_annotations.GROUPS))
-    named = (f"{key}: {source[key]}" for source, known in keys for key in known if key in source)
-    reference = pod.scheduling_group or next(named, "")
-    return Verdict(Cause.GROUP, f"{reference}: its group may start and end as a whole") if reference else None
+    """A pod that is scheduled, started or restarted with others: the loss of one may end them all."""
+    group, standing, reference = case.group, case.standing, next(iter(groups.references(case.pod)), "")
+    if not reference:
+        return None
+    if case.policy.descheduler.protect.groups:
+        return Verdict(Cause.GROUP, f"{reference}: its group may start and end as a whole")
+    if group.unclear or (standing is not None and standing.workload.api_version):
+        return Verdict(Cause.GROUP, f"{reference}: {group.unclear or 'what its owner does then is not known'}")
+    if standing is not None and standing.unavailable:
+        return Verdict(Cause.IN_FLIGHT, f"{reference}: it waits until all of its pods are Ready")
+    return None
 
 
 def _namespace(case: CandidateContext) -> Verdict | None:
@@ -294,12 +297,14 @@ def _job(case: CandidateContext) -> Verdict | None:
     """An eviction is a failed pod to a Job, and its work is done again: it takes neither the last retry nor the time
     until the deadline.
     """
-    if case.standing is None or not case.policy.descheduler.protect.jobs_without_retry:
+    of_set = groups.JOB_SET in case.pod.labels  # its failed Job restarts all, unless that was the last of maxRestarts
+    if case.standing is None or not (case.policy.descheduler.protect.jobs_without_retry or of_set):
         return None
     workload, left = case.standing.workload, case.standing.workload.failures_left
-    if left is not None and left - case.standing.failing <= 1:
+    if left is not None and left - case.standing.failing <= len(case.replaced):
         words = f"{workload} has {max(0, left - case.standing.failing)} failures left (backoffLimit, podFailurePolicy)"
-        return Verdict(Cause.JOB_WITHOUT_RETRY, f"{words}, and an eviction is one")
+        restarts = "; how often its JobSet may restart (maxRestarts) is not known" if of_set else ""
+        return Verdict(Cause.JOB_WITHOUT_RETRY, f"{words}, and an eviction is one{restarts}")
     if workload.failures_per_index is not None and (why := _index(case.pod, workload, workload.failures_per_index)):
         return Verdict(Cause.JOB_WITHOUT_RETRY, why)
     if workload.ends_at_seconds is None:
@@ -333,12 +338,14 @@ def _replicas(case: CandidateContext) -> Verdict | None:
         return Verdict(
             Cause.UNKNOWN_OWNER, f"{case.pod.owner.kind} {case.pod.owner.name}: its replicas cannot be counted"
         )
-    wanted = case.standing.workload.replicas
+    wanted, replaced = case.standing.workload.replicas, case.replaced
+    if case.group.name and len(replaced) >= wanted and case.pod.labels.get(groups.LWS_WORKER) != "0":
+        return None  # it goes as a whole, but for the workload of leaders, whose replicas are groups
     if wanted < protect.min_replicas:
         return Verdict(
             Cause.FEW_REPLICAS, f"{case.standing.workload} wants {wanted}, at least {protect.min_replicas} needed"
         )
-    left = case.standing.ready - (1 if case.pod.ready else 0)
+    left = case.standing.ready - sum(1 for one in replaced if one.ready)
     needed = math.ceil(protect.min_ready_ratio * wanted - usage.ROUNDING)
     if left < needed:
         return Verdict(Cause.FEW_READY, f"{case.standing.workload} would keep {left} ready of {wanted}, needs {needed}")

@@ -43,7 +43,7 @@ class Cause(enum.StrEnum):
     EVICTION_COST = "eviction_cost", "protect.markers.evictionCost"
     EVICTION_IN_PROGRESS = "eviction_in_progress"
     UNRECOGNISED = "unrecognised"
-    GROUP = "group"
+    GROUP = "group", "protect.groups"
     NAMESPACE = "namespace", "protect.namespaces"
     NAMESPACE_SELECTOR = "namespace_selector", "protect.namespaceSelector"
     LABEL = "label", "protect.labelSelector"

@@ -7,7 +7,7 @@ node or pod without a trustworthy value is simply absent.
 
 import collections.abc
 
-from descheduler.snapshot import scaled_owners, usage, workloads
+from descheduler.snapshot import groups, scaled_owners, usage, workloads
 from descheduler.snapshot.cluster_watch import ClusterView
 from descheduler.snapshot.scaled_owners import Custom
 from descheduler.snapshot.snapshot import Snapshot
@@ -38,8 +38,9 @@ class Reader:
         *,
         now_seconds: float,
     ) -> Snapshot:
-        """The view and its usage; of pods, of those on nodes `over_a_line` only. Raises as the source does."""
-        leaving = [pod for pod in view.pods if pod.spec.node_name in over_a_line] if over_a_line else []
+        """The view and its usage; of pods on nodes `over_a_line` and of their groups. Raises as the source does."""
+        hot = [pod for pod in view.pods if pod.spec.node_name in over_a_line] if over_a_line else []
+        leaving = hot if policy.descheduler.protect.groups else groups.with_mates(hot, view.pods)
         controllers: list[workloads.Controller] = [*view.replica_sets, *view.deployments, *view.stateful_sets]
         controllers += [*view.replication_controllers, *view.jobs]
         volumes = _volumes(view)

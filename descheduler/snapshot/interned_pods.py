@@ -64,6 +64,7 @@ class RuleAnnotations(msgspec.Struct, frozen=True, gc=False):
     volcano_group: str | None = msgspec.field(name=pod_annotations.GROUPS[0], default=None)
     koordinator_group: str | None = msgspec.field(name=pod_annotations.GROUPS[1], default=None)
     yunikorn_group: str | None = msgspec.field(name=pod_annotations.GROUPS[2], default=None)
+    lws_size: str | None = msgspec.field(name=pod_annotations.LWS_SIZE, default=None)
     index_failures: str | None = msgspec.field(name=pod_annotations.INDEX_FAILURES, default=None)
     filter: str | None = msgspec.field(name=filter_opt_out.KEY, default=None)
     expected_usage: str | None = msgspec.field(name=compact.EXPECTED_USAGE_ANNOTATION, default=None)

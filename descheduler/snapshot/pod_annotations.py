@@ -20,6 +20,7 @@ DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 EVICTION_IN_PROGRESS: Final = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"  # of the Job controller
+LWS_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
 GROUPS: Final = (  # of Volcano, koordinator and YuniKorn
     "scheduling.k8s.io/group-name",
     "gang.scheduling.koordinator.sh/name",

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 
 from descheduler.snapshot import workloads as workload_index
+from descheduler.snapshot.groups import Groups
 from descheduler.snapshot.scaled_owners import Custom, Failure
 from descheduler.snapshot.usage import NodeUsage, PodUsage
 from descheduler.snapshot.workloads import Workload
@@ -92,6 +93,11 @@ class Snapshot:
             if owner is not None:
                 by_owner[pod.namespace, owner.uid].append(pod)
         return dict(by_owner)
+
+    @functools.cached_property
+    def groups(self) -> Groups:
+        """The groups that pods say they are of."""
+        return Groups(self.pods)
 
     def standings(self) -> workload_index.WorkloadStatuses:
         """How every workload stands, by its uid."""

@@ -152,6 +152,7 @@ def _protect(protect: protection.Protect) -> Sentences:
         (True, f"pods whose volumes exist on their node only {node_bound}"),
         (classes, f"pods with volumes of storage class {classes} stay"),
         (True, f"pods without a controller {bare}"),
+        (True, f"pods of a group {'stay' if protect.groups else 'may be evicted, all of it together'}"),
         (protect.without_budget, "pods over which there is no PodDisruptionBudget stay"),
         (True, f"pods of Jobs that an eviction would take the last retry of {jobs}"),
         (markers.safe_to_evict, 'pods annotated cluster-autoscaler.kubernetes.io/safe-to-evict: "false" stay'),

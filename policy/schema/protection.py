@@ -80,3 +80,7 @@ class Protect(sections.Section):
     bare: units.Flag = pydantic.Field(
         default=True, description="Pods without a controller stay: no controller would replace them."
     )
+    groups: units.Flag = pydantic.Field(
+        default=True,
+        description="Pods of a group (LeaderWorkerSet, JobSet, gang) stay; false: all of it leave together, or none.",
+    )

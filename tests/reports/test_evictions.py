@@ -169,6 +169,28 @@ def test_a_pod_of_a_group_stays(fields: dict[str, Any], reference: str) -> None:
     assert sentence(made.plan()) == f"group: {reference}: its group may start and end as a whole"
 
 
+@reported("evictions", "volcano-sh/volcano#4607", before=Before.BY_CHOICE)
+@situation("pods of several gangs on a hot node are evicted one by one, and every gang fails")
+@behaviour("by default all stay; with `protect.groups: false` one gang leaves whole, and the others stay whole")
+def test_of_two_gangs_on_a_node_one_leaves_whole() -> None:
+    made = scene()
+    for name in ("a", "b"):
+        made.workload(name, on=["hot", "hot"], gib=6.0, labels={"volcano.sh/job-name": name})
+    assert made.plan().evictions == ()
+    assert scenes.evicted(made.plan(scenes.policy(limits=LIMITS, protect={"groups": False}))) == ["a-0", "a-1"]
+
+
+@reported("evictions", "kubernetes-sigs/jobset#1117", "flyteorg/flyte#7947", before=Before.BY_CHOICE)
+@situation("an eviction fails a Job of a JobSet, and the restart counts against maxRestarts")
+@behaviour("its pods stay, with `protect.groups: false`, too, unless the Job bears the loss or ignores disruptions")
+def test_an_eviction_uses_up_no_restart_of_a_jobset() -> None:
+    made = scene().controller(workload("Job", 2, spec={"backoffLimit": 0}))
+    for name in ("web-0", "web-1"):
+        made.pod(name, "hot", owner=("Job", "web"), labels={"jobset.sigs.k8s.io/jobset-name": "t"})
+    plan = made.plan(scenes.policy(limits=LIMITS, protect={"groups": False}))
+    assert (plan.evictions, "how often its JobSet may restart" in sentence(plan)) == ((), True)
+
+
 # Rollouts.
 
 PARTITIONED = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}

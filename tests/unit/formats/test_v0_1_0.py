@@ -229,12 +229,12 @@ def test_the_page_names_the_sections_that_0_1_0_refuses() -> None:
     sections = {path.split(".")[0] for path in added} - before.keys()
     assert sections == {"extender", "pools", "podClasses"}
     keys = {".".join((path.split(".")[0], path.split(".")[-1])) for path in added if path.split(".")[0] in before}
-    of_descheduler = {f"descheduler.{key}" for key in ("overMean", "evictionCost", "gracePeriod")}
+    of_descheduler = {f"descheduler.{key}" for key in ("overMean", "evictionCost", "gracePeriod", "groups")}
     assert keys == {"score.goal", "score.target"} | of_descheduler
     page = (ROOT / "docs" / "reference" / "compatibility.md").read_text(encoding="utf-8")
     assert "0.2.0 adds the policy's sections `extender`, `pools` and `podClasses`, the keys `goal` and `target`" in page
     assert (
-        "0.3.0 adds `evictionCost` of `descheduler.protect.markers` and `descheduler.gracePeriod`, which both" in page
+        "0.3.0 adds `groups` and `markers.evictionCost` of `descheduler.protect`, and `descheduler.gracePeriod`" in page
     )
     assert "`overMean` of a band of `descheduler` and `podQuery` of a metric" in " ".join(page.split())
 

@@ -73,6 +73,7 @@ at least 50 % of a workload's replicas remain ready
 pods with a hostPath or an emptyDir on disk stay
 pods whose volumes exist on their node only stay
 pods without a controller stay
+pods of a group stay
 pods of Jobs that an eviction would take the last retry of stay
 pods annotated cluster-autoscaler.kubernetes.io/safe-to-evict: "false" stay
 pods annotated karpenter.sh/do-not-disrupt: "true" stay, with a duration so long after they started
@@ -193,6 +194,7 @@ CHANGES: list[tuple[str, object, str]] = [
         False,
         "pods of Jobs that an eviction would take the last retry of may be evicted",
     ),
+    ("descheduler.protect.groups", False, "pods of a group may be evicted, all of it together"),
     ("descheduler.protect.bare", False, "pods without a controller may be evicted: no controller replaces them"),
     (
         "descheduler.protect.labelSelector",

@@ -1,0 +1,84 @@
+"""Groups: pods that are scheduled, started or restarted together, by what each of them says of itself.
+
+`planning.protections` keeps their pods, or lets `planning.planner` take a whole group for one candidate. Labels and
+annotations alone say who belongs to it; its own object, of another API, is not read.
+"""
+
+import collections
+import collections.abc
+from typing import Final, NamedTuple
+
+from descheduler.snapshot import pod_annotations
+from kube.objects import Pod
+
+LWS: Final = "leaderworkerset.sigs.k8s.io/name"
+LWS_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
+LWS_WORKER: Final = "leaderworkerset.sigs.k8s.io/worker-index"  # "0": the leader
+JOB_SET: Final = "jobset.sigs.k8s.io/jobset-name"
+LABELS: Final = (
+    LWS,
+    JOB_SET,
+    "kueue.x-k8s.io/pod-group-name",
+    "scheduling.x-k8s.io/pod-group",
+    "pod-group.scheduling.sigs.k8s.io",
+    "training.kubeflow.org/job-name",
+    "volcano.sh/job-name",
+    "grove.io/podgang",
+    "ray.io/cluster",
+)
+NOT_UNIQUE: Final = pod_annotations.GROUPS[-1]  # applications of one namespace have task groups of equal names
+
+
+class Group(NamedTuple):
+    """The pods that leave together, by name: one pod alone has no `name`. `unclear` says why it is not known who they
+    are; `restarts`: where one of them goes, the controller makes all of them anew.
+    """
+
+    name: str
+    pods: tuple[Pod, ...]
+    unclear: str = ""
+    restarts: bool = False
+
+
+class Groups:
+    """The groups of all pods of a snapshot."""
+
+    def __init__(self, pods: collections.abc.Iterable[Pod]) -> None:
+        self._sharing: dict[tuple[str, str], list[Pod]] = collections.defaultdict(list)
+        for pod in pods:
+            for reference in references(pod):
+                self._sharing[pod.namespace, reference].append(pod)
+
+    def of(self, pod: Pod) -> Group:
+        """The group of a pod that has references. Those that share one of them must share all."""
+        own = references(pod)
+        sharing = [{one.uid: one for one in self._sharing[pod.namespace, reference]} for reference in own]
+        pods = tuple(sorted(sharing[0].values(), key=lambda one: (one.name, one.uid)))
+        restarts = LWS in pod.labels  # whatever its restartPolicy, which no pod tells: each of it bears the loss of one
+        name = f"{own[0]}, {len(pods)} pods{', one eviction restarts it' if restarts else ''}"
+        size = pod.annotations.get(pod_annotations.LWS_SIZE, "unknown")
+        unclear = ""
+        if pod.scheduling_group or NOT_UNIQUE in pod.annotations or (restarts and LWS_INDEX not in pod.labels):
+            unclear = "which pods are of it is not known"
+        elif any(one.keys() != sharing[0].keys() for one in sharing):
+            unclear = "its pods are of several groups"
+        elif restarts and size != str(len(pods)):
+            unclear = f"its size is {size}"
+        return Group(name, pods, unclear, restarts)
+
+
+def references(pod: Pod) -> tuple[str, ...]:
+    """Names the groups of a pod, as "key: value", or a field of its spec that has one."""
+    keys = ((pod.labels, LABELS), (pod.annotations, pod_annotations.GROUPS))
+    named = [f"{key}: {source[key]}" for source, known in keys for key in known if key in source]
+    if LWS in pod.labels and LWS_INDEX in pod.labels:
+        named[0] += f", group {pod.labels[LWS_INDEX]}"
+    return (*([pod.scheduling_group] if pod.scheduling_group else []), *named)
+
+
+def with_mates(leaving: collections.abc.Sequence[Pod], pods: collections.abc.Iterable[Pod]) -> list[Pod]:
+    """These pods and all others of their groups."""
+    grouped = [pod for pod in leaving if references(pod)]
+    groups = Groups(pods if grouped else ())
+    mates = {one.uid: one for pod in grouped for one in groups.of(pod).pods}
+    return list({**{pod.uid: pod for pod in leaving}, **mates}.values())
