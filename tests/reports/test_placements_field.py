@@ -1,5 +1,6 @@
 """Placements from public reports: what kube-scheduler counts on a node, Evenload counts too."""
 
+import collections
 import json
 import pathlib
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from descheduler.snapshot import interned_pods
-from extender.state import usage_estimates
+from extender.state import cluster_view, usage_estimates
 from extender.verbs import verbs
 from kube import objects
 from kube.pods import compact
@@ -200,3 +201,27 @@ def test_use_alone_orders_nodes(tmp_path: pathlib.Path) -> None:
     apiserver = Apiserver(tmp_path, {"/api/v1/nodes": [builders.node_body(name, annotations=full) for name in "ab"]})
     by_use = ("--use-per-replica", "cpu_avg_5m=60%", "--max-replicas", "9")
     assert "the number is 4 (2 nodes" in apiserver.run("size", "--deployment", "placeholder", *by_use).stdout
+
+
+def burst(world: cluster_view.ClusterView, names: list[str], pods: int) -> collections.Counter[str]:
+    """Places pods of one CPU in a moment, each on the first of the best nodes."""
+    for at in range(pods):
+        answer = verbs.answer("prioritize", world, worlds.args(names, f"p{at}", cpu="1"), worlds.NOW)
+        best = max(json.loads(answer.body), key=lambda node: int(node["Score"]))["Host"]
+        worlds.bind(world, best, f"p{at}", cpu="1")
+    return collections.Counter(placed.binding.node for placed in world.placements.current(worlds.NOW))
+
+
+@reported("placements", "dbschenker/thundering-herd-scheduler#31", before=Before.RIGHT)
+@situation("no number of starting pods a node fits nodes of all sizes")
+@behaviour(
+    "a new pod counts as a share of its node: one of 128 CPUs gets most of a burst, without `hotSpots` nearly all"
+)
+@pytest.mark.parametrize(("sections", "least"), [({}, 21), ({"hotSpots": []}, 32)], ids=["default", "no hot spots"])
+def test_a_burst_goes_to_the_large_node_although_hot_spots_count_pods(sections: dict[str, Any], least: int) -> None:
+    small = ["a", "b", "c", "d"]
+    world = worlds.view_of(dict.fromkeys(small, worlds.IDLE), worlds.policy(**sections))
+    world.nodes.node_changed(None, worlds.node("large", worlds.IDLE, cpu="128", memory="512Gi"))
+    placed = burst(world, ["large", *small], 40)
+    assert placed["large"] >= least
+    assert max(placed[name] for name in small) <= 5
