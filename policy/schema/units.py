@@ -6,6 +6,7 @@ each refuses what it cannot read with a sentence that says what is expected. Eve
 """
 
 import decimal
+import functools
 import json
 import re
 from typing import Annotated, Final
@@ -73,10 +74,6 @@ def ratio(value: object, most: float = 1.0) -> float:
     if not 0 <= number <= most:
         raise wrong(f"{quoted(value)} is out of range: a ratio from 0 to {most:g} expected")
     return round(number, 12)
-
-
-def _large_ratio(value: object) -> float:
-    return ratio(value, most=10.0)
 
 
 def duration_seconds(value: object) -> float:
@@ -158,10 +155,6 @@ def weight(value: object) -> float:
     return finite
 
 
-def _cpu_text(millicores: float) -> str:
-    return f"{millicores:.15g}m"
-
-
 def _memory_text(size_bytes: float) -> str:
     mebibytes = size_bytes / 2**20
     return f"{mebibytes:.0f}Mi" if mebibytes == int(mebibytes) else f"{size_bytes:.0f}"
@@ -183,7 +176,9 @@ _NUMBER_SCHEMA: Final = {"type": "number", "minimum": 0, "maximum": 1000}
 _Seconds = pydantic.PlainSerializer(duration_text, return_type=str, when_used="json")
 
 Ratio = Annotated[float, pydantic.PlainValidator(ratio), pydantic.WithJsonSchema(_RATIO_SCHEMA)]
-LargeRatio = Annotated[float, pydantic.PlainValidator(_large_ratio), pydantic.WithJsonSchema(_LARGE_RATIO_SCHEMA)]
+LargeRatio = Annotated[
+    float, pydantic.PlainValidator(functools.partial(ratio, most=10.0)), pydantic.WithJsonSchema(_LARGE_RATIO_SCHEMA)
+]
 Duration = Annotated[
     float, pydantic.PlainValidator(_positive_seconds), _Seconds, pydantic.WithJsonSchema(_DURATION_SCHEMA)
 ]
@@ -194,7 +189,7 @@ DurationText = Annotated[str, pydantic.PlainValidator(_window_text), pydantic.Wi
 Millicores = Annotated[
     float,
     pydantic.PlainValidator(cpu_millicores),
-    pydantic.PlainSerializer(_cpu_text, return_type=str, when_used="json"),
+    pydantic.PlainSerializer("{:.15g}m".format, return_type=str, when_used="json"),
     pydantic.WithJsonSchema(_QUANTITY_SCHEMA),
 ]
 Bytes = Annotated[
