@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from annotator import change_logger, node_index, usage_sync
+from annotator import change_logger, usage_sync
 from annotator.collect import collector
 from annotator.collect.last_good_values import EMPTY, Flags, LastGoodValues, NodeSet
 from annotator.diagnostics import matching, scrapes, standing
@@ -69,6 +69,8 @@ class Annotator:
     `prometheus` None: nothing is known of owners' usage, and the load of nodes comes from `source`.
     """
 
+    _worth: write_plan.Rules  # exists after the first sync
+
     def __init__(
         self,
         prometheus: QueryDoor | None,
@@ -90,7 +92,10 @@ class Annotator:
         self._book = EMPTY
         self._held_seconds = -math.inf  # when the book was last brought up to date
         self._uids: tuple[str, ...] = ()  # of the nodes in the book
-        self.fleets = node_index.NodeIndex(crane=settings.crane)
+        self._policy: LoadPolicy | None = None  # of the last sync, as what follows
+        self._fleet = NodeSet.of(())
+        self._followed = identity.NodeDirectory()
+        self._directory = self._followed.follow(())
         self._publisher = publisher or node_publisher.NodePublisher(
             writer, telemetry, clock, namespace=settings.namespace, writers=settings.writers
         )
@@ -137,9 +142,17 @@ class Annotator:
         unusable = standing.Standing(self._book, policy, self._clock.now()).unusable()
         return standing.line(unusable, len(self._book.nodes))
 
+    @property
+    def claims(self) -> str:
+        """Describe the addresses that nodes claim from others; "" for none."""
+        return matching.claims(self._directory)
+
     def _sync(self, nodes: Sequence[Node], rules: Rulebook) -> Outcome:
-        (fleet, known), labels = self.fleets.follow(nodes), self._settings.labels
-        self._complaints.update("nodes claim addresses of others", self.fleets.claims)
+        if nodes is not self._fleet.nodes or rules.policy is not self._policy:
+            self._policy, self._fleet, self._directory = rules.policy, NodeSet.of(nodes), self._followed.follow(nodes)
+            self._worth = write_plan.Rules.of(rules.policy, nodes, crane=self._settings.crane)
+        fleet, known, labels = self._fleet, self._directory, self._settings.labels
+        self._complaints.update("nodes claim addresses of others", self.claims)
         self._telemetry.contested_addresses.set(len(known.contested))
         self._resume(fleet, rules.policy)
         asked_seconds = self._clock.now()  # before the answers, which may be long on their way
@@ -172,7 +185,7 @@ class Annotator:
         """Queries the use of pods; raises PromqlError."""
         query, selector = functools.partial(self._query, f"pods_{resource}"), self._settings.labels.pod_selector
         answer = usage_sync.ask(query, resource, window_seconds, selector=selector)
-        return usage_sync.within_nodes(answer, resource, self.pods.pods, self.fleets.fleet.nodes)
+        return usage_sync.within_nodes(answer, resource, self.pods.pods, self._fleet.nodes)
 
     def _query(self, name: str, expression: str) -> Answer:
         if self._prometheus is None:
@@ -212,7 +225,7 @@ class Annotator:
         """Brings the values to the nodes, with the placements on them."""
         placed = self.pods.placed_since(now_seconds - max(hotspots.windows(rules.policy.hot_spots), default=0.0))
         hot = hot_counts.hot_counts(placed, rules.policy.hot_spots, now_seconds=now_seconds)
-        worth, extent = self.fleets.rules(rules.policy), self._source.extent
+        worth, extent = self._worth, self._source.extent
         patching_seconds = math.inf if self._settings.once else PATCHING_RATIO * rules.policy.sync.period_seconds
         published = self._publisher.publish(
             write_plan.Publication(

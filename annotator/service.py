@@ -153,7 +153,7 @@ class Service:
             *self.watches.checks(),
             self._left_out.check(),
             self._pods_left_out.check(),
-            health.Check("addresses", lambda: None, lambda: self._annotator.fleets.claims or "each of one node"),
+            health.Check("addresses", lambda: None, lambda: self._annotator.claims or "each of one node"),
             health.event_check("nodes listed", self.nodes.synced, "the first list of nodes is not complete"),
             health.event_check("pods listed", self.pods.synced, "the first list of pods is not complete"),
         ]

@@ -25,7 +25,6 @@ FLAT: Final = {
 }
 SMALL_LINES: Final = 60
 APART: Final[dict[str, str]] = {
-    "annotator.node_index": "values made of all nodes, remade when one changes; the sync is long",
     "annotator.publish.crane_keys": "crane-scheduler's names, read by the guard's tests too",
     "lab.cluster.demo.budgets": "judges the demo; fed by a reflector, not by the phases",
     "policy.schema.json_schema": "an entry point: python -m policy.schema.json_schema",
