@@ -13,7 +13,6 @@ honesty live here, `annotator.publish.write_plan` only writes what is held:
   not have seen yet.
 """
 
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -188,34 +187,15 @@ def lagging(book: LastGoodValues, answers: Sequence[MetricAnswer]) -> Flags:
 
 
 def _make_consistent(ratios: Floats, answers: Sequence[MetricAnswer]) -> None:
-    """In place: no metric of a resource without its average, and no maximum under it."""
-    for average in _current_averages(tuple([one.metric for one in answers])):
-        current = ratios[:, average.column]
-        if answers[average.column].answer is not None:
-            ratios[np.isnan(current)[:, None] & average.same] = np.nan
-        for column in average.maxima:
+    """In place: no metric of a resource without its first average, and no maximum under it."""
+    columns = list(enumerate(one.metric for one in answers))
+    averages = {one.resource: column for column, one in reversed(columns) if one.statistic == load_metrics.AVERAGE}
+    for column, metric in columns:
+        average = averages.get(metric.resource)
+        if average is None:
+            continue
+        current = ratios[:, average]
+        if answers[average].answer is not None:
+            ratios[np.isnan(current), column] = np.nan
+        if metric.statistic == load_metrics.MAXIMUM:
             ratios[:, column] = np.where(ratios[:, column] < current, current, ratios[:, column])
-
-
-class _Average(NamedTuple):
-    """The column of a resource's first average, which metrics are of the resource, and the columns of its maxima."""
-
-    column: int
-    same: Flags  # [metrics]
-    maxima: Sequence[int]
-
-
-@functools.lru_cache(maxsize=2)  # the policy in force, and the one before it
-def _current_averages(metrics: tuple[Metric, ...]) -> list[_Average]:
-    """The first average of each resource."""
-    averages: dict[str, _Average] = {}
-    for column, metric in enumerate(metrics):
-        if metric.statistic == load_metrics.AVERAGE and metric.resource not in averages:
-            same = [other.resource == metric.resource for other in metrics]
-            maxima = [
-                place
-                for place, other in enumerate(metrics)
-                if other.resource == metric.resource and other.statistic == load_metrics.MAXIMUM
-            ]
-            averages[metric.resource] = _Average(column, np.array(same), maxima)
-    return list(averages.values())
