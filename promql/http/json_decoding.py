@@ -11,7 +11,7 @@ same however often it is asked. They begin with `PromQL warning:`, or, where Pro
 warnings what later ones call `infos`, with `PromQL info:`. Any other text is taken for data that is missing.
 """
 
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -65,28 +65,15 @@ class _Range(msgspec.Struct, gc=False):
     values: tuple[Point, ...]
 
 
-class _InstantData(msgspec.Struct):
-    result_type: Literal["vector"] = msgspec.field(name="resultType")
-    result: list[_Instant]
-
-
-class _InstantEnvelope(msgspec.Struct):
-    status: Literal["success"]
-    data: _InstantData
-    warnings: tuple[str, ...] | None = None
-    is_partial: bool = msgspec.field(name="isPartial", default=False)
-
-
 _REFUSALS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # all that msgspec raises for a body
 _ANNOTATIONS: Final = ("PromQL info:", "PromQL warning:")
 _IS_PARTIAL: Final = "isPartial is true"
-_envelopes: Final = msgspec.json.Decoder(_InstantEnvelope)
 T = TypeVar("T")
 
 
 def vector(body: bytes) -> door.Answer:
     """The answer in an instant query's body; raises Garbage and Partial without a server name, the client adds it."""
-    rows, warnings = _instants(body)
+    rows, warnings = _rows(body, "vector", _Instant)
     values = np.array([float(row.value[1]) for row in rows], np.float64)
     answer = door.Answer([row.metric for row in rows], values, rows[0].value[0] if rows else 0.0)
     if warnings:
@@ -119,15 +106,6 @@ def server_error(body: bytes) -> str:
         return _beginning(body)
 
 
-def _instants(body: bytes) -> tuple[list[_Instant], tuple[str, ...]]:
-    """In one pass where all is well, a third faster; else in steps, which say what is wrong."""
-    try:
-        whole = _envelopes.decode(body)
-    except _REFUSALS:
-        return _rows(body, "vector", _Instant)
-    return whole.data.result, _of_missing_data(whole)
-
-
 def _rows(body: bytes, expected: str, row: type[T]) -> tuple[list[T], tuple[str, ...]]:
     try:
         envelope = msgspec.json.decode(body, type=_Envelope)
@@ -141,7 +119,7 @@ def _rows(body: bytes, expected: str, row: type[T]) -> tuple[list[T], tuple[str,
         raise errors.Garbage(f"{problem}; it begins {_beginning(body)!r}") from problem
 
 
-def _of_missing_data(envelope: _Envelope | _InstantEnvelope) -> tuple[str, ...]:
+def _of_missing_data(envelope: _Envelope) -> tuple[str, ...]:
     """The server's words that its answer is not whole, or this module's for them."""
     warnings = tuple([text for text in envelope.warnings or () if not text.startswith(_ANNOTATIONS)])
     return (_IS_PARTIAL, *warnings) if envelope.is_partial else warnings
