@@ -5,8 +5,7 @@ Used by the annotator's collecting and the descheduler's usage. The judge of a v
 several series for one node, of which none is believed, unless they are one target's by the replicas of one Prometheus,
 or by two pods of its exporter (of a query that keeps their labels). What those say is one reading while they agree, and
 else `replicas_disagree`. Refused and absent values are simply not
-in the result, so they can never be read as 0. Nearly every answer is good as a whole, so it is judged as a whole first,
-and value by value only where something is wrong.
+in the result, so they can never be read as 0.
 """
 
 import math
@@ -21,7 +20,7 @@ import numpy.typing as npt
 from promql import door
 from promql.queries import identity
 
-# Why a value must not be used; None when it is good. The good values of a judge are one interval.
+# Why a value must not be used; None when it is good.
 Judge = Callable[[float], str | None]
 DOUBLE = "double"
 REPLICAS_DISAGREE = "replicas_disagree"
@@ -140,24 +139,16 @@ def _are_replicas(series: Sequence[Mapping[str, str]], apart: frozenset[str]) ->
 
 def by_pod(answer: door.Answer, *, judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
     """Values and refusals by "namespace/name" for the answers of `promql.queries.pod_queries` (cores or bytes)."""
-    keys = [
-        f"{namespace}/{pod}" if (namespace := labels.get("namespace")) and (pod := labels.get("pod")) else ""
-        for labels in answer.labels
+    named = [
+        (f"{labels['namespace']}/{labels['pod']}", value)
+        for labels, value in zip(answer.labels, answer.values.tolist(), strict=True)
+        if labels.get("namespace") and labels.get("pod")
     ]
-    values = answer.values.tolist()
-    if "" in keys:
-        values = [value for key, value in zip(keys, values, strict=True) if key]
-        keys = [key for key in keys if key]
-    return judged(keys, values, judge)
+    return judged([key for key, _ in named], [value for _, value in named], judge)
 
 
 def judged(keys: Sequence[str], values: Sequence[float], judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
     """Split into (value per key, reason per refused key); two values for one key are refused as a double."""
-    whole = dict(zip(keys, values, strict=True))
-    # Between two good values all are; NaN is between none, and shows in the sum, as infinity does at an end.
-    doubtful = values and (math.isnan(sum(values)) or judge(min(values)) or judge(max(values)))
-    if len(whole) == len(keys) and not doubtful:
-        return whole, {}
     good: dict[str, float] = {}
     refused: dict[str, str] = {}
     for key, value in zip(keys, values, strict=True):
