@@ -15,9 +15,10 @@ A host's short name leads to the node with its full name, and the other way roun
 name, and no series of the same answer names the node in full.
 """
 
+import functools
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -101,35 +102,6 @@ class Claim(NamedTuple):
     owner: str
 
 
-class _Labels(dict[str, str | None]):
-    """Labels as series carry them, each with its node; one not asked for yet is taken apart and remembered."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        super().__init__()
-        self._names = names
-
-    def __missing__(self, label: str) -> str | None:
-        if len(self) >= MOST_LABELS:  # other machines' series, which change for ever
-            self.clear()
-        node = self[label] = self._node(label.strip().lower())
-        return node
-
-    def _node(self, label: str) -> str | None:
-        return self._names.get(_canonical(label)) or self._names.get(_canonical(without_port(label)))
-
-
-class _HostLabels(_Labels):
-    """Labels by the first part of a host's name: `names` are those of nodes by that part, without ambiguous ones. The
-    label or the node has to be short, or they are of two domains.
-    """
-
-    def _node(self, label: str) -> str | None:
-        host = _canonical(without_port(label))
-        first = _first_part(host)
-        node = self._names.get(first)
-        return node if node is not None and (host == first or "." not in node) else None
-
-
 @dataclass(frozen=True, slots=True)
 class Directory:
     """Lower-case name or address -> node name; `contested` are the addresses that several nodes claim, `hosts` the
@@ -139,37 +111,48 @@ class Directory:
     names: Mapping[str, str]
     contested: Mapping[str, Claim] = field(default_factory=dict)
     hosts: Mapping[str, str] = field(default_factory=dict)
-    _labels: _Labels = field(init=False, repr=False, compare=False)
-    _host_labels: _Labels = field(init=False, repr=False, compare=False)
+    _exact: Callable[[str], str | None] = field(init=False, repr=False, compare=False)
+    _by_host: Callable[[str], str | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Begin with nothing remembered."""
-        object.__setattr__(self, "_labels", _Labels(self.names))
-        object.__setattr__(self, "_host_labels", _HostLabels(self.hosts))
+        for name, find, nodes in (("_exact", _named, self.names), ("_by_host", _on_host, self.hosts)):
+            remembered = functools.lru_cache(maxsize=MOST_LABELS)(functools.partial(find, nodes))
+            object.__setattr__(self, name, remembered)
 
     def resolve(self, label: str) -> str | None:
         """The node behind "worker-1", "10.0.0.7", "worker-1:9100", "[fd00::7]:metrics", "worker-1.example.org"; None if
         there is none or more.
         """
-        return self._labels[label] or self._host_labels[label]
+        return self._exact(label) or self._by_host(label)
 
     def resolved(self, labels: Sequence[str]) -> Sequence[str | None]:
         """`resolve` of the labels of an answer, in their order. A node that one of them names has no other by the first
         part of a host's name: that is another machine's.
         """
-        exact = self._labels
-        nodes = [exact[label] for label in labels]
+        nodes = list(map(self._exact, labels))
         if None not in nodes:
             return nodes
-        hosts, named = self._host_labels, frozenset(nodes)
-        return [
-            hosts[label] if node is None and hosts[label] not in named else node
-            for label, node in zip(labels, nodes, strict=True)
-        ]
+        hosts, named = map(self._by_host, labels), frozenset(nodes)
+        return [host if node is None and host not in named else node for host, node in zip(hosts, nodes, strict=True)]
 
     def owner(self, address: str) -> str | None:
         """The node that has an address while it is Ready."""
         return self.contested[address].owner if address in self.contested else self.names.get(address)
+
+
+def _named(names: Mapping[str, str], label: str) -> str | None:
+    """The node with this name or address."""
+    text = label.strip().lower()
+    return names.get(_canonical(text)) or names.get(_canonical(without_port(text)))
+
+
+def _on_host(hosts: Mapping[str, str], label: str) -> str | None:
+    """The node by the first part of a host's name. Label or node has to be short, or they are of two domains."""
+    host = _canonical(without_port(label.strip().lower()))
+    first = _first_part(host)
+    node = hosts.get(first)
+    return node if node is not None and (host == first or "." not in node) else None
 
 
 def build(nodes: Iterable[NodeAddress], before: Directory | None = None) -> Directory:
