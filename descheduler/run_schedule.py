@@ -82,15 +82,9 @@ def is_open(windows: collections.abc.Sequence[descheduler_section.Window], now_s
 
 def _covers(window: descheduler_section.Window, now_seconds: float) -> bool:
     local = datetime.datetime.fromtimestamp(now_seconds, zoneinfo.ZoneInfo(window.time_zone))
-    minute = local.hour * 60 + local.minute
-    begins, ends = _minutes(window.begins), _minutes(window.ends)
+    moment = f"{local:%H:%M}"
     today = descheduler_section.DAYS[local.weekday()]
     yesterday = descheduler_section.DAYS[local.weekday() - 1]
-    if begins < ends:
-        return today in window.days and begins <= minute < ends
-    return (today in window.days and minute >= begins) or (yesterday in window.days and minute < ends)
-
-
-def _minutes(text: str) -> int:
-    hours, minutes = text.split(":")
-    return int(hours) * 60 + int(minutes)
+    if window.begins < window.ends:  # texts of one form, "HH:MM", in the order of their times
+        return today in window.days and window.begins <= moment < window.ends
+    return (today in window.days and moment >= window.begins) or (yesterday in window.days and moment < window.ends)
