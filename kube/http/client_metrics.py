@@ -20,21 +20,6 @@ class DoorCollector(registry.Collector):
 
     def collect(self) -> Iterator[core.Metric]:
         """Objects that could not be decoded so far, those that cannot be now, and each watch's age and problem."""
-        yield from self._objects()
-        yield from self._contact()
-
-    def _contact(self) -> Iterator[core.Metric]:
-        text = "Seconds since a watch last brought anything; bookmarks come within 50, so that more is a lost watch."
-        age = core.GaugeMetricFamily("evenload_kube_watch_age_seconds", text, labels=["watch"])
-        text = "1 from a failure of a watch until it brings something again; why is in /readyz?verbose and the log."
-        problem = core.GaugeMetricFamily("evenload_kube_watch_problem", text, labels=["watch"])
-        for name, watch in self._watches.by_name.items():
-            age.add_metric([name], watch.age_seconds())
-            problem.add_metric([name], watch.problem is not None)
-        yield age
-        yield problem
-
-    def _objects(self) -> Iterator[core.Metric]:
         text = (
             "Objects that could not be decoded, each once; one is skipped alone, and a pod counts as far as it is read."
         )
@@ -47,3 +32,12 @@ class DoorCollector(registry.Collector):
         for kind, count in sorted(self._undecodable.present().items()):
             present.add_metric([kind], count)
         yield present
+        text = "Seconds since a watch last brought anything; bookmarks come within 50, so that more is a lost watch."
+        age = core.GaugeMetricFamily("evenload_kube_watch_age_seconds", text, labels=["watch"])
+        text = "1 from a failure of a watch until it brings something again; why is in /readyz?verbose and the log."
+        problem = core.GaugeMetricFamily("evenload_kube_watch_problem", text, labels=["watch"])
+        for name, watch in self._watches.by_name.items():
+            age.add_metric([name], watch.age_seconds())
+            problem.add_metric([name], watch.problem is not None)
+        yield age
+        yield problem
