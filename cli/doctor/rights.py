@@ -28,6 +28,7 @@ from kube.door import EvictionAnswer
 from kube.http.client import Client
 from kube.kinds import Kind
 from kube.objects import Node, Pod
+from policy.schema import units
 from policy.schema.protection import Protect
 
 SERVICES: Final = ("annotator", "extender", "descheduler")
@@ -211,9 +212,10 @@ def guarded(facts: Facts) -> Iterator[Finding]:
 def _stricter(variables: Mapping[str, str], protect: Protect) -> list[str]:
     """The limits of the guard that refuse what the policy lets go; an expression of another form is not compared."""
     limits = []
-    age_seconds = _age_seconds(variables.get("minPodAge", ""))
-    if age_seconds is not None and age_seconds > protect.min_pod_age_seconds:
-        limits.append(f"minPodAge {age_seconds:g} s, protect.minPodAge {protect.min_pod_age_seconds:g} s")
+    age = re.fullmatch(r'duration\("(.+)"\)', variables.get("minPodAge", "").strip())
+    with contextlib.suppress(ValueError):
+        if age and (seconds := units.duration_seconds(age[1])) > protect.min_pod_age_seconds:
+            limits.append(f"minPodAge {seconds:g} s, protect.minPodAge {protect.min_pod_age_seconds:g} s")
     priority = variables.get("priorityAtLeast", "").strip()
     if priority.isdecimal() and int(priority) < protect.priority_at_least:
         limits.append(f"priorityAtLeast {priority}, protect.priorityAtLeast {protect.priority_at_least}")
@@ -222,10 +224,3 @@ def _stricter(variables: Mapping[str, str], protect: Protect) -> list[str]:
     if missing and protect.namespace_selector is None:
         limits.append(f"protectedNamespaces has {', '.join(missing)}, protect.namespaces has not")
     return limits
-
-
-def _age_seconds(expression: str) -> float | None:
-    """The seconds of CEL's `duration("1h5m")`, None of another expression."""
-    text = re.fullmatch(r'duration\("((?:[\d.]+(?:h|ms|m|s))+)"\)', expression.strip())
-    seconds = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-    return None if text is None else sum(float(n) * seconds[u] for n, u in re.findall(r"([\d.]+)(h|ms|m|s)", text[1]))
