@@ -103,7 +103,7 @@ def table(story: Story, weight: int, *, wide: bool = False, no_headers: bool = F
     which policy, and what the score weighs. Without headers, for scripts, a line for each node.
     """
     nodes = story.nodes if wide or no_headers else _foremost(story)
-    rows: list[list[Any]] = metric_rows(story) if wide else [_row(node, story, alone=no_headers) for node in nodes]
+    rows = metric_rows(story) if wide else [_row(node, story, alone=no_headers) for node in nodes]
     lines = output.table(WIDE_HEADERS if wide else HEADERS, rows, names={"node"}, no_headers=no_headers)
     rest = len(story.nodes) - len(nodes)
     more = [f"and {rest} more: -o wide has every node"] if rest else []
@@ -218,20 +218,15 @@ def _sum(node: documents.NodeRow, names: collections.abc.Iterable[str]) -> str:
 
 def metric_rows(story: Story) -> list[list[Any]]:
     """The rows under WIDE_HEADERS."""
-    return [row for node in story.nodes for row in _metric_rows(node, story.pod_class)]
-
-
-def _metric_rows(node: documents.NodeRow, pod_class: str | None) -> list[list[str]]:
-    rules = {rule.metric: rule for rule in node.rules}
-    rows = []
-    for name in node.terms:
-        rule = rules.get(name)
+    rows: list[list[Any]] = []
+    for node, name in ((each, name) for each in story.nodes for name in each.terms):
+        rule = next((rule for rule in node.rules if rule.metric == name), None)
         reading = answers.percent(node.values.get(name)) if name in node.values else node.unusable.get(name)
         text = answers.MISSING if rule is None else "over" if rule.broken else "under" if rule.value is not None else ""
         loads = (part.get(name, 0.0) for part in (node.expected, node.incoming))
         added = [answers.MISSING if load is None else f"+{100 * load:.1f}%" for load in loads]
         term, age = answers.points(node.terms[name]), answers.age(node.age_seconds)
-        limit = _limit(node, name, rule, pod_class)
+        limit = _limit(node, name, rule, story.pod_class)
         rows.append([node.name, name, reading or answers.MISSING, *added, limit, term, age, text or "not judged"])
     return rows
 
