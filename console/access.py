@@ -93,7 +93,6 @@ class Access:
 
 def protected(answer: flask.Response) -> flask.Response:
     """The answer with the headers that limit what a browser does with it."""
-    for name, value in HEADERS.items():
-        answer.headers[name] = value
+    answer.headers.update(HEADERS)
     answer.headers.setdefault("Cache-Control", "no-store")
     return answer
