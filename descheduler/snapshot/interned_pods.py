@@ -100,7 +100,7 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Let it hold the parts that an equal one brought."""
         put, status = msgspec.structs.force_setattr, self.status
-        pods.put_effective(self.spec, status)
+        pods.put_effective(self.spec, status, infeasible=status.resize_infeasible)
         left_out = _put_texts(self.metadata)
         node_name, spec, owner = shared(self.spec.node_name), self.spec, self.owner
         put(spec, "node_name", "")  # sorts are without it, and without the volumes that nothing asks about

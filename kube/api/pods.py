@@ -56,6 +56,22 @@ class FormSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     node_name: str = ""
     priority: int | None = None
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    level: Requirements = msgspec.field(name="resources", default=Requirements())
+    overhead: dict[str, Quantity] = {}
+
+    def requests(self) -> Resources:
+        """Effective requests with overhead, as kube-scheduler counts them (`kube.api.resources`). ValueError or
+        OverflowError for one that cannot be read.
+        """
+        total = pod_total(
+            self.containers,
+            self.init_containers,
+            read=lambda one: one.resources.requests,
+            pod_level=self.level.requests,
+        )
+        return total.plus(resources(self.overhead)) if self.overhead else total
 
 
 class FormStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -63,6 +79,10 @@ class FormStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     phase: str = ""
     nominated_node_name: str = ""
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: dict[str, Quantity] | None = None
+    resources: Requirements | None = None
 
 
 class PodForm(IdentifiedObject, frozen=True, kw_only=True):
@@ -112,10 +132,6 @@ class PodSpec(FormSpec, frozen=True, gc=False, rename="camel"):
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpread, ...] = ()
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    level: Requirements = msgspec.field(name="resources", default=Requirements())
-    overhead: dict[str, Quantity] = {}
     volumes: tuple[Volume, ...] = ()
     preemption_policy: str = ""
     restart_policy: str = ""
@@ -130,10 +146,6 @@ class PodStatus(FormStatus, frozen=True, gc=False, rename="camel"):
     qos_class: str = ""
     start_time: Moment = None
     conditions: tuple[Condition, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-    allocated_resources: dict[str, Quantity] | None = None
-    resources: Requirements | None = None
 
     @property
     def resize_infeasible(self) -> bool:
@@ -155,7 +167,7 @@ class Pod(AnnotatedObject, PodForm, frozen=True, kw_only=True, dict=True):
 
     def __post_init__(self) -> None:
         """Counts a resize in place."""
-        put_effective(self.spec, self.status)
+        put_effective(self.spec, self.status, infeasible=self.status.resize_infeasible)
 
     @property
     def ready(self) -> bool:
@@ -217,12 +229,8 @@ class Pod(AnnotatedObject, PodForm, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def requests(self) -> Resources:
-        """Effective requests with overhead, as kube-scheduler counts them (`kube.api.resources`)."""
-        level = self.spec.level.requests
-        total = pod_total(
-            self.spec.containers, self.spec.init_containers, read=lambda one: one.resources.requests, pod_level=level
-        )
-        return total.plus(resources(self.spec.overhead)) if self.spec.overhead else total
+        """Those of its spec."""
+        return self.spec.requests()
 
     @property
     def affinity(self) -> Affinity | None:
@@ -285,9 +293,9 @@ def counted_restarts(spec: PodSpec, status: PodStatus) -> int:
     return sum(one.restart_count for one in (*status.container_statuses, *status.init_container_statuses))
 
 
-def put_effective(spec: PodSpec, status: PodStatus) -> None:
+def put_effective(spec: FormSpec, status: FormStatus, *, infeasible: bool) -> None:
     """Writes the effective requests of a pod that is resized into its decoded spec."""
-    put, infeasible = msgspec.structs.force_setattr, status.resize_infeasible
+    put = msgspec.structs.force_setattr
     if status.container_statuses:
         held = {one.name: one for one in status.container_statuses}
         put(spec, "containers", tuple([one.effective(held.get(one.name), infeasible) for one in spec.containers]))

@@ -1,10 +1,11 @@
 """Compact Pod for cluster-wide watches: node, times, phase, owner and requests.
 
 The annotator and the extender watch PODS: 100,000 pods stay in memory of each. The whole `kube.objects.Pod` takes 4.8
-KB of one; this takes an eighth, and decoding takes a third of the time. `kube.pods.pod_view.PodView` names what both
+KB of one; this takes a twelfth, and decoding takes a third of the time. `kube.pods.pod_view.PodView` names what both
 forms have.
 """
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
@@ -24,7 +25,6 @@ SCHEDULED: Final = "PodScheduled"
 READY: Final = "Ready"
 OWNER, CONTAINERS = "owner", "containers"  # values of `Pod.left_out`
 LONGEST_ANNOTATION: Final = 64
-REMEMBERED_CONTAINERS: Final = 8  # so many each, some 2 KB, in each of 4,096 sorts of pods
 PHASES: Final = {phase: phase for phase in ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")}
 _TIMES: Final = {SCHEDULED: "scheduled_at_seconds", READY: "ready_since_seconds"}
 
@@ -89,63 +89,10 @@ class Rules(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         return "" if required is None else pinned_to(required.terms)
 
 
-class Amounts(msgspec.Struct, frozen=True, gc=False):
-    """Requests of the two resources that load is measured in; a struct takes a fifth of the memory of a map."""
-
-    cpu: resources.Quantity | None = None
-    memory: resources.Quantity | None = None
-
-    def present(self) -> Mapping[str, resources.Quantity]:
-        """Returns the API's map without absent entries."""
-        both = {"cpu": self.cpu, "memory": self.memory}
-        return {name: amount for name, amount in both.items() if amount is not None}
-
-
-NO_AMOUNTS: Final = Amounts()
-
-
-class Requirements(msgspec.Struct, frozen=True, gc=False):
-    """`resources` of a container or of a pod, without limits."""
-
-    requests: Amounts = Amounts()
-
-    def effective(self, allocated: Amounts, actual: "Requirements", *, infeasible: bool) -> "Requirements":
-        """See `kube.api.resources.effective`."""
-        if self.requests == allocated == actual.requests:
-            return self
-        amounts = (one.present() for one in (self.requests, allocated, actual.requests))
-        return Requirements(Amounts(**resources.effective(*amounts, infeasible=infeasible)))
-
-
-class ContainerStatus(container_states.ContainerStatus, frozen=True, gc=False, rename="camel"):
-    """A container's state, and the amounts as its kubelet allocated them and as they are in force."""
-
-    name: str = ""
-    allocated_resources: Amounts = Amounts()
-    resources: Requirements | None = None
-
-
-class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The fields of a container that add to the pod's requests."""
-
-    name: str = ""
-    resources: Requirements = Requirements()
-    restart_policy: str = ""
-
-    @property
-    def is_sidecar(self) -> bool:
-        """An init container that keeps running beside the others (restartPolicy: Always)."""
-        return self.restart_policy == "Always"
-
-
 class Spec(pods.FormSpec, frozen=True, gc=False, rename="camel"):
-    """spec: the node and the priority. Affinity and containers are read once, and then not kept."""
+    """spec: the node and the priority. Affinity and what is requested are read once, and then not kept."""
 
     affinity: Rules | None = None
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    level: Requirements = msgspec.field(name="resources", default=Requirements())
-    overhead: Amounts = Amounts()
 
 
 class ReadyCondition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -162,24 +109,27 @@ class Status(pods.FormStatus, frozen=True, gc=False, rename="camel"):
     """status: the phase and the nominated node. Conditions, states and amounts are read once, and then not kept."""
 
     conditions: tuple[ReadyCondition, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-    allocated_resources: Amounts = Amounts()
-    resources: Requirements | None = None
 
     @property
     def resize_infeasible(self) -> bool:
         """See `kube.api.pods.PodStatus.resize_infeasible`."""
-        return bool(self.conditions) and self.conditions[0].reason == resources.INFEASIBLE
+        reasons = (one.reason for one in self.conditions if one.type == resources.PENDING_RESIZE)
+        return next(reasons, "") == resources.INFEASIBLE
 
-    def let_go(self) -> None:
-        """Empties the fields that the requests were read from."""
-        for name in ("conditions", "container_statuses", "init_container_statuses"):
-            if getattr(self, name):
-                msgspec.structs.force_setattr(self, name, ())
-        if self.resources is not None:
-            msgspec.structs.force_setattr(self, "resources", None)
-            msgspec.structs.force_setattr(self, "allocated_resources", NO_AMOUNTS)
+
+@functools.lru_cache(maxsize=16384)  # as `shared`
+def _spec(node_name: str, priority: int | None) -> Spec:
+    return Spec(node_name=node_name, priority=priority)
+
+
+@functools.lru_cache(maxsize=16384)  # as `shared`
+def _status(phase: str, nominated_node_name: str) -> Status:
+    return Status(phase=phase, nominated_node_name=nominated_node_name)
+
+
+@functools.lru_cache(maxsize=4096)  # workloads of a large cluster
+def _requests(cpu_millicores: float, memory_bytes: float) -> objects.Resources:
+    return objects.Resources(cpu_millicores, memory_bytes)
 
 
 @functools.lru_cache(maxsize=16384)  # as `shared`
@@ -191,47 +141,6 @@ def _owners(written: objects.OwnerReference) -> tuple[objects.OwnerReference, ..
 @functools.lru_cache(maxsize=4096)  # workloads of a large cluster, some 200 bytes each
 def _annotations(preset: str, expected_usage: str) -> Annotations:
     return Annotations(placeholder_preset=preset, expected_usage=expected_usage)
-
-
-@functools.lru_cache(maxsize=4096)  # workloads of a large cluster, some 2 KB each
-def _requests(
-    containers: tuple[Container, ...], init_containers: tuple[Container, ...], level: Requirements, overhead: Amounts
-) -> objects.Resources:
-    try:
-        total = resources.pod_total(
-            containers,
-            init_containers,
-            read=lambda one: one.resources.requests.present(),
-            pod_level=level.requests.present(),
-        )
-        return total.plus(resources.resources(overhead.present()))
-    except (ValueError, OverflowError):
-        return objects.NOTHING
-
-
-def _effective(spec: Spec, status: Status) -> tuple[tuple[Container, ...], tuple[Container, ...], Requirements]:
-    """Returns containers, init containers and pod-level requests as they count while the pod is resized."""
-    containers, starting, level = spec.containers, spec.init_containers, spec.level
-    infeasible = status.resize_infeasible
-    if status.container_statuses:
-        containers = tuple([_sized(one, status.container_statuses, infeasible) for one in containers])
-    if status.init_container_statuses:
-        held = status.init_container_statuses
-        starting = tuple([_sized(one, held, infeasible) if one.is_sidecar else one for one in starting])
-    if status.resources is not None:
-        amounts = level.effective(status.allocated_resources, status.resources, infeasible=infeasible).requests
-        level = Requirements(Amounts(**{name: amounts.present().get(name, 0) for name in level.requests.present()}))
-    return containers, starting, level
-
-
-def _sized(container: Container, statuses: tuple[ContainerStatus, ...], infeasible: bool) -> Container:
-    """The container with the requests that count; the API has at most one status of its name."""
-    for one in statuses:
-        if one.resources is not None and one.name == container.name:
-            requests = container.resources.effective(one.allocated_resources, one.resources, infeasible=infeasible)
-            if requests != container.resources:
-                return msgspec.structs.replace(container, resources=requests)
-    return container
 
 
 class Pod(pods.PodForm, frozen=True, kw_only=True, gc=False):
@@ -274,9 +183,10 @@ class Pod(pods.PodForm, frozen=True, kw_only=True, gc=False):
         put(own, "namespace", shared(own.namespace))
         put(own, "labels", shared(own.labels))
         self._put_states(put)
-        put(status, "phase", PHASES.get(status.phase, "Unknown"))
         self._put_requests(put)
-        put(self, "spec", shared(Spec(node_name=spec.node_name, priority=spec.priority)))
+        nominated = status.nominated_node_name if len(status.nominated_node_name) <= identifiers.LONGEST_NAME else ""
+        put(self, "status", _status(PHASES.get(status.phase, "Unknown"), nominated))
+        put(self, "spec", _spec(spec.node_name, spec.priority))
 
     def _put_owner(self, put: Callable[[msgspec.Struct, str, object], None]) -> objects.OwnerReference | None:
         """Keeps of the owners the controlling one, if there can be such an object."""
@@ -292,34 +202,29 @@ class Pod(pods.PodForm, frozen=True, kw_only=True, gc=False):
 
     def _put_states(self, put: Callable[[msgspec.Struct, str, object], None]) -> None:
         """Reads conditions and states of containers; pods of the same moment hold the same number."""
-        status, resizing = self.status, tuple[ReadyCondition, ...]()
+        status = self.status
         for one in status.conditions:
             name = _TIMES.get(one.type)
             if name is not None and one.status == "True":
                 put(self, name, container_states.moment_seconds(one.last_transition_time))
             elif one.type == SCHEDULED and one.status == "False":
                 put(self, "scheduling_failure", hash((one.reason, one.message)))
-            elif one.type == resources.PENDING_RESIZE and not resizing:
-                resizing = (one,)
         containers, init_containers = status.container_statuses, status.init_container_statuses
         if containers:
             put(self, "running_since_seconds", container_states.running_since_seconds(status.phase, containers))
         if containers or init_containers:
             put(self, "failing", container_states.failing(containers, init_containers))
-        if len(status.nominated_node_name) > identifiers.LONGEST_NAME:
-            put(status, "nominated_node_name", "")
-        put(status, "conditions", resizing)
 
     def _put_requests(self, put: Callable[[msgspec.Struct, str, object], None]) -> None:
         """Reads the requests of the containers."""
-        spec = self.spec
-        count = len(spec.containers) + len(spec.init_containers)
-        if count > pods.MOST_CONTAINERS:
+        spec, status = self.spec, self.status
+        if len(spec.containers) + len(spec.init_containers) > pods.MOST_CONTAINERS:
             put(self, "left_out", CONTAINERS)
-        else:
-            read = _requests if count <= REMEMBERED_CONTAINERS else _requests.__wrapped__
-            put(self, "requests", read(*_effective(spec, self.status), spec.overhead))
-        self.status.let_go()
+            return
+        pods.put_effective(spec, status, infeasible=status.resize_infeasible)
+        with contextlib.suppress(ValueError, OverflowError):
+            whole = spec.requests()
+            put(self, "requests", _requests(whole.cpu_millicores, whole.memory_bytes))
 
     @property
     def labels(self) -> Mapping[str, str]:
