@@ -38,6 +38,7 @@ def test_the_last_hour_is_counted_in_all_by_node_and_by_metric() -> None:
         aged(20),
         aged(10, result="refused"),
         aged(9, result="observed"),
+        *(aged(8, result=result) for result in ("failed", "gone", "replaced", "not_done")),
     )
     assert found.in_last_hour == 4
     assert found.last_hour_by_node == {"other": 1, "hot": 3}
@@ -50,8 +51,8 @@ def test_the_last_time_of_a_node_and_of_a_workload_is_that_of_the_newest_row() -
 
 
 def test_pods_that_came_back_count_in_their_window() -> None:
-    rows = (aged(6 * HOUR, returned=1), aged(6 * HOUR - 1, returned=1), aged(50, returned=0), aged(40))
-    assert history(*rows).returned == {"uid-web": 1}
+    rows = (aged(6 * HOUR, returned=1), aged(6 * HOUR - 1, returned=1), aged(50, returned=0), aged(40, returned=1))
+    assert history(*rows).returned == {"uid-web": 2}
     assert history(aged(50, returned=1, result="dry_run")).returned == {}
 
 
@@ -82,8 +83,11 @@ def test_replacements_are_awaited_for_a_day_where_there_is_a_workload() -> None:
         aged(DAY - 1, ready_at_seconds=None),
         aged(30, ready_at_seconds=None, workload=""),
         aged(20),
+        aged(10, result="unknown", ready_at_seconds=None, landed_pod=None),
     )
-    assert history(*rows).awaited == (PendingReplacement("default", "Deployment/web", "uid-web", NOW - DAY + 1),)
+    landed = PendingReplacement("default", "Deployment/web", "uid-web", NOW - DAY + 1)
+    used = PodUse(500.0, 4e9, "memory_avg_5m", ROW.before_ratio - ROW.projected_ratio)
+    assert history(*rows).awaited == (landed, landed._replace(at_seconds=NOW - 10, destination="cool", used=used))
 
 
 def test_what_a_pod_used_is_known_by_the_replacement_that_landed() -> None:
@@ -98,7 +102,7 @@ def test_evictions_of_the_last_day_are_looked_back_at() -> None:
     found = history(aged(DAY), aged(DAY - 1, load_5m_ratio=0.8)).relieved
     assert [(one.run, one.before_ratio, one.gone_at_seconds) for one in found["hot"]] == [("run-1", 0.9, NOW - 50)]
     assert found["hot"][0].share_ratio == pytest.approx(0.15)
-    assert (ROW.at_seconds + 300, 0.8) in found["hot"][0].looks
+    assert found["hot"][0].looks == ((ROW.at_seconds + 300, 0.8), (ROW.at_seconds + 1800, None))
 
 
 @pytest.mark.parametrize(("row", "gone_at_seconds"), [(aged(60), NOW - 50), (aged(60, gone_at_seconds=None), NOW - 60)])
@@ -109,11 +113,13 @@ def test_a_pod_has_gone_when_it_was_seen_to_go_or_was_asked_for(row: Row, gone_a
 
 
 def test_failures_count_since_the_last_eviction_and_since_a_reset() -> None:
-    rows = (aged(90, result="failed"), aged(80), aged(70, result="failed"), aged(60, result="refused"))
+    results = {90: "failed", 80: "evicted", 70: "failed", 65: "gone", 60: "refused"}
+    rows = [aged(age_seconds, result=result) for age_seconds, result in results.items()]
     assert history(*rows).failures == {"uid-web": Failures(2, NOW - 60)}
     assert history(*rows, resets={"uid-web": NOW - 70}).failures == {"uid-web": Failures(1, NOW - 60)}
     assert history(*rows, resets={"": NOW - 60}).failures == {}
     assert history(*rows, resets={"uid-api": NOW}).failures == {"uid-web": Failures(2, NOW - 60)}
+    assert history(*rows, aged(50, result="dry_run")).failures == {}
 
 
 def test_evictions_in_vain_count_by_pod_since_a_reset() -> None:
@@ -121,10 +127,11 @@ def test_evictions_in_vain_count_by_pod_since_a_reset() -> None:
         aged(90, result="gone"),
         aged(80, result="replaced"),
         aged(70, result="failed", pod_uid="uid-web-1"),
+        aged(65, result="refused", pod_uid="uid-web-1"),
         aged(60),
     )
-    assert history(*rows).in_vain == {"uid-web-0": Failures(2, NOW - 80), "uid-web-1": Failures(1, NOW - 70)}
-    assert history(*rows, resets={"": NOW - 80}).in_vain == {"uid-web-1": Failures(1, NOW - 70)}
+    assert history(*rows).in_vain == {"uid-web-0": Failures(2, NOW - 80), "uid-web-1": Failures(2, NOW - 65)}
+    assert history(*rows, resets={"uid-web": NOW - 80}).in_vain == {"uid-web-1": Failures(2, NOW - 65)}
 
 
 def test_a_flow_rule_knows_when_it_admitted_and_who_waits_for_a_replacement() -> None:

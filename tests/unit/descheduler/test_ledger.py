@@ -19,7 +19,7 @@ from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import OPEN, Query, RecordedEvent, Row, Run
 from descheduler.planning.departed_load import LOOK_BACKS
 from descheduler.planning.plans import Eviction
-from descheduler.snapshot.eviction_history import Failures, FlowHistory, PendingReplacement, PodUse
+from descheduler.snapshot.eviction_history import Failures
 from tests.unit.descheduler import ledger_files, scenes
 from tests.unit.descheduler.scenes import NOW
 
@@ -160,69 +160,11 @@ def test_a_process_killed_inside_a_transaction_leaves_the_intent_and_nothing_hal
     ledger.close()
 
 
-def test_the_past_counts_what_was_done_and_what_may_have_been(ledger: Ledger) -> None:
-    for result in ("evicted", "unknown", "evicted_unconfirmed", "refused", "gone", "not_done"):
-        record(ledger, result, at_seconds=NOW - 60)
-    record(ledger, "in_progress", at_seconds=NOW - 60)
-    record(ledger, "evicted", at_seconds=NOW - 3700)
-    history = ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY)
-    assert history.in_last_hour == 4
-    assert history.undecided == {"uid-web"}
-    assert history.last_by_workload == {"uid-web": NOW - 60}
-    assert history.last_by_node == {"hot": NOW - 60}
-
-
-def test_the_past_counts_from_the_intent_and_not_from_the_start_of_its_run(ledger: Ledger) -> None:
-    for began_seconds, stalled_seconds in ((NOW - 3610, 20), (NOW - 10, 3)):
-        at_seconds = began_seconds + stalled_seconds
-        done = ledger.intend(run(began_seconds), eviction(), at_seconds=at_seconds).row_id
-        ledger.decide(done, "evicted", status=201, message="", at_seconds=at_seconds)
-    failed = ledger.intend(run(NOW - 10), eviction("api"), at_seconds=NOW - 6).row_id
-    ledger.decide(failed, "failed", status=403, message="", at_seconds=NOW - 5)
-    history = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0)
-    assert history.in_last_hour == 2
-    assert history.last_by_workload == {"uid-web": NOW - 7}
-    assert history.last_by_node == {"hot": NOW - 7}
-    assert history.in_vain["uid-api-0"] == history.failures["uid-api"] == Failures(1, NOW - 6)
-
-
-def test_a_replacement_that_landed_is_known_by_what_the_evicted_pod_used(ledger: Ledger) -> None:
-    row_id = record(ledger, "evicted")
-    record(ledger, "evicted", name="api")
-    ledger.fill(row_id, landed_pod="uid-web-9")
-    landed = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0).landed
-    assert landed == {"uid-web-9": PodUse(500.0, 4 * scenes.GIB, "memory_avg_5m", 0.9 - 0.775)}
-
-
 def test_pods_that_replaced_another_are_known_by_their_uids(ledger: Ledger) -> None:
     for landed_pod, at_seconds in (("uid-a", NOW - 60), ("uid-b", NOW), (None, NOW)):
         ledger.fill(record(ledger, "evicted", at_seconds=at_seconds), landed_pod=landed_pod)
     assert ledger.landed_pods(NOW) == {"uid-b"}
     assert ledger.landed_pods(NOW - 60) == {"uid-a", "uid-b"}
-
-
-def test_what_a_node_showed_after_its_evictions_is_known_for_a_day(ledger: Ledger) -> None:
-    record(ledger, "evicted", at_seconds=NOW - DAY - 60)
-    row_id = record(ledger, "evicted", at_seconds=NOW - 600)
-    ledger.fill(row_id, gone_at_seconds=NOW - 590, load_5m_ratio=0.88)
-    (one,) = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0).relieved["hot"]
-    assert (one.metric, one.before_ratio, one.gone_at_seconds) == ("memory_avg_5m", 0.9, NOW - 590)
-    assert one.share_ratio == pytest.approx(0.125)
-    assert one.looks == ((NOW - 300, 0.88), (NOW + 1200, None))
-
-
-def test_an_eviction_awaits_its_replacement_for_a_day(ledger: Ledger) -> None:
-    for mode, result in (("Enforce", "evicted"), ("Enforce", "unknown"), ("Enforce", "refused"), ("DryRun", "dry_run")):
-        record(ledger, result, at_seconds=NOW - 60, mode=mode)
-    record(ledger, "evicted", at_seconds=NOW - DAY + 60)
-    replaced = record(ledger, "evicted")
-    record(ledger, "evicted", at_seconds=NOW - DAY - 60)
-    ledger.fill(replaced, ready_at_seconds=NOW)
-    history = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0)
-    used = PodUse(500.0, 4 * 2.0**30, "memory_avg_5m", 0.125)
-    awaited = PendingReplacement("default", "ReplicaSet/web", "uid-web", NOW - 60, "cool", used)
-    assert history.awaited == (awaited._replace(at_seconds=NOW - DAY + 60), awaited, awaited)
-    assert ledger.history("DryRun", now_seconds=NOW, window_seconds=0.0).awaited == ()
 
 
 def test_rows_of_another_mode_do_not_count(ledger: Ledger) -> None:
@@ -231,74 +173,20 @@ def test_rows_of_another_mode_do_not_count(ledger: Ledger) -> None:
     assert ledger.history("DryRun", now_seconds=NOW, window_seconds=DAY).in_last_hour == 1
 
 
-def test_failures_in_a_row_end_with_a_success_or_a_reset(ledger: Ledger) -> None:
-    for offset, result in enumerate(["failed", "evicted", "failed", "refused"]):
-        record(ledger, result, at_seconds=NOW + offset)
-    assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).failures == {
-        "uid-web": Failures(2, NOW + 3)
-    }
-    ledger.reset_breaker("uid-web", NOW + 4)
-    assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).failures == {}
-    record(ledger, "failed", at_seconds=NOW + 5)
-    ledger.reset_breaker("", NOW + 6)
-    assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).failures == {}
+def test_an_intent_of_the_last_day_counts_though_its_run_began_before(ledger: Ledger) -> None:
+    ledger.intend(run(NOW - DAY - 60), eviction(), at_seconds=NOW - DAY + 60)
+    (awaited,) = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0).awaited
+    assert awaited.at_seconds == NOW - DAY + 60
 
 
 def test_failures_outlive_every_window_and_end_by_success_or_reset_only(ledger: Ledger) -> None:
     for day in range(8):
         record(ledger, "failed", at_seconds=NOW - (90 - day) * DAY)
+    ledger.reset_breaker("uid-web", NOW - 99 * DAY)
     history = ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY)
     assert history.failures == {"uid-web": Failures(8, NOW - 83 * DAY)}
-    ledger.reset_breaker("", NOW)
+    ledger.reset_breaker("uid-web", NOW)
     assert ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY).failures == {}
-
-
-def test_an_accepted_dry_run_ends_the_failures_of_dry_runs(ledger: Ledger) -> None:
-    for offset, result in enumerate(["refused", "dry_run", "refused"]):
-        record(ledger, result, at_seconds=NOW + offset, mode="DryRun")
-    history = ledger.history("DryRun", now_seconds=NOW + 9, window_seconds=DAY)
-    assert history.failures == {"uid-web": Failures(1, NOW + 2)}
-
-
-@pytest.mark.parametrize("result", ["refused", "failed", "gone", "replaced"])
-def test_evictions_in_vain_count_by_pod_until_a_reset(ledger: Ledger, result: str) -> None:
-    for offset in range(3):
-        record(ledger, result, at_seconds=NOW + offset)
-    history = ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY)
-    assert history.in_vain == {"uid-web-0": Failures(3, NOW + 2)}
-    ledger.reset_breaker("uid-web", NOW + 5)
-    assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).in_vain == {}
-
-
-def test_what_passed_a_flow_rule_is_remembered_with_what_is_in_flight(ledger: Ledger) -> None:
-    chosen = dataclasses.replace(eviction(), flow="abc")
-    for result in ("evicted", "refused"):
-        row_id = ledger.intend(run(), chosen, at_seconds=NOW + 1).row_id
-        ledger.decide(row_id, result, status=201, message="", at_seconds=NOW + 2)
-    history = ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY)
-    assert history.flow == {"abc": FlowHistory((NOW + 1,), frozenset({"uid-web"}))}
-    ledger.fill(1, ready_at_seconds=NOW + 5)
-    assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).flow["abc"].in_flight == frozenset()
-
-
-def test_a_replacement_not_ready_yet_keeps_its_workload_in_flight(ledger: Ledger) -> None:
-    row_id = record(ledger, "evicted")
-    assert ledger.history("Enforce", now_seconds=NOW + 1, window_seconds=DAY).in_flight == {"uid-web"}
-    ledger.fill(row_id, landed_pod="uid-new", landed_node="cool", ready_at_seconds=NOW + 5, returned=0)
-    assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).in_flight == frozenset()
-
-
-def test_returns_count_inside_their_window(ledger: Ledger) -> None:
-    for at_seconds in (NOW - 100, NOW - 5000):
-        ledger.fill(record(ledger, "evicted", at_seconds=at_seconds), returned=1)
-    assert ledger.history("Enforce", now_seconds=NOW, window_seconds=4000).returned == {"uid-web": 1}
-
-
-def test_a_departed_pod_echoes_from_when_it_was_seen_to_be_gone(ledger: Ledger) -> None:
-    row_id = record(ledger, "evicted")
-    ledger.fill(row_id, gone_at_seconds=NOW + 30)
-    departed = ledger.history("Enforce", now_seconds=NOW + 60, window_seconds=DAY).departed
-    assert [(one.node, one.uid, one.gone_at_seconds) for one in departed] == [("hot", "uid-web-0", NOW + 30)]
 
 
 @pytest.mark.parametrize(
