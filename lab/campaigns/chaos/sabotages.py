@@ -20,6 +20,7 @@ import flask
 
 from annotator.publish import write_plan
 from annotator.service import Service
+from descheduler.eviction.api_results import EvictionResult
 from descheduler.eviction.evictor import EvictionOutcome, Evictor, ExecutionContext
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Intent, Run
@@ -54,12 +55,14 @@ def row_after_the_call() -> None:
     """The intent is written once the eviction was asked for."""
     whole = Evictor._evict
 
-    def evict(self: Evictor, eviction: Eviction, terms: ExecutionContext) -> EvictionOutcome:
-        told = self._call(eviction, terms)
+    def evict(
+        self: Evictor, eviction: Eviction, terms: ExecutionContext, barred: EvictionResult | None
+    ) -> EvictionOutcome:
+        told = barred or self._call(eviction, terms)
         time.sleep(LATE_SECONDS)
         self._call = lambda *_: told  # type: ignore[method-assign]
         try:
-            return whole(self, eviction, terms)
+            return whole(self, eviction, terms, barred)
         finally:
             del self._call
 
