@@ -73,7 +73,6 @@ def _stream(streams: board.Streams, rules: access.Access) -> flask.Response:
         raise exceptions.ServiceUnavailable(message) from error
     reply = flask.Response(opened, mimetype="text/event-stream")
     reply.headers["X-Accel-Buffering"] = "no"  # nginx would hold events back
-    reply.call_on_close(opened.close)
     return reply
 
 

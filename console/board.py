@@ -7,6 +7,7 @@ browser is gone.
 """
 
 import collections.abc
+import contextlib
 import threading
 from typing import Final, NamedTuple
 
@@ -91,22 +92,17 @@ class Streams:
             self._open -= 1
 
 
-class Stream:
-    """One browser's events, as bytes; `close` gives its place back, whether or not it was read."""
+class Stream(contextlib.ExitStack):
+    """One browser's events, as bytes; `close` ends them and gives its place back, whether or not it was read."""
 
     def __init__(self, topics: Board, quiet_seconds: float, release: collections.abc.Callable[[], None]) -> None:
+        super().__init__()
         self._events = _events(topics, quiet_seconds)
-        self._release: collections.abc.Callable[[], None] | None = release
+        self.callback(release)
+        self.callback(self._events.close)
 
     def __iter__(self) -> collections.abc.Iterator[bytes]:
         return self._events
-
-    def close(self) -> None:
-        """End the stream; once or more often."""
-        self._events.close()
-        release, self._release = self._release, None
-        if release is not None:
-            release()
 
 
 def _events(topics: Board, quiet_seconds: float) -> collections.abc.Generator[bytes, None, None]:
