@@ -5,11 +5,10 @@ what is preferred. The pods that a rule selects are found here, once, for both.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 import msgspec
 
-from kube.api.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
+from kube.api.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -29,14 +28,7 @@ class NodeAffinity(msgspec.Struct, frozen=True, gc=False):
     preferred: tuple[PreferredNode, ...] = msgspec.field(name=PREFERRED, default=())
 
 
-class FieldTerm(Protocol):
-    """A node selector term, as far as it asks for fields of a node."""
-
-    @property
-    def match_fields(self) -> tuple[Requirement, ...]: ...
-
-
-def pinned_to(terms: Iterable[FieldTerm]) -> str:
+def pinned_to(terms: Iterable[NodeSelectorTerm]) -> str:
     """The one node that every term asks for by its name, "" if they leave a choice.
 
     So the DaemonSet controller makes its pods (ReplaceDaemonSetPodNodeNameNodeAffinity): it puts exactly this into each

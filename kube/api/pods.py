@@ -60,6 +60,13 @@ class FormSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     init_containers: tuple[Container, ...] = ()
     level: Requirements = msgspec.field(name="resources", default=Requirements())
     overhead: dict[str, Quantity] = {}
+    affinity: Affinity | None = None
+
+    @property
+    def pinned(self) -> str:
+        """See `pinned_to`."""
+        rules = self.affinity.node_affinity if self.affinity is not None else None
+        return "" if rules is None or rules.required is None else pinned_to(rules.required.terms)
 
     def requests(self) -> Resources:
         """Effective requests with overhead, as kube-scheduler counts them (`kube.api.resources`). ValueError or
@@ -129,7 +136,6 @@ class PodSpec(FormSpec, frozen=True, gc=False, rename="camel"):
     scheduler_name: str = ""
     priority_class_name: str = ""
     node_selector: dict[str, str] = {}
-    affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpread, ...] = ()
     volumes: tuple[Volume, ...] = ()
@@ -275,9 +281,7 @@ class Pod(AnnotatedObject, PodForm, frozen=True, kw_only=True, dict=True):
     @property
     def is_daemonset(self) -> bool:
         """Made by a DaemonSet's controller for one node (`of_daemonset`)."""
-        affinity = self.spec.affinity
-        required = affinity.node_affinity.required if affinity is not None and affinity.node_affinity else None
-        return required is not None and of_daemonset(self.owner, pinned_to(required.terms))
+        return of_daemonset(self.owner, self.spec.pinned)
 
     def selects(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether nodeSelector and required node affinity accept the node of this name and labels."""

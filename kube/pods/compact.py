@@ -14,7 +14,6 @@ import msgspec
 
 from kube import kinds, objects
 from kube.api import container_states, identifiers, pods, resources
-from kube.api.affinity import REQUIRED, pinned_to
 
 T = TypeVar("T")
 
@@ -59,42 +58,6 @@ class Metadata(objects.Identity, frozen=True, gc=False, rename="camel"):
     annotations: Annotations = Annotations()
 
 
-class Term(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A node selector term, as far as it names nodes."""
-
-    match_fields: tuple[objects.Requirement, ...] = ()
-
-
-class Terms(msgspec.Struct, frozen=True, gc=False):
-    """Terms of which one must hold."""
-
-    terms: tuple[Term, ...] = msgspec.field(name="nodeSelectorTerms", default=())
-
-
-class NodeRules(msgspec.Struct, frozen=True, gc=False):
-    """nodeAffinity."""
-
-    required: Terms | None = msgspec.field(name=REQUIRED, default=None)
-
-
-class Rules(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """affinity."""
-
-    node_affinity: NodeRules | None = None
-
-    @property
-    def pinned(self) -> str:
-        """See `pinned_to`."""
-        required = self.node_affinity.required if self.node_affinity is not None else None
-        return "" if required is None else pinned_to(required.terms)
-
-
-class Spec(pods.FormSpec, frozen=True, gc=False, rename="camel"):
-    """spec: the node and the priority. Affinity and what is requested are read once, and then not kept."""
-
-    affinity: Rules | None = None
-
-
 class ReadyCondition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A condition as far as it is read. Its time stays a text: of the usual five one or two count."""
 
@@ -118,8 +81,8 @@ class Status(pods.FormStatus, frozen=True, gc=False, rename="camel"):
 
 
 @functools.lru_cache(maxsize=16384)  # as `shared`
-def _spec(node_name: str, priority: int | None) -> Spec:
-    return Spec(node_name=node_name, priority=priority)
+def _spec(node_name: str, priority: int | None) -> pods.FormSpec:
+    return pods.FormSpec(node_name=node_name, priority=priority)
 
 
 @functools.lru_cache(maxsize=16384)  # as `shared`
@@ -155,7 +118,6 @@ class Pod(pods.PodForm, frozen=True, kw_only=True, gc=False):
     """
 
     metadata: Metadata = Metadata()
-    spec: Spec = Spec()
     status: Status = Status()
     scheduled_at_seconds: float | None = msgspec.field(name="-scheduled", default=None)
     ready_since_seconds: float | None = msgspec.field(name="-ready", default=None)
@@ -175,8 +137,7 @@ class Pod(pods.PodForm, frozen=True, kw_only=True, gc=False):
         owner = self._put_owner(put)
         if own.annotations.mirror is not None:
             put(self, "is_from_node", pods.from_node(owner, spec.node_name))
-        if spec.affinity is not None:
-            put(self, "is_daemonset", pods.of_daemonset(owner, spec.affinity.pinned))
+        put(self, "is_daemonset", pods.of_daemonset(owner, spec.pinned))
         preset, expected_usage = own.annotations.placeholder_preset, own.annotations.expected_usage
         preset = preset if len(preset) <= identifiers.LONGEST_LABEL else ""
         put(own, "annotations", _annotations(preset, expected_usage[:LONGEST_ANNOTATION]))
