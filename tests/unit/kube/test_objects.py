@@ -9,59 +9,6 @@ from tests import builders
 SINCE = 1795230001.0  # builders.SCHEDULED
 
 
-def test_a_node_reads_flat() -> None:
-    taints = [{"key": "dedicated", "effect": "NoSchedule", "timeAdded": None}]
-    node = builders.node("node-1", spec={"unschedulable": True, "taints": taints})
-    assert (node.name, node.key) == ("node-1", "node-1")
-    assert (node.ready, node.unschedulable, node.deleting) == (True, True, False)
-    assert node.taints == (objects.Taint("dedicated", "NoSchedule"),)
-    assert (node.allocatable.cpu_millicores, node.allocatable.memory_bytes) == (8000, 2.0**35)
-    assert node.allocatable.pods == 110
-    assert node.capacity == node.allocatable
-    assert [(one.type, one.address) for one in node.addresses] == [("InternalIP", "10.0.0.1"), ("Hostname", "node-1")]
-
-
-@pytest.mark.parametrize("status", ["False", "Unknown", None])
-def test_a_node_is_ready_only_when_it_says_so(status: str | None) -> None:
-    conditions = [] if status is None else [{"type": "Ready", "status": status}]
-    assert not builders.node(status={"conditions": conditions}).ready
-
-
-def test_a_bound_pod_reads_flat() -> None:
-    pod = builders.pod("web-1", namespace="shop", node="node-1")
-    assert (pod.key, pod.node_name) == ("shop/web-1", "node-1")
-    assert (pod.phase, pod.ready, pod.finished) == ("Running", True, False)
-    assert (pod.scheduled_at_seconds, pod.ready_since_seconds, pod.started_at_seconds) == (SINCE, SINCE, SINCE)
-    assert (pod.priority, pod.priority_class, pod.status.qos_class) == (0, "", "Burstable")
-    assert pod.owner is not None
-    assert (pod.owner.kind, pod.owner.name) == ("ReplicaSet", "web")
-    assert (pod.owner.uid, pod.owner.api_version) == ("uid-web", "apps/v1")
-
-
-def test_a_pending_pod_has_no_node_and_no_times() -> None:
-    pod = builders.pod()
-    assert (pod.node_name, pod.ready, pod.scheduled_at_seconds, pod.started_at_seconds) == ("", False, None, None)
-
-
-def test_a_pod_being_deleted_says_how_long_it_has() -> None:
-    deletion = {"deletionTimestamp": builders.SCHEDULED, "deletionGracePeriodSeconds": 30}
-    pod = builders.pod(metadata=deletion)
-    assert (pod.deleting, pod.metadata.deletion_grace_period_seconds) == (True, 30)
-    assert builders.pod().metadata.deletion_grace_period_seconds is None
-
-
-@pytest.mark.parametrize(("phase", "finished"), [("Succeeded", True), ("Failed", True), ("Unknown", False)])
-def test_finished_pods(phase: str, finished: bool) -> None:
-    assert builders.pod(phase=phase).finished is finished
-
-
-def test_only_a_controller_owns() -> None:
-    job = {"kind": "Job", "name": "j", "uid": "v", "controller": False}
-    references = [{"kind": "Node", "name": "n", "uid": "u"}, job]
-    pod = builders.pod(metadata={"ownerReferences": references})
-    assert pod.owner is None
-
-
 @pytest.mark.parametrize(
     ("mutation", "flags"),
     [
@@ -152,29 +99,6 @@ def test_a_placeholder_is_labelled_and_below_every_ordinary_pod(
     assert pod_view.is_placeholder(pod) is expected
 
 
-def test_volumes_tell_what_ties_a_pod_to_its_node() -> None:
-    volumes = [
-        {"name": "a", "hostPath": {"path": "/var"}},
-        {"name": "b", "emptyDir": {}},
-        {"name": "c", "emptyDir": {"medium": "Memory"}},
-        {"name": "d", "persistentVolumeClaim": {"claimName": "data"}},
-        {"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
-        {"name": "f", "configMap": {"name": "x"}},
-    ]
-    pod = builders.pod(spec={"volumes": volumes})
-    kinds_of = [(one.host_path, one.empty_dir, one.ephemeral) for one in pod.spec.volumes]
-    ties = [tuple(source is not None for source in sources) for sources in kinds_of]
-    names = [(one.medium, one.claim) for one in pod.spec.volumes]
-    assert [(path, scratch, *texts, mine) for (path, scratch, mine), texts in zip(ties, names, strict=True)] == [
-        (True, False, "", "", False),
-        (False, True, "", "", False),
-        (False, True, "Memory", "", False),
-        (False, False, "", "data", False),
-        (False, False, "", "", True),
-        (False, False, "", "", False),
-    ]
-
-
 def test_host_ports_are_those_of_containers_and_sidecars() -> None:
     dns = {"hostPort": 53, "protocol": "UDP", "hostIP": "127.0.0.1"}
     spec = {
@@ -187,35 +111,13 @@ def test_host_ports_are_those_of_containers_and_sidecars() -> None:
     assert builders.pod(spec=spec).host_ports == (("TCP", "", 8081), ("UDP", "127.0.0.1", 53))
 
 
-def test_placement_rules_are_decoded_as_required() -> None:
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone", "namespaceSelector": {}}
-    in_zone = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
-    spread_rule = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
-    spec = {
-        "nodeSelector": {"disk": "ssd"},
-        "affinity": {
-            "nodeAffinity": {required: in_zone},
-            "podAntiAffinity": {required: [term], "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]},
-        },
-        "topologySpreadConstraints": [spread_rule],
-        "tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 300}],
-    }
-    pod = builders.pod(spec=spec)
-    assert pod.selects("node-1", {"disk": "ssd", "zone": "a"})
-    assert not pod.selects("node-1", {"disk": "ssd", "zone": "b"})
-    assert not pod.selects("node-1", {"zone": "a"})
-    assert pod.affinity is not None
-    assert pod.affinity.pod_affinity is None
-    assert pod.affinity.pod_anti_affinity is not None
-    (anti,) = pod.affinity.pod_anti_affinity.required
-    assert (anti.topology_key, anti.namespaces) == ("zone", ())
-    assert anti.label_selector is not None
-    assert anti.label_selector.matches({"app": "web"})
-    assert anti.namespace_selector is not None
-    (spread,) = pod.spec.topology_spread_constraints
-    assert (spread.max_skew, spread.when_unsatisfiable) == (2, "ScheduleAnyway")
-    assert pod.tolerations == (objects.Toleration("a", "Exists", toleration_seconds=300),)
+def test_a_pod_selects_nodes_by_selector_and_by_affinity_if_it_has_one() -> None:
+    terms = affinity({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]})
+    pod = builders.pod(spec={"nodeSelector": {"disk": "ssd"}}, mutate=terms)
+    labelled: list[dict[str, str]] = [{"disk": "ssd", "zone": "a"}, {"disk": "ssd", "zone": "b"}, {"zone": "a"}]
+    assert [pod.selects("node-1", labels) for labels in labelled] == [True, False, False]
+    elsewhere = builders.pod(spec={"affinity": {"podAntiAffinity": {}}})
+    assert elsewhere.selects("node-1", {})
 
 
 @pytest.mark.parametrize(
@@ -257,39 +159,15 @@ def test_a_replication_controllers_label_map_selects() -> None:
     assert builders.decoded(body, objects.ReplicationController).selector.matches({"app": "web", "tier": "1"})
 
 
-def test_a_budget_reads_flat() -> None:
-    disrupted = {"web-1": builders.SCHEDULED}
-    budget = builders.budget(min_available="50%", status={"disruptedPods": disrupted})
-    assert (budget.spec.min_available, budget.spec.max_unavailable) == ("50%", None)
-    assert (budget.status.disruptions_allowed, budget.status.expected_pods) == (1, 3)
-    assert (budget.status.current_healthy, budget.status.desired_healthy) == (3, 2)
-    assert (budget.metadata.generation, budget.status.observed_generation) == (1, 1)
-    assert budget.disrupted_pods == {"web-1": SINCE}
-    assert budget.spec.unhealthy_pod_eviction_policy == ""
-    assert budget.spec.selector is not None
-    assert budget.spec.selector.matches({"app": "web"})
-
-
-def test_an_absent_budget_selector_is_not_an_empty_one() -> None:
-    assert builders.budget(mutate=lambda body: body["spec"].pop("selector")).spec.selector is None
-    everything = builders.budget(spec={"selector": {}}).spec.selector
-    assert everything is not None
-    assert everything.matches({})
+def test_a_budget_says_when_pods_were_disrupted() -> None:
+    assert builders.budget(status={"disruptedPods": {"web-1": builders.SCHEDULED}}).disrupted_pods == {"web-1": SINCE}
+    assert builders.budget(status={"disruptedPods": {"web-1": None}}).disrupted_pods == {"web-1": 0.0}
+    assert builders.budget(status={"disruptedPods": None}).disrupted_pods == {}
 
 
 def test_an_event_of_an_old_writer_without_a_time_decodes() -> None:
     event = builders.decoded({"reason": "Scheduled", "eventTime": None, "regarding": {"kind": "Pod"}}, objects.Event)
     assert (event.event_time, event.regarding.kind) == (None, "Pod")
-
-
-def test_volumes_and_claims_lead_to_nodes() -> None:
-    claim = builders.decoded({"spec": {"volumeName": "pv-1"}}, objects.PersistentVolumeClaim)
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
-    volume = builders.decoded({"spec": {"nodeAffinity": {"required": terms}}}, objects.PersistentVolume)
-    assert claim.spec.volume_name == "pv-1"
-    assert volume.node_selector is not None
-    assert volume.node_selector.matches("n", {"zone": "a"})
-    assert builders.decoded({"spec": {}}, objects.PersistentVolume).node_selector is None
 
 
 def test_a_node_tells_how_many_volumes_of_a_driver_it_can_hold() -> None:
