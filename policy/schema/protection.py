@@ -80,7 +80,4 @@ class Protect(sections.Section):
     bare: units.Flag = pydantic.Field(
         default=True, description="Pods without a controller stay: no controller would replace them."
     )
-    groups: units.Flag = pydantic.Field(
-        default=True,
-        description="Pods of a group (LeaderWorkerSet, JobSet, gang) stay; false: all of it leave together, or none.",
-    )
+    groups: units.Flag = pydantic.Field(default=True, description="Pods of a group stay; false: all leave together.")

@@ -25,9 +25,8 @@ GANG = {"app": "train", "scheduling.x-k8s.io/pod-group": "t"}
 OF_GANG = "scheduling.x-k8s.io/pod-group: t, 3 pods"
 LWS = "leaderworkerset.sigs.k8s.io"
 OF_LWS = f"{LWS}/name: llm, group 0, 3 pods, one eviction restarts it"
-LATER = clock.to_rfc3339(NOW + 5)
-BURST = clock.to_rfc3339(NOW - 100)
 
+LATER = clock.to_rfc3339(NOW + 5)
 HOST = "kubernetes.io/hostname"
 TERM = {"labelSelector": {"matchLabels": {"app": "train"}}, "topologyKey": HOST}
 BESIDE_TRAIN = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}
@@ -101,8 +100,6 @@ REFUSALS = [
     pytest.param({"groups": True}, {}, {}, "group: scheduling.x-k8s.io/pod-group: t: its group may start", id="off"),
     pytest.param({}, {"perNode": 1}, {}, "node_cap: 1 of 1 a run and node (train-1 of", id="its node's cap"),
     pytest.param({}, {"perRun": 2}, {}, "run_cap: 2 of 2 a run (train-2 of", id="the run's cap"),
-    pytest.param({}, {"perNamespace": 2}, {}, "namespace_cap: 2 of 2 a run in default (train-2", id="its namespace's"),
-    pytest.param({}, {"unreplaced": 2}, {}, "unreplaced: 2 of 2 without a Ready replacement (train-2 of", id="unready"),
     pytest.param({}, {"perWorkload": 2}, {}, "workload_cap: ReplicaSet/train has 2 unavailable, 2 allo", id="workload"),
     pytest.param({"labelSelector": {"matchLabels": {"app": "web"}}}, {}, {}, "label: ", id="a protection of each"),
     pytest.param({}, {}, {"replicas": 4}, f"in_flight: {OF_GANG[:-8]}: it waits until all", id="one is missing"),
@@ -118,7 +115,6 @@ def test_what_keeps_one_pod_keeps_the_gang(
     plan = gang(**fields).plan(obeyed(limits, **protect))
     assert plan.evictions == ()
     assert all(verdict.startswith(expected) for verdict in verdicts(plan).values()), verdicts(plan)
-    assert expected.startswith(("label", "group", "in_flight", "too_small")) or OF_GANG in verdicts(plan)["train-0"]
 
 
 def test_a_budget_that_would_refuse_the_third_pod_is_foreseen_and_keeps_nothing_for_the_gang() -> None:
@@ -126,7 +122,6 @@ def test_a_budget_that_would_refuse_the_third_pod_is_foreseen_and_keeps_nothing_
     held = "budget: train allows 2 (3 healthy, 2 needed, 2 in this plan)"
     assert verdicts(plan)["train-0"] == f"{held} (train-2 of {OF_GANG})"
     assert (plan.evictions, [one.reserved for one in plan.headroom.budgets]) == ((), [0])
-    assert len(gang().budget("train", allowed=3).plan(obeyed()).evictions) == 3
 
 
 @pytest.mark.parametrize(
@@ -150,7 +145,7 @@ def test_a_gang_that_stays_takes_nothing_from_others(
 
 def test_a_pod_elsewhere_that_may_not_leave_keeps_the_gang_and_is_named() -> None:
     young = nodes().workload("train", on=["hot", "hot"], replicas=3, labels=GANG)
-    young.pod("train-2", "mild", labels=GANG, owner=("ReplicaSet", "train"), scheduled_at=BURST)
+    young.pod("train-2", "mild", labels=GANG, owner=("ReplicaSet", "train"), scheduled_at=clock.to_rfc3339(NOW - 100))
     assert verdicts(young.plan(obeyed()))["train-0"] == f"young: 100 s of 300 s (train-2 of {OF_GANG})"
     text = f"usage_unknown: it has not run for a whole window yet (train-2 of {OF_GANG})"
     assert verdicts(young.plan(obeyed(minPodAge="0s")))["train-0"] == text
@@ -161,7 +156,6 @@ def test_a_workload_that_is_more_than_the_gang_keeps_its_ready_share() -> None:
     for number, node in enumerate(("hot", "hot", "mild")):
         scene.pod(f"t-{number}", node, labels=GANG, owner=("ReplicaSet", "train"))
     assert "few_ready: ReplicaSet/train would keep 2 ready of 5, needs 3" in verdicts(scene.plan(obeyed()))["t-0"]
-    assert len(scene.plan(obeyed(minReadyRatio=0.4)).evictions) == 3
 
 
 def test_a_gang_on_nodes_of_two_pools_stays() -> None:
@@ -188,7 +182,6 @@ def test_of_a_leaderworkerset_one_pod_of_the_hot_node_is_evicted_for_the_whole_g
 @pytest.mark.parametrize(
     ("scene", "expected"),
     [
-        pytest.param(lws(0, "hot", "hot", "mild"), "it waits until all of its pods are Ready", id="another"),
         pytest.param(lws(0, "hot", "hot", "mild", replicas=1), "few_replicas: StatefulSet/llm wants 1", id="alone"),
         pytest.param(lws(0, "hot", "hot", size=""), "its size is unknown", id="of unknown size"),
         pytest.param(lws(0, "hot", labels={f"{LWS}/name": "llm"}), "which pods are of it is not known", id="no index"),
@@ -275,6 +268,5 @@ def test_each_gang_of_a_random_cluster_leaves_whole_or_not_at_all(scene: Scene, 
     for name in set(gangs.values()):
         members = {uid for uid, of in gangs.items() if of == name}
         assert not members & leaving or members <= leaving
-    assert len(plan.evictions) <= 2 * caps["perRun"]
     assert all(one.reserved <= one.allowed for one in plan.headroom.budgets)
     assert scene.shuffled(rng).plan(policy) == plan
