@@ -108,6 +108,7 @@ class PostedEvent(msgspec.Struct, frozen=True):
     name: str
     note: str
     namespace: str = ""
+    related: str = ""
 
     def __post_init__(self) -> None:
         clock.from_rfc3339(self.at)

@@ -161,10 +161,13 @@ def _effect(row: Row, now_seconds: float) -> str:
 
 
 def of_event(event: PostedEvent) -> Happening | None:
-    """A refused policy, or a hot node that nothing could leave; None for what rows say better."""
+    """A refused policy, a step of a surge, or a hot node that nothing could leave; None for what rows say better."""
     at_seconds = clock.from_rfc3339(event.at)
     if event.reason == Reason.POLICY_REFUSED:
         return Happening(at_seconds, "policy", "", event.note)
+    if event.reason.startswith("Surge"):
+        about = f"{event.namespace}/{event.name}: {event.note.partition('; run ')[0]}"
+        return Happening(at_seconds, "surge", event.related.removeprefix("Node/"), about)
     if event.type != "Warning" or event.kind != "Node":
         return None
     figures, _, why = event.note.partition("; run ")[0].partition(": ")

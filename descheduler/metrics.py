@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from descheduler.eviction import api_results
 from descheduler.eviction.evictor import EvictionOutcome
 from descheduler.eviction.followup import Look
+from descheduler.eviction.surges import RESULTS
 from descheduler.ledger import prediction_errors
 from descheduler.planning.plans import Eviction, EvictionPlan
 from descheduler.snapshot import scaled_owners
@@ -94,6 +95,8 @@ class Telemetry:
         self.owners_failed = families.counter(
             "evenload_owner_lookup_failures_total", text, reason=scaled_owners.REASONS
         )
+        text = "Surges by what became of them; undone, abandoned: no pod left for it, see the Events of its pods."
+        self.surges = families.counter("evenload_descheduler_surges_total", text, result=RESULTS.values())
         self._export_plans(families)
         text = (
             "When a corrupt ledger was last set aside, 0 if none was; Enforce observes for at least an hour after it."

@@ -18,6 +18,7 @@ from descheduler.eviction import evictor
 from descheduler.eviction.eviction_events import EventPublisher
 from descheduler.eviction.evictor import Evictor, ExecutionContext
 from descheduler.eviction.last_look import LastLook
+from descheduler.eviction.surges import Surges
 from descheduler.ledger import retention
 from descheduler.ledger.database import LedgerCorrupt, LedgerError, LedgerReplaced
 from descheduler.ledger.ledger import Ledger
@@ -33,7 +34,7 @@ from descheduler.snapshot.cluster_watch import ClusterView
 from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from kube import policy_events
-from kube.door import KubeDoor
+from kube.door import ScalesDoor
 from kube.errors import KubeError, MetricsServerError, NotListed
 from policy.schema.load_policy import LoadPolicy
 from promql.errors import PromqlError
@@ -44,6 +45,7 @@ from runtime.reloading import Reloading
 log = logs.get(__name__)
 
 MOMENT_SECONDS = 1.0
+SURGE_SECONDS = 10.0  # between runs while a surge is open
 
 
 class Rules(NamedTuple):
@@ -77,7 +79,7 @@ class Parts:
     evicter: Evictor
     announcer: EventPublisher
     telemetry: Telemetry
-    door: KubeDoor
+    door: ScalesDoor
     clock: Clock
     rng: random.Random
     leads: collections.abc.Callable[[], bool]
@@ -98,6 +100,8 @@ class Service:
         self._unlisted = False
         self._memory_at_seconds = 0.0  # when the memory was made, by the monotonic clock
         self._journal = RunJournal(parts.ledger, parts.door, parts.reader.source, parts.announcer, parts.telemetry)
+        doors = parts.door, parts.ledger, parts.announcer, parts.clock, parts.telemetry.surges.labels
+        self._surges = Surges(*doors, leads=not parts.why_observe)
         self._pruning = retention.Pruning(parts.ledger, parts.kept_days)
         self.last: Report | None = None
         self.trouble: str | None = None
@@ -116,6 +120,7 @@ class Service:
         self._journal.reconcile(now_seconds)
         view = parts.reader.view()
         self._journal.follow(view, now_seconds)
+        self._surges.carry_on(view.pods, policy)
         if policy.descheduler.paused:
             self._journal.look_back(policy, view, now_seconds)
             parts.telemetry.nothing_seen()
@@ -129,6 +134,8 @@ class Service:
         self._memory, self._memory_at_seconds = inputs.memory, parts.clock.monotonic()
         self._departures = inputs.departures
         report = self._act(self.decided(inputs, headroom=headroom), policy, inputs.taken, began)
+        enforced = inputs.memory.nodes if report.run.mode == "Enforce" else ()
+        self._surges.carry_on(view.pods, policy, enforced)
         self._journal.record(report)
         self.last = report
         if _clock_is_confirmed(inputs.taken, policy):
@@ -152,7 +159,8 @@ class Service:
         memory = overload.observe(before, node_usage, policies, now_seconds=now_seconds)
         overloads = overload.confirmed(memory, node_usage, policies, now_seconds=now_seconds)
         source.follow(memory.nodes, until_seconds=self.parts.clock.monotonic() + bridged_seconds)
-        taken = reader.snapshot(view, node_usage, policies.whole, memory.nodes, now_seconds=now_seconds)
+        known = self.parts.ledger.surges(now_seconds - retention.DAY_SECONDS)
+        taken = reader.snapshot(view, node_usage, policies.whole, memory.nodes, now_seconds=now_seconds, surges=known)
         departures = self._departures.after(taken, policy)
         return RunInput(rules.name, taken, policies, lines, memory, overloads, departures)
 
@@ -160,8 +168,10 @@ class Service:
         """Until the next run: the policy's interval, or a moment before the first lists and for a replica that may
         become the leader.
         """
-        waits = self._unlisted or not self.parts.leads()
-        return MOMENT_SECONDS if waits else self.parts.policy.current.descheduler.interval_seconds
+        if self._unlisted or not self.parts.leads():
+            return MOMENT_SECONDS
+        interval_seconds = self.parts.policy.current.descheduler.interval_seconds
+        return min(interval_seconds, SURGE_SECONDS) if self._surges.are_open else interval_seconds
 
     def poll(self) -> None:
         """Takes up a changed policy file, then the Event; an invalid one is refused, as /readyz and /configz show."""
@@ -181,7 +191,7 @@ class Service:
         except (LedgerCorrupt, LedgerReplaced) as error:
             self.trouble = str(error)
             self.parts.telemetry.failed("ledger")
-            self._begin_anew(error)
+            _begin_anew(self.parts, error)
         except (KubeError, PromqlError, LedgerError) as error:
             self.trouble = str(error)
             self.parts.telemetry.failed(_door(error))
@@ -226,15 +236,6 @@ class Service:
             why = retention.why_observe(self.parts.ledger, policy, now_seconds=now_seconds)
         return run_schedule.permissions(policy, now_seconds, why_observe=why)
 
-    def _begin_anew(self, error: LedgerError) -> None:
-        ledger = self.parts.ledger
-        try:
-            ledger.begin_again(error, at_seconds=self.parts.clock.now())
-        except LedgerError as failure:
-            log.warning("ledger not replaced, the next run tries again", error=str(failure))
-        else:
-            self.parts.telemetry.set_aside.set(ledger.set_aside_at_seconds() or 0.0)
-
     def _act(self, report: Report, policy: LoadPolicy, planned: Snapshot, began: float) -> Report:
         parts = self.parts
         seconds = parts.clock.monotonic() - began
@@ -257,6 +258,7 @@ class Service:
         relief_seconds, grace_seconds = evictor.relief_seconds(policy), policy.descheduler.grace_period_seconds
         terms = ExecutionContext(report.run, relief_seconds, may_go_on, look, grace_period_seconds=grace_seconds)
         outcomes = parts.evicter.carry_out(report.plan, terms)
+        self._surges.begin(report.plan, terms, parts.evicter)
         for cut in cuts:
             parts.telemetry.cut_short.labels(cut.reason).inc()
         parts.telemetry.carried_out(outcomes, report.run.mode)
@@ -287,6 +289,15 @@ class Service:
             return None
         words = f"the snapshot is {age_seconds:.0f} s old, {most_seconds:g} s allowed (limits.maxSnapshotAge)"
         return run_schedule.Cut("snapshot_age", words)
+
+
+def _begin_anew(parts: Parts, error: LedgerError) -> None:
+    try:
+        parts.ledger.begin_again(error, at_seconds=parts.clock.now())
+    except LedgerError as failure:
+        log.warning("ledger not replaced, the next run tries again", error=str(failure))
+    else:
+        parts.telemetry.set_aside.set(parts.ledger.set_aside_at_seconds() or 0.0)
 
 
 def _clock_is_confirmed(taken: Snapshot, policy: LoadPolicy) -> bool:

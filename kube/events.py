@@ -39,6 +39,11 @@ class Reason(enum.StrEnum):
     NO_FITTING_NODE = "NoFittingNode"  # an overloaded node, and nowhere for its pods to go
     REPLACEMENTS_NOT_READY = "ReplacementsNotReady"  # nothing more leaves: too many evicted pods are not replaced
     NODE_LOAD_NOT_FALLING = "NodeLoadNotFalling"  # evictions lowered a node's load by less than half of the expected
+    SURGE_STARTED = "SurgeStarted"  # a Deployment got a replica more, so that a pod of it can leave without loss
+    SURGE_FINISHED = "SurgeFinished"  # the old pod has left, the replicas are as before
+    SURGE_UNDONE = "SurgeUndone"  # the replicas are as before, and no pod was evicted
+    SURGE_ABANDONED = "SurgeAbandoned"  # somebody else changed the replicas: nothing more is changed
+    SURGE_STUCK = "SurgeStuck"  # the replicas could not be put back; every run tries again
     POLICY_REFUSED = "PolicyRefused"  # the changed policy file is invalid, the last good one stays in force
     POLICY_ACCEPTED = "PolicyAccepted"  # a changed policy file is in force, or a refused one was put back as it was
 

@@ -55,3 +55,11 @@ ALL: tuple[Kind[Any], ...] = tuple([one for one in [*vars().values()] if isinsta
 # Not of kube-apiserver itself, but of metrics-server behind it, where there is one; they can be listed, not watched.
 NODE_METRICS = Kind("apis/metrics.k8s.io/v1beta1", "nodes", "NodeMetrics", objects.NodeMetrics, namespaced=False)
 POD_METRICS = Kind("apis/metrics.k8s.io/v1beta1", "pods", "PodMetrics", objects.PodMetrics)
+# Read where pods surge alone; the last two are of other makers, and not everywhere.
+DEPLOYMENT_SCALES = Kind("apis/apps/v1", "deployments", "Scale", objects.Scale)
+QUOTAS = Kind("api/v1", "resourcequotas", "ResourceQuota", objects.ResourceQuota)
+AUTOSCALERS = (
+    Kind("apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", objects.Autoscaler),
+    Kind("apis/keda.sh/v1alpha1", "scaledobjects", "ScaledObject", objects.Autoscaler),
+    Kind("apis/autoscaling.k8s.io/v1", "verticalpodautoscalers", "VerticalPodAutoscaler", objects.Autoscaler),
+)

@@ -24,6 +24,7 @@ from kube.api.resources import NOTHING, Container, Requirements, Resources
 from kube.api.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
 from kube.api.small_objects import (
     ApiResource,
+    Autoscaler,
     ConfigMap,
     CsiNode,
     CsiSource,
@@ -35,6 +36,7 @@ from kube.api.small_objects import (
     PersistentVolumeClaim,
     PriorityClass,
     Reference,
+    ResourceQuota,
     Scale,
     Service,
 )

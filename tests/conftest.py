@@ -69,6 +69,7 @@ SHARED = {
         "test_pod_classes",
         "test_pools",
         "test_shadow",
+        "test_surge",
     ),
     "two workloads": (
         "test_descheduler_markers",

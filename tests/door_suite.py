@@ -1,6 +1,7 @@
 """The contract of kube.door.KubeDoor: one suite for the real apiserver and the simulated one."""
 
 import contextlib
+import functools
 import random
 import threading
 import uuid
@@ -10,7 +11,7 @@ from typing import Any, Unpack
 import pytest
 
 from kube import errors, events, kinds, lease, objects
-from kube.door import EvictionAnswer, KubeDoor, Selection, WatchEvent
+from kube.door import EvictionAnswer, KubeDoor, ScalesDoor, Selection, WatchEvent
 from runtime import clock
 from tests import builders, clocks
 
@@ -67,6 +68,7 @@ class DoorSuite:
     """Inherit it and say in fixtures what `api` is, and what a `home` is: a namespace in which pods come to run."""
 
     quiet_seconds = 5  # for how long a watch without events is watched
+    controllers = True  # whether workloads are observed
 
     @pytest.fixture
     def namespace(self, api: KubeDoor) -> Iterator[str]:
@@ -262,6 +264,23 @@ class DoorSuite:
         with pytest.raises(errors.Conflict):
             api.merge_patch(kinds.CONFIG_MAPS, "one", {"metadata": old, "data": {"a": "2"}}, namespace=namespace)
         assert api.get(kinds.CONFIG_MAPS, "one", namespace=namespace).data == {"a": "1"}
+
+    def test_a_scale_is_patched_in_the_version_that_was_read(self, api: ScalesDoor, namespace: str) -> None:
+        body = {"metadata": {"name": "web"}, "spec": builders.replica_set_body("web", replicas=0)["spec"]}
+        api.create(kinds.REPLICA_SETS, body, namespace=namespace)
+        await_state(api, kinds.REPLICA_SETS, namespace, lambda one: not self.controllers or not one.unobserved)
+        scales = kinds.Kind("apis/apps/v1", "replicasets", "Scale", objects.Scale)
+        scaled = functools.partial(api.merge_patch, kinds.REPLICA_SETS, "web", namespace=namespace, subresource="scale")
+        before = api.scale(scales, "web", namespace=namespace)
+        body = {"metadata": {"resourceVersion": before.resource_version}, "spec": {"replicas": 1}}
+        scaled(body, dry_run=True)
+        assert api.scale(scales, "web", namespace=namespace) == before
+        scaled(body)
+        after = api.scale(scales, "web", namespace=namespace)
+        assert (after.spec.replicas, after.uid) == (1, before.uid)
+        assert {one.manager for one in after.metadata.managed_fields} <= {"evenload"}
+        with pytest.raises(errors.Conflict):
+            scaled(body)
 
     def test_what_the_server_sets_no_writer_changes(self, api: KubeDoor, namespace: str) -> None:
         api.create(kinds.CONFIG_MAPS, config_map("one"), namespace=namespace)

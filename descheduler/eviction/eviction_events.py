@@ -15,6 +15,7 @@ from descheduler.ledger.rows import RecordedEvent, Row, Run
 from descheduler.planning import verdicts
 from descheduler.planning.plans import Eviction, NodePlan
 from descheduler.planning.verdicts import Cause
+from descheduler.surges import Surge
 from kube import events, kinds
 from kube.events import Reason
 from kube.objects import Node, Pod, Reference
@@ -145,7 +146,14 @@ def returned(row: Row, pod: Pod) -> tuple[EventDraft, ...]:
     return tuple(EventDraft(Reason.EVICTION_LOOP, note, one, _node_of(row), warning=True) for one in concerned if one)
 
 
-def _node_of(row: Row) -> Reference:
+def surge(row: Surge, reason: Reason) -> EventDraft:
+    """The Event on the pod for which its Deployment surges."""
+    note = f"{row.workload}, surge {row.state}: {row.message}; run {row.run}, policy {row.policy_hash}"
+    pod = Reference("Pod", row.pod, row.namespace, row.pod_uid, "v1")
+    return EventDraft(reason, note, pod, _node_of(row), warning=reason in (Reason.SURGE_ABANDONED, Reason.SURGE_STUCK))
+
+
+def _node_of(row: Row | Surge) -> Reference:
     return Reference(kind="Node", name=row.node, api_version="v1")
 
 

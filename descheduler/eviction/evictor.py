@@ -69,6 +69,7 @@ class Evictor:
         self._ledger = ledger
         self._announcer = announcer
         self._clock = clock
+        self._hinted: dict[str, str | None] = {}  # this run's hints by node
 
     def carry_out(self, plan: EvictionPlan, terms: ExecutionContext) -> tuple[EvictionOutcome, ...]:
         """Evicts what the plan says, in its order, until it is through or must stop; gives what happened."""
@@ -77,7 +78,7 @@ class Evictor:
         outcomes: list[EvictionOutcome] = []
         goes: dict[tuple[str, str], bool] = {}  # by group, once its first pod was tried
         in_a_row = 0
-        hinted: dict[str, str | None] = {name: node.annotations.get(relief_hint.KEY) for name, node in nodes.items()}
+        self._hinted = {name: node.annotations.get(relief_hint.KEY) for name, node in nodes.items()}
         for eviction in plan.evictions:
             budget = (eviction.pod.namespace, eviction.budget)
             group = (eviction.pod.namespace, eviction.group)
@@ -86,7 +87,7 @@ class Evictor:
             if not terms.may_go_on():
                 log.info("run cut short", run=terms.run.run, left=len(plan.evictions) - len(outcomes))
                 break
-            self._hint(eviction, nodes[eviction.overload.node], terms, hinted)
+            self.hint(eviction, terms)
             asks = plan.evictions if eviction.group and group not in goes else ()
             trials = (self._trial(one, terms) for one in asks if (one.pod.namespace, one.group) == group)
             outcome = self._evict(eviction, terms, next(filter(None, trials), None))
@@ -157,7 +158,7 @@ class Evictor:
         elif outcome.result == "refused":
             self._announcer.post(eviction_events.refused(outcome.eviction, node, run, message=outcome.answer.message))
 
-    def _hint(self, eviction: Eviction, node: Node, terms: ExecutionContext, hinted: dict[str, str | None]) -> None:
+    def hint(self, eviction: Eviction, terms: ExecutionContext) -> None:
         """Asks the extender, by an annotation on the node, not to put the replacement back where it came from.
 
         Before the eviction: its controller makes the replacement within moments, and the scheduler places it. A hint
@@ -165,13 +166,14 @@ class Evictor:
         """
         if terms.run.mode != "Enforce" or eviction.pod.owner is None:
             return
-        hint = merged(hinted[node.name], eviction.pod.owner.uid, terms, self._clock.now())
+        node = eviction.overload.node
+        hint = merged(self._hinted[node], eviction.pod.owner.uid, terms, self._clock.now())
         text = relief_hint.encode(hint)
         try:
-            self._door.merge_patch(kinds.NODES, node.name, {"metadata": {"annotations": {relief_hint.KEY: text}}})
-            hinted[node.name] = text
+            self._door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {relief_hint.KEY: text}}})
+            self._hinted[node] = text
         except errors.KubeError as error:  # without the hint the replacement may come back; the ledger will see it
-            log.warning("relief hint not written", node=node.name, error=str(error))
+            log.warning("relief hint not written", node=node, error=str(error))
 
 
 def merged(text: str | None, owner_uid: str, terms: ExecutionContext, now_seconds: float) -> Relief:

@@ -76,7 +76,8 @@ class LastLook:
         before = eviction.pod.owner.uid if eviction.pod.owner is not None else ""
         if (pod.owner.uid if pod.owner is not None else "") != before:
             return Verdict(Cause.UNKNOWN_OWNER, "it has another owner than in the plan")
-        return protections.verdict(self._cases.of(pod, self.clock.now()))
+        verdict = protections.verdict(self._cases.of(pod, self.clock.now()))
+        return None if eviction.surges and verdict is not None and verdict.cause in protections.FEW else verdict
 
     def _relieved(self, eviction: Eviction) -> Verdict | None:
         """Why the overloaded node needs no relief any more, or is to be left alone. Raises KubeError, PromqlError."""
@@ -98,6 +99,8 @@ class LastLook:
     def _destination(self, eviction: Eviction, pod: Pod) -> Verdict | None:
         """Why the destination would not take the pod as both are at this moment. Raises KubeError and PromqlError."""
         name = eviction.destination
+        if eviction.replacement is not None:
+            return self._readiness(eviction.replacement)
         try:
             node = self.door.get(kinds.NODES, name)
         except errors.NotFound:
@@ -107,6 +110,15 @@ class LastLook:
         if rule := open_nodes.why_not(node, pod):
             return Verdict(Cause.NO_DESTINATION, f"{name} does not take it any more: {rule}")
         return self._heat(eviction, node)
+
+    def _readiness(self, replacement: Pod) -> Verdict | None:
+        """Why the pod that was made first does not serve at this moment. Raises KubeError."""
+        try:
+            pod = self.door.get(kinds.PODS, replacement.name, namespace=replacement.namespace)
+        except errors.NotFound:
+            return Verdict(Cause.SURGE, f"{replacement.name} has gone")
+        serves = pod.uid == replacement.uid and pod.ready and not pod.deleting
+        return None if serves else Verdict(Cause.SURGE, f"{replacement.name} is not Ready any more")
 
     def _usages(self) -> collections.abc.Mapping[str, NodeUsage]:
         """The nodes' usage, asked for again when it is older than a moment; several evictions follow within one."""

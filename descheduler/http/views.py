@@ -63,6 +63,7 @@ def report(run: Report) -> dict[str, object]:
         "pools": _pools(run.permissions),
         "mean_lines": [mean_line(line) for line in run.mean_lines],
         "evictions": [eviction(planned, mode) for mode, plan in parts for planned in plan.evictions],
+        "surges": [eviction(planned, mode) for mode, plan in parts for planned in plan.surges],
         "nodes": [node(planned, mode) for mode, plan in parts for planned in plan.nodes],
     }
 

@@ -15,12 +15,14 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
+from descheduler import surges
 from descheduler.ledger import history_from_rows, sql_schema
 from descheduler.ledger.database import LedgerError, LedgerFile, LedgerReplaced
 from descheduler.ledger.rows import BARRING, DONE, FAILED, OPEN, Intent, Query, RecordedEvent, Row, Run, intent
 from descheduler.planning.departed_load import LOOK_BACKS
 from descheduler.planning.plans import Eviction, EvictionPlan
 from descheduler.snapshot.eviction_history import FOLLOWED_SECONDS, HOUR_SECONDS, History
+from descheduler.surges import Surge
 from runtime import logs
 
 log = logs.get(__name__)
@@ -165,6 +167,31 @@ class Ledger(LedgerFile):
             )
             return [RecordedEvent(*one) for one in rows]
 
+    def begin_surge(self, run: Run, eviction: Eviction, *, at_seconds: float) -> Surge | None:
+        """Writes a surge that is about to be asked for; None where its workload has one that is open."""
+        state = surges.SCALING_UP if run.mode == "Enforce" else run.mode
+        replicas = eviction.workload.replicas if eviction.workload is not None else 0
+        columns = intent(run, eviction) | {"at_seconds": at_seconds, "replicas": replicas, "state": state}
+        columns |= {"changed_at_seconds": at_seconds, "message": ""}
+        new = f"INSERT INTO surges ({_SURGE}) SELECT {_marks(Surge._fields)}"
+        none = f"WHERE NOT EXISTS (SELECT 1 FROM surges WHERE workload_uid = ? AND {_OPEN}) RETURNING {_SURGE}"
+        with self.written() as writer:
+            values = *map(columns.get, Surge._fields), columns["workload_uid"]
+            row = writer.execute(f"{new} {none}", values).fetchone()
+        return Surge(*row) if row is not None else None
+
+    def put_surge(self, surge: Surge) -> None:
+        """Writes the state of a surge, since when it holds, and its message."""
+        columns = surge.state, surge.changed_at_seconds, surge.message, surge.id
+        with self.written() as writer:
+            writer.execute("UPDATE surges SET state = ?, changed_at_seconds = ?, message = ? WHERE id = ?", columns)
+
+    def surges(self, since_seconds: float) -> tuple[Surge, ...]:
+        """The surges that are open or have changed since then, oldest first."""
+        chosen = f"SELECT {_SURGE} FROM surges WHERE {_OPEN} OR changed_at_seconds >= ? ORDER BY id"
+        with self.reading() as reader:
+            return tuple(Surge(*row) for row in reader.execute(chosen, (since_seconds,)))
+
     def set_aside_at_seconds(self) -> float | None:
         """When an earlier file was set aside, so that this one knows nothing of before; None if none was."""
         with self.reading() as reader:
@@ -209,4 +236,6 @@ def _marks(values: collections.abc.Sequence[str]) -> str:
     return ", ".join("?" * len(values))
 
 
+_SURGE: Final = ", ".join(Surge._fields)
+_OPEN: Final = f"state IN ({', '.join(map(repr, surges.OPEN))})"
 _LEARNT: Final = ("gone_at_seconds", "ready_at_seconds", *LOOK_BACKS)

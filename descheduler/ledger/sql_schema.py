@@ -64,10 +64,20 @@ BESIDE = (
       PRIMARY KEY (namespace, pod, uid, verb)
     )
     """,
+    """
+    CREATE TABLE IF NOT EXISTS surges (
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      run TEXT NOT NULL, at_seconds REAL NOT NULL, mode TEXT NOT NULL, policy_hash TEXT NOT NULL,
+      namespace TEXT NOT NULL, workload TEXT NOT NULL, workload_uid TEXT NOT NULL, owner_uid TEXT NOT NULL,
+      pod TEXT NOT NULL, pod_uid TEXT NOT NULL, node TEXT NOT NULL,
+      replicas INTEGER NOT NULL, newest_sibling_at_seconds REAL NOT NULL,
+      state TEXT NOT NULL, changed_at_seconds REAL NOT NULL, message TEXT NOT NULL
+    )
+    """,
     "CREATE INDEX IF NOT EXISTS decisions_by_time ON decisions (at_seconds, size)",
 )
 # Beside evictions: what retention may delete as it is.
-BY_TIME = ("runs", "events", "breaker_resets", "set_asides", "decisions")
+BY_TIME = ("runs", "events", "breaker_resets", "set_asides", "decisions", "surges")
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -9,6 +9,7 @@ answer.
 
 import collections
 import collections.abc
+import math
 from typing import NamedTuple
 
 from descheduler.planning.verdicts import Cause, Verdict
@@ -68,6 +69,19 @@ class Headroom:
             return None
         reserved = self._reserved[_key(over[0])]
         return None if _allowed(over[0]) > reserved else Verdict(Cause.BUDGET, _why(over[0], reserved))
+
+    def with_another(self, pod: Pod, standing: WorkloadStatus | None, metric: str) -> Verdict | None:
+        """None if the budgets would allow the eviction with one more healthy pod of its workload, else why not."""
+        over, verdict = self.over(pod), self.verdict(pod, standing, metric)
+        if verdict is None or len(over) != 1 or not over[0].is_current or pod.namespace in self._undecodable:
+            return verdict
+        spec, status = over[0].spec, over[0].status
+        limit = spec.min_available if spec.max_unavailable is None else spec.max_unavailable
+        pods = status.expected_pods + 1
+        count = math.ceil(int(limit.removesuffix("%")) * pods / 100) if isinstance(limit, str) else limit or 0
+        needed = count if spec.max_unavailable is None else pods - count
+        left = status.current_healthy + 1 - needed - self._reserved[_key(over[0])]
+        return None if left > 0 else verdict._replace(detail=f"{verdict.detail}; another pod would not change that")
 
     def reserve(self, pod: Pod, *, number: int = 1) -> str:
         """Takes one disruption for a chosen pod (-1 gives it back); the name of its budget, "" if none was needed."""

@@ -24,6 +24,7 @@ import dataclasses
 import functools
 import itertools
 
+from descheduler import surges
 from descheduler.placement import destinations, open_nodes
 from descheduler.planning import candidate_order, departed_load, flow_rules, limits, protections
 from descheduler.planning.overload import Overload
@@ -36,6 +37,7 @@ from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.snapshot import Snapshot
 from kube.objects import Node, Pod
 from policy.rules import expected_load
+from policy.schema.load_policy import LoadPolicy
 
 
 def plan(
@@ -69,13 +71,16 @@ def plan(
     left = draft.headroom() if headroom else NO_HEADROOM
     evictions = tuple(draft.evictions)
     words = draft.blocked.detail if draft.blocked else ""
-    planned = EvictionPlan(taken.at_seconds, plans, evictions, words, left, draft.unreplaced)
+    new = tuple(draft.surges)
+    planned = EvictionPlan(taken.at_seconds, plans, evictions, words, left, draft.unreplaced, new)
     return planned.with_verdicts(draft.chosen)  # pods of a group leave nodes that were planned for before, too
 
 
 @dataclasses.dataclass(slots=True)
 class NodeDraft:
-    """One node in the making: its projected ratios, the verdicts so far, and the pods in question, by uid."""
+    """One node in the making: its projected ratios, the verdicts so far, the pods in question, and why those of them
+    stay that may get another pod first, by uid.
+    """
 
     node: Node
     projected: dict[str, float]
@@ -88,22 +93,63 @@ class NodeDraft:
             self.projected[metric] -= usage.share(used, self.node.capacity, resources[metric])
 
 
+class Counts:
+    """Caps, flow rules and budgets as a plan leaves them; `few` are the verdicts that keep pods alone, which may get
+    another one first, by uid.
+    """
+
+    def __init__(
+        self, cases: protections.CandidateContexts, caps: limits.Caps, gate: flow_rules.Gate, *, surges: int, most: int
+    ) -> None:
+        self._cases, self._caps, self._gate, self._budgets = cases, caps, gate, cases.headroom
+        self._surges, self._most_surges = surges, most
+        self.few: dict[str, Verdict] = {}
+
+    def refusal(self, pod: Pod, metric: str, before: list[Pod]) -> Verdict | None:
+        """Why the pod may not leave with those of its group that were counted `before` it."""
+        standing, few = self._cases.standing(pod), self.few.get(pod.uid)
+        beside = sum(1 for one in before if self._cases.standing(one) is standing)
+        waits = self._caps.verdict(pod, standing, metric, beside=beside) or self._gate.verdict(pod, standing, metric)
+        budgets = self._budgets.verdict if few is None else self._budgets.with_another
+        refusal = waits or budgets(pod, standing, metric)
+        if refusal is not None or few is None or self._surges < self._most_surges:
+            return refusal
+        return few._replace(detail=f"{few.detail}; no surge: {self._surges} of {self._most_surges} at once")
+
+    def count(self, pod: Pod, *, number: int) -> tuple[str, str]:
+        """Counts a pod, -1 takes it back, 0 neither; the budget and flow rule that it is counted by."""
+        standing, another = self._cases.standing(pod), pod.uid in self.few
+        self._caps.count(pod, standing, number=number)
+        self._surges += number if another else 0
+        budget = "" if another else self._budgets.reserve(pod, number=number)
+        return budget, self._gate.count(pod, standing, number=number)
+
+
 class PlanDraft:
     """The evictions that one plan has chosen, and their reservations."""
 
     def __init__(self, taken: Snapshot, policies: NodePolicies, history: History, overloaded: frozenset[str]) -> None:
         policy = policies.whole
         self.evictions: list[Eviction] = []
+        self.surges: list[Eviction] = []
         self.chosen: dict[str, Verdict] = {}  # by uid
         self._own_verdicts: dict[str, Verdict | None] = {}  # the same
         self._taken = taken
         self._policies, self._policy = policies, policy
         self._departed = departed_load.DepartedLoad(taken, policy, history.departed)
         self._cases = protections.CandidateContexts(taken, policy)
-        self._budgets = self._cases.headroom
         standings = self._cases.standings
         self._caps = limits.Caps(policies, history, standings, now_seconds=taken.at_seconds)
-        self._gate = flow_rules.Gate(policy.descheduler.flow, history.flow, standings, now_seconds=taken.at_seconds)
+        gate = flow_rules.Gate(policy.descheduler.flow, history.flow, standings, now_seconds=taken.at_seconds)
+        self._counts = Counts(
+            self._cases, self._caps, gate, surges=len(taken.open_surges), most=policy.descheduler.surge.at_once
+        )
+        uids = {one.pod_uid for one in taken.open_surges.values()}
+        self._surging = (
+            [pod for pod in taken.pods if pod.uid in uids and taken.replacement(pod) is None] if uids else []
+        )
+        for pod in self._surging:  # each is as an eviction that this run has chosen
+            self._caps.count(pod, self._cases.standing(pod), number=1)
         self.unreplaced = self._caps.unreplaced
         self.blocked = _blocked(taken, policies, overloaded) or self._caps.brake
         self._overloaded = overloaded
@@ -111,7 +157,6 @@ class PlanDraft:
         self._coming = [(one.destination, one.used) for one in self.unreplaced if one.at_seconds > since_seconds]
         self._landed = history.landed
         self._resources = usage.resources_of(policy)
-        self._longest_window_seconds = max(usage.pod_windows(policy).values())
 
     @functools.cached_property
     def _destinations(self) -> destinations.Destinations:
@@ -122,7 +167,7 @@ class PlanDraft:
 
     def headroom(self) -> Headroom:
         """Returns the caps and budgets that the plan leaves so far."""
-        return Headroom(*self._caps.left(), self._budgets.left(), tuple(self._destinations.headroom().items()))
+        return Headroom(*self._caps.left(), self._cases.headroom.left(), tuple(self._destinations.headroom().items()))
 
     def relieve(self, node: Node, overloads: tuple[Overload, ...]) -> NodePlan:
         """Chooses pods of one node, metric by metric, and gives every pod a verdict, unless the node is left alone."""
@@ -135,6 +180,9 @@ class PlanDraft:
         if left_alone:
             return NodePlan(node, overloads, projected, (), left_alone, pool)
         draft = self._sorted_out(node, projected)
+        for pod in self._surging:
+            if pod.node_name == node.name and (used := self._taken.pod_usage.get(pod.key)) is not None:
+                draft.deduct(used, self._resources)
         for overload in overloads:
             self._relieve_metric(draft, overload)
         last = f": {pod_annotations.PREFER_NO_EVICTION} has it come last"
@@ -154,7 +202,7 @@ class PlanDraft:
         while waiting and usage.over(draft.projected[overload.metric], overload.evict_until_ratio):
             group = self._cases.group(waiting.pop())
             verdict = self._verdict(draft, overload, group)
-            if verdict.cause is Cause.CHOSEN:  # the excess is another one now, and with it the order
+            if verdict.cause in (Cause.CHOSEN, Cause.SURGE):  # the excess is another one now, and with it the order
                 waiting = self._last_first(draft, overload, waiting)
             here = {pod.uid for pod in group.pods if pod.node_name == draft.node.name}
             waiting = [pod for pod in waiting if pod.uid not in here]
@@ -169,7 +217,8 @@ class PlanDraft:
                 pod, self._use(draft, overload, pod), last=protections.comes_last(pod, self._policy)
             )
 
-        return candidate_order.ordered(pods, key)[::-1]
+        ordered = candidate_order.ordered(pods, key)[::-1]
+        return sorted(ordered, key=lambda pod: self._taken.replacement(pod) is not None)
 
     def _verdict(self, draft: NodeDraft, overload: Overload, group: Group) -> Verdict:
         """Chooses the pods of a group, or says why not; their headroom, caps, room and relief are taken at once."""
@@ -181,38 +230,28 @@ class PlanDraft:
             return self.blocked
         refusal, counted = None, list[Pod]()
         for pod in group.pods:
-            if refusal := self._refusal(pod, overload.metric, counted):
+            if refusal := self._counts.refusal(pod, overload.metric, counted):
                 break
-            self._count(pod, number=1)
+            self._counts.count(pod, number=1)
             counted.append(pod)
         else:
+            if (replacement := self._taken.replacement(group.pods[0])) is not None:
+                return self._choose(draft, overload, group, [replacement.node_name])
             ends = self._destinations.find_all([(pod, self._taken.pod_usage[pod.key]) for pod in group.pods])
             if all(one.node for one in ends):
                 return self._choose(draft, overload, group, [one.node for one in ends])
             pod, end = next((pod, one) for pod, one in zip(group.pods, ends, strict=True) if not one.node)
             refusal = Verdict(Cause.NO_DESTINATION, f"no other node takes it: {end}")
         for one in counted:
-            self._count(one, number=-1)
+            self._counts.count(one, number=-1)
         return _of_group(group, pod, refusal)
-
-    def _refusal(self, pod: Pod, metric: str, before: list[Pod]) -> Verdict | None:
-        """Why the pod may not leave with those of its group that were counted `before` it."""
-        standing = self._cases.standing(pod)
-        beside = sum(1 for one in before if self._cases.standing(one) is standing)
-        waits = self._caps.verdict(pod, standing, metric, beside=beside)
-        return waits or self._gate.verdict(pod, standing, metric) or self._budgets.verdict(pod, standing, metric)
-
-    def _count(self, pod: Pod, *, number: int) -> tuple[str, str]:
-        """Counts a pod, -1 takes it back, 0 neither; the budget and flow rule that it is counted by."""
-        standing = self._cases.standing(pod)
-        self._caps.count(pod, standing, number=number)
-        return self._budgets.reserve(pod, number=number), self._gate.count(pod, standing, number=number)
 
     def _choose(self, draft: NodeDraft, overload: Overload, group: Group, places: list[str]) -> Verdict:
         """Makes the evictions: of a group that restarts as a whole one, of a pod on the overloaded node."""
         here = [pod for pod in group.pods if pod.node_name == draft.node.name]
         for pod, destination in zip(group.pods, places, strict=True):
-            self.chosen[pod.uid] = _of_group(group, pod, Verdict(Cause.CHOSEN, f"expected on {destination}"))
+            few, replacement = self._counts.few.get(pod.uid), self._taken.replacement(pod)
+            self.chosen[pod.uid] = _of_group(group, pod, _chosen(few, replacement, destination))
             if group.restarts and pod is not here[0]:
                 continue
             before_ratio = draft.projected[overload.metric]
@@ -222,8 +261,12 @@ class PlanDraft:
             expected_5m_ratio, expected_30m_ratio = departed_load.expected(
                 self._policy, overload.metric, value_ratio=overload.value_ratio, projected_ratio=projected_ratio
             )
+            if replacement is None:
+                ratio = self._destinations.projected_ratios(destination)[overload.metric]
+            else:  # its load is there already, also where nothing else may go
+                ratio = destinations.judged_ratios(self._taken, destination, self._policy).get(overload.metric, 0.0)
             siblings = [pod] if pod.owner is None else self._taken.owned[pod.namespace, pod.owner.uid]
-            budget, flow = self._count(pod, number=0)
+            budget, flow = self._counts.count(pod, number=0)
             eviction = Eviction(
                 pod=pod,
                 workload=self._taken.workload_of(group.pods[0] if group.restarts else pod),
@@ -232,16 +275,18 @@ class PlanDraft:
                 before_ratio=before_ratio,
                 projected_ratio=projected_ratio,
                 destination=destination,
-                destination_ratio=self._destinations.projected_ratios(destination)[overload.metric],
+                destination_ratio=ratio,
                 budget=budget,
                 flow=flow,
-                newest_sibling_at_seconds=max(one.created_at_seconds for one in siblings),
+                newest_sibling_at_seconds=max(one.created_at_seconds for one in siblings if one is not replacement),
                 expected_5m_ratio=expected_5m_ratio if pod in here else None,
                 expected_30m_ratio=expected_30m_ratio if pod in here else None,
                 pool=self._policies.pool_name(draft.node.name),
                 group=group.name,
+                replacement=replacement,
+                surges=few is not None,
             )
-            self.evictions.append(eviction)
+            (self.evictions if few is None else self.surges).append(eviction)
         return self.chosen[here[0].uid]
 
     def _sorted_out(self, node: Node, projected: dict[str, float]) -> NodeDraft:
@@ -260,20 +305,14 @@ class PlanDraft:
 
     def _own_verdict(self, pod: Pod) -> Verdict | None:
         if pod.uid not in self._own_verdicts:
-            case = self._cases.of(pod, self._taken.at_seconds)
-            self._own_verdicts[pod.uid] = protections.verdict(case) or self._usage_verdict(pod)
+            verdict = protections.verdict(self._cases.of(pod, self._taken.at_seconds))
+            if verdict is not None and verdict.cause in protections.FEW and self._policy.descheduler.surge.enabled:
+                if why := _no_surge(pod, self._taken, self._policy):
+                    verdict = verdict._replace(detail=f"{verdict.detail}; no surge: {why}")
+                elif not self._cases.group(pod).name:
+                    self._counts.few[pod.uid], verdict = verdict, None
+            self._own_verdicts[pod.uid] = verdict or _usage_verdict(pod, self._taken, self._policy)
         return self._own_verdicts[pod.uid]
-
-    def _usage_verdict(self, pod: Pod) -> Verdict | None:
-        since_seconds = pod.running_since_seconds or pod.started_at_seconds  # what init containers did is not its use
-        if since_seconds is not None and self._taken.at_seconds - since_seconds < self._longest_window_seconds:
-            return Verdict(Cause.USAGE_UNKNOWN, "it has not run for a whole window yet")
-        used = self._taken.pod_usage.get(pod.key)
-        if used is None:
-            return Verdict(Cause.USAGE_UNKNOWN, self._taken.absences.get(pod.key, "no window of it is known"))
-        if usage.fresh(used.at_seconds, self._taken.at_seconds, self._policy.sync.stale_after_seconds):
-            return None
-        return Verdict(Cause.USAGE_UNKNOWN, f"its usage is {self._taken.at_seconds - used.at_seconds:.0f} s old")
 
     def _use(self, draft: NodeDraft, overload: Overload, pod: Pod) -> candidate_order.Use:
         """Returns the use of the hot resource that leaves the node with the pod, in millicores or bytes."""
@@ -286,8 +325,39 @@ class PlanDraft:
         return candidate_order.Use(sum(usage.amount(one, resource) for _, one in leaving), excess, requested)
 
 
+def _usage_verdict(pod: Pod, taken: Snapshot, policy: LoadPolicy) -> Verdict | None:
+    since_seconds = pod.running_since_seconds or pod.started_at_seconds  # what init containers did is not its use
+    if since_seconds is not None and taken.at_seconds - since_seconds < max(usage.pod_windows(policy).values()):
+        return Verdict(Cause.USAGE_UNKNOWN, "it has not run for a whole window yet")
+    used = taken.pod_usage.get(pod.key)
+    if used is None:
+        return Verdict(Cause.USAGE_UNKNOWN, taken.absences.get(pod.key, "no window of it is known"))
+    if usage.fresh(used.at_seconds, taken.at_seconds, policy.sync.stale_after_seconds):
+        return None
+    return Verdict(Cause.USAGE_UNKNOWN, f"its usage is {taken.at_seconds - used.at_seconds:.0f} s old")
+
+
 def _of_group(group: Group, pod: Pod, verdict: Verdict) -> Verdict:
     return verdict._replace(detail=f"{verdict.detail} ({pod.name} of {group.name})".lstrip()) if group.name else verdict
+
+
+def _chosen(few: Verdict | None, replacement: Pod | None, destination: str) -> Verdict:
+    """The verdict on a pod that leaves, or gets another pod first where `few` keeps it alone."""
+    if few is not None:
+        return Verdict(Cause.SURGE, f"{few.detail}: another pod first, expected on {destination}")
+    where = f"expected on {destination}" if replacement is None else f"{replacement.name} is Ready on {destination}"
+    return Verdict(Cause.CHOSEN, where)
+
+
+def _no_surge(pod: Pod, taken: Snapshot, policy: LoadPolicy) -> str:
+    """Why no other pod comes first where too few replicas would be left, "" if one may."""
+    workload = taken.workload_of(pod)
+    if workload is None or workload.kind != "Deployment" or workload.replicas < 1:
+        return "only a Deployment surges, of 1 replica or more"
+    if why := taken.surge_refusals.get(workload.uid, f'label its Deployment {surges.OPT_IN}: "true"'):
+        return why
+    last = next((one for one in reversed(taken.surges) if one.workload_uid == workload.uid), None)
+    return "" if last is None else last.rest(policy.descheduler.cooldown.workload_seconds, taken.at_seconds)
 
 
 def _blocked(taken: Snapshot, policies: NodePolicies, overloaded: frozenset[str]) -> Verdict | None:

@@ -45,7 +45,7 @@ NO_HEADROOM = Headroom()
 class Eviction:
     """One eviction of a plan with its figures: ratios of the node before, after, and of the destination with the pod
     on it. `newest_sibling_at_seconds`: when the newest pod of its owner was made, by the apiserver's clock; whatever is
-    made later may be its replacement.
+    made later may be its replacement. `replacement`: the pod that a surge made before.
     """
 
     pod: Pod
@@ -63,6 +63,8 @@ class Eviction:
     expected_30m_ratio: float | None = None
     pool: str = ""  # of the node that it leaves, "" without one
     group: str = ""  # that leaves as a whole, "" for a pod alone
+    replacement: Pod | None = None
+    surges: bool = False  # it gets another pod first, and is evicted by a later run
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,7 +96,8 @@ class NodePlan:
 @dataclasses.dataclass(frozen=True, slots=True)
 class EvictionPlan:
     """Everything one run decided; `blocked` says why the run as a whole does nothing ("" if it may act), `unreplaced`
-    which evictions before it still wait for a Ready replacement (None: workloads were not read).
+    which evictions before it still wait for a Ready replacement (None: workloads were not read), `surges` which pods
+    get another one first.
     """
 
     at_seconds: float
@@ -103,6 +106,7 @@ class EvictionPlan:
     blocked: str = ""
     headroom: Headroom = NO_HEADROOM
     unreplaced: tuple[PendingReplacement, ...] | None = None
+    surges: tuple[Eviction, ...] = ()
 
     @property
     def causes(self) -> tuple[Cause, ...]:

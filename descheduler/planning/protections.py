@@ -16,7 +16,7 @@ static pod or a DaemonSet's is believed here, and only here: that keeps a pod wh
 """
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from descheduler.planning import candidate_order, departed_load, disruption_budgets, flow_rules
 from descheduler.planning.verdicts import Cause, Verdict
@@ -29,6 +29,7 @@ from kube.pods import pod_view
 from policy.schema import units
 from policy.schema.load_policy import LoadPolicy
 
+FEW: Final = (Cause.FEW_REPLICAS, Cause.FEW_READY)  # with another pod first none is missing
 PROTECTED_LABEL = "evenload.io/protected"  # what deploy/guard makes the apiserver refuse; any value but "false"
 
 
@@ -341,12 +342,17 @@ def _replicas(case: CandidateContext) -> Verdict | None:
     wanted, replaced = case.standing.workload.replicas, case.replaced
     if case.group.name and len(replaced) >= wanted and case.pod.labels.get(groups.LWS_WORKER) != "0":
         return None  # it goes as a whole, but for the workload of leaders, whose replicas are groups
-    if wanted < protect.min_replicas:
+    surge = case.taken.open_surges.get(case.standing.workload.uid)
+    if surge is not None:
+        if case.taken.replacement(case.pod) is None:
+            return Verdict(Cause.SURGE, f"another pod of {case.standing.workload} first, in place of {surge.pod}")
+        wanted = surge.replicas
+    elif wanted < protect.min_replicas:
         return Verdict(
             Cause.FEW_REPLICAS, f"{case.standing.workload} wants {wanted}, at least {protect.min_replicas} needed"
         )
     left = case.standing.ready - sum(1 for one in replaced if one.ready)
-    needed = math.ceil(protect.min_ready_ratio * wanted - usage.ROUNDING)
+    needed = wanted if surge is not None else math.ceil(protect.min_ready_ratio * wanted - usage.ROUNDING)
     if left < needed:
         return Verdict(Cause.FEW_READY, f"{case.standing.workload} would keep {left} ready of {wanted}, needs {needed}")
     return None

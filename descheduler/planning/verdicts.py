@@ -11,7 +11,7 @@ import collections.abc
 import enum
 from typing import NamedTuple
 
-PROTECTED, BUDGETS, CAPS, WAITING = "protected", "PDB", "over a cap", "waiting"
+PROTECTED, BUDGETS, CAPS, WAITING, SURGES = "protected", "PDB", "over a cap", "waiting", "to surge"
 
 
 class Cause(enum.StrEnum):
@@ -61,6 +61,7 @@ class Cause(enum.StrEnum):
     OWNER_LOOKUP_FAILED = "owner_lookup_failed"
     FEW_REPLICAS = "few_replicas", "protect.minReplicas"
     FEW_READY = "few_ready", "protect.minReadyRatio"
+    SURGE = "surge", "surge", SURGES
     USAGE_UNKNOWN = "usage_unknown", "", "without fresh usage"
     BUDGET = "budget", "", BUDGETS
     SEVERAL_BUDGETS = "several_budgets", "", BUDGETS
@@ -102,6 +103,7 @@ NEEDS = {
     "without a destination": "another node that takes it and stays under every evictUntil",
     CAPS: "a later run, or a higher cap",
     WAITING: "time: what it waits for ends, and every run looks again",
+    SURGES: "another pod of its workload that is Ready on another node: then it is evicted",
     "without fresh usage": "a measured use: evenload doctor says what is missing",
     "without a fresh view": "watches that answer: evenload doctor says which do not",
     "too small to help": "more use of its own",

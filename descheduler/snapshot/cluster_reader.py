@@ -12,6 +12,7 @@ from descheduler.snapshot.cluster_watch import ClusterView
 from descheduler.snapshot.scaled_owners import Custom
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import NodeUsage, PodUsage, UsageSource
+from descheduler.surges import Surge, refusals
 from kube.door import ScalesDoor
 from kube.objects import Node, PersistentVolume, Pod
 from policy import metrics
@@ -37,6 +38,7 @@ class Reader:
         over_a_line: collections.abc.Collection[str],
         *,
         now_seconds: float,
+        surges: tuple[Surge, ...] = (),
     ) -> Snapshot:
         """The view and its usage; of pods on nodes `over_a_line` and of their groups. Raises as the source does."""
         hot = [pod for pod in view.pods if pod.spec.node_name in over_a_line] if over_a_line else []
@@ -48,13 +50,16 @@ class Reader:
         measured = self.source.pod_usage(policy, leaving, of_all=len(view.pods))
         absences = {pod.key: self.source.absence(pod) for pod in leaving if pod.key not in measured}
         absences |= _over_their_node(leaving, measured, view.nodes)
+        index = workloads.Index(controllers, owned.workloads)
+        surging = leaving if policy.descheduler.surge.enabled else []
+        by_owner = {index.leading(pod.owner).uid: pod for pod in surging if pod.owner is not None}
         return Snapshot(
             at_seconds=now_seconds,
             nodes=view.nodes,
             node_usage=node_usage,
             pods=view.pods,
             budgets=view.budgets,
-            workloads=workloads.Index(controllers, owned.workloads),
+            workloads=index,
             namespaces={one.name: one.labels for one in view.namespaces},
             pod_usage={key: used for key, used in measured.items() if key not in absences},
             absences=absences,
@@ -63,6 +68,8 @@ class Reader:
             attach_limits={one.name: one.limits for one in view.csi_nodes} if volumes else {},
             owner_failures=owned.failures,
             silent_seconds=view.silent_seconds,
+            surges=surges,
+            surge_refusals=refusals(self._scales, view.deployments, by_owner, volumes),
         )
 
     def _custom(

@@ -15,6 +15,7 @@ from descheduler.snapshot.groups import Groups
 from descheduler.snapshot.scaled_owners import Custom, Failure
 from descheduler.snapshot.usage import NodeUsage, PodUsage
 from descheduler.snapshot.workloads import Workload
+from descheduler.surges import OPEN, WAITING, Surge
 from kube.cache import watch_status
 from kube.objects import DisruptionBudget, Node, PersistentVolume, Pod
 from kube_scheduler import volumes
@@ -29,7 +30,8 @@ class Snapshot:
     claim ("namespace/name") to the volume it is bound to, `attach_limits` a node to how many volumes of a CSI driver it
     can hold. `absences` says by pod why its usage is not known, `windows_end_at_readings` whether nodes' windows end at
     the times of their readings. `owner_failures` are the owners of other kinds that could not be looked up,
-    `silent_seconds` says for how long each watch (by the plural of its kind) had heard nothing.
+    `silent_seconds` says for how long each watch (by the plural of its kind) had heard nothing. `surges` are those that
+    are open or ended lately, `surge_refusals` say by the uid of Deployments that opt in why none begins.
     """
 
     at_seconds: float
@@ -50,6 +52,8 @@ class Snapshot:
     )
     owner_failures: collections.abc.Mapping[Custom, Failure] = dataclasses.field(default_factory=dict)
     silent_seconds: collections.abc.Mapping[str, float] = dataclasses.field(default_factory=dict)
+    surges: tuple[Surge, ...] = ()
+    surge_refusals: collections.abc.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def stale(self) -> str:
         """Names the watch that has heard nothing for too long, and for how long; "" if none has."""
@@ -98,6 +102,20 @@ class Snapshot:
     def groups(self) -> Groups:
         """The groups that pods say they are of."""
         return Groups(self.pods)
+
+    @functools.cached_property
+    def open_surges(self) -> collections.abc.Mapping[str, Surge]:
+        """The surges that are open, by the uid of their Deployment."""
+        return {one.workload_uid: one for one in self.surges if one.state in OPEN}
+
+    def replacement(self, pod: Pod) -> Pod | None:
+        """The pod that a surge made for this one, Ready on another node; None without such a surge or pod."""
+        surge = next((one for one in self.open_surges.values() if one.pod_uid == pod.uid), None)
+        if surge is None or surge.state != WAITING:
+            return None
+        new = surge.new_pods(self.owned.get((surge.namespace, surge.owner_uid), ()))
+        ready = (one for one in new if one.ready and one.node_name != surge.node)
+        return min(ready, key=lambda one: (one.created_at_seconds, one.uid), default=None)
 
     def standings(self) -> workload_index.WorkloadStatuses:
         """How every workload stands, by its uid."""

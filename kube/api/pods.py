@@ -141,6 +141,7 @@ class PodSpec(FormSpec, frozen=True, gc=False, rename="camel"):
     volumes: tuple[Volume, ...] = ()
     preemption_policy: str = ""
     restart_policy: str = ""
+    host_network: bool = False
     resource_claims: tuple[ResourceClaim, ...] = ()
     scheduling_group: Presence | None = None
     workload_ref: Presence | None = None  # its name in Kubernetes 1.35

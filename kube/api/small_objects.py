@@ -6,7 +6,8 @@ Decoded by `kube.http.client`, read through `kube.objects`.
 import msgspec
 
 from kube.api import salvage
-from kube.api.metadata import Moment, Object
+from kube.api.metadata import IdentifiedObject, Identity, Moment, Object
+from kube.api.resources import Quantity
 from kube.api.selectors import NodeSelector
 
 
@@ -284,11 +285,43 @@ class ScaleStatus(msgspec.Struct, frozen=True, gc=False):
     replicas: int = 0
 
 
-class Scale(Object, frozen=True, kw_only=True):
+class FieldsOwner(msgspec.Struct, frozen=True, gc=False):
+    """A writer of fields: its name, and whether it applied them (Apply) or wrote them (Update)."""
+
+    manager: str = ""
+    operation: str = ""
+
+
+class ScaleMetadata(Identity, frozen=True, gc=False, rename="camel"):
+    """metadata of a Scale: `managed_fields` are the owners of the replicas alone."""
+
+    managed_fields: tuple[FieldsOwner, ...] = ()
+
+
+class Scale(IdentifiedObject, frozen=True, kw_only=True):
     """The scale subresource of any kind that has one."""
 
+    metadata: ScaleMetadata = ScaleMetadata()
     spec: ScaleSpec = ScaleSpec()
     status: ScaleStatus = ScaleStatus()
+
+
+class Autoscaler(Object, frozen=True, kw_only=True):
+    """A HorizontalPodAutoscaler, ScaledObject (which may name no kind) or VerticalPodAutoscaler."""
+
+    spec: dict[str, object] = msgspec.field(default_factory=dict)
+
+    def scales(self, deployment: str) -> bool:
+        """Whether its target is the Deployment of this name."""
+        targets = (self.spec.get("scaleTargetRef"), self.spec.get("targetRef"))
+        named = [one for one in targets if isinstance(one, dict) and one.get("name") == deployment]
+        return any(one.get("kind", "Deployment") == "Deployment" for one in named)
+
+
+class ResourceQuota(Object, frozen=True, kw_only=True):
+    """A ResourceQuota: `hard` and `used` of its status."""
+
+    status: dict[str, dict[str, Quantity]] = msgspec.field(default_factory=dict)
 
 
 class ApiResource(msgspec.Struct, frozen=True, gc=False):

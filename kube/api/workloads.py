@@ -26,17 +26,18 @@ class RollingUpdate(msgspec.Struct, frozen=True, gc=False):
 
 
 class UpdateStrategy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """updateStrategy of a StatefulSet."""
+    """updateStrategy of a StatefulSet, strategy of a Deployment."""
 
     type: str = ""
     rolling_update: RollingUpdate = RollingUpdate()
 
 
 class WorkloadSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """spec of a ReplicaSet, Deployment or StatefulSet; only the last has a policy and an updateStrategy."""
+    """spec of a ReplicaSet, Deployment (which alone has a strategy) or StatefulSet (a policy and an updateStrategy)."""
 
     replicas: int | None = None
     selector: LabelSelector | None = None
+    strategy: UpdateStrategy = UpdateStrategy()
     pod_management_policy: str = ""
     update_strategy: UpdateStrategy = UpdateStrategy()
 

@@ -24,6 +24,11 @@ def read_back(policy: load_policy.LoadPolicy) -> Sentences:
     yield from _protect(section.protect)
     yield from _cooldown(section.cooldown)
     yield _breaker(section.breaker)
+    if (surge := section.surge).enabled:
+        yield (
+            "pods that stay for too few replicas leave once another pod of their Deployment is Ready elsewhere, within "
+            f"{wording.span(surge.ready_within_seconds)}; {wording.count(surge.at_once, 'Deployment')} at a time"
+        )
     yield from (_flow(rule) for rule in section.flow)
     if section.flow:
         yield "of the rules that match an eviction, the last one decides"

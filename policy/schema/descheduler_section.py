@@ -139,6 +139,16 @@ class Breaker(sections.Section):
     max_seconds: units.Duration = pydantic.Field(default=3600.0, description="The back-off grows no longer.")
 
 
+class Surge(sections.Section):
+    """Another pod first, of Deployments labelled evenload.io/surge: "true"."""
+
+    enabled: units.Flag = pydantic.Field(default=False, description="A replica more, the eviction, a replica less.")
+    at_once: units.Count = pydantic.Field(default=1, description="Deployments with a replica more at a time.")
+    ready_within_seconds: units.Duration = pydantic.Field(
+        default=300.0, description="Undone where the old pod could not leave by then."
+    )
+
+
 class Window(sections.Section):
     """When Enforce may act; outside all windows it observes. No window at all means always."""
 
@@ -252,6 +262,7 @@ class Descheduler(sections.Section):
     )
     cooldown: Cooldown = pydantic.Field(default_factory=Cooldown, description="Rest after an eviction.")
     breaker: Breaker = pydantic.Field(default_factory=Breaker, description="Rest after failures.")
+    surge: Surge = pydantic.Field(default_factory=Surge, description="Another pod first, where too few replicas serve.")
     windows: tuple[Window, ...] = pydantic.Field(default=(), description="When Enforce may act; none = always.")
     flow: tuple[FlowRule, ...] = pydantic.Field(
         default=(), description="Admission rules for evictions; last match wins."

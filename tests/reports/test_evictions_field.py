@@ -23,7 +23,7 @@ from policy.schema.load_policy import LoadPolicy
 from tests import builders, pages
 from tests.reports.register import Before, behaviour, reported, situation
 from tests.reports.test_evictions import spec
-from tests.unit.descheduler import scenes
+from tests.unit.descheduler import scenes, test_surges
 from tests.unit.descheduler.scenes import NOW, Scene
 from tests.unit.descheduler.worlds import two_to_evict
 from tests.unit.extender import worlds
@@ -297,3 +297,30 @@ def test_pods_that_wait_are_relieved_and_busy_ones_that_do_not_are_left_alone() 
     (eviction,) = scene.plan(preset).evictions
     assert (eviction.pod.name, eviction.destination) == ("waits-0", "cool")
     assert {one.node for one in scene.overloads(scenes.policy())} == {"busy"}
+
+
+@reported(
+    "evictions",
+    "kubernetes-sigs/descheduler#1841",
+    "kubernetes-sigs/descheduler#1558",
+    "kubernetes/enhancements#6245",
+    "kubernetes/kubernetes#66811",
+    before=Before.WRONG,
+)
+@situation("a node is hot, and the only replica of a Deployment has to leave it")
+@behaviour("the Deployment gets another pod first, if it opts in; the old one is evicted once that is Ready elsewhere")
+def test_the_only_replica_gets_another_one_before_it_is_evicted(tmp_path: pathlib.Path) -> None:
+    here = test_surges.world(tmp_path)
+    here.report()
+    assert (here.door.scaled, here.door.evictions) == ([("web", 2, False)], [])
+
+
+@reported("evictions", "kubernetes-sigs/karpenter#3013", "kubernetes/enhancements#4213", before=Before.WRONG)
+@situation("the strategy of a Deployment of one replica is Recreate")
+@behaviour("it stays, and the verdict says that the strategy is why it gets no other pod first")
+def test_a_deployment_whose_pods_must_not_overlap_gets_no_other_pod_first(tmp_path: pathlib.Path) -> None:
+    here = test_surges.world(tmp_path)
+    here.door.objects["deployments"] = (test_surges.deployment(strategy={"type": "Recreate"}),)
+    assert test_surges.why(here).endswith("no surge: its strategy is Recreate")
+    here.report()
+    assert here.door.scaled == []

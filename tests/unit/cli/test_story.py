@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import click.testing
+import msgspec
 import pytest
 
 from cli import eviction_rows, happenings
@@ -145,12 +146,18 @@ def test_what_repeats_within_the_hour_is_one_line_and_a_node_has_its_own() -> No
         *(event(minute, "NoFittingNode", note.format(number)) for number, minute in enumerate((0, 30, 60, 200))),
         event(31, "NoFittingNode", note.format(9), name="warm"),
         event(32, "EvictionLoop", "came back to hot", kind="Pod"),
+        msgspec.structs.replace(
+            event(39, "SurgeUndone", "Deployment/web, surge undone: late; run r", kind="Pod", name="web-0"),
+            namespace="shop",
+            related="Node/hot",
+        ),
         event(40, "PolicyRefused", "policy file b refused, a stays in force: p:1:1: no", kind="Namespace", name="ours"),
     )
     lines = happenings.story(Facts(SPAN, events=events))
     assert [(one.at_seconds - NOW, one.node, one.text) for one in lines] == [
         (0, "hot", "nothing could leave, NoFittingNode: 3 protected, 3 times in 60m"),
         (1860, "warm", "nothing could leave, NoFittingNode: 3 protected"),
+        (2340, "hot", "shop/web-0: Deployment/web, surge undone: late"),
         (2400, "", "policy file b refused, a stays in force: p:1:1: no"),
         (12000, "hot", "nothing could leave, NoFittingNode: 3 protected"),
     ]

@@ -3,7 +3,10 @@
 import collections.abc
 from typing import Any, Unpack
 
+import msgspec
+
 from kube import errors, kinds
+from kube.api.small_objects import FieldsOwner, ScaleMetadata, ScaleSpec
 from kube.door import EvictionAnswer, EvictionOptions, KubeWriter, Listing, WriteRequest
 from kube.kinds import Kind
 from kube.objects import ApiResource, Pod, Scale
@@ -34,6 +37,9 @@ class FakeDoor(KubeWriter):
         self.scales_asked: list[str] = []
         self.scale_failure: errors.KubeError | None = None
         self.after_scale: collections.abc.Callable[[], object] = lambda: None
+        self.scaled: list[tuple[str, int, bool]] = []
+        self.scale_refusals: list[errors.KubeError | None] = []
+        self.managers: tuple[FieldsOwner, ...] = ()
         self.versions_asked: list[str] = []
         self.listed: dict[str, str] = {}
         self.lists: list[tuple[str, str]] = []
@@ -72,8 +78,11 @@ class FakeDoor(KubeWriter):
         self.after_scale()
         if self.scale_failure is not None:
             raise self.scale_failure
-        found: Scale = self.get(kind, name, namespace=namespace)
-        return found
+        found = self.get(kind, name, namespace=namespace)
+        if isinstance(found, Scale):
+            return found
+        metadata = ScaleMetadata(name, namespace, found.uid, str(len(self.scaled)), managed_fields=self.managers)
+        return Scale(metadata=metadata, spec=ScaleSpec(found.spec_replicas))
 
     def get(self, kind: Kind[Any], name: str, *, namespace: str = "") -> Any:
         self._check()
@@ -86,8 +95,22 @@ class FakeDoor(KubeWriter):
         if request.verb == "create":
             self.before_create()
             self.created.append(request.body)
+        elif request.subresource == "scale":
+            self._write_scale(request)
         else:
             self.patches.append((request.name, request.body))
+
+    def _write_scale(self, request: WriteRequest) -> None:
+        """Takes the replicas, as long as nobody has written them since they were read."""
+        assert request.body["metadata"] == {"resourceVersion": str(len(self.scaled))}
+        if self.scale_refusals and (refusal := self.scale_refusals.pop(0)):
+            raise refusal
+        replicas = msgspec.convert(request.body["spec"], ScaleSpec).replicas
+        self.scaled.append((request.name, replicas, request.dry_run))
+        if not request.dry_run:
+            (one,) = self.objects[kinds.DEPLOYMENTS.plural]
+            spec = msgspec.structs.replace(one.spec, replicas=replicas)
+            self.objects[kinds.DEPLOYMENTS.plural] = (msgspec.structs.replace(one, spec=spec),)
 
     def delete(self, kind: Kind[Any], name: str, **_: object) -> None:
         raise NotImplementedError

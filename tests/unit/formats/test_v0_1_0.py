@@ -230,6 +230,7 @@ def test_the_page_names_the_sections_that_0_1_0_refuses() -> None:
     assert sections == {"extender", "pools", "podClasses"}
     keys = {".".join((path.split(".")[0], path.split(".")[-1])) for path in added if path.split(".")[0] in before}
     of_descheduler = {f"descheduler.{key}" for key in ("overMean", "evictionCost", "gracePeriod", "groups")}
+    of_descheduler |= {f"descheduler.{key}" for key in ("enabled", "atOnce", "readyWithin")}  # of `surge`
     assert keys == {"score.goal", "score.target"} | of_descheduler
     page = (ROOT / "docs" / "reference" / "compatibility.md").read_text(encoding="utf-8")
     assert "0.2.0 adds the policy's sections `extender`, `pools` and `podClasses`, the keys `goal` and `target`" in page

@@ -101,6 +101,7 @@ def test_reasons_are_pinned() -> None:
         "ReplacementsNotReady",
         "PolicyRefused",
         "PolicyAccepted",
+        *("SurgeStarted", "SurgeFinished", "SurgeUndone", "SurgeAbandoned", "SurgeStuck"),
     }
 
 

@@ -34,7 +34,7 @@ def simulated() -> ApiServer:
 class TestTheSimulatedDoor(door_suite.DoorSuite):
     """One whose watches wait, as the real one's do."""
 
-    quiet_seconds = 1
+    quiet_seconds, controllers = 1, False
 
     @pytest.fixture
     def api(self, simulated: ApiServer) -> door.KubeDoor:
