@@ -36,6 +36,7 @@ SHARED = {
         "test_descheduler_kills",
         "test_evictions_real",
         "test_guard",
+        "test_guard_scales",
         "test_hostile_pods",
         "test_kube_credentials",
         "test_kube_door",

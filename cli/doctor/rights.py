@@ -37,6 +37,7 @@ ROLES: Final = {
     "evenload-guard-evictions": "evictions of pods",
     "evenload-guard-nodes": "changes of nodes",
     "evenload-guard-pods": "deletions and changes of pods",
+    "evenload-guard-scales": "changes of workloads",
 }
 GONE: Final = (404, 409)
 # A request is judged by the pods in the apiserver's cache (docs/reference/guard.md, exemptions).
@@ -178,7 +179,7 @@ def _trial(
 
 
 def guarded(facts: Facts) -> Iterator[Finding]:
-    """The three policies are there and deny, and what could be tried was refused."""
+    """The policies are there and deny, and what could be tried was refused."""
     guard, protect = findings.known(facts.guard), facts.settings.policy.descheduler.protect
     opt_out = protect.opt_out
     for name, lack in guard.lacking.items():

@@ -72,6 +72,7 @@ SAME = {
     "cert-manager": Same({"mtls": {**ON, "certManager": True}}, ("kustomize/overlays/mtls",), ("cert-manager",)),
     "console": Same({"console": ON}, ("kustomize/overlays/console",)),
     "crane": Same({"craneAnnotations": ON}, components=("crane",)),
+    "surge": Same({"descheduler": {"surge": ON}}, components=("surge",)),
     "metrics-server": Same({"source": "metrics-server"}, components=("metrics-server",)),
     "metrics-server with ha": Same(
         {"source": "metrics-server", "ha": ON}, ("kustomize/overlays/ha",), ("metrics-server",)

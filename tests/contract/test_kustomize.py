@@ -249,7 +249,7 @@ def test_the_apiserver_complains_about_what_is_wrong(
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_every_overlay_brings_the_guard(site: Site, name: str) -> None:
     rendered = by_name(site.rendered(DEPLOY / "kustomize" / "overlays" / name))
-    for part in ("evictions", "nodes", "pods"):
+    for part in ("evictions", "nodes", "pods", "scales"):
         policy = rendered["ValidatingAdmissionPolicy", f"evenload-guard-{part}"]
         assert "namespace" not in policy["metadata"]
         binding = rendered["ValidatingAdmissionPolicyBinding", f"evenload-guard-{part}"]

@@ -17,6 +17,8 @@ from tests.unit.deploy.manifests import COMPONENTS, DEPLOY, SERVICES, Document, 
 EVICTIONS, EVICTIONS_BINDING = load(DEPLOY / "guard" / "evictions.yaml")
 PODS, PODS_BINDING = load(DEPLOY / "guard" / "pods.yaml")
 NODES, NODES_BINDING = load(DEPLOY / "guard" / "nodes.yaml")
+SCALES, SCALES_BINDING = load(DEPLOY / "guard" / "scales.yaml")
+SURGES, SURGES_BINDING = load(COMPONENTS / "surge" / "guard.yaml")
 
 
 def limit(name: str) -> str:
@@ -30,6 +32,7 @@ def test_the_limits_are_the_defaults_of_the_policy_file() -> None:
     shipped, own = limit("protectedNamespaces").rsplit(", ", 1)
     assert own == 'request.userInfo.username.split(":")[2]]'
     assert set(protect.namespaces) <= {*json.loads(f"{shipped}]"), "evenload-system"}
+    assert f"{shipped}, {own}" == SCALES["spec"]["variables"][1]["expression"]
     assert int(limit("priorityAtLeast")) == protect.priority_at_least
     assert limit("minPodAge") == f'duration("{protect.min_pod_age_seconds / 60:.0f}m")'
 
@@ -37,8 +40,8 @@ def test_the_limits_are_the_defaults_of_the_policy_file() -> None:
 @pytest.mark.parametrize("namespace", ["evenload-system", "load"])
 @pytest.mark.parametrize(
     ("policy", "services"),
-    [(EVICTIONS, {"descheduler"}), (PODS, {"descheduler"}), (NODES, {"annotator", "descheduler"})],
-    ids=["evictions", "pods", "nodes"],
+    [(NODES, {"annotator", "descheduler"}), *((one, {"descheduler"}) for one in (EVICTIONS, PODS, SCALES, SURGES))],
+    ids=["nodes", "evictions", "pods", "scales", "surges"],
 )
 def test_it_watches_the_accounts_of_the_shipped_rights_in_every_namespace(
     policy: Document, services: set[str], namespace: str
@@ -71,7 +74,8 @@ def test_the_component_crane_lets_the_annotator_write_all_of_cranes_keys_and_has
 
 
 def test_what_cannot_be_judged_is_refused() -> None:
-    for policy, binding in ((EVICTIONS, EVICTIONS_BINDING), (PODS, PODS_BINDING), (NODES, NODES_BINDING)):
+    surge = ((SCALES, SCALES_BINDING), (SURGES, SURGES_BINDING))
+    for policy, binding in ((EVICTIONS, EVICTIONS_BINDING), (PODS, PODS_BINDING), (NODES, NODES_BINDING), *surge):
         assert policy["spec"]["failurePolicy"] == "Fail"
         assert binding["spec"]["validationActions"] == ["Deny"]
         assert binding["spec"]["policyName"] == policy["metadata"]["name"]

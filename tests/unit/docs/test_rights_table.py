@@ -1,4 +1,4 @@
-"""The table of rights in security.md is what deploy/rbac grants, rule by rule; only its reasons are by hand."""
+"""The table of rights in security.md is what deploy/rbac and the component surge grant; only reasons are by hand."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,13 +8,15 @@ import yaml
 from tests import pages
 
 PAGE = pages.ROOT / "docs" / "reference" / "security.md"
-FOLDER = pages.ROOT / "deploy" / "rbac"
+PATHS = [pages.ROOT / "deploy" / "rbac" / f"{name}.yaml" for name in ("annotator", "descheduler")]
+PATHS += [pages.ROOT / "deploy" / "kustomize" / "components" / "surge" / "rights.yaml"]
+PATHS += [path for path in sorted(PATHS[0].parent.glob("*.yaml")) if path not in PATHS]
 HEADER = "| who | may | what | where | for |"
 
 
 def granted() -> list[str]:
     """One row without its reason for each rule, in the order of the files."""
-    documents = [one for path in sorted(FOLDER.glob("*.yaml")) for one in yaml.safe_load_all(path.read_text())]
+    documents = [one for path in PATHS for one in yaml.safe_load_all(path.read_text())]
     roles = [one for one in documents if one["kind"] in ("ClusterRole", "Role")]
     return [row for role in roles for row in rows(role)]
 

@@ -11,6 +11,7 @@ default values the objects are those of deploy/kustomize/base.
 {{- if .Values.mtls.enabled -}}{{- $main = append $main "kustomize/components/mtls" -}}{{- end -}}
 {{- if and .Values.mtls.enabled .Values.mtls.certManager -}}{{- $main = append $main "kustomize/components/cert-manager" -}}{{- end -}}
 {{- if .Values.craneAnnotations.enabled -}}{{- $main = append $main "kustomize/components/crane" -}}{{- end -}}
+{{- if dig "surge" "enabled" false .Values.descheduler -}}{{- $main = append $main "kustomize/components/surge" -}}{{- end -}}
 {{- if .Values.console.enabled -}}{{- $main = append $main "kustomize/components/console" -}}{{- end -}}
 {{- if .Values.monitoring.enabled -}}{{- $main = append $main (printf "kustomize/components/monitoring%s" (ternary "-mtls" "" .Values.mtls.enabled)) -}}{{- end -}}
 {{- $overlays := list $main -}}
