@@ -347,6 +347,9 @@ def _replicas(case: CandidateContext) -> Verdict | None:
         if case.taken.replacement(case.pod) is None:
             return Verdict(Cause.SURGE, f"another pod of {case.standing.workload} first, in place of {surge.pod}")
         wanted = surge.replicas
+    elif (ended := case.taken.ended_surges.get(case.standing.workload.uid)) is not None:
+        why = f"the last was {ended.state} just now: its replicas may be others than those that are known"
+        return Verdict(Cause.SURGE, why)
     elif wanted < protect.min_replicas:
         return Verdict(
             Cause.FEW_REPLICAS, f"{case.standing.workload} wants {wanted}, at least {protect.min_replicas} needed"
