@@ -70,7 +70,7 @@ def gather(means: Means, settings: Settings) -> Facts:
         own_rights=findings.attempt(
             lambda: {one: access.may_i(kube, one) for one in rights.needed(rights.OWN, namespace)}
         ),
-        account_rights=findings.attempt(lambda: _accounts(kube, namespace)),
+        account_rights=findings.attempt(lambda: _accounts(kube, settings)),
         guard=findings.attempt(lambda: rights.guarding(kube, means.connect, namespace, known_pods, nodes=known)),
         apiserver_clock=apiserver_clock,
         node_leases=_node_leases(means, nodes, ahead_seconds),
@@ -141,11 +141,12 @@ def _read(kube: Client, namespace: str, now_seconds: float) -> _Confirmations:
     return _Confirmations(nodes, beat, compared.differing_nodes())
 
 
-def _accounts(kube: Client, namespace: str) -> Mapping[str, Mapping[access.Access, bool]]:
+def _accounts(kube: Client, settings: Settings) -> Mapping[str, Mapping[access.Access, bool]]:
+    namespace, surges = settings.namespace, settings.policy.descheduler.surge.enabled
     may = functools.partial(access.may_account, kube, namespace=namespace)
     return {
-        name: {one: may(one, name=f"evenload-{name}") for one in rights.needed(name, namespace)}
-        for name in rights.SERVICES
+        name: {one: may(one, name=f"evenload-{name.removesuffix('-surge')}") for one in rights.needed(name, namespace)}
+        for name in (*rights.SERVICES, *([rights.SURGES] if surges else []))
     }
 
 

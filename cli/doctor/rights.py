@@ -39,6 +39,8 @@ ROLES: Final = {
     "evenload-guard-pods": "deletions and changes of pods",
     "evenload-guard-scales": "changes of workloads",
 }
+SURGES: Final = "descheduler-surge"  # the rights of the component surge, of the descheduler's account
+COMPONENT: Final = "add the component deploy/kustomize/components/surge (chart: descheduler.surge.enabled: true)"
 GONE: Final = (404, 409)
 # A request is judged by the pods in the apiserver's cache (docs/reference/guard.md, exemptions).
 YOUNGEST: Final = "a pod that the apiserver's cache has not yet passes them, and stays by protect.minPodAge alone"
@@ -65,6 +67,12 @@ def own(facts: Facts) -> Finding:
 def services(facts: Facts) -> Iterator[Finding]:
     """Each service's ServiceAccount has the rights of its manifest."""
     accounts = findings.known(facts.account_rights)
+    if accounts.get(SURGES) and any(accounts["descheduler"].values()) and (denied := _denied(accounts[SURGES])):
+        text = (
+            f"descheduler.surge is enabled, and the ServiceAccount evenload-descheduler may not {findings.few(denied)}"
+        )
+        yield findings.fail(text, COMPONENT)
+    accounts = {name: rights for name, rights in accounts.items() if name != SURGES}
     installed = {name: rights for name, rights in accounts.items() if any(rights.values())}
     if not installed:
         yield findings.fail(
@@ -81,8 +89,10 @@ def services(facts: Facts) -> Iterator[Finding]:
 
 
 def needed(name: str, namespace: str) -> tuple[Access, ...]:
-    """Every right that deploy/rbac/NAME.yaml grants, Roles taken as of `namespace`."""
-    text = (shipped.DEPLOY / "rbac" / f"{name}.yaml").read_text(encoding="utf-8")
+    """Every right that deploy/rbac/NAME.yaml, or the component of `SURGES`, grants; Roles taken as of `namespace`."""
+    surge = shipped.DEPLOY / "kustomize" / "components" / "surge" / "rights.yaml"
+    path = surge if name == SURGES else shipped.DEPLOY / "rbac" / f"{name}.yaml"
+    text = path.read_text(encoding="utf-8")
     return tuple(access for one in yaml.safe_load_all(text) if one for access in _granted(one, namespace))
 
 
@@ -190,6 +200,8 @@ def guarded(facts: Facts) -> Iterator[Finding]:
             f"the policy lets no annotation keep pods {where}, the guard refuses their evictions all the same",
             f"patch the variable {OPT_OUT_IGNORED} of evenload-guard-evictions (docs/reference/guard.md)",
         )
+    if facts.settings.policy.descheduler.surge.enabled and guard.variables.get("surge", "").strip() == NOWHERE:
+        yield findings.warn("descheduler.surge is enabled, and the guard refuses every change of a scale", COMPONENT)
     if stricter := _stricter(guard.variables, protect):
         yield findings.warn(
             f"the guard is stricter than the policy: {findings.few(stricter)}; such evictions are refused, and each "

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from cli.doctor import command, facts, findings, gathering, metrics_server, services
+from cli.doctor import command, facts, findings, gathering, metrics_server, rights, services
 from kube import access, objects
 from policy import metrics
 from policy.contract import load_annotation
@@ -329,6 +329,18 @@ BROKEN = {
         "evenload-annotator may not patch nodes",
         "kubectl apply -f deploy/rbac/annotator.yaml",
         account_rights=worlds.rights(annotator=False, extender=True),
+    ),
+    "service rights: a descheduler that surges without the component": fails(
+        "descheduler.surge is enabled, and the ServiceAccount evenload-descheduler may not patch deployments/scale",
+        "components/surge",
+        account_rights=worlds.rights(descheduler=True)
+        | {rights.SURGES: {access.Access("patch", "deployments/scale", "apps"): False}},
+    ),
+    "guard: a descheduler that surges without the component": warns(
+        "descheduler.surge is enabled, and the guard refuses every change of a scale",
+        "components/surge",
+        settings=worlds.settings(descheduler={"surge": {"enabled": True}}),
+        guard=facts.GuardFacts({}, (), variables=GUARD_VARIABLES | {"surge": "false"}),
     ),
     "service rights: no ServiceAccount at all": fails(
         "no ServiceAccount of Evenload", "-n", account_rights={"annotator": {access.Access("list", "nodes"): False}}
