@@ -41,6 +41,7 @@ SHARED = {
         "test_kube_credentials",
         "test_kube_door",
         "test_prometheus_door",
+        "test_surge_kills",
         "test_victoria_metrics",
     ),
     "control_plane, lent": (

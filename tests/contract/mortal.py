@@ -1,9 +1,11 @@
-"""A run of the descheduler that ends with SIGKILL at the step it is told: for tests/contract/test_descheduler_kills.py.
+"""A descheduler that ends with SIGKILL at the step it is told: `run` for tests/contract/test_descheduler_kills.py,
+`lead` for tests/e2e/test_surge_kills.py.
 
 Only usage is made up. Steps are counted where anything leaves the process: around every write to the apiserver, and
-before every BEGIN and COMMIT of the ledger.
+before every BEGIN and COMMIT of the ledger. Those of a surge have names, too.
 """
 
+import math
 import os
 import pathlib
 import random
@@ -21,47 +23,69 @@ from descheduler.metrics import Telemetry
 from descheduler.service import Parts, Service
 from descheduler.snapshot.cluster_reader import Reader
 from descheduler.snapshot.cluster_watch import ClusterWatch
+from descheduler.snapshot.surges import FINISHED, OPEN, UNDONE
 from descheduler.snapshot.usage import NodeUsage, PodUsage
 from kube.events import EventWriter
 from kube.http import client
+from kube.http.request import Request
 from kube.objects import Node, Pod
 from policy.loading import loader
 from policy.schema.load_policy import LoadPolicy
 from runtime.clock import WallClock
 from runtime.reloading import Reloading
 from tests import patience
+from tests.e2e import waiting
 
 WINDOWS = ("avg_5m", "max_1h")  # without its hourly maximum a node is no destination
 POD_CORES, POD_BYTES = 0.01, 2.0**30
+STATES = (*OPEN, FINISHED, UNDONE, "intended", "evicted")  # of surges and evictions
 
 
 class Order(NamedTuple):
-    """What a run is told: where everything is, which node is hot, and at which step to die (0: never)."""
+    """What a process is told: where everything is, which node is hot, at which step to die (0: never), and by how much
+    its clock is ahead.
+    """
 
     kubeconfig: pathlib.Path
     policy: pathlib.Path
     ledger: pathlib.Path
     hot: str
-    dies_at: int
+    dies_at: int | str
+    ahead_seconds: float = 0.0
+
+
+class Ahead(WallClock):
+    """A clock that is ahead."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return super().now() + self._seconds
 
 
 class Steps:
-    """Counts, and kills this process at the one it is told."""
+    """Counts, and kills this process at the one it is told by number or name."""
 
-    def __init__(self, dies_at: int) -> None:
+    def __init__(self, dies_at: int | str) -> None:
         self._dies_at = dies_at
         self._count = 0
+        self._written = ""
 
-    def step(self) -> None:
+    def step(self, name: str = "") -> None:
         """One more."""
         self._count += 1
-        if self._count == self._dies_at:
+        if self._dies_at in (self._count, name):
             os.kill(os.getpid(), signal.SIGKILL)
 
     def traced(self, statement: str) -> None:
-        """A statement that SQLite is about to run."""
-        if statement.startswith(("BEGIN", "COMMIT")):
-            self.step()
+        """A statement that SQLite is about to run, with its values."""
+        if statement.startswith(("INSERT INTO", "UPDATE")):
+            state = next((state for state in STATES if f"'{state}'" in statement), "")
+            self._written = f"the row {state}"
+        elif statement.startswith(("BEGIN", "COMMIT")):
+            self.step(f"before {self._written}" if statement == "COMMIT" else "")
 
 
 class Mortal(client.Client):
@@ -71,10 +95,14 @@ class Mortal(client.Client):
         super().__init__(door._transport, door.undecodable)
         self._steps = steps
 
-    def _write(self, *arguments: Any, **options: Any) -> bytes:
-        self._steps.step()
-        answer = super()._write(*arguments, **options)
-        self._steps.step()
+    def _write(self, request: Request, **options: Any) -> bytes:
+        name = request.path.rpartition("/")[2]
+        if name == "scale":
+            spec = (request.body or {})["spec"]
+            name = f"scale {spec['replicas']}"  # type: ignore[index]
+        self._steps.step(f"before the {name}")
+        answer = super()._write(request, **options)
+        self._steps.step(f"after the {name}")
         return answer
 
 
@@ -119,7 +147,25 @@ class Heated:
 
 def run(order: Order) -> None:
     """The whole run, in a process of its own; exit code 0 if it lives to its end."""
-    clock, steps = WallClock(), Steps(order.dies_at)
+    Service(_parts(order)[0]).run()
+
+
+def lead(order: Order) -> None:
+    """Runs until no surge is open."""
+    parts, watch = _parts(order)
+    watch.start(parts.stopping)
+    service = Service(parts)
+
+    def ended() -> bool:
+        service.run()
+        return not parts.ledger.surges(math.inf)
+
+    waiting.until(ended, "no surge to be open")
+    parts.stopping.set()
+
+
+def _parts(order: Order) -> tuple[Parts, ClusterWatch]:
+    clock, steps = Ahead(order.ahead_seconds), Steps(order.dies_at)
     door = Mortal(patience.connect(order.kubeconfig), steps)
     ledger = Ledger(order.ledger)
     ledger.open_or_set_aside(clock.now())
@@ -146,4 +192,4 @@ def run(order: Order) -> None:
         holds_lease=lambda: True,
         stopping=threading.Event(),
     )
-    Service(parts).run()
+    return parts, watch

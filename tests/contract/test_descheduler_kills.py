@@ -12,7 +12,7 @@ import math
 import pathlib
 import signal
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import pytest
@@ -57,6 +57,7 @@ class Site(NamedTuple):
     namespace: str
     kubeconfig: pathlib.Path
     directory: pathlib.Path
+    replicas: int = REPLICAS
 
     def pods(self) -> dict[str, Pod]:
         """The victims that are not leaving, by uid."""
@@ -70,20 +71,28 @@ class Site(NamedTuple):
             pods = self.pods()
             (counted,) = self.admin.list(kinds.DEPLOYMENTS, namespace=self.namespace).items
             if (
-                len(pods) != REPLICAS
+                len(pods) != self.replicas
                 or not all(pod.ready for pod in pods.values())
-                or counted.status.ready_replicas != REPLICAS
+                or counted.status.ready_replicas != self.replicas
             ):
                 return {}
             return pods if WallClock().now() - started(oldest(pods)) > OLD_SECONDS else {}
 
         return waiting.until(replacements, "all victims to be ready, and one old enough")
 
-    def order(self, hot: str, dies_at: int) -> mortal.Order:
+    def order(self, hot: str, dies_at: int | str) -> mortal.Order:
         """A run over these files."""
         return mortal.Order(
             self.kubeconfig, self.directory / "policy.yaml", self.directory / "ledger.sqlite", hot, dies_at
         )
+
+
+def ended(target: Callable[[mortal.Order], None], order: mortal.Order) -> int | None:
+    """The exit code of a process of its own."""
+    process = starting.context().Process(target=target, args=(order,))
+    process.start()
+    process.join(waiting.START_SECONDS)
+    return process.exitcode
 
 
 def started(pod: Pod) -> float:
@@ -123,10 +132,8 @@ def test_no_eviction_is_lost_doubled_or_unrecorded_however_the_descheduler_dies(
     for dies_at in itertools.count(1):
         before = site.ready()
         hot = oldest(before).node_name
-        process = starting.context().Process(target=mortal.run, args=(site.order(hot, dies_at),))
-        process.start()
-        process.join(waiting.START_SECONDS)
-        assert process.exitcode in (0, -signal.SIGKILL), f"the run ended with {process.exitcode} at step {dies_at}"
+        code = ended(mortal.run, site.order(hot, dies_at))
+        assert code in (0, -signal.SIGKILL), f"the run ended with {code} at step {dies_at}"
         gone = set(before) - set(site.pods())
         rows = restarted(site, known)
         done = [row for row in rows if row.result in DONE]
@@ -138,7 +145,7 @@ def test_no_eviction_is_lost_doubled_or_unrecorded_however_the_descheduler_dies(
             assert {row.owner_uid for row in done} <= set(hint.untils_seconds), "the hint is there before the eviction"
         known = max((row.id for row in rows), default=known)
         seen += [row.result for row in rows]
-        if process.exitcode == 0:  # it lived to its end
+        if code == 0:  # it lived to its end
             break
     assert dies_at > FEWEST_STEPS
     assert [row.result for row in rows] == ["evicted"], "the run that lived carried its eviction out"

@@ -15,6 +15,7 @@ import pytest
 
 from descheduler.ledger import rows
 from kube import errors, kinds, objects
+from kube.door import KubeDoor
 from policy.contract import relief_hint
 from runtime import clock, exit_codes
 from tests import commands
@@ -35,9 +36,9 @@ RUNS = "evenload_descheduler_run_duration_seconds_count"  # runs that ended well
 class BudgetWatcher:
     """Lists the pods many times a second and keeps the worst that it saw: ready pods against what must be ready."""
 
-    def __init__(self, running: stack.Stack, name: str, least_ready: int) -> None:
-        self._running = running
-        self._name = name
+    def __init__(self, door: KubeDoor, name: str, least_ready: int, *, namespace: str = stack.NAMESPACE) -> None:
+        self._door = door
+        self._name, self._namespace = name, namespace
         self._least_ready = least_ready
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch)
@@ -58,9 +59,8 @@ class BudgetWatcher:
 
     def _watch(self) -> None:
         while not self._stop.wait(0.05):
-            pods = self._running.door.list(
-                kinds.PODS, namespace=stack.NAMESPACE, label_selector=f"app={self._name}"
-            ).items
+            selector = f"app={self._name}"
+            pods = self._door.list(kinds.PODS, namespace=self._namespace, label_selector=selector).items
             self.lowest_ready = min(self.lowest_ready, sum(pod.ready and not pod.deleting for pod in pods))
             self.looks += 1
 
@@ -153,7 +153,7 @@ def test_an_overloaded_node_reaches_its_target_as_planned_under_a_budget_that_is
 ) -> None:
     overload(evenload)
     first = {pod.uid: pod for pod in evenload.pods("web-")}
-    with BudgetWatcher(evenload, "web", least_ready=3) as watcher:
+    with BudgetWatcher(evenload.door, "web", least_ready=3) as watcher:
         evenload.descheduler.start()
         foretold = lambda: planned(evenload, len(first))  # noqa: E731
         plan = waiting.until(foretold, "a plan to evict one of the pods", lambda: command_json(evenload, "plan"))
@@ -293,7 +293,7 @@ def test_a_protected_pod_stays_however_hot_its_node_is(evenload: stack.Stack) ->
 def test_the_second_replica_of_a_service_with_one_spare_waits_for_the_firsts_replacement(evenload: stack.Stack) -> None:
     overload(evenload, replicas=4, budget=3, annotations={"cluster.evenload.io/ready-delay": "8s"})
     first = {pod.uid for pod in evenload.pods("web-")}
-    with BudgetWatcher(evenload, "web", least_ready=3) as watcher:
+    with BudgetWatcher(evenload.door, "web", least_ready=3) as watcher:
         evenload.descheduler.start()
         evenload.await_reading(HOT, "memory_avg_5m", 0.0, 0.6, timeout_seconds=RELIEF_SECONDS)
         waiting.until(

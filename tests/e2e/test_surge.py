@@ -80,7 +80,7 @@ def reasons(evenload: stack.Stack) -> list[str]:
 
 def test_the_only_pod_of_a_deployment_moves_without_loss(evenload: stack.Stack) -> None:
     first = single(evenload)
-    with BudgetWatcher(evenload, "web", least_ready=1) as watcher:
+    with BudgetWatcher(evenload.door, "web", least_ready=1) as watcher:
         evenload.descheduler.start()
         waiting.eventually(
             lambda: "SurgeFinished" in reasons(evenload), RELIEF_SECONDS, "the surge to end", evenload.descheduler.log
@@ -109,7 +109,7 @@ def why(evenload: stack.Stack) -> str:
 def test_a_surge_whose_pod_is_not_ready_in_time_is_undone_without_loss(evenload: stack.Stack) -> None:
     policies.write(evenload.policy, **ENFORCE | {"descheduler__surge": {"enabled": True, "readyWithin": "2s"}})
     first = single(evenload, annotations=SLOW)
-    with BudgetWatcher(evenload, "web", least_ready=1) as watcher:
+    with BudgetWatcher(evenload.door, "web", least_ready=1) as watcher:
         evenload.descheduler.start()
         waiting.until(lambda: "SurgeUndone" in reasons(evenload), "the surge to be undone", evenload.descheduler.log)
         waiting.until(lambda: len(evenload.pods("web-")) == 1, "one pod", lambda: evenload.pods("web-"))
