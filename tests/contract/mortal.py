@@ -23,8 +23,8 @@ from descheduler.metrics import Telemetry
 from descheduler.service import Parts, Service
 from descheduler.snapshot.cluster_reader import Reader
 from descheduler.snapshot.cluster_watch import ClusterWatch
-from descheduler.snapshot.surges import FINISHED, OPEN, UNDONE
 from descheduler.snapshot.usage import NodeUsage, PodUsage
+from descheduler.surges import FINISHED, OPEN, UNDONE
 from kube.events import EventWriter
 from kube.http import client
 from kube.http.request import Request
