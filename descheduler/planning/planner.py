@@ -144,11 +144,7 @@ class PlanDraft:
         self._counts = Counts(
             self._cases, self._caps, gate, surges=len(taken.open_surges), most=policy.descheduler.surge.at_once
         )
-        uids = {one.pod_uid for one in taken.open_surges.values()}
-        self._surging = (
-            [pod for pod in taken.pods if pod.uid in uids and taken.replacement(pod) is None] if uids else []
-        )
-        for pod in self._surging:  # each is as an eviction that this run has chosen
+        for pod in taken.surging:  # each is as an eviction that this run has chosen
             self._caps.count(pod, self._cases.standing(pod), number=1)
         self.unreplaced = self._caps.unreplaced
         self.blocked = _blocked(taken, policies, overloaded) or self._caps.brake
@@ -180,7 +176,7 @@ class PlanDraft:
         if left_alone:
             return NodePlan(node, overloads, projected, (), left_alone, pool)
         draft = self._sorted_out(node, projected)
-        for pod in self._surging:
+        for pod in self._taken.surging:
             if pod.node_name == node.name and (used := self._taken.pod_usage.get(pod.key)) is not None:
                 draft.deduct(used, self._resources)
         for overload in overloads:

@@ -115,6 +115,13 @@ class Snapshot:
         ended = (one for one in self.surges if one.state in (FINISHED, UNDONE))
         return {one.workload_uid: one for one in ended if one.changed_at_seconds > since_seconds}
 
+    @functools.cached_property
+    def surging(self) -> tuple[Pod, ...]:
+        """The pods that are to leave, by a surge, once another one is Ready."""
+        uids = {one.pod_uid for one in self.open_surges.values()}
+        pods = (pod for pod in self.pods if pod.uid in uids) if uids else ()
+        return tuple(pod for pod in pods if self.replacement(pod) is None)
+
     def replacement(self, pod: Pod) -> Pod | None:
         """The pod that a surge made for this one, Ready on another node; None without such a surge or pod."""
         surge = next((one for one in self.open_surges.values() if one.pod_uid == pod.uid), None)
