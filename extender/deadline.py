@@ -13,7 +13,7 @@ bounded by its size. What waits in the kernel, before gunicorn has seen it, is u
 import collections.abc
 import threading
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Final
 from wsgiref import types as wsgi
 
 from runtime import clock
@@ -26,21 +26,10 @@ class Overrun(Exception):
     """The time for this request is over; no error, as the answer is a neutral one."""
 
 
-class Limit(NamedTuple):
-    """The moment by which an answer is due, and the clock that it is read from."""
-
-    until_seconds: float
-    clock: clock.Clock
-
-    def left_seconds(self) -> float:
-        """Until then; 0 or less when it is over."""
-        return self.until_seconds - self.clock.monotonic()
-
-
 class _Thread(threading.local):
     """State of the request that this thread is answering."""
 
-    limit: Limit | None = None
+    left_seconds: collections.abc.Callable[[], float] | None = None  # until the answer is due, 0 or less when it was
     waited_seconds: float = 0.0
 
 
@@ -54,7 +43,7 @@ def waited(seconds: float) -> None:
 
 def check() -> None:
     """Overrun when the time of this thread's request is over."""
-    if _thread.limit is not None and _thread.limit.left_seconds() <= 0:
+    if _thread.left_seconds is not None and _thread.left_seconds() <= 0:
         raise Overrun
 
 
@@ -77,10 +66,10 @@ class Lock:
         self._release()
 
     def _wait(self) -> None:
-        limit = _thread.limit
-        if limit is None:
+        left_seconds = _thread.left_seconds
+        if left_seconds is None:
             self._take()
-        elif not self._take(timeout=max(0.0, limit.left_seconds())):
+        elif not self._take(timeout=max(0.0, left_seconds())):
             raise Overrun
 
 
@@ -104,8 +93,8 @@ class DeadlineApplication:
         """One request. What is done when the reply is closed has no limit."""
         if environ["PATH_INFO"] in self._paths:
             until_seconds = self._clock.monotonic() - _thread.waited_seconds + self._limit_seconds
-            _thread.limit = Limit(until_seconds, self._clock)
+            _thread.left_seconds = lambda: until_seconds - self._clock.monotonic()
         try:
             return self._application(environ, start_response)
         finally:
-            _thread.limit, _thread.waited_seconds = None, 0.0
+            _thread.left_seconds, _thread.waited_seconds = None, 0.0
