@@ -40,30 +40,6 @@ class Write(NamedTuple):
     error: errors.KubeError | None = None
 
 
-class Pace:
-    """Turns of many threads, at least 1/rate apart; `hold` puts all that follow off."""
-
-    def __init__(self, clock: clocks.Clock, per_second: float = WRITES_PER_SECOND) -> None:
-        self._clock = clock
-        self._spacing_seconds = 1.0 / per_second
-        self._lock = threading.Lock()
-        self._next_seconds = 0.0  # monotonic
-
-    def turn(self, stop: threading.Event) -> None:
-        """Return when it is the caller's turn, or when `stop` is set."""
-        with self._lock:
-            now_seconds = self._clock.monotonic()
-            at_seconds = max(now_seconds, self._next_seconds)
-            self._next_seconds = at_seconds + self._spacing_seconds
-        if at_seconds > now_seconds:
-            self._clock.wait(stop, at_seconds - now_seconds)
-
-    def hold(self, seconds: float) -> None:
-        """No new turn for so long."""
-        with self._lock:
-            self._next_seconds = max(self._next_seconds, self._clock.monotonic() + seconds)
-
-
 @dataclasses.dataclass
 class Writer(KubeWriter):
     """A KubeWriter for the cycle, see above. `leads` is asked before every write; `stop` ends waiting and writing."""
@@ -78,7 +54,9 @@ class Writer(KubeWriter):
     done: list[Write] = dataclasses.field(init=False, default_factory=list)  # of a dry run; else it would grow for ever
 
     def __post_init__(self, clock: clocks.Clock) -> None:
-        self._pace = Pace(clock)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._next_seconds = 0.0  # monotonic, of the next turn to write
 
     def write(self, request: WriteRequest) -> None:
         """See KubeWriter."""
@@ -98,7 +76,7 @@ class Writer(KubeWriter):
     def _send(self, request: WriteRequest, name: str) -> None:
         size_bytes = len(msgspec.json.encode(request.body))
         for left in range(ATTEMPTS - 1, -1, -1):
-            self._pace.turn(self.stop)
+            self._await_turn()
             if self.stop.is_set() or not self.leads():
                 what = f"{request.kind.name} {name}"
                 raise NotAllowedError(f"{what} not written: this replica lost its Lease, or is stopping")
@@ -112,10 +90,21 @@ class Writer(KubeWriter):
             else:
                 return
 
+    def _await_turn(self) -> None:
+        """Return when it is the caller's turn, 1 / WRITES_PER_SECOND after the last one, or when `stop` is set."""
+        with self._lock:
+            now_seconds = self._clock.monotonic()
+            at_seconds = max(now_seconds, self._next_seconds)
+            self._next_seconds = at_seconds + 1.0 / WRITES_PER_SECOND
+        if at_seconds > now_seconds:
+            self._clock.wait(self.stop, at_seconds - now_seconds)
+
     def _hold(self, refusal: errors.TooManyRequests) -> None:
         """Put all writes off for as long as the apiserver asks; too long a wish is raised."""
         wish = refusal.retry_after_seconds
         hold_seconds = DEFAULT_HOLD_SECONDS if wish is None else wish
-        self._pace.hold(min(hold_seconds, LONGEST_HOLD_SECONDS))
+        with self._lock:
+            until_seconds = self._clock.monotonic() + min(hold_seconds, LONGEST_HOLD_SECONDS)
+            self._next_seconds = max(self._next_seconds, until_seconds)
         if hold_seconds > LONGEST_HOLD_SECONDS:
             raise refusal
