@@ -94,8 +94,7 @@ class Annotator:
         self._uids: tuple[str, ...] = ()  # of the nodes in the book
         self._policy: LoadPolicy | None = None  # of the last sync, as what follows
         self._fleet = NodeSet.of(())
-        self._followed = identity.NodeDirectory()
-        self._directory = self._followed.follow(())
+        self._directory = identity.follow(())
         self._publisher = publisher or node_publisher.NodePublisher(
             writer, telemetry, clock, namespace=settings.namespace, writers=settings.writers
         )
@@ -149,7 +148,8 @@ class Annotator:
 
     def _sync(self, nodes: Sequence[Node], rules: Rulebook) -> Outcome:
         if nodes is not self._fleet.nodes or rules.policy is not self._policy:
-            self._policy, self._fleet, self._directory = rules.policy, NodeSet.of(nodes), self._followed.follow(nodes)
+            self._policy, self._fleet = rules.policy, NodeSet.of(nodes)
+            self._directory = identity.follow(nodes, self._directory)
             self._worth = write_plan.Rules.of(rules.policy, nodes, crane=self._settings.crane)
         fleet, known, labels = self._fleet, self._directory, self._settings.labels
         self._complaints.update("nodes claim addresses of others", self.claims)

@@ -85,7 +85,7 @@ class Past(NamedTuple):
 
     def rounds(self, policy: LoadPolicy, nodes: Iterable[Node], label: str) -> happenings.Rounds:
         """The usage of the nodes at every step, by the queries of annotator and descheduler."""
-        directory = identity.NodeDirectory().follow(nodes)
+        directory = identity.follow(nodes)
         wanted = [one for one in policy.metrics_in_force if one.name in policy.descheduler.thresholds]
         texts = [node_queries.of_metric(one, selector=self.selector, node_label=label) for one in wanted]
         for pages in zip(*map(self._pages, texts), strict=True):

@@ -51,7 +51,7 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFact
         unreachable = isinstance(error, errors.Unreachable)
         message = f"{error} ({origin})" if origin else str(error)
         return blind(Finding(findings.Verdict.FAIL, message, fix, unreachable))
-    directory, labels = identity.NodeDirectory().follow(nodes), means.labels
+    directory, labels = identity.follow(nodes), means.labels
     return LoadFacts(
         findings.ok(f"{prometheus.name} answers{f' ({origin})' if origin else ''}"),
         tuple(_metric(prometheus, one, labels, directory) for one in settings.policy.metrics_in_force),

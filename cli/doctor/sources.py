@@ -83,7 +83,7 @@ def nodes_matched(facts: Facts) -> Finding:
     counted = f"{total - len(lacking)} of {total} nodes matched (by {facts.settings.node_label})"
     strangers = sorted({label for one in answered if one.values is not None for label in one.values.unmatched})
     beside = f"; series of no node: {findings.few(strangers)}" if strangers else ""
-    claims = matching.claims(identity.NodeDirectory().follow(nodes))
+    claims = matching.claims(identity.follow(nodes))
     if not lacking and claims:
         return findings.warn(f"{counted}; {claims}{beside}", _TRUE_ADDRESSES)
     if not lacking:
@@ -100,7 +100,7 @@ def nodes_matched(facts: Facts) -> Finding:
 def one_cluster(facts: Facts) -> Iterator[Finding]:
     """The series that nodes and pods are judged by are of this cluster alone."""
     origins = findings.known(facts.load.origins)
-    directory = identity.NodeDirectory().follow(findings.known(facts.nodes))
+    directory = identity.follow(findings.known(facts.nodes))
     for origin in origins:
         yield from () if origin.labels else (findings.unknown(f"{origin.whose} has no series to tell by"),)
         yield from _several_clusters(origin, directory, facts.settings.node_label)
@@ -241,7 +241,7 @@ def _lacking(nodes: Iterable[Node], answered: Iterable[MetricFacts]) -> dict[str
 def _why(node: Node, missing: list[MetricFacts], targets: Iterable[Target]) -> Finding:
     """Why a node has no value: refused ones, a target that is down, or none at all."""
     reasons = {one.values.refused[node.name] for one in missing if one.values and node.name in one.values.refused}
-    directory = identity.NodeDirectory().follow([node])
+    directory = identity.follow([node])
     mine = [target for target in targets if directory.resolve(target.label) is not None]
     if "double" in reasons:
         jobs = findings.few(dict.fromkeys(target.job for target in mine if target.job)) or "its targets"

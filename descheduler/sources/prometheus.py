@@ -32,7 +32,7 @@ class PrometheusUsage(usage.UsageSource):
     def __init__(self, prometheus: QueryDoor, labels: identity.SeriesLabels) -> None:
         self._prometheus = prometheus
         self._labels = labels
-        self._directory = identity.NodeDirectory()
+        self._directory: identity.Directory | None = None  # of the nodes asked about last; any thread may replace it
 
     def node_usage(
         self, nodes: collections.abc.Iterable[Node], policy: LoadPolicy, *, at_seconds: float | None = None
@@ -40,7 +40,8 @@ class PrometheusUsage(usage.UsageSource):
         """Every node's windows, now or as they were at `at_seconds`: six to eight queries, however many nodes there
         are. Raises PromqlError.
         """
-        directory, wanted = self._directory.follow(nodes), usage.metrics_read(policy, nodes)
+        directory = self._directory = identity.follow(nodes, self._directory)
+        wanted = usage.metrics_read(policy, nodes)
         selector, label = self._labels.node_selector, self._labels.node_label
         ratios = {}
         for metric in wanted:

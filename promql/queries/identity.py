@@ -105,12 +105,13 @@ class Claim(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Directory:
     """Lower-case name or address -> node name; `contested` are the addresses that several nodes claim, `hosts` the
-    nodes by the first part of their names, where only one has it.
+    nodes by the first part of their names, where only one has it; `nodes` are those that it was made of.
     """
 
     names: Mapping[str, str]
     contested: Mapping[str, Claim] = field(default_factory=dict)
     hosts: Mapping[str, str] = field(default_factory=dict)
+    nodes: Sequence[NodeAddress] = field(default=(), repr=False)
     _exact: Callable[[str], str | None] = field(init=False, repr=False, compare=False)
     _by_host: Callable[[str], str | None] = field(init=False, repr=False, compare=False)
 
@@ -170,7 +171,7 @@ def build(nodes: Iterable[NodeAddress], before: Directory | None = None) -> Dire
     claimants = {key: tuple(names) for key, names in claims.items()}
     contested = _contested(claimants, {node.name: node for node in every}, before)
     single = {key: contested[key].holder if key in contested else names[0] for key, names in claimants.items()}
-    return Directory(single | own, contested, _hosts(own))
+    return Directory(single | own, contested, _hosts(own), every)
 
 
 def _contested(
@@ -236,21 +237,12 @@ def without_port(label: str) -> str:
     return host if colon and ":" not in host and _PORT.fullmatch(port) else label
 
 
-class NodeDirectory:
-    """The directory of the nodes shown last: the same object while nodes keep their names and addresses, and stay Ready
-    or not. Any thread may call `follow`; each call reads and writes one reference.
+def follow(nodes: Iterable[NamedNode], before: Directory | None = None) -> Directory:
+    """The directory of these nodes after the one `before`: the same object while nodes keep their names and addresses,
+    and stay Ready or not.
     """
-
-    def __init__(self) -> None:
-        self._known: tuple[list[NodeAddress], Directory] = [], Directory({})
-
-    def follow(self, nodes: Iterable[NamedNode]) -> Directory:
-        """Returns the directory of these nodes; see `build`."""
-        known = self._known
-        every = [
-            NodeAddress(node.name, tuple(one.address for one in node.addresses), node.created_at_seconds, node.ready)
-            for node in nodes
-        ]
-        if known[0] != every:
-            self._known = known = every, build(every, known[1])
-        return known[1]
+    every = [
+        NodeAddress(node.name, tuple(one.address for one in node.addresses), node.created_at_seconds, node.ready)
+        for node in nodes
+    ]
+    return before if before is not None and before.nodes == every else build(every, before)
