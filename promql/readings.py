@@ -22,6 +22,7 @@ from promql.queries import identity
 
 # Why a value must not be used; None when it is good.
 Judge = Callable[[float], str | None]
+Merger = Callable[[Sequence[float]], float | None]  # one value of what several replicas say; None where they disagree
 DOUBLE = "double"
 REPLICAS_DISAGREE = "replicas_disagree"
 # Replicas scrape the same node at other moments: half a minute apart, averages over five minutes differ by a tenth of
@@ -78,7 +79,7 @@ def by_node(
     *,
     label: str,
     judge: Judge,
-    of_replicas: Callable[[Sequence[float]], float | None] = largest,
+    of_replicas: Merger = largest,
 ) -> NodeValues:
     """Utilisation ratios per node; -0.02..0 is the noise of a rate and reads as 0. `of_replicas` makes one value of
     what several replicas say of the same target, or None where they disagree.
@@ -105,7 +106,7 @@ def _united(
     values: Sequence[float],
     labels: Sequence[Mapping[str, str]],
     *,
-    of_replicas: Callable[[Sequence[float]], float | None],
+    of_replicas: Merger,
     apart: frozenset[str],
 ) -> tuple[list[str], list[float], dict[str, str]]:
     """One value for each node, in two lists, and why others have none. `apart` are labels by which series of one target

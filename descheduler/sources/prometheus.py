@@ -5,6 +5,7 @@ run: half of a node's series make it look idle.
 """
 
 import collections.abc
+import functools
 import sys
 from typing import Final
 
@@ -16,9 +17,10 @@ from policy import metrics
 from policy.contract import load_annotation, owner_usage
 from policy.schema.load_policy import LoadPolicy
 from promql import readings
-from promql.door import Answer, QueryDoor
+from promql.door import QueryDoor
 from promql.queries import identity, node_queries, pod_queries
 
+Values = collections.abc.Mapping[str, float]  # by node
 # Names in one query, which has them up to four times; VictoriaMetrics takes 16 KiB of text unless set otherwise.
 MOST_NAMES_CHARACTERS: Final = 3500
 FEW_RATIO: Final = 0.25  # of all pods: of more than that, all are asked for
@@ -43,27 +45,19 @@ class PrometheusUsage(usage.UsageSource):
         directory = self._directory = identity.follow(nodes, self._directory)
         wanted = usage.metrics_read(policy, nodes)
         selector, label = self._labels.node_selector, self._labels.node_label
+
+        def by_node(text: str, judge: readings.Judge, of_replicas: readings.Merger = readings.largest) -> Values:
+            answer = self._prometheus.query(text, at_seconds=at_seconds)
+            return readings.by_node(answer, directory, label=label, judge=judge, of_replicas=of_replicas).values
+
         ratios = {}
         for metric in wanted:
             text = node_queries.of_metric(metric, selector=selector, node_label=label)
-            answer = self._prometheus.query(text, at_seconds=at_seconds)
-            ratios[metric.name] = self._by_node(answer, directory, load_annotation.invalid_reason)
-        scraped = {metric.resource for metric in wanted}.intersection(metrics.RESOURCES) or set(metrics.RESOURCES)
-        times = self._node_times(directory, scraped, at_seconds)
-        return usage.of_nodes(ratios, times)
-
-    def _node_times(
-        self, directory: identity.Directory, resources: set[str], at_seconds: float | None
-    ) -> collections.abc.Mapping[str, float]:
-        """The older of the newest scrapes behind the resources, for nodes that have one of each."""
-        oldest: collections.abc.Mapping[str, float] | None = None
-        for resource in sorted(resources):
-            selector, label = self._labels.node_selector, self._labels.node_label
-            text = node_queries.data_time(resource, selector=selector, node_label=label)
-            answer = self._prometheus.query(text, at_seconds=at_seconds)
-            times = self._by_node(answer, directory, invalid_amount, readings.oldest)
-            oldest = times if oldest is None else _older(oldest, times)
-        return oldest or {}
+            ratios[metric.name] = by_node(text, load_annotation.invalid_reason)
+        scraped = {metric.resource for metric in wanted}.intersection(metrics.RESOURCES) or metrics.RESOURCES
+        texts = (node_queries.data_time(one, selector=selector, node_label=label) for one in sorted(scraped))
+        times = (by_node(text, invalid_amount, readings.oldest) for text in texts)
+        return usage.of_nodes(ratios, functools.reduce(_older, times))
 
     def pod_usage(
         self, policy: LoadPolicy, pods: collections.abc.Collection[Pod], *, of_all: int
@@ -124,18 +118,8 @@ class PrometheusUsage(usage.UsageSource):
             for key in known.difference(*(wrong for _, wrong in answers.values()))
         }
 
-    def _by_node(
-        self,
-        answer: Answer,
-        directory: identity.Directory,
-        judge: readings.Judge,
-        of_replicas: collections.abc.Callable[[collections.abc.Sequence[float]], float | None] = readings.largest,
-    ) -> collections.abc.Mapping[str, float]:
-        label = self._labels.node_label
-        return readings.by_node(answer, directory, label=label, judge=judge, of_replicas=of_replicas).values
 
-
-def _older(times: collections.abc.Mapping[str, float], other: collections.abc.Mapping[str, float]) -> dict[str, float]:
+def _older(times: Values, other: Values) -> Values:
     """The earlier of both times where both are known; written out, since it is asked of every node in every run."""
     return {node: at if at < other[node] else other[node] for node, at in times.items() if node in other}
 
