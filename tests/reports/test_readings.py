@@ -199,10 +199,9 @@ def test_series_of_two_pods_of_one_exporter_are_one_target(second: float, reason
 def test_the_living_node_has_the_address_of_a_dead_one(known: bool) -> None:
     dead = builders.node("node-old", address="10.0.0.1", mutate=_of(created="2026-11-01T00:00:00Z", ready="Unknown"))
     living = builders.node("node-new", address="10.0.0.1", mutate=_of(created="2026-11-20T00:00:00Z", ready="True"))
-    directories = identity.NodeDirectory()
-    if known:
-        assert directories.follow([dead]).resolve("10.0.0.1:9100") == "node-old"
-    directory = directories.follow([dead, living])
+    before = identity.follow([dead]) if known else None
+    assert before is None or before.resolve("10.0.0.1:9100") == "node-old"
+    directory = identity.follow([dead, living], before)
     assert directory.resolve("10.0.0.1:9100") == "node-new"
     assert matching.claims(directory) == "node-old claims 10.0.0.1, which node-new has while node-old is not Ready"
 
@@ -212,10 +211,11 @@ def test_the_living_node_has_the_address_of_a_dead_one(known: bool) -> None:
 @behaviour("it has the address again as soon as it is Ready")
 def test_a_node_that_was_away_has_its_address_again() -> None:
     other = builders.node("node-2", address="10.0.0.1", mutate=_of(created="2026-11-20T00:00:00Z", ready="True"))
-    directories, holders = identity.NodeDirectory(), []
+    directory, holders = None, []
     for ready in ("True", "Unknown", "True"):
         own = builders.node("node-1", address="10.0.0.1", mutate=_of(created="2026-11-01T00:00:00Z", ready=ready))
-        holders.append(directories.follow([own, other]).resolve("10.0.0.1"))
+        directory = identity.follow([own, other], directory)
+        holders.append(directory.resolve("10.0.0.1"))
     assert holders == ["node-1", "node-2", "node-1"]
 
 
