@@ -36,6 +36,7 @@ GUARD = DEPLOY / "guard"
 COMPONENTS = DEPLOY / "kustomize" / "components"
 RBAC = "apis/rbac.authorization.k8s.io/v1"
 EVICTIONS = f"{PATHS['ValidatingAdmissionPolicy']}/evenload-guard-evictions"
+SCALES = f"{PATHS['ValidatingAdmissionPolicy']}/evenload-guard-scales"
 NODES = f"{PATHS['ValidatingAdmissionPolicy']}/evenload-guard-nodes"
 CLASS = "guard-test-high"
 PROTECTED = {

@@ -287,16 +287,6 @@ def with_component(copied: Path, name: str, component: str) -> Path:
     return overlay(copied, resources=[f"{parts}/overlays/{name}"], components=[f"{parts}/components/{component}"])
 
 
-def test_the_component_crane_is_accepted_and_both_its_patches_apply(site: Site, copied: Path) -> None:
-    mine = with_component(copied, "observe", "crane")
-    site.accepted("-k", str(mine))
-    rendered = by_name(site.rendered(mine))
-    container = rendered["Deployment", "evenload-annotator"]["spec"]["template"]["spec"]["containers"][0]
-    assert "--crane-annotations" in container["args"]
-    policy = rendered["ValidatingAdmissionPolicy", "evenload-guard-nodes"]
-    assert "cpu_usage_avg_5m" in policy["spec"]["variables"][0]["expression"]
-
-
 def test_the_component_metrics_server_is_accepted_and_grants_each_service_its_own(site: Site, copied: Path) -> None:
     mine = with_component(copied, "ha", "metrics-server")
     site.accepted("-k", str(mine))
