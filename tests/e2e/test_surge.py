@@ -8,7 +8,7 @@ import pytest
 
 from kube import kinds, objects
 from lab import cluster
-from lab.cluster.demo import permissions
+from tests.contract import test_guard_scales
 from tests.e2e import bodies, hot_nodes, policies, stack, waiting
 from tests.e2e.test_relief import RELIEF_SECONDS, BudgetWatcher, candidates
 
@@ -22,27 +22,13 @@ ENFORCE: typing.Final = {
     "descheduler__cooldown": {"workload": "10m", "node": "1s"},
     "descheduler__surge": {"enabled": True, "readyWithin": "60s"},
 }
-RULES: typing.Final = (
-    ("apps", "deployments/scale", "patch"),
-    ("autoscaling", "horizontalpodautoscalers", "list"),
-    ("keda.sh", "scaledobjects", "list"),
-    ("autoscaling.k8s.io", "verticalpodautoscalers", "list"),
-    ("", "resourcequotas", "list"),
-)
 
 
 @pytest.fixture(scope="module")
 def running(six_nodes: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """All three services on six nodes, the descheduler told to Enforce and to surge, and not started yet."""
-    rbac, metadata = "apis/rbac.authorization.k8s.io/v1", {"metadata": {"name": "evenload-descheduler-surge"}}
-    rules = [{"apiGroups": [group], "resources": [name], "verbs": [verb]} for group, name, verb in RULES]
-    user = f"system:serviceaccount:{permissions.NAMESPACE}:evenload-descheduler"
-    role = {"kind": "ClusterRole", "name": "evenload-descheduler-surge", "apiGroup": "rbac.authorization.k8s.io"}
-    six_nodes.api.create(f"{rbac}/clusterroles", {**metadata, "rules": rules})
-    bound = {**metadata, "roleRef": role, "subjects": [{"kind": "User", "name": user}]}
-    six_nodes.api.create(f"{rbac}/clusterrolebindings", bound)
-    permissions.await_right(six_nodes, permissions.Right(user, "patch", "apps", "deployments/scale"))
-    with stack.in_charge(six_nodes, **ENFORCE) as started:
+    rules = test_guard_scales.RIGHTS[0]["rules"]
+    with test_guard_scales.granted(six_nodes, rules), stack.in_charge(six_nodes, **ENFORCE) as started:
         yield started
 
 
