@@ -80,8 +80,9 @@ def _with_defaults(spec: PodSpec) -> Resources:
     named = {name for one in (*spec.containers, *spec.init_containers) for name in one.resources.requests}
     missing = {name: text for name, text in UNNAMED.items() if not level or name not in named.union(level)}
 
-    def read(container: Container) -> resources.Amounts:
-        return {**missing, **container.resources.requests}
+    def filled(containers: tuple[Container, ...]) -> tuple[Container, ...]:
+        put = msgspec.structs.replace
+        return tuple([put(one, resources=Requirements({**missing, **one.resources.requests})) for one in containers])
 
-    total = resources.pod_total(spec.containers, spec.init_containers, read=read, pod_level=level)
-    return total.plus(resources.resources(spec.overhead))
+    containers, init_containers = filled(spec.containers), filled(spec.init_containers)
+    return msgspec.structs.replace(spec, containers=containers, init_containers=init_containers).requests()

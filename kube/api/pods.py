@@ -72,12 +72,7 @@ class FormSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         """Effective requests with overhead, as kube-scheduler counts them (`kube.api.resources`). ValueError or
         OverflowError for one that cannot be read.
         """
-        total = pod_total(
-            self.containers,
-            self.init_containers,
-            read=lambda one: one.resources.requests,
-            pod_level=self.level.requests,
-        )
+        total = pod_total(self.containers, self.init_containers, self.level.requests)
         return total.plus(resources(self.overhead)) if self.overhead else total
 
 

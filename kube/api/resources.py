@@ -9,7 +9,7 @@ gives them, and both forms of a pod write them into their spec when they are dec
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -166,30 +166,17 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         return self if requests is self.resources else msgspec.structs.replace(self, resources=requests)
 
 
-class Startable(Protocol):
-    """The fields of a container that decide the order of starting."""
-
-    @property
-    def is_sidecar(self) -> bool:
-        """An init container that keeps running beside the others."""
-
-
-C = TypeVar("C", bound=Startable)
-
-
-def pod_total(
-    containers: Iterable[C], init_containers: Iterable[C], *, read: Callable[[C], Amounts], pod_level: Amounts
-) -> Resources:
-    """Requests of a pod, by `read`, without its overhead.
+def pod_total(containers: Iterable[Container], init_containers: Iterable[Container], pod_level: Amounts) -> Resources:
+    """Requests of a pod, without its overhead.
 
     running = sum of containers and sidecars; an init container needs its own and those of the sidecars started before
     it; total = max(running, each init container), and what `pod_level` names replaces the total for that resource.
     """
     running = sidecars = peak = NOTHING
     for container in containers:
-        running = running.plus(resources(read(container)))
+        running = running.plus(resources(container.resources.requests))
     for container in init_containers:
-        own = resources(read(container))
+        own = resources(container.resources.requests)
         if container.is_sidecar:
             running, sidecars = running.plus(own), sidecars.plus(own)
             peak = peak.larger(sidecars)
