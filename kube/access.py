@@ -31,10 +31,9 @@ class Access(NamedTuple):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """The apiserver's answer; `reason` is for people and often empty."""
+    """The apiserver's answer."""
 
     allowed: bool = False
-    reason: str = ""
 
 
 class Review(Object, frozen=True, kw_only=True):

@@ -16,12 +16,11 @@ from kube.api.metadata import (
     Object,
     OwnerReference,
     controller,
-    holding_since_seconds,
 )
 from kube.api.nodes import Node, NodeMetrics
 from kube.api.pods import Pod, PodMetrics
-from kube.api.resources import NOTHING, Container, Requirements, Resources
-from kube.api.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
+from kube.api.resources import NOTHING, Container, Resources
+from kube.api.selectors import LabelSelector, NodeSelector, Taint, Toleration
 from kube.api.small_objects import (
     ApiResource,
     Autoscaler,

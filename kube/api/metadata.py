@@ -93,9 +93,7 @@ class IdentifiedObject(msgspec.Struct, frozen=True, kw_only=True):
     (`kube.pods.compact`); all others are an `Object`.
     """
 
-    counts_in_part: ClassVar[bool] = (
-        False  # whether one that cannot be decoded whole is still counted (kube.api.salvage)
-    )
+    counts_in_part: ClassVar[bool] = False  # although it cannot be decoded whole (`kube.api.salvage`)
     metadata: Identity = Identity()
 
     @property

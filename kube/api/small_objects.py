@@ -67,7 +67,6 @@ class Event(Object, frozen=True, kw_only=True, rename="camel"):
     type: str = ""
     regarding: Reference = Reference()
     related: Reference | None = None
-    reporting_controller: str = ""
     event_time: Moment = None
 
 
