@@ -46,27 +46,18 @@ class Unreadable(ValueError):
 
 
 class Body:
-    """A request's body, as WSGI reads it, whose broken chunks are `Unreadable` and not gunicorn's errors."""
+    """A request's body, as Werkzeug reads it, whose broken chunks are `Unreadable` and not gunicorn's errors."""
 
     def __init__(self, body: Any) -> None:
         self._body = body
 
     def read(self, size: int | None = None) -> bytes:
         """So many bytes, or those until the end."""
-        return self._sound(self._body.read, size)
-
-    def readline(self, size: int | None = None) -> bytes:
-        """A line."""
-        return self._sound(self._body.readline, size)
-
-    def __iter__(self) -> collections.abc.Iterator[bytes]:
-        return iter(self.readline, b"")
-
-    def _sound(self, read: collections.abc.Callable[[int | None], bytes], size: int | None) -> bytes:
         try:
-            return read(size)
+            content: bytes = self._body.read(size)
         except errors.ParseException as error:
             raise Unreadable(str(error)) from error
+        return content
 
 
 def settings() -> Any:
