@@ -180,11 +180,6 @@ def test_no_sync_ever_asks_more_than_eight_queries(bench: Bench) -> None:
     assert SCRAPES in bench.prometheus.asked
 
 
-def test_a_quiet_sync_writes_the_heartbeat_and_no_node(synced: Bench) -> None:
-    assert synced.sync(after_seconds=30).patches == {}
-    assert synced.heartbeat().at_seconds == synced.clock.now()
-
-
 def test_without_any_answer_nothing_is_written_and_nothing_renewed(synced: Bench) -> None:
     before = synced.heartbeat()
     synced.fail(errors.Unreachable("Prometheus at http://p cannot be reached"))
@@ -226,20 +221,6 @@ def test_a_node_whose_series_vanish_is_missing_not_idle(synced: Bench) -> None:
     assert outcome.problems() == [
         "1 of 2 nodes matched; node-2 has no series: no target with instance 10.0.0.2 or node-2"
     ]
-
-
-def test_refused_values_are_counted_by_reason_and_never_written(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=float("nan"))
-    bench.prometheus.answer_samples(
-        EXPRESSIONS["memory_avg_5m"],
-        door.Sample({"instance": "10.0.0.1:9100"}, 0.2, 0.0),
-        door.Sample({"instance": "node-1"}, 0.9, 0.0),
-    )
-    bench.sync()
-    assert set(bench.reading("node-1").values) == {"cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"}
-    assert "node-2" not in bench.texts
-    assert bench.metric("evenload_annotator_invalid_samples_total", reason="nan") == 5.0
-    assert bench.metric("evenload_annotator_invalid_samples_total", reason="double") == 1.0
 
 
 def mates_of_one_bucket() -> list[str]:
@@ -340,22 +321,6 @@ def test_series_of_other_machines_are_counted(bench: Bench) -> None:
 def test_the_age_of_a_metric_grows_until_it_is_confirmed(synced: Bench) -> None:
     synced.clock.advance(45)
     assert synced.metric("evenload_node_metric_age_seconds", metric="cpu_avg_5m") == 45.0
-
-
-def test_placements_are_judged_by_what_the_last_sync_saw(bench: Bench) -> None:
-    assert bench.annotator.levels is None
-    bench.sync()
-    levels = bench.annotator.levels
-    assert levels is not None
-    assert levels.cpu == {"node-1": 0.3, "node-2": 0.7}
-
-
-def test_hot_counts_are_written_with_the_reading(bench: Bench) -> None:
-    pods = [builders.lean_pod(f"web-{index}", node="node-1") for index in range(3)]
-    bench.clock.jump(-bench.clock.now() + 1_795_230_061.0)  # a minute after builders.SCHEDULED
-    bench.sync(*pods)
-    assert bench.reading("node-1").hot == {"1m": 0, "5m": 3, "30m": 3}
-    assert bench.reading("node-2").hot == {"1m": 0, "5m": 0, "30m": 0}
 
 
 def test_short_jobs_at_constant_load_cause_no_patch_and_their_counts_go_along_with_the_next(synced: Bench) -> None:

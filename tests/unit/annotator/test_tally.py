@@ -52,14 +52,6 @@ def counts(results: tally.Results) -> tuple[int, int]:
     return results.tally.total_schedule_count, results.tally.schedule_results_left_out
 
 
-def test_what_was_placed_before_the_first_levels_is_judged_by_them() -> None:
-    made = begun(scheduled("during-the-gap", NOW - 10), scheduled("before", NOW - 60), since_seconds=NOW - 20)
-    made.add(placement(scheduled("after", NOW + 1)), None)
-    made.settle(levels(NOW + 5), now_seconds=NOW + 5)
-    assert counts(made) == (2, 0)
-    assert made.tally.effective_schedule_ratio == 1.0
-
-
 def test_what_waited_too_long_for_levels_is_left_out_and_never_forgotten() -> None:
     made = begun(scheduled("p", NOW))
     made.settle(None, now_seconds=NOW + tally.LATE_SECONDS)
@@ -75,14 +67,6 @@ def test_who_loses_the_lease_and_leads_again_counts_once_what_it_judged_since_it
     made.begin(lambda: (judged, missed), since_seconds=NOW, now_seconds=NOW + 25)
     made.settle(levels(NOW + 26), now_seconds=NOW + 26)
     assert counts(made) == (2, 0)
-
-
-def test_a_pod_that_the_watch_tells_of_after_it_was_found_counts_once() -> None:
-    pod = scheduled("p", NOW)
-    made = begun(pod)
-    made.add(placement(pod), levels(NOW))
-    made.settle(levels(NOW + 1), now_seconds=NOW + 1)
-    assert counts(made) == (1, 0)
 
 
 def test_what_was_placed_in_a_long_time_without_an_annotator_is_not_its_business() -> None:

@@ -71,16 +71,6 @@ def test_a_first_reading_is_one_patch_with_the_uid_as_precondition() -> None:
     }
 
 
-def test_a_node_that_never_had_a_value_gets_no_annotation() -> None:
-    assert plan(builders.node("node-1"), {}) == ()
-
-
-def test_a_node_that_lost_its_values_gets_an_empty_reading_once() -> None:
-    (patch,) = plan(written(cpu_avg_5m=0.3), {})
-    assert json.loads(patch.row.text)["m"] == {}
-    assert plan(carrying(patch.row.text), {}) == ()
-
-
 @pytest.mark.parametrize(
     "node",
     [
@@ -192,14 +182,6 @@ def test_a_node_that_is_to_be_written_again_is_although_nothing_moved() -> None:
 def test_a_metric_that_the_policy_knows_no_more_is_taken_off() -> None:
     (patch,) = plan(written(cpu_avg_5m=0.3, cpu_of_old=0.3), {"cpu_avg_5m": 0.3})
     assert json.loads(patch.row.text)["m"] == {"cpu_avg_5m": 0.3}
-
-
-def test_a_reading_is_as_old_as_its_oldest_value() -> None:
-    held = {"cpu_avg_5m": GoodValue(0.3, NOW), "cpu_max_1h": GoodValue(0.5, NOW - 60)}
-    (patch,) = planned(builders.node("node-1"), held).patches
-    assert json.loads(patch.row.text)["at"] == "2026-11-21T03:59:00Z"
-    assert write_plan.confirmed_seconds(LastGoodValues.of({"node-1": held}, METRICS), now_seconds=NOW) == NOW - 60
-    assert write_plan.confirmed_seconds(LastGoodValues.of({"node-1": {}}, METRICS), now_seconds=NOW) == NOW
 
 
 def test_cranes_keys_ride_along_and_are_renewed_for_its_readers() -> None:
