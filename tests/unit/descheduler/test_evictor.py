@@ -198,13 +198,6 @@ def test_modes_differ_in_the_last_call_only(
     assert door.patches == []
 
 
-def test_a_run_told_to_stop_evicts_no_more(ledger: Ledger) -> None:
-    door, going_on = doors.FakeDoor(), iter([True, False])
-    going = terms()._replace(may_go_on=lambda: next(going_on))
-    outcomes = evicter(door, ledger).carry_out(two_evictions(), going)
-    assert len(outcomes) == len(door.evictions) == 1
-
-
 def test_the_node_gets_a_hint_with_the_owner_before_the_pod_is_evicted(ledger: Ledger) -> None:
     door = doors.FakeDoor()
     hinted: list[list[str | None]] = []

@@ -181,12 +181,6 @@ def test_an_unready_pod_under_a_spent_budget(spec: dict[str, str], status: dict[
     assert scenes.causes(scene.plan(scenes.policy(limits=WIDE)))["it"] == expected
 
 
-def test_an_unready_pod_that_needs_no_disruption_spends_none() -> None:
-    plan = unready_on_hot().budget("web", allowed=1).plan(scenes.policy(limits=WIDE))
-    assert scenes.causes(plan)["it"] == "chosen"
-    assert [left.reserved for left in plan.headroom.budgets] == [0]
-
-
 def unready_on_hot() -> Scene:
     """A pod "it" of a workload of three that is not Ready, on the hot node; the two others are well."""
     return scenes.beside_two(mutate=lambda body: body["status"]["conditions"].pop())

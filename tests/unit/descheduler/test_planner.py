@@ -22,27 +22,8 @@ from tests.unit.descheduler.scenes import GIB, NOW, Scene
 PREFER = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 
 
-def test_a_hot_node_gives_up_one_pod_to_the_cool_node() -> None:
-    plan = scenes.hot_and_cool().plan()
-    assert scenes.evicted(plan) == ["web-0"]
-    chosen = plan.evictions[0]
-    assert chosen.destination == "cool"
-    assert chosen.projected_ratio == pytest.approx(0.9 - 4 / 32)
-    assert chosen.destination_ratio == pytest.approx(0.1 + 4 / 32)
-
-
 def test_a_node_between_the_lines_is_not_touched() -> None:
     assert Scene().node("warm", memory=0.75).node("cool").workload("web", on=["warm", "warm"]).plan().nodes == ()
-
-
-def test_pods_leave_until_the_target_line_and_not_one_more() -> None:
-    scene = Scene().node("hot", memory=0.9).node("cool")
-    for name in ("a", "b", "c", "d", "e"):
-        scene.workload(name, on=["hot", "cool"], gib=4)
-    plan = scene.plan(scenes.policy(limits=scenes.UNCAPPED))
-    assert len(plan.evictions) == 3  # 0.9 - 3 * 0.125 = 0.525
-    assert plan.nodes[0].projected["memory_avg_5m"] == pytest.approx(0.525)
-    assert list(scenes.causes(plan).values()).count("not_needed") == 2
 
 
 @pytest.mark.parametrize(
@@ -397,14 +378,6 @@ def test_a_pod_relieves_its_node_by_its_share_of_the_capacity_by_which_the_node_
     assert eviction.before_ratio - eviction.projected_ratio == pytest.approx(4 / 32)
 
 
-def test_the_room_of_a_destination_is_given_away_once() -> None:
-    scene = Scene().node("a", memory=0.9).node("b", memory=0.9).node("cool", memory=0.3)
-    scene.workload("one", on=["a", "cool"], gib=8).workload("two", on=["b", "cool"], gib=8)
-    plan = scene.plan()
-    assert scenes.evicted(plan) == ["one-0"]  # 0.3 + 0.25 + 0.25 would be over 0.6
-    assert scenes.causes(plan)["two-0"] == "no_destination"
-
-
 def test_the_summary_counts_by_groups() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool").budget("web", allowed=0)
     scene.workload("web", on=["hot", "hot", "cool"]).pod("bare", "hot", owner=None)
@@ -432,13 +405,6 @@ def test_a_summary_says_how_many_leave_and_why_others_stay(
 
 def test_a_verdict_without_figures_is_its_cause() -> None:
     assert [str(Verdict(Cause.BARE, detail)) for detail in ("", "no owner")] == ["bare", "bare: no owner"]
-
-
-def test_every_pod_of_an_overloaded_node_has_exactly_one_verdict() -> None:
-    scene = scenes.hot_and_cool().pod("bare", "hot", owner=None).pod("done", "hot", phase="Succeeded")
-    plan = scene.plan()
-    on_hot = sorted(pod.name for pod in scene.pods if pod.node_name == "hot")
-    assert [one.pod.name for one in plan.nodes[0].candidates] == on_hot
 
 
 def test_a_node_that_says_it_has_no_memory_is_left_alone() -> None:

@@ -142,12 +142,6 @@ def test_a_limit_of_a_pool_holds_on_its_nodes_only(
     assert {one.pod.node_name for one in stayed} == {"spot"}
 
 
-def test_the_policys_own_limits_hold_beside_those_of_a_pool() -> None:
-    plan = two_hot().plan(policy(pool(limits={"perRun": 2}), limits={**UNCAPPED, "perRun": 3}))
-    assert sum(leaving(plan).values()) == 3
-    assert leaving(plan).get("spot", 0) <= 2
-
-
 def test_a_pool_may_take_more_from_one_node_than_the_policy() -> None:
     plan = two_hot().plan(policy(pool(limits={"perNode": 3}), limits={**UNCAPPED, "perNode": 1}))
     assert leaving(plan) == {"spot": 3, "plain": 1}
@@ -200,15 +194,6 @@ def test_a_pool_that_observes_is_planned_and_not_relieved_while_the_others_are(t
     }
     assert notes["s0-0"].startswith("OBSERVE ONLY: memory_avg_5m 0.90 > 0.80 on spot of pool spot, until 0.60")
     assert notes["p0-0"].startswith("memory_avg_5m 0.90 > 0.80 on plain, until 0.60")
-
-
-def test_a_pool_that_runs_dry_asks_the_apiserver_and_evicts_nothing(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path, pool(mode="DryRun"), mode="Enforce")
-    here.report()
-    assert sorted((name, dry) for name, _, dry in here.door.evictions) == [
-        ("default/p0-0", False),
-        ("default/s0-0", True),
-    ]
 
 
 def test_each_mode_has_its_own_run_in_the_ledger_and_its_own_past(tmp_path: pathlib.Path) -> None:

@@ -62,28 +62,11 @@ def test_where_no_node_is_over_a_line_the_past_is_not_asked_for(tmp_path: Path) 
     assert [at for _, at in here.prometheus.asked if at is not None] == []
 
 
-def test_the_second_run_waits_for_node_and_workload(world: World) -> None:
-    world.service.run()
-    world.clock.advance(1)
-    report = world.report()
-    assert report.plan.evictions == ()
-    assert [name for name, _, _ in world.door.evictions] == ["default/web-0"]
-
-
 def test_a_restart_forgets_no_cooldown(tmp_path: Path) -> None:
     enforcing(tmp_path).service.run()
     again = enforcing(tmp_path)
     again.service.run()
     assert again.door.evictions == []
-
-
-@pytest.mark.parametrize("mode", ["Observe", "DryRun"])
-def test_observe_and_dry_run_plan_what_enforce_would_do(tmp_path: Path, mode: str) -> None:
-    here = enforcing(tmp_path, mode=mode)
-    report = here.report()
-    assert scenes.evicted(report.plan) == ["web-0"]
-    assert all(dry for _, _, dry in here.door.evictions)
-    assert here.door.patches == []
 
 
 def test_a_paused_or_following_replica_does_nothing_at_all(tmp_path: Path) -> None:
@@ -105,13 +88,6 @@ def test_a_pause_exports_nothing_of_the_run_before_it(world: World) -> None:
     assert math.isnan(world.metric("evenload_overloaded_nodes") or 0.0)
     assert math.isnan(world.metric("evenload_eviction_budget_remaining", scope="hour") or 0.0)
     assert world.metric("evenload_eviction_candidates", verdict="chosen") is None
-
-
-def test_outside_its_windows_it_observes_and_says_so(tmp_path: Path) -> None:
-    here = enforcing(tmp_path, windows=[{"from": "20:00", "to": "22:00"}])  # NOW is 04:00
-    report = here.report()
-    assert (report.run.mode, here.door.evictions) == ("Observe", [])
-    assert "windows" in report.why
 
 
 def test_a_flow_rule_that_arrives_by_reload_is_obeyed(world: World) -> None:
@@ -205,12 +181,6 @@ def test_a_plan_of_a_partial_answer_does_nothing_and_says_so(world: World) -> No
     report = world.previews.plan()
     assert (report.partial, scenes.evicted(report.plan), report.run.mode) == (True, [], "Enforce")
     assert "the data is not whole: a store did not answer" in report.summary
-
-
-def test_stale_data_is_not_acted_on(world: World) -> None:
-    world.prometheus.age_seconds = 301.0
-    report = world.report()
-    assert report.plan.nodes == ()
 
 
 def test_a_node_that_cannot_be_relieved_is_told_once(tmp_path: Path) -> None:
@@ -314,15 +284,6 @@ def test_a_preview_changes_nothing(world: World) -> None:
     report = world.previews.plan()
     assert scenes.evicted(report.plan) == ["web-0"]
     assert (world.door.evictions, world.door.created, world.ledger.rows(Query())) == ([], [], [])
-
-
-def test_an_eviction_without_an_answer_keeps_its_workload_from_being_planned(tmp_path: Path) -> None:
-    here = enforcing(tmp_path, **QUICK)
-    here.door.answers = [kube_errors.Unreachable("POST: timed out")]
-    here.service.run()
-    here.clock.advance(10)
-    report = here.report()
-    assert set(scenes.causes(report.plan).values()) == {"in_flight"}
 
 
 LOST = kube_errors.Unreachable("POST: timed out")
@@ -480,13 +441,6 @@ def test_refusals_are_counted_by_who_refused(
     world.service.run()
     counted = {by: world.metric("evenload_eviction_refusals_total", refused_by=by) for by in api_results.REFUSERS}
     assert counted == {by: float(by == refused_by) for by in api_results.REFUSERS}
-
-
-def test_every_event_is_a_row_of_the_ledger(world: World) -> None:
-    world.service.run()
-    posted = [(body["regarding"]["kind"], body["regarding"]["name"], body["note"]) for body in world.door.created]
-    assert [kind for kind, _, _ in posted] == ["Pod", "Node", "ReplicaSet"]
-    assert [(one.kind, one.name, one.note) for one in reversed(world.ledger.events())] == posted
 
 
 @pytest.mark.parametrize("confirmed", [True, False], ids=["by Prometheus' clock, too", "by a clock nobody confirms"])
