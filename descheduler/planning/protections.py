@@ -1,7 +1,7 @@
 """Which pods may leave a node at all: the policy's `protect` section, one verdict per pod, in a fixed order.
 
-`planning.planner` asks for every pod of an overloaded node before it weighs any. Order matters for the reader only: the
-first protection that holds is the one named. No annotation of a pod overrides a protection but that of local storage,
+`planning.planner` asks for every pod of an overloaded node before it weighs any. Order matters for the reader only: of
+all that the RULES find the first one is named. No annotation of a pod overrides a protection but that of local storage,
 which its author may declare safe to lose; `evictable: "false"` adds one. What only says that it is a placeholder, a
 static pod or a DaemonSet's is believed here, and only here: that keeps a pod where it is, and hides it from no count
 (`kube.api.pods`, `kube.pods.pod_view`).
@@ -15,6 +15,7 @@ static pod or a DaemonSet's is believed here, and only here: that keeps a pod wh
 | ready pods are counted without terminating ones | minReplicas counts terminating and unready pods |
 """
 
+import collections.abc
 import math
 from typing import Final, NamedTuple
 
@@ -29,6 +30,7 @@ from kube.pods import pod_view
 from policy.schema import units
 from policy.schema.load_policy import LoadPolicy
 
+Verdicts = collections.abc.Iterator[Verdict]
 FEW: Final = (Cause.FEW_REPLICAS, Cause.FEW_READY)  # with another pod first none is missing
 PROTECTED_LABEL = "evenload.io/protected"  # what deploy/guard makes the apiserver refuse; any value but "false"
 
@@ -91,67 +93,53 @@ def comes_last(pod: Pod, policy: LoadPolicy) -> bool:
 
 def verdict(case: CandidateContext) -> Verdict | None:
     """The first protection that keeps the pod where it is; None if it may be considered."""
-    return next((reason for rule in RULES if (reason := rule(case)) is not None), None)
+    return next((reason for rule in RULES for reason in rule(case)), None)
 
 
-def _state(case: CandidateContext) -> Verdict | None:
-    if case.pod.undecodable:
-        return Verdict(Cause.UNDECODABLE, f"{case.pod.undecodable}: not all of it can be read, a protection neither")
-    if pod_view.claims_placeholder(case.pod):
-        return Verdict(Cause.PLACEHOLDER)
-    if case.pod.finished:
-        return Verdict(Cause.FINISHED, case.pod.phase)
-    if case.pod.deleting:
-        overdue_seconds = departed_load.overdue_seconds(case.pod, case.now_seconds)
+def _state(case: CandidateContext) -> Verdicts:
+    pod = case.pod
+    if pod.undecodable:
+        yield Verdict(Cause.UNDECODABLE, f"{pod.undecodable}: not all of it can be read, a protection neither")
+    if pod_view.claims_placeholder(pod):
+        yield Verdict(Cause.PLACEHOLDER)
+    if pod.finished:
+        yield Verdict(Cause.FINISHED, pod.phase)
+    if pod.deleting:
+        overdue_seconds = departed_load.overdue_seconds(pod, case.now_seconds)
         longer = f"{overdue_seconds:.0f} s longer than it was granted: its load counts" if overdue_seconds else ""
-        return Verdict(Cause.TERMINATING, longer)
-    if case.pod.left_out:
-        return Verdict(
-            Cause.OVERSIZED, f"{case.pod.left_out}: more than is taken in of a pod, so its rules are not known"
-        )
-    if case.pod.is_mirror or case.pod.is_static:
-        return Verdict(Cause.MIRROR, "the kubelet runs it, not the apiserver")
-    if case.pod.owner is not None and case.pod.owner.kind == "DaemonSet":
-        return Verdict(Cause.DAEMON_SET)
-    return None
+        yield Verdict(Cause.TERMINATING, longer)
+    if pod.left_out:
+        yield Verdict(Cause.OVERSIZED, f"{pod.left_out}: more than is taken in of a pod, so its rules are not known")
+    if pod.is_mirror or pod.is_static:
+        yield Verdict(Cause.MIRROR, "the kubelet runs it, not the apiserver")
+    if pod.owner is not None and pod.owner.kind == "DaemonSet":
+        yield Verdict(Cause.DAEMON_SET)
+    if pod.phase not in ("Pending", "Running"):
+        yield Verdict(Cause.UNRECOGNISED, f"phase {pod.phase}")
+    for name in (volume.name for volume in pod.spec.volumes if not volume.is_known):
+        yield Verdict(Cause.UNRECOGNISED, f"volume {name} is of a kind that this version does not know")
 
 
-def _unrecognised(case: CandidateContext) -> Verdict | None:
-    if case.pod.phase not in ("Pending", "Running"):
-        return Verdict(Cause.UNRECOGNISED, f"phase {case.pod.phase}")
-    name = next((volume.name for volume in case.pod.spec.volumes if not volume.is_known), None)
-    if name is None:
-        return None
-    return Verdict(Cause.UNRECOGNISED, f"volume {name} is of a kind that this version does not know")
-
-
-def _opt_out(case: CandidateContext) -> Verdict | None:
-    if (value := case.pod.labels.get(PROTECTED_LABEL, "false")) != "false":
-        return Verdict(Cause.OPTED_OUT, f'{PROTECTED_LABEL}: "{value}"')
-    if not case.policy.descheduler.protect.opt_out.allowed_in(case.pod.namespace):
-        return None
-    key = next((key for key in pod_annotations.EVICTABLE if case.pod.annotations.get(key, "").lower() == "false"), None)
-    if key is not None:
-        return Verdict(Cause.OPTED_OUT, f'{key}: "false"')
-    if pod_annotations.EVICTION_IN_PROGRESS in case.pod.annotations:
-        return Verdict(Cause.EVICTION_IN_PROGRESS, f"{pod_annotations.EVICTION_IN_PROGRESS}: its controller moves it")
-    return None
-
-
-def _marker(case: CandidateContext) -> Verdict | None:
+def _author(case: CandidateContext) -> Verdicts:
+    """The label that the guard knows, too, and the annotations by which a pod's author keeps it."""
     protect, annotations = case.policy.descheduler.protect, case.pod.annotations
+    if (label := case.pod.labels.get(PROTECTED_LABEL, "false")) != "false":
+        yield Verdict(Cause.OPTED_OUT, f'{PROTECTED_LABEL}: "{label}"')
     if not protect.opt_out.allowed_in(case.pod.namespace):
-        return None
+        return
+    for key in (key for key in pod_annotations.EVICTABLE if annotations.get(key, "").lower() == "false"):
+        yield Verdict(Cause.OPTED_OUT, f'{key}: "false"')
+    if pod_annotations.EVICTION_IN_PROGRESS in annotations:
+        yield Verdict(Cause.EVICTION_IN_PROGRESS, f"{pod_annotations.EVICTION_IN_PROGRESS}: its controller moves it")
     markers = protect.markers
     if markers.safe_to_evict and annotations.get(pod_annotations.SAFE_TO_EVICT, "").lower() == "false":
-        return Verdict(Cause.NOT_SAFE_TO_EVICT, f'{pod_annotations.SAFE_TO_EVICT}: "false"')
+        yield Verdict(Cause.NOT_SAFE_TO_EVICT, f'{pod_annotations.SAFE_TO_EVICT}: "false"')
     value = annotations.get(pod_annotations.DO_NOT_DISRUPT)
     if markers.do_not_disrupt and value is not None and _not_to_be_disrupted(value, case):
-        return Verdict(Cause.DO_NOT_DISRUPT, f'{pod_annotations.DO_NOT_DISRUPT}: "{value}"')
+        yield Verdict(Cause.DO_NOT_DISRUPT, f'{pod_annotations.DO_NOT_DISRUPT}: "{value}"')
     cost = candidate_order.cost(case.pod, pod_annotations.EVICTION_COST)
     if markers.eviction_cost and cost >= pod_annotations.NEVER_EVICTED:
-        return Verdict(Cause.EVICTION_COST, f'{pod_annotations.EVICTION_COST}: "{cost}"')
-    return None
+        yield Verdict(Cause.EVICTION_COST, f'{pod_annotations.EVICTION_COST}: "{cost}"')
 
 
 def _not_to_be_disrupted(value: str, case: CandidateContext) -> bool:
@@ -166,156 +154,113 @@ def _not_to_be_disrupted(value: str, case: CandidateContext) -> bool:
     return lasts_seconds > 0 and (started_at_seconds is None or case.now_seconds - started_at_seconds < lasts_seconds)
 
 
-def _group(case: CandidateContext) -> Verdict | None:
+def _group(case: CandidateContext) -> Verdicts:
     """A pod that is scheduled, started or restarted with others: the loss of one may end them all."""
     group, standing, reference = case.group, case.standing, next(iter(groups.references(case.pod)), "")
     if not reference:
-        return None
+        return
     if case.policy.descheduler.protect.groups:
-        return Verdict(Cause.GROUP, f"{reference}: its group may start and end as a whole")
+        yield Verdict(Cause.GROUP, f"{reference}: its group may start and end as a whole")
     if group.unclear or (standing is not None and standing.workload.api_version):
-        return Verdict(Cause.GROUP, f"{reference}: {group.unclear or 'what its owner does then is not known'}")
+        yield Verdict(Cause.GROUP, f"{reference}: {group.unclear or 'what its owner does then is not known'}")
     if standing is not None and standing.unavailable:
-        return Verdict(Cause.IN_FLIGHT, f"{reference}: it waits until all of its pods are Ready")
-    return None
+        yield Verdict(Cause.IN_FLIGHT, f"{reference}: it waits until all of its pods are Ready")
 
 
-def _namespace(case: CandidateContext) -> Verdict | None:
-    protect, namespace = case.policy.descheduler.protect, case.pod.namespace
-    if namespace in protect.namespaces:
-        return Verdict(Cause.NAMESPACE, namespace)
-    if protect.namespace_selector is None:
-        return None
-    labels = case.taken.namespaces.get(namespace)
-    if labels is None:
-        return Verdict(Cause.NAMESPACE_SELECTOR, f"the labels of {namespace} are not known")
-    if protect.namespace_selector.matches(labels):
-        return Verdict(Cause.NAMESPACE_SELECTOR, f"namespaceSelector matches {namespace}")
-    return None
+def _kind(case: CandidateContext) -> Verdicts:
+    """The namespaces, labels, owners, priorities and ages whose pods the policy has stay."""
+    pod, section = case.pod, case.policy.descheduler
+    protect, selector, labels = section.protect, section.protect.namespace_selector, case.taken.namespaces
+    if pod.namespace in protect.namespaces:
+        yield Verdict(Cause.NAMESPACE, pod.namespace)
+    if selector is not None and pod.namespace not in labels:
+        yield Verdict(Cause.NAMESPACE_SELECTOR, f"the labels of {pod.namespace} are not known")
+    if selector is not None and selector.matches(labels.get(pod.namespace, {})):
+        yield Verdict(Cause.NAMESPACE_SELECTOR, f"namespaceSelector matches {pod.namespace}")
+    if not protect.label_selector.matches(pod.labels):
+        yield Verdict(Cause.LABEL, "labelSelector does not match")
+    rule = flow_rules.deciding(section.flow, pod, case.standing)
+    if rule is not None and rule.allow.mode == "Never":
+        yield Verdict(Cause.FLOW_NEVER, flow_rules.named(section.flow, rule))
+    if pod.owner is None and protect.bare:
+        yield Verdict(Cause.BARE, "no controller would replace it")
+    if pod.priority >= protect.priority_at_least:
+        yield Verdict(Cause.PRIORITY, f"{pod.priority} >= {protect.priority_at_least}")
+    agreed = any(pod.annotations.get(key, "").lower() == "true" for key in pod_annotations.EVICTABLE)
+    if protect.opt_in and not agreed:
+        yield Verdict(Cause.NOT_OPTED_IN, f'needs {pod_annotations.EVICTABLE[0]}: "true"')
+    age_seconds = case.now_seconds - (pod.started_at_seconds or pod.created_at_seconds)
+    if age_seconds < protect.min_pod_age_seconds:
+        yield Verdict(Cause.YOUNG, f"{age_seconds:.0f} s of {protect.min_pod_age_seconds:.0f} s")
 
 
-def _label(case: CandidateContext) -> Verdict | None:
-    wanted = case.policy.descheduler.protect.label_selector
-    return None if wanted.matches(case.pod.labels) else Verdict(Cause.LABEL, "labelSelector does not match")
-
-
-def _flow(case: CandidateContext) -> Verdict | None:
-    rules = case.policy.descheduler.flow
-    rule = flow_rules.deciding(rules, case.pod, case.standing)
-    if rule is None or rule.allow.mode != "Never":
-        return None
-    return Verdict(Cause.FLOW_NEVER, flow_rules.named(rules, rule))
-
-
-def _bare(case: CandidateContext) -> Verdict | None:
-    if case.pod.owner is None and case.policy.descheduler.protect.bare:
-        return Verdict(Cause.BARE, "no controller would replace it")
-    return None
-
-
-def _priority(case: CandidateContext) -> Verdict | None:
-    line = case.policy.descheduler.protect.priority_at_least
-    return Verdict(Cause.PRIORITY, f"{case.pod.priority} >= {line}") if case.pod.priority >= line else None
-
-
-def _opt_in(case: CandidateContext) -> Verdict | None:
-    agreed = any(case.pod.annotations.get(key, "").lower() == "true" for key in pod_annotations.EVICTABLE)
-    if case.policy.descheduler.protect.opt_in and not agreed:
-        return Verdict(Cause.NOT_OPTED_IN, f'needs {pod_annotations.EVICTABLE[0]}: "true"')
-    return None
-
-
-def _young(case: CandidateContext) -> Verdict | None:
-    wanted_seconds = case.policy.descheduler.protect.min_pod_age_seconds
-    age_seconds = case.now_seconds - (case.pod.started_at_seconds or case.pod.created_at_seconds)
-    if age_seconds < wanted_seconds:
-        return Verdict(Cause.YOUNG, f"{age_seconds:.0f} s of {wanted_seconds:.0f} s")
-    return None
-
-
-def _local_storage(case: CandidateContext) -> Verdict | None:
+def _local_storage(case: CandidateContext) -> Verdicts:
     """Scratch volumes and directories of the node, but for those that the pod's author declares safe to lose."""
     protected, annotations = case.policy.descheduler.protect.local_storage, case.pod.annotations
     safe: frozenset[str] = frozenset()
     if case.policy.descheduler.protect.markers.safe_to_evict:
         if annotations.get(pod_annotations.SAFE_TO_EVICT, "").lower() == "true":
-            return None
+            return
         safe = frozenset(map(str.strip, annotations.get(pod_annotations.SAFE_VOLUMES, "").split(",")))
-    for volume in case.pod.spec.volumes:
-        if volume.name in safe:
-            continue
+    for volume in (one for one in case.pod.spec.volumes if one.name not in safe):
         in_memory = volume.empty_dir and volume.medium == "Memory"
         local = volume.host_path or volume.empty_dir
         if (protected == "all" and local) or (protected == "disk" and local and not in_memory):
-            return Verdict(Cause.LOCAL_STORAGE, f"volume {volume.name}")
-    return None
+            yield Verdict(Cause.LOCAL_STORAGE, f"volume {volume.name}")
 
 
-def _node_bound(case: CandidateContext) -> Verdict | None:
-    if not case.policy.descheduler.protect.node_bound_volumes:
-        return None
-    for volume in case.pod.spec.volumes:
+def _node_bound(case: CandidateContext) -> Verdicts:
+    for volume in case.pod.spec.volumes if case.policy.descheduler.protect.node_bound_volumes else ():
         if volume.ephemeral:
-            return Verdict(Cause.NODE_BOUND_VOLUME, f"ephemeral volume {volume.name} goes with the pod")
+            yield Verdict(Cause.NODE_BOUND_VOLUME, f"ephemeral volume {volume.name} goes with the pod")
         if volume.claim and f"{case.pod.namespace}/{volume.claim}" not in case.taken.movable_claims:
-            return Verdict(Cause.NODE_BOUND_VOLUME, f"claim {volume.claim} is not known to be movable")
-    return None
+            yield Verdict(Cause.NODE_BOUND_VOLUME, f"claim {volume.claim} is not known to be movable")
 
 
-def _storage_class(case: CandidateContext) -> Verdict | None:
+def _storage_class(case: CandidateContext) -> Verdicts:
     """A class that is not known is taken for one of those that are protected."""
     classes = case.policy.descheduler.protect.storage_classes
     for volume in case.pod.spec.volumes if classes else ():
         bound = case.taken.volumes.get(f"{case.pod.namespace}/{volume.claim}") if volume.claim else None
         if bound is not None and bound.spec.storage_class_name in classes:
-            return Verdict(Cause.STORAGE_CLASS, f"claim {volume.claim} is of {bound.spec.storage_class_name}")
+            yield Verdict(Cause.STORAGE_CLASS, f"claim {volume.claim} is of {bound.spec.storage_class_name}")
         if bound is None and (volume.claim or volume.ephemeral):
-            return Verdict(Cause.STORAGE_CLASS, f"volume {volume.name}: its storage class is not known")
-    return None
+            yield Verdict(Cause.STORAGE_CLASS, f"volume {volume.name}: its storage class is not known")
 
 
-def _rollout(case: CandidateContext) -> Verdict | None:
+def _rollout(case: CandidateContext) -> Verdicts:
     """A rollout tests a revision: who moves pods meanwhile takes part in it, or rolls out what waits for a person."""
     if case.standing is None:
-        return None
+        return
     workload, revisions = case.standing.workload, case.standing.revisions
     if workload.rollout:
-        return Verdict(Cause.ROLLOUT, f"{workload} has {workload.rollout}")
+        yield Verdict(Cause.ROLLOUT, f"{workload} has {workload.rollout}")
     if revisions > 1:
-        return Verdict(Cause.ROLLOUT, f"{workload} has pods of {revisions} revisions")
+        yield Verdict(Cause.ROLLOUT, f"{workload} has pods of {revisions} revisions")
     if workload.next_revision not in ("", case.pod.labels.get(workloads.REVISIONS[0])):
-        return Verdict(Cause.ROLLOUT, f"{workload} would replace it by revision {workload.next_revision}")
-    return None
+        yield Verdict(Cause.ROLLOUT, f"{workload} would replace it by revision {workload.next_revision}")
 
 
-def _budget(case: CandidateContext) -> Verdict | None:
-    if case.has_budget or not case.policy.descheduler.protect.without_budget:
-        return None
-    return Verdict(Cause.WITHOUT_BUDGET, "no PodDisruptionBudget selects it")
-
-
-def _job(case: CandidateContext) -> Verdict | None:
+def _job(case: CandidateContext) -> Verdicts:
     """An eviction is a failed pod to a Job, and its work is done again: it takes neither the last retry nor the time
     until the deadline.
     """
     of_set = groups.JOB_SET in case.pod.labels  # its failed Job restarts all, unless that was the last of maxRestarts
     if case.standing is None or not (case.policy.descheduler.protect.jobs_without_retry or of_set):
-        return None
+        return
     workload, left = case.standing.workload, case.standing.workload.failures_left
     if left is not None and left - case.standing.failing <= len(case.replaced):
         words = f"{workload} has {max(0, left - case.standing.failing)} failures left (backoffLimit, podFailurePolicy)"
         restarts = "; how often its JobSet may restart (maxRestarts) is not known" if of_set else ""
-        return Verdict(Cause.JOB_WITHOUT_RETRY, f"{words}, and an eviction is one{restarts}")
+        yield Verdict(Cause.JOB_WITHOUT_RETRY, f"{words}, and an eviction is one{restarts}")
     if workload.failures_per_index is not None and (why := _index(case.pod, workload, workload.failures_per_index)):
-        return Verdict(Cause.JOB_WITHOUT_RETRY, why)
-    if workload.ends_at_seconds is None:
-        return None
+        yield Verdict(Cause.JOB_WITHOUT_RETRY, why)
     ran_seconds = case.now_seconds - (case.pod.started_at_seconds or case.pod.created_at_seconds)
-    left_seconds = workload.ends_at_seconds - case.now_seconds
-    if ran_seconds <= left_seconds:
-        return None
-    words = f"it has run for {ran_seconds:.0f} s, and {workload} ends in {left_seconds:.0f} s (activeDeadlineSeconds)"
-    return Verdict(Cause.JOB_WITHOUT_RETRY, words)
+    left_seconds = math.inf if workload.ends_at_seconds is None else workload.ends_at_seconds - case.now_seconds
+    if ran_seconds > left_seconds:
+        ran = f"it has run for {ran_seconds:.0f} s"
+        words = f"{ran}, and {workload} ends in {left_seconds:.0f} s (activeDeadlineSeconds)"
+        yield Verdict(Cause.JOB_WITHOUT_RETRY, words)
 
 
 def _index(pod: Pod, workload: Workload, allowed: int) -> str:
@@ -329,56 +274,45 @@ def _index(pod: Pod, workload: Workload, allowed: int) -> str:
     return named if left <= 1 else ""
 
 
-def _replicas(case: CandidateContext) -> Verdict | None:
-    protect = case.policy.descheduler.protect
-    if case.standing is None:
-        if case.pod.owner is None:  # a bare pod that `bare: false` lets go: there are no replicas to count
-            return None
-        if failure := case.taken.owner_failure(case.pod):
-            return Verdict(Cause.OWNER_LOOKUP_FAILED, failure)
-        return Verdict(
-            Cause.UNKNOWN_OWNER, f"{case.pod.owner.kind} {case.pod.owner.name}: its replicas cannot be counted"
-        )
-    wanted, replaced = case.standing.workload.replicas, case.replaced
-    if case.group.name and len(replaced) >= wanted and case.pod.labels.get(groups.LWS_WORKER) != "0":
-        return None  # it goes as a whole, but for the workload of leaders, whose replicas are groups
-    surge = case.taken.open_surges.get(case.standing.workload.uid)
+def _replicas(case: CandidateContext) -> Verdicts:
+    pod, standing, protect = case.pod, case.standing, case.policy.descheduler.protect
+    if protect.without_budget and not case.has_budget:
+        yield Verdict(Cause.WITHOUT_BUDGET, "no PodDisruptionBudget selects it")
+    if standing is None:
+        if pod.owner is None:  # a bare pod that `bare: false` lets go: there are no replicas to count
+            return
+        if failure := case.taken.owner_failure(pod):
+            yield Verdict(Cause.OWNER_LOOKUP_FAILED, failure)
+        yield Verdict(Cause.UNKNOWN_OWNER, f"{pod.owner.kind} {pod.owner.name}: its replicas cannot be counted")
+        return
+    workload, wanted, replaced = standing.workload, standing.workload.replicas, case.replaced
+    if case.group.name and len(replaced) >= wanted and pod.labels.get(groups.LWS_WORKER) != "0":
+        return  # it goes as a whole, but for the workload of leaders, whose replicas are groups
+    surge, ended = case.taken.open_surges.get(workload.uid), case.taken.ended_surges.get(workload.uid)
     if surge is not None:
-        if case.taken.replacement(case.pod) is None:
-            return Verdict(Cause.SURGE, f"another pod of {case.standing.workload} first, in place of {surge.pod}")
+        if case.taken.replacement(pod) is None:
+            yield Verdict(Cause.SURGE, f"another pod of {workload} first, in place of {surge.pod}")
         wanted = surge.replicas
-    elif (ended := case.taken.ended_surges.get(case.standing.workload.uid)) is not None:
+    elif ended is not None:
         why = f"the last was {ended.state} just now: its replicas may be others than those that are known"
-        return Verdict(Cause.SURGE, why)
+        yield Verdict(Cause.SURGE, why)
     elif wanted < protect.min_replicas:
-        return Verdict(
-            Cause.FEW_REPLICAS, f"{case.standing.workload} wants {wanted}, at least {protect.min_replicas} needed"
-        )
-    left = case.standing.ready - sum(1 for one in replaced if one.ready)
+        yield Verdict(Cause.FEW_REPLICAS, f"{workload} wants {wanted}, at least {protect.min_replicas} needed")
+    left = standing.ready - sum(1 for one in replaced if one.ready)
     needed = wanted if surge is not None else math.ceil(protect.min_ready_ratio * wanted - usage.ROUNDING)
     if left < needed:
-        return Verdict(Cause.FEW_READY, f"{case.standing.workload} would keep {left} ready of {wanted}, needs {needed}")
-    return None
+        yield Verdict(Cause.FEW_READY, f"{workload} would keep {left} ready of {wanted}, needs {needed}")
 
 
 RULES = (
     _state,
-    _unrecognised,
-    _opt_out,
-    _marker,
+    _author,
     _group,
-    _namespace,
-    _label,
-    _flow,
-    _bare,
-    _priority,
-    _opt_in,
-    _young,
+    _kind,
     _local_storage,
     _node_bound,
     _storage_class,
     _job,
     _rollout,
-    _budget,
     _replicas,
 )
