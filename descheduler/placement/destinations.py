@@ -93,7 +93,7 @@ class Destinations:
         self._sizes = _sizes(self._nodes, [self._resources[metric] for metric in self._bands])
         self._ranking: Ranking | None = None
 
-    def find(self, pod: Pod, used: PodUsage) -> Destination:
+    def _find(self, pod: Pod, used: PodUsage) -> Destination:
         """The coolest node that would take the pod and stay at or under every target line, else why none would."""
         amounts = np.array([usage.amount(used, self._resources[metric]) for metric in self._bands])
         reasons = collections.Counter(why for name, why in self._out.items() if name != pod.node_name)
@@ -115,18 +115,18 @@ class Destinations:
         """A destination for each pod of a group, whose room is given away; nothing of it where one of them has none."""
         before, ends = (self._ratios, copy.copy(self._filter)), list[Destination]()
         for pod, _ in leaving:
-            self._cluster.leave(pod)
+            self._cluster.place(pod, "")
         for pod, used in leaving:
-            ends.append(self.find(pod, used))
+            ends.append(self._find(pod, used))
             if ends[-1].node:
-                self.commit(pod, used, ends[-1].node)
+                self._commit(pod, used, ends[-1].node)
         if not all(one.node for one in ends):
             (self._ratios, self._filter), self._ranking = before, None
             for (pod, _), one in zip(leaving, ends, strict=True):
                 self._cluster.stay(pod, one.node)
         return ends
 
-    def commit(self, pod: Pod, used: PodUsage, name: str) -> None:
+    def _commit(self, pod: Pod, used: PodUsage, name: str) -> None:
         """Gives the chosen pod's room away."""
         position = self._positions[name]
         allocatable = self._nodes[position].allocatable

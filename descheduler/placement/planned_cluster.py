@@ -8,9 +8,8 @@ placeholders of lower priority make way. Not checked, because only kube-schedule
 """
 
 import collections
-import contextlib
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from descheduler.snapshot.snapshot import Snapshot
@@ -74,10 +73,9 @@ class PlannedCluster:
         return self._groups
 
     def fit(self, pod: Pod) -> PodFit:
-        """Asks the rules about nodes and other pods, of all nodes at once."""
-        with self._away(pod):
-            of_pods = (*topology_spread.refusals(self, pod), *inter_pod_affinity.refusals(self, pod))
-            refusals = [*node_rules.refusals(self.columns, pod), *of_pods]
+        """Asks the rules about nodes and other pods, of all nodes at once, for a pod that is on none of them."""
+        of_pods = (*topology_spread.refusals(self, pod), *inter_pod_affinity.refusals(self, pod))
+        refusals = [*node_rules.refusals(self.columns, pod), *of_pods]
         return PodFit(pod, pod_requests.of_pod(pod), tuple((RULES[one.reason], one.rows) for one in refusals))
 
     def why_not(self, fit: PodFit, row: int) -> str:
@@ -112,29 +110,17 @@ class PlannedCluster:
         self._count_pods(row)
         self._take(row, pod)
         self._attachments.take(pod, node)
-        self._place(pod, node)
-
-    def leave(self, pod: Pod) -> None:
-        """Takes a pod off its node for the rules about other pods, until it is moved or stays."""
-        self._place(pod, "")
+        self.place(pod, node)
 
     def stay(self, pod: Pod, node: str) -> None:
         """Takes back that a pod left, and that it was expected on a node ("" for none); its volumes stay counted."""
         if node:
             demand = pod_requests.of_pod(pod)
             self.columns.count(self.columns.rows[node], demand, demand.host_ports, -1)
-        self._place(pod, pod.node_name)
+        self.place(pod, pod.node_name)
 
-    @contextlib.contextmanager
-    def _away(self, pod: Pod) -> Iterator[None]:
-        """As if the pod were on no node, for as long as the block lasts."""
-        here = self._moved.get(pod.uid, pod.node_name)
-        self._place(pod, "")
-        yield
-        self._place(pod, here)
-
-    def _place(self, pod: Pod, node: str) -> None:
-        """Counts the pod on another node for the rules about other pods; "" for none."""
+    def place(self, pod: Pod, node: str) -> None:
+        """Counts the pod on another node for the rules about other pods; "" for none, until it is moved or stays."""
         before = self._moved.get(pod.uid, pod.node_name)
         self._moved[pod.uid] = node
         for table in (self.terms, *([self._groups] if self._groups is not None else ())):
