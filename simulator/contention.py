@@ -38,4 +38,5 @@ def shares(usable: Amounts, system: Amounts, wanted: Amounts) -> tuple[Amounts, 
     first = np.minimum(system, usable)
     served = np.minimum(wanted, usable - first)
     nothing = wanted <= 0  # counts as 1: without demand nothing was cut
-    return first + served, (served + nothing) / (wanted + nothing)
+    used = np.minimum(first + served, usable)  # the sum may round to more
+    return used, (served + nothing) / (wanted + nothing)
