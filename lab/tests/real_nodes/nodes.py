@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import json
-import os
 import pathlib
 import shlex
 import subprocess
@@ -154,11 +153,6 @@ def cpu_seconds(cgroup: pathlib.Path) -> float:
     parts = cgroup.parts
     root = pathlib.Path("/sys/fs/cgroup/cpuacct", *parts[parts.index(next(p for p in parts if "-rn" in p)) :])
     return int((root / "cpuacct.usage").read_text("utf-8")) / 1e9
-
-
-def own_namespaces() -> set[str]:
-    """The namespaces of this process."""
-    return set(namespaces(os.getpid()))
 
 
 def namespaces(pid: int) -> list[str]:
