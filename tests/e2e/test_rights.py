@@ -17,7 +17,7 @@ from lab import cluster
 from lab.cluster import api as cluster_api
 from lab.cluster.demo import permissions
 from policy.contract import owner_usage
-from tests.contract import test_descheduler_evicting, test_doctor
+from tests.contract import test_descheduler_evicting, test_doctor, test_guard, test_guard_scales
 from tests.e2e import audited, bodies, policies, services, waiting
 from tests.e2e.lent import lent
 
@@ -27,6 +27,7 @@ SHOP = "default"
 HOT, OTHERS = "node-0", ("node-1", "node-2")
 HEAVY: bodies.PodOptions = {"cpu_millicores": 200, "memory_bytes": 5 * 2**30, "memory_request": "256Mi"}
 GROUP = "rights.evenload.test"
+GRANTED = (*rights.SERVICES, rights.SURGES)
 OWN_OBJECTS = (
     f"api/v1/namespaces/{SHOP}/pods/keeper",
     f"api/v1/namespaces/{SHOP}/persistentvolumeclaims/data",
@@ -44,7 +45,9 @@ class World:
         self.door = config.connect(running.kubeconfig)
         self.log = audited.Log(running.directory / "logs" / "audit.log")
         self.ledger = directory / "ledger.sqlite"
-        self.policy = policies.write(directory / "policy.yaml", descheduler__mode="Enforce")
+        section = {"mode": "Enforce", "surge": {"enabled": True}, "cooldown": {"node": "1s"}}
+        changes = {f"descheduler__{name}": value for name, value in section.items()}
+        self.policy = policies.write(directory / "policy.yaml", **changes)
         prometheus = ["--prometheus", running.prometheus_url]
         more = {"annotator": prometheus, "extender": [], "descheduler": [*prometheus, "--ledger", str(self.ledger)]}
         self.services = {}
@@ -63,14 +66,17 @@ class World:
         calls = self.log.calls()
         return [
             f"{name}: {one}"
-            for name in rights.SERVICES
+            for name in GRANTED
             for one in rights.needed(name, NAMESPACE)
-            if not any(call.service == name and audited.covers(one, call.access) for call in calls)
+            if not any(
+                call.service == name.removesuffix("-surge") and audited.covers(one, call.access) for call in calls
+            )
         ]
 
     def beyond(self) -> list[str]:
         """Calls that were refused, or that others' rules than ours allowed."""
         granted = {name: rights.needed(name, NAMESPACE) for name in rights.SERVICES}
+        granted["descheduler"] += rights.needed(rights.SURGES, NAMESPACE)
         return sorted(
             f"{call.service}: {call.access}: {call.status}"
             for call in self.log.calls()
@@ -86,7 +92,9 @@ def world(fleet: cluster.Cluster, tmp_path: pathlib.Path) -> Iterator[World]:
         permissions.apply(fleet)
         made = World(fleet, tmp_path)
         try:
-            with test_doctor.guarded(fleet):
+            surges = test_guard_scales.granted(fleet, test_guard_scales.RIGHTS[0]["rules"])
+            with test_doctor.guarded(fleet), surges:
+                fleet.api.patch(test_guard.SCALES, test_guard_scales.with_component())
                 yield made
         finally:
             for service in made.services.values():
@@ -129,19 +137,23 @@ def test_the_services_do_what_they_may_and_may_what_they_do(world: World) -> Non
 
 
 def crowded(world: World) -> None:
-    """A node over its line by four pods of one Deployment; beside them a pod whose owner is of somebody else's kind."""
+    """A node over its line by four pods of a Deployment and the only one of another, which may surge; beside them a pod
+    whose owner is of somebody else's kind.
+    """
     for name in OTHERS:
         world.door.merge_patch(kinds.NODES, name, {"spec": {"unschedulable": True}})
-    world.door.create(kinds.DEPLOYMENTS, bodies.deployment("web", 4, **HEAVY), namespace=SHOP)
+    only = {**bodies.deployment("only", 1, **HEAVY), "metadata": {"name": "only", **test_guard_scales.LABEL}}
+    for one in (bodies.deployment("web", 4, **HEAVY), only):
+        world.door.create(kinds.DEPLOYMENTS, one, namespace=SHOP)
 
     def ready() -> int:
-        found = world.door.list(kinds.PODS, namespace=SHOP, label_selector="app=web").items
+        found = world.door.list(kinds.PODS, namespace=SHOP, label_selector="app in (web, only)").items
         return sum(pod.ready and pod.node_name == HOT for pod in found)
 
-    waiting.eventually(lambda: ready() == 4, LIMIT, "four pods to be ready", ready)
+    waiting.eventually(lambda: ready() == 5, LIMIT, "five pods to be ready", ready)
     for name in OTHERS:
         world.door.merge_patch(kinds.NODES, name, {"spec": {"unschedulable": None}})
-    services.set_load(world.cluster, HOT, cpu_ratio=0.1, memory_ratio=0.25, hidden=False)
+    services.set_load(world.cluster, HOT, cpu_ratio=0.1, memory_ratio=0.2, hidden=False)
 
 
 def someone_elses_kind(api: cluster_api.Api) -> None:
