@@ -68,12 +68,6 @@ def test_filter_answers_whole_and_with_its_length(world: World) -> None:
     assert answer.json["FailedAndUnresolvableNodes"] == {"hot": "cpu_avg_5m over 0.65"}
 
 
-def test_prioritize_scores_every_node_asked_once(world: World) -> None:
-    answer = world.post("prioritize", worlds.body(["hot", "cool", "cool", "unknown"]))
-    assert [row["Host"] for row in answer.json] == ["hot", "cool", "unknown"]
-    assert all(type(row["Score"]) is int and 0 <= row["Score"] <= 10 for row in answer.json)
-
-
 @pytest.mark.parametrize("verb", [*VERBS, "explain"])
 @pytest.mark.parametrize(
     ("body", "status"),

@@ -282,10 +282,6 @@ def test_hot_nodes_leave_the_victims_map_and_the_rest_pass() -> None:
     }
 
 
-def test_preemption_on_hot_nodes_only_is_vetoed_altogether_where_pods_are_to_wait() -> None:
-    assert preempted(worlds.view_of({"hot": HOT}, worlds.PENDING), "hot") == {}
-
-
 def test_preemption_on_hot_nodes_only_is_left_the_coolest() -> None:
     loads = {"hot": HOT, "less": {**IDLE, "cpu_avg_5m": 0.7}}
     assert list(preempted(worlds.view_of(loads), "hot", "less")) == ["less"]
@@ -313,12 +309,3 @@ def test_a_decision_on_less_than_whole_data_says_why(load: Any, cause: str) -> N
 def test_an_unknown_node_degrades_the_decision() -> None:
     world = worlds.view_of({"n": IDLE})
     assert verbs.answer("filter", world, worlds.args(["n", "new"]), NOW).decision.degraded == ("unknown_node",)
-
-
-def test_a_new_policy_is_in_force_with_the_next_request() -> None:
-    world = worlds.view_of({"n": {**IDLE, "cpu_avg_5m": 0.5}})
-    assert filtered(world, ["n"]) == (["n"], {})
-    stricter = worlds.policy(filter={"thresholds": {"cpu_avg_5m": 0.4}, "whenAllRejected": "pending"})
-    world.use_policy(stricter, "fedcba", list, NOW)
-    assert filtered(world, ["n"])[1] == {"n": "cpu_avg_5m over 0.4"}
-    assert verbs.answer("prioritize", world, worlds.args(["n"]), NOW).decision.policy_hash == "fedcba"
