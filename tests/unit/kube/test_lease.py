@@ -168,16 +168,6 @@ def test_who_takes_over_knows_until_when_there_was_a_leader(door: LeaseDoor) -> 
     assert again.election.led_until_seconds == two.clock.now(), "an earlier life of its own"
 
 
-def test_every_renewal_seen_starts_the_wait_again(door: LeaseDoor) -> None:
-    one, two = leading(door), Candidate(door, "two")
-    two.attempt()
-    for _ in range(5):
-        for candidate in (one, two):
-            candidate.clock.advance(9)
-        assert one.attempt()
-        assert not two.attempt()
-
-
 def test_a_leader_stops_calling_itself_one_before_others_may_take_over(
     door: LeaseDoor, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -210,16 +200,6 @@ def test_a_holder_renews_through_an_impossible_time(door: LeaseDoor, field: str,
     assert (door.spec["renewTime"][:19], door.spec["leaseTransitions"]) == ("2026-11-21T04:00:08", 0)
 
 
-@pytest.mark.parametrize("time", builders.IMPOSSIBLE_TIMES)
-def test_a_follower_waits_the_whole_duration_for_an_impossible_time(door: LeaseDoor, time: str) -> None:
-    _, two = leading(door), Candidate(door, "two")
-    two.attempt()
-    two.clock.advance(14.9)
-    door.spoil("renewTime", time)
-    assert not two.attempt(), "the Lease has changed, so its holder may live"
-    two.waits(15)
-
-
 def test_a_lease_whose_holder_cannot_be_read_is_held(door: LeaseDoor) -> None:
     _, two = leading(door), Candidate(door, "two")
     door.spoil("holderIdentity", 7)
@@ -236,15 +216,6 @@ def test_of_two_who_take_a_free_lease_at_once_one_gets_a_conflict(door: LeaseDoo
     door.before_write = lambda: two.election.attempt()
     assert not one.attempt()
     assert two.election.is_leader()
-
-
-def test_two_who_create_at_once_cannot_both_win(door: LeaseDoor) -> None:
-    one, two = Candidate(door, "one"), Candidate(door, "two")
-    door.broken.add("get")
-    one.attempt()
-    door.broken.clear()
-    two.attempt()
-    assert not one.attempt()
 
 
 def test_a_deleted_lease_is_created_again_at_once_by_its_holder_alone(
@@ -273,16 +244,6 @@ def test_a_deleted_lease_whose_holder_is_gone_is_created_after_its_whole_duratio
     assert not two.attempt(), "a Lease that is created again gives leadership with its first renewal"
     assert door.spec["holderIdentity"] == "two"
     assert two.attempt()
-
-
-def test_a_holder_whose_leadership_ran_out_waits_for_a_deleted_lease_as_others_do(door: LeaseDoor) -> None:
-    one = leading(door)
-    one.clock.advance(10.1)
-    door.remove()
-    assert not one.attempt(), "another may have led meanwhile"
-    assert door.body is None
-    one.clock.advance(15.1)
-    assert [one.attempt(), one.attempt()] == [False, True]
 
 
 def test_creating_a_deleted_lease_again_does_not_prolong_a_leadership(door: LeaseDoor) -> None:
@@ -416,17 +377,6 @@ def assert_one_leader(door: LeaseDoor, candidates: list[Candidate], steps: Steps
 def test_there_are_never_two_leaders_whoever_tries_when_and_whatever_fails(steps: Steps) -> None:
     door = LeaseDoor()
     assert_one_leader(door, [Candidate(door, f"candidate-{number}") for number in range(3)], steps)
-
-
-@hypothesis.given(steps=STEPS, deleted_before=strategies.integers(0, 60))
-def test_the_deletion_of_the_lease_makes_no_second_leader(steps: Steps, deleted_before: int) -> None:
-    door = LeaseDoor()
-    candidates = [Candidate(door, f"candidate-{number}") for number in range(3)]
-    for candidate in candidates:
-        candidate.attempt()
-    assert_one_leader(door, candidates, steps[:deleted_before])
-    door.remove()
-    assert_one_leader(door, candidates, steps[deleted_before:])
 
 
 @pytest.mark.parametrize("seed", range(8))
