@@ -47,10 +47,6 @@ def test_windows_that_cannot_be_read_are_dropped_because_they_are_information(wi
     assert (reading.values, reading.windows) == ({"cpu_avg_5m": 0.3}, None)
 
 
-def test_the_annotation_key_is_public() -> None:
-    assert load_annotation.KEY == "evenload.io/load"
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.01, 1.51])
 def test_an_invalid_value_is_absent_from_the_text_and_never_zero(value: float) -> None:
     assert json.loads(load_annotation.encode(Reading(AT, {"cpu_avg_5m": value, "cpu_max_1h": 0.5})))["m"] == {
@@ -205,12 +201,6 @@ def test_a_first_reading_is_written_and_an_equal_one_is_not_even_if_every_move_c
     assert must_write(Reading(AT, {}), reading, 0.02, {})
     assert not must_write(reading, reading, 0.0, {})
     assert must_write(reading, Reading(AT, {"cpu_avg_5m": 0.3001}), 0.0, {})
-
-
-def test_each_node_may_have_limits_of_its_own() -> None:
-    old, new = columns(*[Reading(AT, {"cpu_avg_5m": 0.645})] * 2), columns(*[Reading(AT, {"cpu_avg_5m": 0.651})] * 2)
-    limits = np.stack([load_annotation.limits({"cpu_avg_5m": (limit,)}, METRICS) for limit in (0.65, 0.9)])
-    assert load_annotation.must_write(old, new, 0.02, limits).tolist() == [True, False]
 
 
 def test_limits_are_columns_with_nothing_where_a_metric_has_fewer() -> None:
