@@ -20,9 +20,9 @@ from descheduler.snapshot.node_policies import NodePolicies
 from descheduler.snapshot.workloads import WorkloadStatus
 from kube.objects import Pod
 from policy.schema.descheduler_section import Breaker, Descheduler, Growing
-from policy.schema.node_pools import Pool
 
 BY_SIZE = "bySize"
+Verdicts = collections.abc.Iterator[Verdict]
 Standings = collections.abc.Mapping[str, WorkloadStatus]  # by the workload's uid
 NAMED = 3  # so many workloads are named where evictions wait for replacements
 State = Literal["closed", "open", "trial", "open until reset"]
@@ -69,35 +69,6 @@ class Caps:
         waiting = f"{evictions} for a Ready replacement, {most} allowed (limits.unreplaced)"
         return Verdict(Cause.UNREPLACED, f"{waiting}: {_named(self.unreplaced)}")
 
-    def node_verdict(self, node: str, metric: str) -> Verdict | None:
-        """Why the node as a whole must wait, if it must: its cool-down, its own cap, the caps of the run and the hour,
-        or a load that does not fall.
-        """
-        limits, pool = self._policy.limits, self._policies.pool(node)
-        per_node = self._policies.on(node).descheduler.limits.per_node
-        if verdict := (
-            _full(Cause.RUN_CAP, self._chosen, limits.per_run, "a run")
-            or _full(Cause.HOUR_CAP, self._history.in_last_hour + self._chosen, limits.per_hour, "an hour")
-            or _full(Cause.UNREPLACED, self._waiting, limits.unreplaced, "without a Ready replacement")
-            or _full(Cause.NODE_CAP, self._by_node[node], per_node, "a run and node")
-            or (self._pool_verdict(pool) if pool is not None else None)
-        ):
-            return verdict
-        last = self._history.last_by_node.get(node)
-        left_seconds = self._left(last, self._policy.cooldown.node_seconds)
-        if left_seconds > 0:
-            return Verdict(Cause.NODE_COOLDOWN, f"{left_seconds:.0f} s left")
-        return self._effect_verdict(node, metric)
-
-    def _pool_verdict(self, pool: Pool) -> Verdict | None:
-        """Why nothing more may leave the nodes of a pool. Evictions from nodes that have gone since count in each."""
-        limits, chosen = pool.descheduler.limits, self._by_pool[pool.name]
-        past = self._history.last_hour_by_node.items()
-        counted = chosen + sum(count for node, count in past if self._policies.may_be_in(node, pool))
-        return _full(Cause.RUN_CAP, chosen, limits.per_run, f"a run in pool {pool.name}") or _full(
-            Cause.HOUR_CAP, counted, limits.per_hour, f"an hour in pool {pool.name}"
-        )
-
     def left(self) -> tuple[int, int]:
         """Evictions still allowed in this run, and in this hour, those of the plan counted."""
         limits, chosen = self._policy.limits, self._chosen
@@ -107,23 +78,7 @@ class Caps:
         """Why this pod must wait, if it must: for its node's sake, by its namespace's cap, after evictions of it
         without effect, or after what its workload has been through. So many of that, of one group, leave `beside` it.
         """
-        chosen, cap = self._by_namespace[pod.namespace], self._policy.limits.per_namespace
-        waits = self.node_verdict(pod.node_name, metric)
-        if waits := waits or _full(Cause.NAMESPACE_CAP, chosen, cap, f"a run in {pod.namespace}"):
-            return waits
-        waiting, most = self._waiting_by_namespace[pod.namespace], self._policy.limits.unreplaced_per_namespace
-        if standing is not None and waiting >= most:
-            return Verdict(
-                Cause.UNREPLACED,
-                f"{waiting} of {most} in {pod.namespace} without a Ready replacement (limits.unreplacedPerNamespace)",
-            )
-        if (standing.workload.uid if standing is not None else pod.uid) in self._history.undecided:
-            name = standing.workload if standing is not None else "it"
-            return Verdict(
-                Cause.IN_FLIGHT, f"{name} has an eviction that has not ended, or of which no answer was seen"
-            )
-        waits = self._backoff_verdict(pod.uid)
-        return waits or (self._workload_verdict(standing, beside) if standing is not None else None)
+        return next(self._verdicts(pod, standing, metric, beside=beside), None)
 
     def count(self, pod: Pod, standing: WorkloadStatus | None, *, number: int = 1) -> None:
         """Counts a chosen pod; `number` -1 takes it back."""
@@ -136,72 +91,88 @@ class Caps:
             self._waiting += number
             self._waiting_by_namespace[pod.namespace] += number
 
-    def _effect_verdict(self, node: str, metric: str) -> Verdict | None:
-        """Why evictions that did not lower the node's load are not followed by others yet."""
-        effect = relief_effect.ineffective(self._history.relieved.get(node, ()), metric, self._policies.whole)
-        if effect is None:
-            return None
-        rest = self._policy.cooldown.ineffective
-        left_seconds = self._left(self._history.last_by_node.get(node), grown_seconds(rest, effect.in_a_row))
-        if left_seconds <= 0:
-            return None
-        return Verdict(
-            Cause.LOAD_NOT_FALLING,
-            f"{effect.evictions} evictions should have lowered {metric} by {effect.expected_ratio:.2f} and lowered it "
-            f"by {effect.measured_ratio:.2f}: its load does not come from its pods; {left_seconds:.0f} s left",
+    def _verdicts(self, pod: Pod, standing: WorkloadStatus | None, metric: str, *, beside: int) -> Verdicts:
+        yield from self._of_node(pod.node_name, metric)
+        limits, namespace = self._policy.limits, pod.namespace
+        yield from _full(
+            Cause.NAMESPACE_CAP, self._by_namespace[namespace], limits.per_namespace, f"a run in {namespace}"
         )
+        waiting, most = self._waiting_by_namespace[namespace], limits.unreplaced_per_namespace
+        if standing is not None:
+            words = f"in {namespace} without a Ready replacement (limits.unreplacedPerNamespace)"
+            yield from _full(Cause.UNREPLACED, waiting, most, words)
+        if (standing.workload.uid if standing is not None else pod.uid) in self._history.undecided:
+            name = standing.workload if standing is not None else "it"
+            yield Verdict(Cause.IN_FLIGHT, f"{name} has an eviction that has not ended, or of which no answer was seen")
+        if (failed := self._history.in_vain.get(pod.uid)) is not None:
+            span_seconds = pause_seconds(self._policy.breaker, pod.uid, failed.in_a_row, grown=failed.in_a_row - 1)
+            words = f"{failed.in_a_row} evictions of it without effect, "
+            yield from self._rest(Cause.BACKOFF, failed.last_at_seconds, span_seconds, before=words)
+        if standing is not None:
+            yield from self._of_workload(standing, beside)
 
-    def _workload_verdict(self, standing: WorkloadStatus, beside: int) -> Verdict | None:
-        workload = standing.workload
-        last = self._history.last_by_workload.get(workload.uid)
-        chosen = self._by_workload[workload.uid] > beside
-        if chosen or (workload.uid in self._history.in_flight and standing.unavailable > 0):
-            return Verdict(
-                Cause.IN_FLIGHT, f"{workload} waits for a replacement, {standing.ready} ready of {workload.replicas}"
+    def _of_node(self, node: str, metric: str) -> Verdicts:
+        """Why the node as a whole must wait, if it must: its cool-down, its own cap, the caps of the run and the hour,
+        those of its pool, or a load that does not fall. Evictions from nodes that have gone since count in each pool.
+        """
+        limits, pool, history = self._policy.limits, self._policies.pool(node), self._history
+        yield from _full(Cause.RUN_CAP, self._chosen, limits.per_run, "a run")
+        yield from _full(Cause.HOUR_CAP, history.in_last_hour + self._chosen, limits.per_hour, "an hour")
+        yield from _full(Cause.UNREPLACED, self._waiting, limits.unreplaced, "without a Ready replacement")
+        per_node = self._policies.on(node).descheduler.limits.per_node
+        yield from _full(Cause.NODE_CAP, self._by_node[node], per_node, "a run and node")
+        if pool is not None:
+            caps, chosen, past = pool.descheduler.limits, self._by_pool[pool.name], history.last_hour_by_node.items()
+            counted = chosen + sum(count for node, count in past if self._policies.may_be_in(node, pool))
+            yield from _full(Cause.RUN_CAP, chosen, caps.per_run, f"a run in pool {pool.name}")
+            yield from _full(Cause.HOUR_CAP, counted, caps.per_hour, f"an hour in pool {pool.name}")
+        last, cooldown = history.last_by_node.get(node), self._policy.cooldown
+        yield from self._rest(Cause.NODE_COOLDOWN, last, cooldown.node_seconds)
+        effect = relief_effect.ineffective(history.relieved.get(node, ()), metric, self._policies.whole)
+        if effect is not None:
+            words = (
+                f"{effect.evictions} evictions should have lowered {metric} by {effect.expected_ratio:.2f} and lowered "
+                f"it by {effect.measured_ratio:.2f}: its load does not come from its pods; "
             )
-        away = standing.unavailable + beside
+            span_seconds = grown_seconds(cooldown.ineffective, effect.in_a_row)
+            yield from self._rest(Cause.LOAD_NOT_FALLING, last, span_seconds, before=words)
+
+    def _of_workload(self, standing: WorkloadStatus, beside: int) -> Verdicts:
+        workload, history, away = standing.workload, self._history, standing.unavailable + beside
+        ready = f"{standing.ready} ready of {workload.replicas}"
+        chosen = self._by_workload[workload.uid] > beside
+        if chosen or (workload.uid in history.in_flight and standing.unavailable > 0):
+            yield Verdict(Cause.IN_FLIGHT, f"{workload} waits for a replacement, {ready}")
         if workload.ordered and away > 0:
-            waits = f"starts its pods in order, {standing.ready} ready of {workload.replicas}"
-            return Verdict(Cause.IN_FLIGHT, f"{workload} {waits}: a replacement might have to wait")
+            waits = f"starts its pods in order, {ready}"
+            yield Verdict(Cause.IN_FLIGHT, f"{workload} {waits}: a replacement might have to wait")
         cap = workload_cap(self._policy.limits.per_workload, workload.replicas)
         if away >= cap:
-            return Verdict(Cause.WORKLOAD_CAP, f"{workload} has {away} unavailable, {cap} allowed")
-        return self._cooldown_verdict(workload.uid, last) or self._breaker_verdict(workload.uid)
-
-    def _cooldown_verdict(self, uid: str, last: float | None) -> Verdict | None:
-        returned = self._history.returned.get(uid, 0)
-        left_seconds = self._left(last, workload_cooldown_seconds(self._policy, returned))
-        if left_seconds <= 0:
-            return None
+            yield Verdict(Cause.WORKLOAD_CAP, f"{workload} has {away} unavailable, {cap} allowed")
+        last, returned = history.last_by_workload.get(workload.uid), history.returned.get(workload.uid, 0)
         came_back = f", came back {returned} times" if returned else ""
-        return Verdict(Cause.WORKLOAD_COOLDOWN, f"{left_seconds:.0f} s left{came_back}")
+        span_seconds = workload_cooldown_seconds(self._policy, returned)
+        yield from self._rest(Cause.WORKLOAD_COOLDOWN, last, span_seconds, after=came_back)
+        failures = history.failures.get(workload.uid)
+        if failures is not None and failures.in_a_row >= self._policy.breaker.failures:
+            span_seconds = breaker_seconds(self._policy, workload.uid, failures.in_a_row)
+            words = f"{failures.in_a_row} failures in a row, "
+            yield from self._rest(Cause.BREAKER, failures.last_at_seconds, span_seconds, before=words)
 
-    def _breaker_verdict(self, uid: str) -> Verdict | None:
-        failures = self._history.failures.get(uid)
-        if failures is None or failures.in_a_row < self._policy.breaker.failures:
-            return None
-        left_seconds = self._left(failures.last_at_seconds, breaker_seconds(self._policy, uid, failures.in_a_row))
-        if left_seconds <= 0:
-            return None
-        until = "open until it is reset" if math.isinf(left_seconds) else f"{left_seconds:.0f} s left"
-        return Verdict(Cause.BREAKER, f"{failures.in_a_row} failures in a row, {until}")
-
-    def _backoff_verdict(self, pod_uid: str) -> Verdict | None:
-        failed = self._history.in_vain.get(pod_uid)
-        if failed is None:
-            return None
-        rest_seconds = pause_seconds(self._policy.breaker, pod_uid, failed.in_a_row, grown=failed.in_a_row - 1)
-        left_seconds = self._left(failed.last_at_seconds, rest_seconds)
-        times = f"{failed.in_a_row} evictions of it without effect"
-        return Verdict(Cause.BACKOFF, f"{times}, {left_seconds:.0f} s left") if left_seconds > 0 else None
-
-    def _left(self, since: float | None, span_seconds: float) -> float:
-        return 0.0 if since is None else since + span_seconds - self._now_seconds
+    def _rest(
+        self, cause: Cause, since: float | None, span_seconds: float, *, before: str = "", after: str = ""
+    ) -> Verdicts:
+        """How much is left of a pause, nothing once it is over; words go `before` and `after` that."""
+        left_seconds = 0.0 if since is None else since + span_seconds - self._now_seconds
+        left = "open until it is reset" if math.isinf(left_seconds) else f"{left_seconds:.0f} s left"
+        if left_seconds > 0:
+            yield Verdict(cause, f"{before}{left}{after}")
 
 
-def _full(cause: Cause, count: int, most: int | None, words: str) -> Verdict | None:
-    """Why a cap allows no more, None while it does; a cap of None is none."""
-    return None if most is None or count < most else Verdict(cause, f"{count} of {most} {words}")
+def _full(cause: Cause, count: int, most: int | None, words: str) -> Verdicts:
+    """Why a cap allows no more, nothing while it does; a cap of None is none."""
+    if most is not None and count >= most:
+        yield Verdict(cause, f"{count} of {most} {words}")
 
 
 def unreplaced(

@@ -85,7 +85,7 @@ def test_a_node_that_waits_says_why(section: dict[str, object], history: History
     counted = caps(scenes.policy(limits=section), history)
     for _ in range(chosen):
         counted.count(POD, WEB)
-    assert str(counted.node_verdict("hot", METRIC) or "") == verdict
+    assert str(counted.verdict(POD, None, METRIC) or "") == verdict
 
 
 def case(name: str, verdict: str = "", standing: WorkloadStatus | None = WEB, **past: Any) -> Any:
