@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from cli.common import option_types
-from policy.schema import descheduler_section
+from policy.schema import checks, descheduler_section
 from runtime import options as service_options
 
 UTC: Final = "UTC"
@@ -162,15 +162,6 @@ def planned(sizing: Sizing, nodes: Nodes, now_seconds: float) -> ReplicaCount:
     return ReplicaCount(replicas, f"{holding[-1].text} {sizing.time_zone or UTC}; {base.why}")
 
 
-def time_zone(text: str) -> str:
-    """An IANA name that is known here; ValueError otherwise."""
-    try:
-        zoneinfo.ZoneInfo(text)
-    except (ValueError, OSError, KeyError) as error:
-        raise ValueError(f"{text!r} is not an IANA time zone: write such as Europe/Berlin") from error
-    return text
-
-
 def parse_span(text: str) -> Span:
     """The span that a text means; ValueError says what is expected."""
     match = _WRITTEN.fullmatch(text)
@@ -222,6 +213,9 @@ def _minutes(text: str) -> int:
 
 _COUNT: Final = click.IntRange(0, MOST_REPLICAS)
 _PER: Final = click.IntRange(1, 1_000_000)
+_ZONE: Final = option_types.Matching(
+    "NAME", checks.is_time_zone, " is not an IANA time zone: write such as Europe/Berlin"
+)
 _USE: Final = option_types.Text("METRIC=PERCENT", parse_use)
 
 
@@ -234,7 +228,7 @@ def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Call
             type=option_types.Text("SPAN=N", parse_span),
             help="Another size in a span of the week, as '20:00-07:00=2'; may be repeated, the last that holds counts.",
         ),
-        click.option("--time-zone", type=option_types.Text("NAME", time_zone), help="Of --during. Default: UTC."),
+        click.option("--time-zone", type=_ZONE, help="Of --during. Default: UTC."),
         click.option("--max-replicas", type=_COUNT, metavar="N", help="Not more, whatever the cluster's size."),
         click.option("--min-replicas", type=_COUNT, metavar="N", help="Not fewer, whatever the cluster's size."),
         click.option("--use-per-replica", multiple=True, type=_USE, help="One for every node so full; repeatable."),

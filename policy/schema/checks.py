@@ -228,13 +228,14 @@ def _windows(policy: load_policy.LoadPolicy) -> Findings:
             yield Finding((*path, "from"), 'a window begins from "00:00" to "23:59"')
         if len(set(window.days)) != len(window.days):
             yield Finding((*path, "days"), "a day is listed twice")
-        if not _is_time_zone(window.time_zone):
+        if not is_time_zone(window.time_zone):
             yield Finding(
                 (*path, "timeZone"), f"{units.quoted(window.time_zone)} is not an IANA time zone such as Europe/Berlin"
             )
 
 
-def _is_time_zone(name: str) -> bool:
+def is_time_zone(name: str) -> bool:
+    """Whether the name is one of the IANA's that is known here."""
     try:
         zoneinfo.ZoneInfo(name)
     except (ValueError, KeyError, OSError):  # OSError: a directory of the database, such as America
