@@ -137,10 +137,7 @@ def _without(values: dict[str, float], names: collections.abc.Container[str]) ->
 
 def place(classes: collections.abc.Sequence[PodClass], pod: ClassifiedPod) -> int:
     """Returns the place in `classes` of the class of a pod, `NO_CLASS` for none."""
-    for at, one in enumerate(classes):
-        if one.match.matches(pod):
-            return at
-    return NO_CLASS
+    return next((at for at, one in enumerate(classes) if one.match.matches(pod)), NO_CLASS)
 
 
 def has_pods(classes: collections.abc.Sequence[PodClass], at: int) -> bool:
