@@ -10,14 +10,16 @@ A `Surge` is a row of the ledger; `eviction.surges` takes it from state to state
 
 import collections.abc
 import functools
+import itertools
 import math
 from typing import Any, Final, NamedTuple
 
 from kube import errors, kinds
 from kube.api import quantities
 from kube.door import ScalesDoor
-from kube.objects import Deployment, PersistentVolume, Pod, ResourceQuota, Resources
+from kube.objects import Deployment, PersistentVolume, Pod
 
+Reasons = collections.abc.Iterator[str]
 Listed = collections.abc.Callable[[kinds.Kind[Any], str], tuple[Any, ...]]
 OPT_IN: Final = "evenload.io/surge"  # a label of the Deployment; deploy/guard goes by it, too
 SCALING_UP, WAITING, SCALING_DOWN = OPEN = ("scaling_up", "waiting", "scaling_down")
@@ -78,8 +80,8 @@ def refusals(
     for one in consenting:
         pod = pods[one.uid]
         try:
-            why = _bound(one, pod, volumes) or _scaled(door, one, listed)
-            refusals[one.uid] = why or _full(listed(kinds.QUOTAS, one.namespace), pod.requests)
+            reasons = itertools.chain(_bound(one, pod, volumes), _scaled(door, one, listed), _full(one, pod, listed))
+            refusals[one.uid] = next(reasons, "")
         except errors.KubeError as error:
             refusals[one.uid] = str(error)
     return refusals
@@ -93,38 +95,34 @@ def _listed(door: ScalesDoor, kind: kinds.Kind[Any], namespace: str) -> tuple[An
         return ()
 
 
-def _bound(deployment: Deployment, pod: Pod, volumes: collections.abc.Mapping[str, PersistentVolume]) -> str:
+def _bound(deployment: Deployment, pod: Pod, volumes: collections.abc.Mapping[str, PersistentVolume]) -> Reasons:
     """Why two pods cannot stand side by side, on two nodes."""
     if deployment.spec.strategy.type == "Recreate":
-        return "its strategy is Recreate"
+        yield "its strategy is Recreate"
     if pod.host_ports or pod.spec.host_network:
-        return "it has ports of its node"
+        yield "it has ports of its node"
     for claim in (one.claim for one in pod.spec.volumes if one.claim):
         volume = volumes.get(f"{pod.namespace}/{claim}")
         if volume is None or volume.one_node_at_a_time:
-            return f"claim {claim} is for one node at a time"
-    return ""
+            yield f"claim {claim} is for one node at a time"
 
 
-def _scaled(door: ScalesDoor, deployment: Deployment, listed: Listed) -> str:
+def _scaled(door: ScalesDoor, deployment: Deployment, listed: Listed) -> Reasons:
     """Names the writer of its replicas that would set them back."""
     name, namespace = deployment.name, deployment.namespace
     for kind in kinds.AUTOSCALERS:
-        for one in listed(kind, namespace):
-            if one.scales(name):
-                return f"{kind.name} {one.name} scales it"
+        yield from (f"{kind.name} {one.name} scales it" for one in listed(kind, namespace) if one.scales(name))
     fields = door.scale(kinds.DEPLOYMENT_SCALES, name, namespace=namespace).metadata.managed_fields
-    return next((f"{one.manager} applies its replicas" for one in fields if one.operation == "Apply"), "")
+    yield from (f"{one.manager} applies its replicas" for one in fields if one.operation == "Apply")
 
 
-def _full(quotas: collections.abc.Iterable[ResourceQuota], requests: Resources) -> str:
-    """Names a quota that might refuse one more pod. The limits of pods are not read."""
-    for quota in quotas:
+def _full(deployment: Deployment, pod: Pod, listed: Listed) -> Reasons:
+    """Names a quota that might refuse one more such pod. The limits of pods are not read."""
+    for quota in listed(kinds.QUOTAS, deployment.namespace):
         used = quota.status.get("used", {})
         for name, hard in quota.status.get("hard", {}).items():
             resource = name.removeprefix("requests.").removeprefix("count/")
-            need = 1.0 if resource == "pods" else requests.get(resource) / (1000 if resource == "cpu" else 1)
+            need = 1.0 if resource == "pods" else pod.requests.get(resource) / (1000 if resource == "cpu" else 1)
             need = math.inf if name.startswith("limits.") else need
             if need and quantities.amount(str(used.get(name, 0))) + need > quantities.amount(str(hard)):
-                return f"quota {quota.name} may have no room: {name} is {used.get(name, 0)} of {hard}"
-    return ""
+                yield f"quota {quota.name} may have no room: {name} is {used.get(name, 0)} of {hard}"

@@ -138,7 +138,7 @@ class Surges:
             now_seconds=self.clock.now(),
         )
         if surge.state != before:
-            surge = self._put(surge, REASONS.get(surge.state))
+            surge = self._put(surge)
         if scale is None or surge.state != SCALING_DOWN:
             return
         try:
@@ -147,8 +147,7 @@ class Surges:
             if str(error) != surge.message:  # an Event for each reason, not for each run
                 self._put(surge._replace(message=str(error)), Reason.SURGE_STUCK)
         else:
-            state = FINISHED if eviction in rows.DONE else UNDONE
-            self._put(surge._replace(state=state), REASONS[state])
+            self._put(surge._replace(state=FINISHED if eviction in rows.DONE else UNDONE))
 
     def _scale_up(self, surge: Surge) -> None:
         if surge.mode == "Observe":
@@ -165,7 +164,7 @@ class Surges:
             log.warning("surge without an answer", workload=surge.workload, error=str(error))
         except errors.KubeError as error:
             surge = surge._replace(state=FAILED, message=str(error))
-        self._put(surge, REASONS.get(surge.state))
+        self._put(surge)
 
     def _scale(self, surge: Surge) -> Scale | None:
         """The scale of its Deployment, None if that has gone."""
@@ -181,14 +180,15 @@ class Surges:
         kind, name, tries = kinds.DEPLOYMENTS, surge.workload.partition("/")[2], surge.mode != "Enforce"
         self.door.merge_patch(kind, name, body, namespace=surge.namespace, subresource="scale", dry_run=tries)
 
-    def _put(self, surge: Surge, reason: Reason | None) -> Surge:
-        """Writes a new state, and says it with its reason."""
+    def _put(self, surge: Surge, reason: Reason | None = None) -> Surge:
+        """Writes a new state, and says it with its reason, or another one where nothing could be done."""
+        reason = reason or REASONS.get(surge.state)
         surge = surge._replace(changed_at_seconds=self.clock.now())
         self.ledger.put_surge(surge)
         log.info("surge", state=surge.state, workload=surge.workload, message=surge.message, run=surge.run)
         if reason is not None:
             self.announcer.post(eviction_events.surge(surge, reason))
-        if surge.state in RESULTS and reason is not None:
+        if surge.state in RESULTS:
             self.counter(RESULTS[surge.state]).inc()
         self.are_open = self.are_open or surge.state == WAITING
         return surge
