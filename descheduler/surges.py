@@ -112,8 +112,8 @@ def _scaled(door: ScalesDoor, deployment: Deployment, listed: Listed) -> Reasons
     name, namespace = deployment.name, deployment.namespace
     for kind in kinds.AUTOSCALERS:
         yield from (f"{kind.name} {one.name} scales it" for one in listed(kind, namespace) if one.scales(name))
-    fields = door.scale(kinds.DEPLOYMENT_SCALES, name, namespace=namespace).metadata.managed_fields
-    yield from (f"{one.manager} applies its replicas" for one in fields if one.operation == "Apply")
+    scalers = door.get(kinds.DEPLOYMENT_SCALES, name, namespace=namespace).metadata.scalers
+    yield from (f"{one.manager} applies its replicas" for one in scalers if one.operation == "Apply")
 
 
 def _full(deployment: Deployment, pod: Pod, listed: Listed) -> Reasons:

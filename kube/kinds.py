@@ -56,7 +56,7 @@ ALL: tuple[Kind[Any], ...] = tuple([one for one in [*vars().values()] if isinsta
 NODE_METRICS = Kind("apis/metrics.k8s.io/v1beta1", "nodes", "NodeMetrics", objects.NodeMetrics, namespaced=False)
 POD_METRICS = Kind("apis/metrics.k8s.io/v1beta1", "pods", "PodMetrics", objects.PodMetrics)
 # Read where pods surge alone; the last two are of other makers, and not everywhere.
-DEPLOYMENT_SCALES = Kind("apis/apps/v1", "deployments", "Scale", objects.Scale)
+DEPLOYMENT_SCALES = Kind("apis/apps/v1", "deployments", "Deployment", objects.Scale)  # `get` reads the Deployment
 QUOTAS = Kind("api/v1", "resourcequotas", "ResourceQuota", objects.ResourceQuota)
 AUTOSCALERS = (
     Kind("apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", objects.Autoscaler),

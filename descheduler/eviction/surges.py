@@ -124,13 +124,13 @@ class Surges:
 
     def _carry(self, surge: Surge, pods: collections.abc.Collection[Pod], why: str) -> None:
         scale, before = self._scale(surge), surge.state
-        fields = scale.metadata.managed_fields if scale is not None else ()
+        scalers = scale.metadata.scalers if scale is not None else ()
         known = self.ledger.rows(rows.Query(namespace=surge.namespace, pod=surge.pod, since_seconds=surge.at_seconds))
         eviction = next((row.result for row in known if row.pod_uid == surge.pod_uid), "")
         surge = next_step(
             surge,
             scale.spec.replicas if scale is not None else None,
-            writers=[one.manager for one in fields if one.manager != OURS],
+            writers=[one.manager for one in scalers if one.manager != OURS],
             eviction=eviction,
             stands=any(pod.uid == surge.pod_uid and not pod.deleting for pod in pods),
             new_nodes=[pod.node_name for pod in surge.new_pods(pods)],
@@ -167,10 +167,10 @@ class Surges:
         self._put(surge)
 
     def _scale(self, surge: Surge) -> Scale | None:
-        """The scale of its Deployment, None if that has gone."""
+        """Its Deployment, read as a scale with the owners of its replicas; None if that has gone."""
         name = surge.workload.partition("/")[2]
         try:
-            scale = self.door.scale(kinds.DEPLOYMENT_SCALES, name, namespace=surge.namespace)
+            scale = self.door.get(kinds.DEPLOYMENT_SCALES, name, namespace=surge.namespace)
         except errors.NotFound:
             return None
         return scale if scale.uid == surge.workload_uid else None

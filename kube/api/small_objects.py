@@ -285,16 +285,22 @@ class ScaleStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class FieldsOwner(msgspec.Struct, frozen=True, gc=False):
-    """A writer of fields: its name, and whether it applied them (Apply) or wrote them (Update)."""
+    """A writer of `fields` ("f:spec"): its name, and whether it applied them (Apply) or wrote them (Update)."""
 
     manager: str = ""
     operation: str = ""
+    fields: dict[str, dict[str, object]] = msgspec.field(name="fieldsV1", default_factory=dict)
 
 
 class ScaleMetadata(Identity, frozen=True, gc=False, rename="camel"):
-    """metadata of a Scale: `managed_fields` are the owners of the replicas alone."""
+    """metadata of a Scale. The apiserver shows no `managed_fields` of the subresource, those of the object alone."""
 
     managed_fields: tuple[FieldsOwner, ...] = ()
+
+    @property
+    def scalers(self) -> list[FieldsOwner]:
+        """The owners of the replicas wanted."""
+        return [one for one in self.managed_fields if "f:replicas" in one.fields.get("f:spec", {})]
 
 
 class Scale(IdentifiedObject, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from descheduler import surges
 from kube import kinds
 from kube.door import KubeDoor
 from kube.http import client
@@ -19,7 +20,7 @@ from lab.cluster.demo import permissions
 from lab.cluster.demo.installing import PATHS
 from tests.contract import test_guard
 from tests.contract.test_guard import COMPONENTS, DRY_RUN, RBAC, Call, Document, assert_forbidden, refusal
-from tests.e2e import bodies
+from tests.e2e import bodies, waiting
 
 pytestmark = pytest.mark.cluster
 LABEL = {"labels": {"evenload.io/surge": "true"}}
@@ -192,3 +193,17 @@ def test_with_the_component_a_labelled_deployment_is_scaled_by_one_and_nothing_e
         test_guard.wait_refused(descheduler, at(scaled("surging", 3), namespace), "")
         for name in ("scales", "surges"):
             test_guard.assert_expressions_checked(permitted, name)
+
+
+def test_a_deployment_whose_replicas_are_applied_gets_no_surge(
+    permitted: cluster.Cluster, admin: client.Client, descheduler: client.Client, namespace: str
+) -> None:
+    """The next apply of other replicas would be a conflict with the descheduler, for ever."""
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", **unplaced("applied", 1, **LABEL)}
+    applied = Call("PATCH", "deployments/applied", body, (("fieldManager", "helm"),), "application/apply-patch+yaml")
+    assert not refusal(admin, at(applied, namespace))
+    one, other = (admin.get(kinds.DEPLOYMENTS, name, namespace=namespace) for name in ("applied", "single"))
+    (pod, *_) = waiting.until(lambda: admin.list(kinds.PODS, namespace=namespace).items, "pods")
+    with granted(permitted, RIGHTS[0]["rules"]):
+        refusals = surges.refusals(descheduler, (one, other), {one.uid: pod, other.uid: pod}, {})
+    assert refusals == {one.uid: "helm applies its replicas", other.uid: ""}

@@ -9,7 +9,7 @@ from kube import errors, kinds
 from kube.api.small_objects import FieldsOwner, ScaleMetadata, ScaleSpec
 from kube.door import EvictionAnswer, EvictionOptions, KubeWriter, Listing, WriteRequest
 from kube.kinds import Kind
-from kube.objects import ApiResource, Pod, Scale
+from kube.objects import ApiResource, Deployment, Pod, Scale
 
 ACCEPTED = EvictionAnswer(True, 201, "", "")
 BLOCKED = EvictionAnswer(
@@ -78,18 +78,24 @@ class FakeDoor(KubeWriter):
         self.after_scale()
         if self.scale_failure is not None:
             raise self.scale_failure
-        found = self.get(kind, name, namespace=namespace)
-        if isinstance(found, Scale):
-            return found
-        metadata = ScaleMetadata(name, namespace, found.uid, str(len(self.scaled)), managed_fields=self.managers)
-        return Scale(metadata=metadata, spec=ScaleSpec(found.spec_replicas))
+        found: Scale = self.get(kind, name, namespace=namespace)
+        return found
 
     def get(self, kind: Kind[Any], name: str, *, namespace: str = "") -> Any:
         self._check()
         for item in self.objects.get(kind.plural, ()):
             if item.name == name and item.namespace == namespace:
-                return item
+                return self._read_as_scale(item) if kind is kinds.DEPLOYMENT_SCALES else item
         raise errors.NotFound("GET", status=404, reason="NotFound", message=name)
+
+    def _read_as_scale(self, deployment: Deployment) -> Scale:
+        if self.scale_failure is not None:
+            raise self.scale_failure
+        version = str(len(self.scaled))
+        metadata = ScaleMetadata(
+            deployment.name, deployment.namespace, deployment.uid, version, managed_fields=self.managers
+        )
+        return Scale(metadata=metadata, spec=ScaleSpec(deployment.spec_replicas))
 
     def write(self, request: WriteRequest) -> None:
         if request.verb == "create":

@@ -160,7 +160,11 @@ def test_a_manager_that_applies_the_replicas_and_a_scale_that_cannot_be_read_are
     tmp_path: pathlib.Path,
 ) -> None:
     here = world(tmp_path)
-    here.door.managers = (FieldsOwner("kubectl", "Update"), FieldsOwner("argocd-controller", "Apply"))
+    replicas: dict[str, dict[str, object]] = {"f:spec": {"f:replicas": {}}}
+    here.door.managers = (FieldsOwner("kubectl", "Update", replicas), FieldsOwner("flux", "Apply", {"f:spec": {}}))
+    assert why(here).startswith("surge: ")
+    here.door.managers += (FieldsOwner("argocd-controller", "Apply", replicas),)
+    here.clock.advance(2)
     assert why(here).endswith("no surge: argocd-controller applies its replicas")
     here.door.scale_failure = errors.Forbidden("GET scale", status=403, reason="Forbidden", message="no right")
     here.clock.advance(2)
