@@ -15,7 +15,7 @@ from descheduler.snapshot.groups import Groups
 from descheduler.snapshot.scaled_owners import Custom, Failure
 from descheduler.snapshot.usage import NodeUsage, PodUsage
 from descheduler.snapshot.workloads import Workload
-from descheduler.surges import FINISHED, OPEN, UNDONE, WAITING, Surge
+from descheduler.surges import ABANDONED, FINISHED, OPEN, UNDONE, WAITING, Surge
 from kube.cache import watch_status
 from kube.objects import DisruptionBudget, Node, PersistentVolume, Pod
 from kube_scheduler import volumes
@@ -112,7 +112,7 @@ class Snapshot:
     def ended_surges(self) -> collections.abc.Mapping[str, Surge]:
         """Those that ended so lately that a watch may show the replicas of before, by the uid of their Deployment."""
         since_seconds = self.at_seconds - watch_status.STALE_SECONDS
-        ended = (one for one in self.surges if one.state in (FINISHED, UNDONE))
+        ended = (one for one in self.surges if one.state in (FINISHED, UNDONE, ABANDONED))
         return {one.workload_uid: one for one in ended if one.changed_at_seconds > since_seconds}
 
     @functools.cached_property

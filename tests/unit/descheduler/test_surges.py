@@ -243,13 +243,25 @@ def test_the_pod_is_evicted_and_the_replicas_put_back_once_another_one_is_ready(
     assert here.metric("evenload_descheduler_surges_total", result="finished") == 1
 
 
+SETTLING = "surge: the last was {} just now: its replicas may be others than those that are known"
+
+
 def test_no_pod_is_evicted_by_the_replicas_that_a_watch_still_shows_after_a_surge(tmp_path: pathlib.Path) -> None:
     here = surging(tmp_path, "hot")
-    settling = "surge: the last was undone just now: its replicas may be others than those that are known"
+    settling = SETTLING.format("undone")
     assert {str(one.verdict) for one in scenes.judged(here.report().plan).values()} == {settling}
     assert (states(here), here.door.evictions) == ([("undone", "the new pod is on hot, too")], [])
     here.clock.advance(100)  # now the watch may be believed
     assert not [one for one in scenes.judged(here.report().plan).values() if str(one.verdict) == settling]
+
+
+def test_no_pod_is_evicted_by_a_replica_more_that_somebody_has_just_taken_back(tmp_path: pathlib.Path) -> None:
+    here = surging(tmp_path)
+    listed = here.service.parts.reader.view()
+    here.service.parts.reader.view = lambda: listed
+    here.door.objects[DEPLOYMENTS] = (deployment(),)
+    assert str(scenes.judged(here.report().plan)["web-0"].verdict) == SETTLING.format("abandoned")
+    assert here.door.evictions == []
 
 
 def test_a_new_pod_that_does_not_serve_at_the_last_look_keeps_the_old_one(tmp_path: pathlib.Path) -> None:
