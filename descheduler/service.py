@@ -225,7 +225,8 @@ class Service:
         window_seconds = retention.looks_back_seconds(policy)
         history = parts.ledger.history(mode, now_seconds=now_seconds, window_seconds=window_seconds)
         history, elsewhere = inputs.departures.beside(history), frozenset(one.node for one in inputs.overloads)
-        plan = planner.plan(inputs.taken, overloads, inputs.policies, history, headroom=headroom, elsewhere=elsewhere)
+        taken = inputs.taken.in_mode(mode)
+        plan = planner.plan(taken, overloads, inputs.policies, history, headroom=headroom, elsewhere=elsewhere)
         hour_left = max(0, policy.descheduler.limits.per_hour - history.in_last_hour)
         return Report(run, "", plan, hour_left)
 

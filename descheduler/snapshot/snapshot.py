@@ -55,6 +55,11 @@ class Snapshot:
     surges: tuple[Surge, ...] = ()
     surge_refusals: collections.abc.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
+    def in_mode(self, mode: str) -> "Snapshot":
+        """Returns it without the surges that another mode only tried: they hold nothing back, as in the history."""
+        surges = tuple(one for one in self.surges if one.mode in (mode, "Enforce"))
+        return self if surges == self.surges else dataclasses.replace(self, surges=surges)
+
     def stale(self) -> str:
         """Names the watch that has heard nothing for too long, and for how long; "" if none has."""
         silent_seconds, plural = max(((age, name) for name, age in self.silent_seconds.items()), default=(0.0, ""))

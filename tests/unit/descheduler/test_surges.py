@@ -264,6 +264,15 @@ def test_no_pod_is_evicted_by_a_replica_more_that_somebody_has_just_taken_back(t
     assert here.door.evictions == []
 
 
+def test_a_surge_that_was_only_tried_holds_no_real_one_back(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path, mode="DryRun")
+    here.report()
+    assert "no surge: the last was DryRun" in why(here)
+    here.reload("{mode: Enforce, surge: {enabled: true}}")
+    here.report()
+    assert [state for state, _ in states(here)] == ["DryRun", "waiting"]
+
+
 def test_a_new_pod_that_does_not_serve_at_the_last_look_keeps_the_old_one(tmp_path: pathlib.Path) -> None:
     here = surging(tmp_path)
     listed = here.service.parts.reader.view()
