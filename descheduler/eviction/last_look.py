@@ -137,8 +137,9 @@ class LastLook:
             if metric not in ratios:
                 return Verdict(Cause.NO_DESTINATION, f"{name} has no fresh {metric} any more")
             projected = ratios[metric] + usage.share(eviction.used, allocatable, resources[metric])
-            if metric == eviction.overload.metric:  # with what else the plan sends there
-                projected = max(projected, eviction.destination_ratio + ratios[metric] - before_ratios[metric])
+            planned_ratio = eviction.destination_ratio if metric == eviction.overload.metric else None
+            if planned_ratio is not None:  # with what else the plan sends there
+                projected = max(projected, planned_ratio + ratios[metric] - before_ratios[metric])
             if usage.over(projected, band.evict_until_ratio):
                 figures = wording.compared(projected, " > ", band.evict_until_ratio)
                 return Verdict(Cause.NO_DESTINATION, f"{name} has become hotter: {metric} {figures} with it")

@@ -109,7 +109,7 @@ def eviction(choice: Eviction, mode: str) -> dict[str, object]:
         "pod_cpu_millicores": round(choice.used.cpu_millicores, 1),
         "pod_memory_bytes": round(choice.used.memory_bytes),
         "destination": choice.destination,
-        "destination_ratio": _rounded(choice.destination_ratio),
+        "destination_ratio": _json_value("destination_ratio", choice.destination_ratio),
         "budget": choice.budget,
     }
 

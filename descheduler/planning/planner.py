@@ -258,9 +258,9 @@ class PlanDraft:
                 self._policy, overload.metric, value_ratio=overload.value_ratio, projected_ratio=projected_ratio
             )
             if replacement is None:
-                ratio = self._destinations.projected_ratios(destination)[overload.metric]
+                ratio: float | None = self._destinations.projected_ratios(destination)[overload.metric]
             else:  # its load is there already, also where nothing else may go
-                ratio = destinations.judged_ratios(self._taken, destination, self._policy).get(overload.metric, 0.0)
+                ratio = destinations.judged_ratios(self._taken, destination, self._policy).get(overload.metric)
             siblings = [pod] if pod.owner is None else self._taken.owned[pod.namespace, pod.owner.uid]
             budget, flow = self._counts.count(pod, number=0)
             eviction = Eviction(

@@ -55,7 +55,7 @@ class Eviction:
     before_ratio: float
     projected_ratio: float
     destination: str
-    destination_ratio: float
+    destination_ratio: float | None  # None: not known, of a `replacement`
     budget: str
     flow: str = ""  # key of the flow rule that let it pass
     newest_sibling_at_seconds: float | None = None

@@ -273,6 +273,19 @@ def test_a_surge_that_was_only_tried_holds_no_real_one_back(tmp_path: pathlib.Pa
     assert [state for state, _ in states(here)] == ["DryRun", "waiting"]
 
 
+def test_the_load_of_a_new_pods_node_is_not_known_without_a_reading(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.report()
+    made = {"creationTimestamp": builders.clock_text(NOW + 5)}
+    scene = single().node("unread").pod("web-1", "unread", owner=("Deployment", "web"), metadata=made)
+    scene.readings["unread"].clear()
+    here.show(scene)
+    here.door.objects[DEPLOYMENTS] = (deployment(replicas=2),)
+    here.clock.advance(10)
+    (eviction,) = here.report().plan.evictions
+    assert (eviction.destination, eviction.destination_ratio) == ("unread", None)
+
+
 def test_a_new_pod_that_does_not_serve_at_the_last_look_keeps_the_old_one(tmp_path: pathlib.Path) -> None:
     here = surging(tmp_path)
     listed = here.service.parts.reader.view()
