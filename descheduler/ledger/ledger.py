@@ -85,10 +85,11 @@ class Ledger(LedgerFile):
             writer.execute(f"INSERT INTO events ({names}) VALUES ({marks})", tuple(event))
 
     def prune(self, before_seconds: float) -> int:
-        """Deletes what is older, but for intents whose end is not known; how many evictions went."""
+        """Deletes what is older, but for intents whose end is not known and open surges; how many evictions went."""
         with self.written() as writer:
             for table in sql_schema.BY_TIME:
                 writer.execute(f"DELETE FROM {table} WHERE at_seconds < ?", (before_seconds,))
+            writer.execute(f"DELETE FROM surges WHERE at_seconds < ? AND NOT {_OPEN}", (before_seconds,))
             old = f"DELETE FROM evictions WHERE at_seconds < ? AND result NOT IN ({_marks(OPEN)})"
             return writer.execute(old, (before_seconds, *OPEN)).rowcount
 

@@ -77,7 +77,7 @@ BESIDE = (
     "CREATE INDEX IF NOT EXISTS decisions_by_time ON decisions (at_seconds, size)",
 )
 # Beside evictions: what retention may delete as it is.
-BY_TIME = ("runs", "events", "breaker_resets", "set_asides", "decisions", "surges")
+BY_TIME = ("runs", "events", "breaker_resets", "set_asides", "decisions")
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -320,6 +320,7 @@ def test_replicas_that_cannot_be_put_back_are_tried_again_and_said_once(tmp_path
     for _ in range(2):
         here.service.run()
     assert reasons(here) == ["SurgeStarted", "SurgeStuck"]
+    here.ledger.prune(here.clock.now())
     here.service.run()
     assert (here.door.scaled[-1], reasons(here)[-1]) == (DOWN, "SurgeUndone")
 
