@@ -286,7 +286,7 @@ def _replicas(case: CandidateContext) -> Verdicts:
         yield Verdict(Cause.UNKNOWN_OWNER, f"{pod.owner.kind} {pod.owner.name}: its replicas cannot be counted")
         return
     workload, wanted, replaced = standing.workload, standing.workload.replicas, case.replaced
-    if case.group.name and len(replaced) >= wanted and pod.labels.get(groups.LWS_WORKER) != "0":
+    if len(case.group.pods) > 1 and len(replaced) >= wanted and pod.labels.get(groups.LWS_WORKER) != "0":
         return  # it goes as a whole, but for the workload of leaders, whose replicas are groups
     surge, ended = case.taken.open_surges.get(workload.uid), case.taken.ended_surges.get(workload.uid)
     if surge is not None:

@@ -117,6 +117,11 @@ def test_what_keeps_one_pod_keeps_the_gang(
     assert all(verdict.startswith(expected) for verdict in verdicts(plan).values()), verdicts(plan)
 
 
+def test_a_label_of_a_group_lets_no_pod_alone_pass_for_one() -> None:
+    plan = nodes().workload("web", on=["hot"], labels={"ray.io/cluster": "x"}).plan(obeyed())
+    assert verdicts(plan)["web-0"].startswith("few_replicas: ReplicaSet/web wants 1, at least 2 needed")
+
+
 def test_a_budget_that_would_refuse_the_third_pod_is_foreseen_and_keeps_nothing_for_the_gang() -> None:
     plan = gang().budget("train", allowed=2).plan(obeyed())
     held = "budget: train allows 2 (3 healthy, 2 needed, 2 in this plan)"
