@@ -19,7 +19,7 @@ import json
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import usage
 from descheduler.snapshot.eviction_history import FlowHistory
-from descheduler.snapshot.workloads import WorkloadStatus
+from descheduler.snapshot.workloads import Standings, WorkloadStatus
 from kube.objects import Pod
 from policy.schema.descheduler_section import FlowRule, Match
 
@@ -61,7 +61,7 @@ class Gate:
 
     rules: collections.abc.Sequence[FlowRule]
     past: collections.abc.Mapping[str, FlowHistory]
-    standings: collections.abc.Mapping[str, WorkloadStatus]
+    standings: Standings
     _: dataclasses.KW_ONLY
     now_seconds: float
     _chosen: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter, init=False)
@@ -71,9 +71,22 @@ class Gate:
         rule = deciding(self.rules, pod, standing)
         if rule is None:
             return None
-        if rule.allow.in_flight is not None:
-            return self._in_flight(rule, rule.allow.in_flight)
-        return None if rule.allow.per_minute is None else self._rate(rule, rule.allow.per_minute)
+        name, which = key(rule), named(self.rules, rule)
+        past, chosen = self.past.get(name, NOTHING), self._chosen[name]
+        if (limit := rule.allow.in_flight) is not None:
+            waiting = (self.standings(uid) for uid in past.in_flight)
+            away = chosen + sum(1 for standing in waiting if standing is not None and standing.unavailable > 0)
+            return None if away < limit else Verdict(Cause.FLOW_IN_FLIGHT, f"{away} of {limit} in flight, {which}")
+        if (rate := rule.allow.per_minute) is None:
+            return None
+        times = (*past.at_seconds, *[self.now_seconds] * chosen)
+        if (burst := rule.allow.burst) is not None:
+            held = tokens(times, per_minute=rate, burst=burst, now_seconds=self.now_seconds)
+            detail = f"bucket of {burst} holds {held:.2f}, {rate} a minute, {which}"
+            return None if held >= WHOLE else Verdict(Cause.FLOW_RATE, detail)
+        passed = sum(1 for moment in times if moment > self.now_seconds - MINUTE_SECONDS)
+        detail = f"{passed} of {rate} in the last minute, {which}"
+        return None if passed < rate else Verdict(Cause.FLOW_RATE, detail)
 
     def count(self, pod: Pod, standing: WorkloadStatus | None, *, number: int = 1) -> str:
         """Counts a chosen pod (-1 takes it back); the key of the rule that decided, "" where none matches."""
@@ -82,25 +95,6 @@ class Gate:
             return ""
         self._chosen[key(rule)] += number
         return key(rule)
-
-    def _in_flight(self, rule: FlowRule, limit: int) -> Verdict | None:
-        name = key(rule)
-        waiting = (self.standings.get(uid) for uid in self.past.get(name, NOTHING).in_flight)
-        away = sum(1 for standing in waiting if standing is not None and standing.unavailable > 0) + self._chosen[name]
-        if away < limit:
-            return None
-        return Verdict(Cause.FLOW_IN_FLIGHT, f"{away} of {limit} in flight, {named(self.rules, rule)}")
-
-    def _rate(self, rule: FlowRule, rate: int) -> Verdict | None:
-        name = key(rule)
-        times = (*self.past.get(name, NOTHING).at_seconds, *[self.now_seconds] * self._chosen[name])
-        if rule.allow.burst is not None:
-            held = tokens(times, per_minute=rate, burst=rule.allow.burst, now_seconds=self.now_seconds)
-            detail = f"bucket of {rule.allow.burst} holds {held:.2f}, {rate} a minute, {named(self.rules, rule)}"
-            return None if held >= WHOLE else Verdict(Cause.FLOW_RATE, detail)
-        passed = sum(1 for moment in times if moment > self.now_seconds - MINUTE_SECONDS)
-        detail = f"{passed} of {rate} in the last minute, {named(self.rules, rule)}"
-        return None if passed < rate else Verdict(Cause.FLOW_RATE, detail)
 
 
 def named(rules: collections.abc.Sequence[FlowRule], rule: FlowRule) -> str:

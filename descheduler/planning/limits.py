@@ -13,17 +13,15 @@ import math
 from typing import Literal, NamedTuple
 
 from descheduler.planning import relief_effect
-from descheduler.planning.verdicts import Cause, Verdict
+from descheduler.planning.verdicts import Cause, Verdict, Verdicts
 from descheduler.snapshot import workloads
 from descheduler.snapshot.eviction_history import HOUR_SECONDS, Failures, History, PendingReplacement
 from descheduler.snapshot.node_policies import NodePolicies
-from descheduler.snapshot.workloads import WorkloadStatus
+from descheduler.snapshot.workloads import Standings, WorkloadStatus
 from kube.objects import Pod
 from policy.schema.descheduler_section import Breaker, Descheduler, Growing
 
 BY_SIZE = "bySize"
-Verdicts = collections.abc.Iterator[Verdict]
-Standings = collections.abc.Mapping[str, WorkloadStatus]  # by the workload's uid
 NAMED = 3  # so many workloads are named where evictions wait for replacements
 State = Literal["closed", "open", "trial", "open until reset"]
 
@@ -43,10 +41,8 @@ class BreakerState(NamedTuple):
 class Caps:
     """Counts what a plan has chosen so far and says whether one more is allowed."""
 
-    def __init__(
-        self, policies: NodePolicies, history: History, standings: Standings | None = None, *, now_seconds: float
-    ) -> None:
-        self.unreplaced = unreplaced(history.awaited, standings or {}, now_seconds)
+    def __init__(self, policies: NodePolicies, history: History, standings: Standings, *, now_seconds: float) -> None:
+        self.unreplaced = unreplaced(history.awaited, standings, now_seconds)
         self._waiting = len(self.unreplaced)
         self._waiting_by_namespace = collections.Counter(one.namespace for one in self.unreplaced)
         self._policies = policies
@@ -190,7 +186,7 @@ def unreplaced(
         by_workload[one.workload_uid].append(one)
     waiting: list[PendingReplacement] = []
     for uid, pending in by_workload.items():
-        standing = standings.get(uid)
+        standing = standings(uid)
         if standing is not None:
             waiting += pending[max(0, len(pending) - standing.unavailable) :]
         elif pending[0].workload.partition("/")[0] not in workloads.LISTED:

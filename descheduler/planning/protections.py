@@ -15,12 +15,11 @@ static pod or a DaemonSet's is believed here, and only here: that keeps a pod wh
 | ready pods are counted without terminating ones | minReplicas counts terminating and unready pods |
 """
 
-import collections.abc
 import math
 from typing import Final, NamedTuple
 
 from descheduler.planning import candidate_order, departed_load, disruption_budgets, flow_rules
-from descheduler.planning.verdicts import Cause, Verdict
+from descheduler.planning.verdicts import Cause, Verdict, Verdicts
 from descheduler.snapshot import groups, pod_annotations, usage, workloads
 from descheduler.snapshot.groups import Group
 from descheduler.snapshot.snapshot import Snapshot
@@ -30,7 +29,6 @@ from kube.pods import pod_view
 from policy.schema import units
 from policy.schema.load_policy import LoadPolicy
 
-Verdicts = collections.abc.Iterator[Verdict]
 FEW: Final = (Cause.FEW_REPLICAS, Cause.FEW_READY)  # with another pod first none is missing
 PROTECTED_LABEL = "evenload.io/protected"  # what deploy/guard makes the apiserver refuse; any value but "false"
 
@@ -62,7 +60,7 @@ class CandidateContexts:
     def standing(self, pod: Pod) -> WorkloadStatus | None:
         """How the pod's workload stands, None where the workload is not known."""
         workload = self._taken.workload_of(pod)
-        return self.standings.get(workload.uid) if workload is not None else None
+        return self.standings(workload.uid) if workload is not None else None
 
     def group(self, pod: Pod) -> Group:
         """The pods that leave with this one: itself, or all of its group where the policy lets groups go."""

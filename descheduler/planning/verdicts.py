@@ -95,6 +95,7 @@ class Verdict(NamedTuple):
         return f"{self.cause}: {self.detail}" if self.detail else str(self.cause)
 
 
+Verdicts = collections.abc.Iterator[Verdict]  # of what objects to a candidate; the first of them is its verdict
 NOT_COUNTED = frozenset({Cause.CHOSEN, Cause.NOT_NEEDED})
 # The change by which a pod would leave, by group in the order of a line; what is not counted is a group by itself.
 NEEDS = {

@@ -136,9 +136,9 @@ class Snapshot:
         ready = (one for one in new if one.ready and one.node_name != surge.node)
         return min(ready, key=lambda one: (one.created_at_seconds, one.uid), default=None)
 
-    def standings(self) -> workload_index.WorkloadStatuses:
-        """How every workload stands, by its uid."""
-        return workload_index.WorkloadStatuses(self.owned, self.workloads)
+    def standings(self) -> workload_index.Standings:
+        """Returns what tells how a workload stands, by its uid."""
+        return workload_index.standings(self.owned, self.workloads)
 
     @functools.cached_property
     def movable_claims(self) -> frozenset[str]:

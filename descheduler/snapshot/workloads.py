@@ -70,6 +70,9 @@ class WorkloadStatus:
         return max(0, self.workload.replicas - self.ready)
 
 
+Standings = collections.abc.Callable[[str], WorkloadStatus | None]  # by the workload's uid, None: it is not known
+
+
 class Index(collections.abc.Mapping[str, Workload]):
     """Workloads by the uid of the controller a pod names, made when they are asked for: a plan is about few of them.
 
@@ -106,12 +109,9 @@ class Index(collections.abc.Mapping[str, Workload]):
         one = self._listed.get(owner.uid)
         return (one.owner if isinstance(one, ReplicaSet) else None) or owner
 
-    def versions(self, uid: str) -> collections.abc.Sequence[str]:
-        """The uids of a workload's ReplicaSets, if it has any above it."""
-        return self._versions.get(uid, ())
-
     @functools.cached_property
-    def _versions(self) -> collections.abc.Mapping[str, collections.abc.Sequence[str]]:
+    def versions(self) -> collections.abc.Mapping[str, collections.abc.Sequence[str]]:
+        """The uids of the ReplicaSets by that of the object above them."""
         versions: dict[str, list[str]] = collections.defaultdict(list)
         for uid, one in self._listed.items():
             if isinstance(one, ReplicaSet) and one.owner is not None:
@@ -138,41 +138,30 @@ class Index(collections.abc.Mapping[str, Workload]):
         return self.get(owner.uid) if leads else None
 
 
-class WorkloadStatuses(collections.abc.Mapping[str, WorkloadStatus]):
-    """Every workload's standing by workload uid, counted when it is asked for: a plan is about few of them.
+def standings(
+    owned: collections.abc.Mapping[tuple[str, str], collections.abc.Sequence[Pod]], workloads: Index
+) -> Standings:
+    """Returns what tells how a workload stands, counted when it is asked for: a plan is about few of them.
 
     The smaller of the status's count and the index's own is believed: a pod that is terminating still counts as ready
     in many a status. `owned` are pods by namespace and uid of their controlling owner: who names an owner of another
     namespace is no replica of it.
     """
 
-    def __init__(
-        self,
-        owned: collections.abc.Mapping[tuple[str, str], collections.abc.Sequence[Pod]],
-        workloads: Index,
-    ) -> None:
-        self._owned, self._workloads = owned, workloads
-        self._counted: dict[str, WorkloadStatus] = {}
+    @functools.cache
+    def standing(uid: str) -> WorkloadStatus | None:
+        workload = workloads.get(uid)
+        if workload is None or workload.uid != uid:
+            return None
+        ready, failing, revisions = 0, 0, set()
+        for owner in (uid, *workloads.versions.get(uid, ())):
+            # a list is faster than nested generators, and many pods are counted
+            pods = owned.get((workload.namespace, owner), ())
+            ready += len([1 for pod in pods if pod.ready and not pod.deleting and not pod.finished])
+            if workload.failures_left is not None:
+                failing += sum(1 if pod.deleting else pod.restarts for pod in pods)
+            if workload.api_version:
+                revisions |= {tuple(map(pod.labels.get, REVISIONS)) for pod in pods}
+        return WorkloadStatus(workload, min(workload.ready, ready), len(revisions), failing)
 
-    def __getitem__(self, uid: str) -> WorkloadStatus:
-        if uid not in self._counted:
-            workload = self._workloads[uid]
-            if workload.uid != uid:
-                raise KeyError(uid)
-            owners = (uid, *self._workloads.versions(uid))
-            ready, failing, revisions = 0, 0, set()
-            for owner in owners:  # a list is faster than nested generators, and many pods are counted
-                pods = self._owned.get((workload.namespace, owner), ())
-                ready += len([1 for pod in pods if pod.ready and not pod.deleting and not pod.finished])
-                if workload.failures_left is not None:
-                    failing += sum(1 if pod.deleting else pod.restarts for pod in pods)
-                if workload.api_version:
-                    revisions |= {tuple(map(pod.labels.get, REVISIONS)) for pod in pods}
-            self._counted[uid] = WorkloadStatus(workload, min(workload.ready, ready), len(revisions), failing)
-        return self._counted[uid]
-
-    def __iter__(self) -> collections.abc.Iterator[str]:
-        return iter({workload.uid: workload for workload in self._workloads.values()})
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+    return standing

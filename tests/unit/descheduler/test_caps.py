@@ -27,13 +27,13 @@ BREAKER = scenes.policy().descheduler.breaker
 
 
 def caps(obeyed: LoadPolicy | None = None, history: History | None = None, **standings: WorkloadStatus) -> Caps:
-    return Caps(NodePolicies(obeyed or scenes.policy()), history or History(), standings, now_seconds=NOW)
+    return Caps(NodePolicies(obeyed or scenes.policy()), history or History(), standings.get, now_seconds=NOW)
 
 
 def test_evictions_of_owners_that_were_not_read_wait_for_an_hour_the_oldest_first() -> None:
     ages = {"a": 10.0, "c": 3600.0, "over": 3601.0, "b": 20.0}
     awaited = tuple(PendingReplacement("default", f"CloneSet/{name}", name, NOW - ages[name]) for name in ages)
-    waiting = limits.unreplaced(awaited, {}, NOW)
+    waiting = limits.unreplaced(awaited, lambda _: None, NOW)
     assert [one.workload for one in waiting] == ["CloneSet/c", "CloneSet/b", "CloneSet/a"]
 
 

@@ -52,7 +52,8 @@ def test_the_standing_of_every_workload(scene: scenes.Scene) -> None:
     taken = scene.snapshot()
     serving = [pod for pod in taken.pods if pod.ready and not pod.deleting and not pod.finished]
     ready = Counter(pod.owner.uid for pod in serving if pod.owner is not None)
-    assert dict(taken.standings()) == {
+    standings = taken.standings()
+    assert {uid: standings(uid) for uid in taken.workloads} == {
         uid: workloads.WorkloadStatus(workload, min(workload.ready, ready[uid]))
         for uid, workload in taken.workloads.items()
     }
@@ -73,7 +74,9 @@ def test_the_standing_of_every_workload(scene: scenes.Scene) -> None:
 def test_a_ready_pod_counts_while_it_serves(fields: dict[str, Any], ready: int) -> None:
     index = workloads.Index([builders.replica_set("web", replicas=3)])
     pod = builders.pod("web-0", node="n", **fields)
-    assert workloads.WorkloadStatuses({("default", "uid-web"): [pod]}, index)["uid-web"].ready == ready
+    standing = workloads.standings({("default", "uid-web"): [pod]}, index)("uid-web")
+    assert standing is not None
+    assert standing.ready == ready
 
 
 def test_replicas_of_two_replica_sets_stand_for_their_deployment() -> None:
@@ -82,12 +85,10 @@ def test_replicas_of_two_replica_sets_stand_for_their_deployment() -> None:
     deployment = scenes.controller(Deployment, "web", replicas=3)
     index = workloads.Index([old, new, deployment])
     pods = {name: [builders.pod(name, node="n", owner=("ReplicaSet", name))] for name in ("old", "new")}
-    standings = workloads.WorkloadStatuses(
-        {("default", f"uid-{name}"): several for name, several in pods.items()}, index
-    )
-    standing = standings["uid-web"]
-    assert list(standings) == ["uid-web"]
-    assert "uid-old" not in standings, "a version is no workload"
+    standings = workloads.standings({("default", f"uid-{name}"): several for name, several in pods.items()}, index)
+    standing = standings("uid-web")
+    assert standing is not None
+    assert standings("uid-old") is None, "a version is no workload"
     assert (standing.workload.name, standing.ready, standing.unavailable) == ("web", 2, 1)
     assert index["uid-old"] == index["uid-new"] == index["uid-web"]
 
@@ -99,7 +100,8 @@ def test_a_version_of_something_unknown_leads_nowhere() -> None:
     roll = workloads.Workload("Roll", "default", "web", "uid-roll", 3, 3)
     known = workloads.Index([version, bare], {"uid-roll": roll})
     assert (known[version.uid], known["uid-roll"], len(known)) == (roll, roll, 3)
-    assert list(workloads.WorkloadStatuses({}, known)) == ["uid-roll", bare.uid]
+    standings = workloads.standings({}, known)
+    assert [uid for uid in known if standings(uid) is not None] == ["uid-roll", bare.uid]
 
 
 def test_usage_of_nodes_needs_a_time_and_a_ratio() -> None:

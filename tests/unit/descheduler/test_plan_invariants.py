@@ -115,7 +115,9 @@ def test_no_cap_is_exceeded(scene: Scene, caps: dict[str, Any], history: History
     standings = scene.snapshot().standings()
     for one in plan.evictions:
         if one.workload is not None:
-            away = standings[one.workload.uid].unavailable + 1
+            standing = standings(one.workload.uid)
+            assert standing is not None
+            away = standing.unavailable + 1
             assert away <= limits.workload_cap(caps["perWorkload"], one.workload.replicas)
     assert max(collections.Counter(one.workload for one in plan.evictions).values(), default=0) <= 1
 

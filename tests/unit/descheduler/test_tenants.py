@@ -74,7 +74,9 @@ def test_an_owner_in_another_namespace_is_none() -> None:
     scene.pod("web-1", "cool", owner=("ReplicaSet", "web"), labels={"app": "web"}, metadata=LEAVING)
     scene.pod("forged", "hot", namespace="tenant", owner=("ReplicaSet", "web"), labels={"app": "web"})
     taken = scene.snapshot()
-    assert taken.standings()["uid-web"].ready == 1
+    standing = taken.standings()("uid-web")
+    assert standing is not None
+    assert standing.ready == 1
     assert scenes.causes(scene.plan()) == {"forged": "unknown_owner"}
 
 
