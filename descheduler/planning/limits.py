@@ -43,13 +43,11 @@ class Caps:
 
     def __init__(self, policies: NodePolicies, history: History, standings: Standings, *, now_seconds: float) -> None:
         self.unreplaced = unreplaced(history.awaited, standings, now_seconds)
-        self._waiting = len(self.unreplaced)
         self._waiting_by_namespace = collections.Counter(one.namespace for one in self.unreplaced)
         self._policies = policies
         self._policy = policies.whole.descheduler
         self._history = history
         self._now_seconds = now_seconds
-        self._chosen = 0
         self._by_node: collections.Counter[str] = collections.Counter()
         self._by_pool: collections.Counter[str] = collections.Counter()
         self._by_namespace: collections.Counter[str] = collections.Counter()
@@ -67,7 +65,7 @@ class Caps:
 
     def left(self) -> tuple[int, int]:
         """Evictions still allowed in this run, and in this hour, those of the plan counted."""
-        limits, chosen = self._policy.limits, self._chosen
+        limits, chosen = self._policy.limits, self._by_node.total()
         return max(0, limits.per_run - chosen), max(0, limits.per_hour - self._history.in_last_hour - chosen)
 
     def verdict(self, pod: Pod, standing: WorkloadStatus | None, metric: str, *, beside: int = 0) -> Verdict | None:
@@ -78,13 +76,11 @@ class Caps:
 
     def count(self, pod: Pod, standing: WorkloadStatus | None, *, number: int = 1) -> None:
         """Counts a chosen pod; `number` -1 takes it back."""
-        self._chosen += number
         self._by_node[pod.node_name] += number
         self._by_pool[self._policies.pool_name(pod.node_name)] += number
         self._by_namespace[pod.namespace] += number
         if standing is not None:
             self._by_workload[standing.workload.uid] += number
-            self._waiting += number
             self._waiting_by_namespace[pod.namespace] += number
 
     def _verdicts(self, pod: Pod, standing: WorkloadStatus | None, metric: str, *, beside: int) -> Verdicts:
@@ -112,15 +108,16 @@ class Caps:
         those of its pool, or a load that does not fall. Evictions from nodes that have gone since count in each pool.
         """
         limits, pool, history = self._policy.limits, self._policies.pool(node), self._history
-        yield from _full(Cause.RUN_CAP, self._chosen, limits.per_run, "a run")
-        yield from _full(Cause.HOUR_CAP, history.in_last_hour + self._chosen, limits.per_hour, "an hour")
-        yield from _full(Cause.UNREPLACED, self._waiting, limits.unreplaced, "without a Ready replacement")
+        chosen, waiting = self._by_node.total(), self._waiting_by_namespace.total()
+        yield from _full(Cause.RUN_CAP, chosen, limits.per_run, "a run")
+        yield from _full(Cause.HOUR_CAP, history.in_last_hour + chosen, limits.per_hour, "an hour")
+        yield from _full(Cause.UNREPLACED, waiting, limits.unreplaced, "without a Ready replacement")
         per_node = self._policies.on(node).descheduler.limits.per_node
         yield from _full(Cause.NODE_CAP, self._by_node[node], per_node, "a run and node")
         if pool is not None:
-            caps, chosen, past = pool.descheduler.limits, self._by_pool[pool.name], history.last_hour_by_node.items()
-            counted = chosen + sum(count for node, count in past if self._policies.may_be_in(node, pool))
-            yield from _full(Cause.RUN_CAP, chosen, caps.per_run, f"a run in pool {pool.name}")
+            caps, in_pool, past = pool.descheduler.limits, self._by_pool[pool.name], history.last_hour_by_node.items()
+            counted = in_pool + sum(count for node, count in past if self._policies.may_be_in(node, pool))
+            yield from _full(Cause.RUN_CAP, in_pool, caps.per_run, f"a run in pool {pool.name}")
             yield from _full(Cause.HOUR_CAP, counted, caps.per_hour, f"an hour in pool {pool.name}")
         last, cooldown = history.last_by_node.get(node), self._policy.cooldown
         yield from self._rest(Cause.NODE_COOLDOWN, last, cooldown.node_seconds)
