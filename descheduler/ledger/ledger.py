@@ -13,7 +13,7 @@ import collections.abc
 import json
 import sqlite3
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from descheduler import surges
 from descheduler.ledger import history_from_rows, sql_schema
@@ -61,12 +61,14 @@ class Ledger(LedgerFile):
 
     def decide(self, row_id: int, result: str, *, status: int | None, message: str, at_seconds: float) -> None:
         """Writes how an intent ended."""
-        self._set(row_id, result=result, http_status=status, message=message, decided_at_seconds=at_seconds)
+        self.fill(row_id, result=result, http_status=status, message=message, decided_at_seconds=at_seconds)
 
     def fill(self, row_id: int, **columns: float | int | str | None) -> None:
         """Adds what became of an eviction later: gone_at_seconds, landed_*, ready_at_seconds, load_*, returned."""
         if columns:
-            self._set(row_id, **columns)
+            assignments = ", ".join(f"{name} = ?" for name in columns)
+            with self.written() as writer:
+                writer.execute(f"UPDATE evictions SET {assignments} WHERE id = ?", (*columns.values(), row_id))
 
     def record_run(self, run: Run, plan: EvictionPlan, summary: str) -> None:
         """Writes the run itself: also runs that evict nothing say why, node by node."""
@@ -139,8 +141,7 @@ class Ledger(LedgerFile):
     def landed_pods(self, since_seconds: float) -> frozenset[str]:
         """Uids of the pods already known as some evicted pod's replacement."""
         landed = "SELECT landed_pod FROM evictions WHERE landed_pod IS NOT NULL AND at_seconds >= ?"
-        with self.reading() as reader:
-            return frozenset(str(uid) for (uid,) in reader.execute(landed, [since_seconds]))
+        return frozenset(str(uid) for (uid,) in self._read(landed, [since_seconds]))
 
     def since(self, mode: str, since_seconds: float) -> list[Row]:
         """Oldest first: intents since then, and those of an hour before. The index is by the start of the run, and the
@@ -161,12 +162,8 @@ class Ledger(LedgerFile):
     def events(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[RecordedEvent]:
         """The newest Events about objects of that name ("" for any), newest first."""
         rest = "WHERE at_seconds >= ? AND (? IN ('', name)) ORDER BY at_seconds DESC, id DESC LIMIT ?"
-        with self.reading() as reader:
-            rows = reader.execute(
-                f"SELECT {', '.join(RecordedEvent._fields)} FROM events {rest}",
-                (since_seconds or 0.0, name, limit),
-            )
-            return [RecordedEvent(*one) for one in rows]
+        chosen = f"SELECT {', '.join(RecordedEvent._fields)} FROM events {rest}"
+        return [RecordedEvent(*one) for one in self._read(chosen, [since_seconds or 0.0, name, limit])]
 
     def begin_surge(self, run: Run, eviction: Eviction, *, at_seconds: float) -> Surge | None:
         """Writes a surge that is about to be asked for; None where its workload has one that is open."""
@@ -190,13 +187,11 @@ class Ledger(LedgerFile):
     def surges(self, since_seconds: float) -> tuple[Surge, ...]:
         """The surges that are open or have changed since then, oldest first."""
         chosen = f"SELECT {_SURGE} FROM surges WHERE {_OPEN} OR changed_at_seconds >= ? ORDER BY id"
-        with self.reading() as reader:
-            return tuple(Surge(*row) for row in reader.execute(chosen, (since_seconds,)))
+        return tuple(Surge(*row) for row in self._read(chosen, [since_seconds]))
 
     def set_aside_at_seconds(self) -> float | None:
         """When an earlier file was set aside, so that this one knows nothing of before; None if none was."""
-        with self.reading() as reader:
-            at_seconds = reader.execute("SELECT max(at_seconds) FROM set_asides").fetchone()[0]
+        ((at_seconds,),) = self._read("SELECT max(at_seconds) FROM set_asides")
         return None if at_seconds is None else float(at_seconds)
 
     def _failing(self, mode: str) -> list[Row]:
@@ -210,20 +205,14 @@ class Ledger(LedgerFile):
         )
 
     def _resets(self) -> dict[str, float]:
-        with self.reading() as reader:
-            return dict(
-                reader.execute("SELECT workload_uid, max(at_seconds) FROM breaker_resets GROUP BY workload_uid")
-            )
-
-    def _set(self, row_id: int, **columns: float | int | str | None) -> None:
-        assignments = ", ".join(f"{name} = ?" for name in columns)
-        with self.written() as writer:
-            writer.execute(f"UPDATE evictions SET {assignments} WHERE id = ?", (*columns.values(), row_id))
+        return dict(self._read("SELECT workload_uid, max(at_seconds) FROM breaker_resets GROUP BY workload_uid"))
 
     def _select(self, rest: str, values: collections.abc.Sequence[object]) -> list[Row]:
+        return [Row(*one) for one in self._read(f"SELECT {', '.join(Row._fields)} FROM evictions {rest}", values)]
+
+    def _read(self, query: str, values: collections.abc.Sequence[object] = ()) -> list[Any]:
         with self.reading() as reader:
-            rows = reader.execute(f"SELECT {', '.join(Row._fields)} FROM evictions {rest}", list(values)).fetchall()
-        return [Row(*one) for one in rows]
+            return reader.execute(query, list(values)).fetchall()
 
 
 def _refusal(writer: sqlite3.Connection, mode: str, pod_uid: str) -> str:
