@@ -34,6 +34,7 @@ def history(rows: Rows, failing: Rows, resets: Resets, *, now_seconds: float, wi
     """
     counted = [row for row in rows if row.result in COUNTED]
     done = [row for row in counted if row.result in DONE]
+    went = ((row, row.intended_at_seconds if row.gone_at_seconds is None else row.gone_at_seconds) for row in done)
     lately = [row for row in counted if row.intended_at_seconds > now_seconds - HOUR_SECONDS]
     return History(
         in_last_hour=len(lately),
@@ -60,7 +61,7 @@ def history(rows: Rows, failing: Rows, resets: Resets, *, now_seconds: float, wi
         ),
         landed={row.landed_pod: _measured(row) for row in done if row.landed_pod is not None},
         relieved=_relieved(row for row in done if row.intended_at_seconds > now_seconds - FOLLOWED_SECONDS),
-        departed=tuple(_departed(row) for row in done),
+        departed=tuple(EvictedPod(row.node, row.pod_uid, gone, _measured(row)) for row, gone in went),
         undecided=frozenset(row.workload_uid for row in rows if row.result in OPEN),
     )
 
@@ -106,11 +107,6 @@ def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[PastRelief
         one = PastRelief(row.run, row.metric, row.before_ratio, share_ratio, row.gone_at_seconds, looks)
         by_node[row.node].append(one)
     return {node: tuple(reliefs) for node, reliefs in by_node.items()}
-
-
-def _departed(row: Row) -> EvictedPod:
-    gone_at_seconds = row.gone_at_seconds if row.gone_at_seconds is not None else row.intended_at_seconds
-    return EvictedPod(row.node, row.pod_uid, gone_at_seconds, _measured(row))
 
 
 def _measured(row: Row) -> PodUse:

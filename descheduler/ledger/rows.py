@@ -126,10 +126,7 @@ def intent(run: Run, eviction: Eviction) -> dict[str, str | float | None]:
     """The columns of an eviction that is about to be asked for."""
     pod, overload, workload = eviction.pod, eviction.overload, eviction.workload
     return {
-        "run": run.run,
-        "at_seconds": run.at_seconds,
-        "mode": run.mode,
-        "policy_hash": run.policy_hash,
+        **run._asdict(),
         "namespace": pod.namespace,
         "pod": pod.name,
         "pod_uid": pod.uid,
