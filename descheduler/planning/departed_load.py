@@ -37,14 +37,7 @@ MARGIN_SECONDS: Final = 60.0  # for a kubelet to kill and report what has not en
 
 # The columns with a node's load after an eviction, and how many seconds after the start of its run. Averages over five
 # minutes leave no gap.
-LOOK_BACKS: Final = {
-    "load_5m_ratio": 300.0,
-    "load_10m_ratio": 600.0,
-    "load_15m_ratio": 900.0,
-    "load_20m_ratio": 1200.0,
-    "load_25m_ratio": 1500.0,
-    "load_30m_ratio": 1800.0,
-}
+LOOK_BACKS: Final = {f"load_{minutes}m_ratio": 60.0 * minutes for minutes in range(5, 31, 5)}
 
 
 def overdue_seconds(pod: Pod, now_seconds: float) -> float:
@@ -132,8 +125,11 @@ class DepartedLoad:
             recent = overload.since_seconds is not None and now_seconds - overload.since_seconds < MOVING_SECONDS
             away = [*leaving, *moving] if recent else leaving
             projected[metric] -= sum(usage.share(used, node.capacity, resource) for used in away)
+            ages = ((one, self._taken.windows_end_seconds(node.name) - one.gone_at_seconds) for one in gone)
             projected[metric] -= sum(
-                self._shown_ratio(one, metric) * usage.share(self._used(one), node.capacity, resource) for one in gone
+                usage.shown_ratio(self._policy, metric, age_seconds)
+                * usage.share(self._used(one), node.capacity, resource)
+                for one, age_seconds in ages
             )
         return projected
 
@@ -141,11 +137,6 @@ class DepartedLoad:
         protect = self._policy.descheduler.protect
         annotated = pod_annotations.EVICTION_IN_PROGRESS in pod.annotations
         return annotated and not pod.deleting and protect.opt_out.allowed_in(pod.namespace)
-
-    def _shown_ratio(self, evicted: EvictedPod, metric: str) -> float:
-        return usage.shown_ratio(
-            self._policy, metric, self._taken.windows_end_seconds(evicted.node) - evicted.gone_at_seconds
-        )
 
     def _used(self, evicted: EvictedPod) -> PodUsage:
         """The ledger has the share of the one resource that the pod was evicted for."""

@@ -78,9 +78,7 @@ def plan(
 
 @dataclasses.dataclass(slots=True)
 class NodeDraft:
-    """One node in the making: its projected ratios, the verdicts so far, the pods in question, and why those of them
-    stay that may get another pod first, by uid.
-    """
+    """One node in the making: its projected ratios, the verdicts so far, and the pods in question, by uid."""
 
     node: Node
     projected: dict[str, float]
