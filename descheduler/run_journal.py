@@ -17,7 +17,7 @@ from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Run
 from descheduler.metrics import Telemetry
 from descheduler.planning.mean_lines import MeanLine
-from descheduler.planning.plans import EvictionPlan, NodePlan
+from descheduler.planning.plans import EvictionPlan
 from descheduler.snapshot.cluster_watch import ClusterView
 from descheduler.snapshot.eviction_history import FOLLOWED_SECONDS
 from descheduler.snapshot.usage import UsageSource
@@ -115,12 +115,9 @@ class RunJournal:
             run, plan, summary = one.run, one.plan, one.own_summary
             self.ledger.record_run(run, plan, summary)
             for node in plan.nodes:
-                self._announce(eviction_events.stuck(node, run, run_evicts=bool(plan.evictions)), node, run)
+                draft = eviction_events.stuck(node, run, run_evicts=bool(plan.evictions))
+                if draft is not None and (key := (node.node.name, draft.reason)) not in self._stuck:
+                    self._stuck[key] = run.at_seconds
+                    self.announcer.post(draft)
             mode = run.mode if not one.why else f"{run.mode} ({one.why})"
             log.info("run", summary=summary, overloaded=len(plan.nodes), mode=mode, run=run.run)
-
-    def _announce(self, draft: eviction_events.EventDraft | None, node: NodePlan, run: Run) -> None:
-        """An Event on a node that cannot be relieved, once per reason and half hour."""
-        if draft is not None and (key := (node.node.name, draft.reason)) not in self._stuck:
-            self._stuck[key] = run.at_seconds
-            self.announcer.post(draft)

@@ -14,7 +14,7 @@ from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import NodeUsage, PodUsage, UsageSource
 from descheduler.surges import Surge, refusals
 from kube.door import ScalesDoor
-from kube.objects import Node, PersistentVolume, Pod
+from kube.objects import Node, Pod
 from policy import metrics
 from policy.contract import load_annotation
 from policy.schema.load_policy import LoadPolicy
@@ -45,7 +45,8 @@ class Reader:
         leaving = hot if policy.descheduler.protect.groups else groups.with_mates(hot, view.pods)
         controllers: list[workloads.Controller] = [*view.replica_sets, *view.deployments, *view.stateful_sets]
         controllers += [*view.replication_controllers, *view.jobs]
-        volumes = _volumes(view)
+        named = {volume.name: volume for volume in view.volumes}
+        volumes = {one.key: named[one.spec.volume_name] for one in view.claims if one.spec.volume_name in named}
         owned = self._custom(controllers, leaving)
         measured = self.source.pod_usage(policy, leaving, of_all=len(view.pods))
         absences = {pod.key: self.source.absence(pod) for pod in leaving if pod.key not in measured}
@@ -96,9 +97,3 @@ def _over_their_node(
         if pod.key in measured and pod.node_name in capacities
         if (times := usage.share(measured[pod.key], capacities[pod.node_name], resource)) > load_annotation.MAX_RATIO
     }
-
-
-def _volumes(view: ClusterView) -> dict[str, PersistentVolume]:
-    """The volumes by the claims that are bound to them."""
-    by_name = {volume.name: volume for volume in view.volumes}
-    return {claim.key: by_name[claim.spec.volume_name] for claim in view.claims if claim.spec.volume_name in by_name}
