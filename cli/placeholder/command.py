@@ -12,7 +12,6 @@ import contextlib
 from typing import Any, Final
 
 import click
-import msgspec
 
 from cli.common import option_types, output
 from cli.placeholder import buffers, choice, render, sizing, status
@@ -22,16 +21,10 @@ from policy.contract import load_annotation
 from runtime import clock, exit_codes
 
 
-class Spec(msgspec.Struct, frozen=True):
-    """spec of a Deployment, as far as it names the nodes of its pods."""
-
-    template: objects.Pod = objects.Pod()
-
-
 class Deployment(objects.Object, frozen=True, kw_only=True):
-    """A Deployment of placeholders."""
+    """A Deployment of placeholders, as far as its spec has a template of pods."""
 
-    spec: Spec = Spec()
+    spec: buffers.PodTemplate = buffers.PodTemplate()
 
     @property
     def template(self) -> objects.Pod:
