@@ -74,10 +74,8 @@ def _filter(policy: load_policy.LoadPolicy) -> Sentences:
         return
     if policy.recent_pods.enabled:
         yield "the expected load of pods that arrived a moment ago counts towards these limits"
-    if rules.on_missing == "reject":
-        yield "a node whose reading is missing, stale or invalid is skipped as well"
-    else:
-        yield "a node whose reading is missing, stale or invalid is not skipped for that"
+    missing = "skipped as well" if rules.on_missing == "reject" else "not skipped for that"
+    yield f"a node whose reading is missing, stale or invalid is {missing}"
     yield {
         "pending": "when every node is skipped, the pod waits",
         "coolest": "when every node is skipped, the coolest tenth (at least one) is kept and the decision is degraded",

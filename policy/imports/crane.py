@@ -152,9 +152,6 @@ class _Reading(converting.Findings):
             return None
         if name not in synced:
             self.remark(path, f"crane has no syncPolicy for {name} and never applied this; here it is in force")
-        return self._known(path, match)
-
-    def _known(self, path: str, match: re.Match[str]) -> str:
         resource = metrics.CPU if match[1] == "cpu" else metrics.MEMORY
         statistic = metrics.AVERAGE if match[2] == "avg" else metrics.MAXIMUM
         ours = f"{resource}_{statistic}_{match[3]}{match[4]}"
