@@ -21,7 +21,7 @@ PACKAGES: Final = (*PRODUCT, "simulator", "lab/bench", "lab/cluster", "lab/peers
 SIMULATED: Final = ("tests/unit/simulator", "tests/contract/simulator")
 MOST_LINES: Final = {
     "product": ((*PRODUCT, "deploy"), 43_580),
-    "simulator": (("simulator",), 11_920),
+    "simulator": (("simulator",), 12_000),
     "lab": (("lab",), 17_100),
     "tests of the lab": (("lab/tests",), 7_900),
     "tests": (("tests",), 60_000),
@@ -30,8 +30,8 @@ MOST_LINES: Final = {
 APART: Final = ("lab/tests", *SIMULATED)  # within `lab` and `tests`, with limits of their own
 MOST_WORDS: Final = 105_000
 MOST_COMMANDS: Final = 22
-MOST_METRICS: Final = 82
-MOST_POLICY_FIELDS: Final = 175
+MOST_METRICS: Final = 83
+MOST_POLICY_FIELDS: Final = 180
 
 MOST_CLASS_LINES: Final = 200
 MOST_POSITIONAL: Final = 4
