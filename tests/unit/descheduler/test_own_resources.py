@@ -41,7 +41,7 @@ def test_the_pod_that_covers_the_excess_leaves() -> None:
     assert scenes.evicted(plan) == ["right-0"]
     (eviction,) = plan.evictions
     assert (eviction.destination, round(eviction.projected_ratio, 6)) == ("idle", 0.55)
-    assert round(eviction.destination_ratio, 6) == 0.45
+    assert eviction.destination_ratio == pytest.approx(0.45)
 
 
 def test_a_pod_without_a_series_uses_nothing_of_it_and_stays() -> None:
