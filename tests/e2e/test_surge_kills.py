@@ -82,8 +82,10 @@ def site(
 
 
 def obey(site: Site, **section: object) -> None:
-    """Writes the policy of the leaders to come."""
+    """Writes the policy of the leaders to come; victims of the test before may still be there, in their namespace."""
     policy: dict[str, Any] = copy.deepcopy(QUICK)
+    elsewhere = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [site.namespace]}
+    policy["descheduler"]["protect"]["namespaceSelector"] = {"matchExpressions": [elsewhere]}
     policy["descheduler"] |= {"surge": {"enabled": True}, **section}
     (site.directory / "policy.yaml").write_text(yaml.safe_dump(policy), encoding="utf-8")
 
