@@ -43,6 +43,7 @@ class LastLook:
     clock: Clock
     may_act: collections.abc.Callable[[], bool]
     _read: tuple[float, collections.abc.Mapping[str, NodeUsage]] | None = dataclasses.field(default=None, init=False)
+    _hot: set[tuple[str, str]] = dataclasses.field(default_factory=set, init=False)  # groups that their node is hot for
 
     @functools.cached_property
     def _cases(self) -> protections.CandidateContexts:
@@ -80,8 +81,12 @@ class LastLook:
         return None if eviction.surges and verdict is not None and verdict.cause in protections.FEW else verdict
 
     def _relieved(self, eviction: Eviction) -> Verdict | None:
-        """Why the overloaded node needs no relief any more, or is to be left alone. Raises KubeError, PromqlError."""
-        name, metric = eviction.overload.node, eviction.overload.metric
+        """Why the overloaded node needs no relief any more, or is to be left alone; asked once for a group, of which
+        the rest does not stay because the node is relieved meanwhile. Raises KubeError, PromqlError.
+        """
+        name, metric, group = eviction.overload.node, eviction.overload.metric, (eviction.pod.namespace, eviction.group)
+        if group in self._hot:
+            return None
         try:
             node = self.door.get(kinds.NODES, name)
         except errors.NotFound:
@@ -94,6 +99,7 @@ class LastLook:
         if not usage.over(ratio, eviction.overload.evict_until_ratio):
             figures = wording.compared(ratio, " <= ", eviction.overload.evict_until_ratio)
             return Verdict(Cause.NOT_NEEDED, f"{name} is relieved: {metric} {figures}")
+        self._hot.update([group] if eviction.group else [])
         return None
 
     def _destination(self, eviction: Eviction, pod: Pod) -> Verdict | None:

@@ -117,6 +117,19 @@ def test_what_keeps_one_pod_keeps_the_gang(
     assert all(verdict.startswith(expected) for verdict in verdicts(plan).values()), verdicts(plan)
 
 
+def test_a_node_that_cools_down_once_the_first_of_a_gang_has_left_tears_no_gang_apart(tmp_path: pathlib.Path) -> None:
+    here, asked = World(gang(), tmp_path, mode="Enforce", limits=UNCAPPED, protect={"groups": False}), list[float]()
+
+    def cool_down() -> None:
+        asked.append(here.clock.now())
+        if len(asked) == 4:  # after a dry run of each
+            here.clock.advance(2)
+            here.prometheus.show(gang(nodes().node("hot", memory=0.6)))
+
+    here.door.before_evict = cool_down
+    assert [one.result for one in here.report().outcomes or ()] == ["evicted"] * 3
+
+
 def test_a_label_of_a_group_lets_no_pod_alone_pass_for_one() -> None:
     plan = nodes().workload("web", on=["hot"], labels={"ray.io/cluster": "x"}).plan(obeyed())
     assert verdicts(plan)["web-0"].startswith("few_replicas: ReplicaSet/web wants 1, at least 2 needed")
