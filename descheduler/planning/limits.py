@@ -61,7 +61,9 @@ class Caps:
             return None
         evictions = "1 eviction waits" if count == 1 else f"{count} evictions wait"
         waiting = f"{evictions} for a Ready replacement, {most} allowed (limits.unreplaced)"
-        return Verdict(Cause.UNREPLACED, f"{waiting}: {_named(self.unreplaced)}")
+        names = list(dict.fromkeys(f"{one.workload} in {one.namespace}" for one in self.unreplaced))
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        return Verdict(Cause.UNREPLACED, f"{waiting}: {', '.join(names[:NAMED])}{more}")
 
     def left(self) -> tuple[int, int]:
         """Evictions still allowed in this run, and in this hour, those of the plan counted."""
@@ -189,12 +191,6 @@ def unreplaced(
         elif pending[0].workload.partition("/")[0] not in workloads.LISTED:
             waiting += [one for one in pending if now_seconds - one.at_seconds <= HOUR_SECONDS]
     return tuple(sorted(waiting, key=lambda one: (one.at_seconds, one.namespace, one.workload)))
-
-
-def _named(waiting: collections.abc.Iterable[PendingReplacement]) -> str:
-    names = list(dict.fromkeys(f"{one.workload} in {one.namespace}" for one in waiting))
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
 
 
 def workload_cap(per_workload: str | int, replicas: int) -> int:

@@ -91,7 +91,10 @@ def observe(
             streak = _next_streak(None if broken else before, reading, value, band.evict_above_ratio)
             if streak is not None and not _too_long_ago(streak.last_seconds, now_seconds, policy):
                 streaks[key] = streak
-            relieved = _next_relief(memory.relieving.get(key), reading, value, band.evict_until_ratio)
+            relieved = memory.relieving.get(key)
+            if relieved is not None and value is not None and reading is not None:
+                over = usage.over(value, band.evict_until_ratio)
+                relieved = max(relieved, reading.at_seconds) if over else None
             if relieved is not None and not _too_long_ago(relieved, now_seconds, policy):
                 relieving[key] = relieved
     return Memory(streaks=streaks, relieving=relieving)
@@ -164,11 +167,3 @@ def _next_streak(
     if streak is None:
         return Streak(reading.at_seconds, reading.at_seconds)
     return Streak(streak.since_seconds, max(streak.last_seconds, reading.at_seconds))
-
-
-def _next_relief(
-    last_seconds: float | None, reading: NodeUsage | None, value: float | None, target_ratio: float
-) -> float | None:
-    if last_seconds is None or value is None or reading is None:
-        return last_seconds
-    return max(last_seconds, reading.at_seconds) if usage.over(value, target_ratio) else None
