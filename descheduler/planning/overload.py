@@ -143,7 +143,8 @@ def with_relief(memory: Memory, keys: collections.abc.Iterable[Key], *, now_seco
 
 def _over(usages: collections.abc.Mapping[str, NodeUsage], metric: str, policies: NodePolicies) -> list[str]:
     """The nodes that show more than their line, whatever it is worth: few, so that few are looked at more closely."""
-    above = policies.lowest_line(metric) + usage.ROUNDING
+    every = (policies.whole, *policies.whole.of_pools)  # nodes at or under the lowest line need no closer look
+    above = min(one.descheduler.thresholds[metric].evict_above_ratio for one in every) + usage.ROUNDING
     hot = [node for node, reading in usages.items() if metric in reading.ratios and reading.ratios[metric] > above]
     if not policies.whole.pools:
         return hot

@@ -80,7 +80,8 @@ class Reader:
         listed = workloads.Index(controllers)
         owned = ((pod.namespace, pod.owner) for pod in pods)
         above = {Custom(namespace, listed.leading(owner)) for namespace, owner in owned if owner is not None}
-        return scaled_owners.workloads(self._scales, [one for one in above if scaled_owners.is_custom(one.reference)])
+        custom = [one for one in above if one.reference.api_version not in scaled_owners.KNOWN_VERSIONS]
+        return scaled_owners.workloads(self._scales, custom)
 
 
 def _over_their_node(

@@ -44,11 +44,6 @@ class NodePolicies:
         """Whether the node is in the pool, or is deleted, so that its pool is unknown."""
         return node not in self._places or self.pool(node) is pool
 
-    def lowest_line(self, metric: str) -> float:
-        """The lowest `evictAbove` of the metric on any node: nodes at or under it need no closer look."""
-        every = (self.whole, *self.whole.of_pools)
-        return min(one.descheduler.thresholds[metric].evict_above_ratio for one in every)
-
     def bands(self, node: str) -> collections.abc.Mapping[str, Band]:
         """The lines of this node by metric, in the policy's order: the same metrics on all nodes."""
         return self.on(node).descheduler.thresholds

@@ -58,11 +58,6 @@ class _NotServedError(Exception):
     """The owner has gone, its kind is not served or has no scale, or neither may be read."""
 
 
-def is_custom(reference: OwnerReference | None) -> bool:
-    """Whether the owner is of none of Kubernetes' own kinds."""
-    return reference is not None and reference.api_version not in KNOWN_VERSIONS
-
-
 def workloads(door: ScalesDoor, owners: collections.abc.Collection[Custom]) -> ScaledOwner:
     """Returns the workloads of the owners: one request per API version and one per owner. Raises no KubeError."""
     asking, result, unknown = _Asking(door), ScaledOwner({}, {}), list[str]()
