@@ -46,7 +46,8 @@ export function choose(changes) {
   keys = [...Object.keys(changes), ...keys.filter(key => !(key in changes))].filter(key => chosen[key] !== START[key])
   const query = String(new URLSearchParams(keys.map(key => [key, chosen[key]]))).replaceAll('%2F', '/').replaceAll('%3A', ':')
   clearTimeout(writing)
-  writing = setTimeout(() => history.replaceState(null, '', `#${query}`), PAUSE_MILLISECONDS)
+  const before = location.hash // an address that is taken meanwhile stays, also until its event comes
+  writing = setTimeout(() => location.hash === before && history.replaceState(null, '', `#${query}`), PAUSE_MILLISECONDS)
   redraw(changes)
   return topicOf(Object.keys(changes)[0])
 }

@@ -182,6 +182,21 @@ def test_links_lead_to_a_node_and_to_a_moment(console: serving.Console, tab: Tab
     expect(tab.page.locator("#nodes-summary")).to_contain_text("3 nodes; cpu_avg_5m")
 
 
+def test_an_address_holds_though_a_choice_before_it_is_not_written_yet(console: serving.Console, tab: Tab) -> None:
+    tab.open(console, evictions=[serving.eviction(2, "api-1", at="2026-11-21T02:00:00Z"), serving.eviction(1)])
+    tab.page.get_by_role("button", name="shop/web-1").evaluate(
+        """button => {
+          const later = [], setTimeout = window.setTimeout
+          window.setTimeout = wait => later.push(wait)
+          button.click()
+          window.setTimeout = setTimeout
+          location.hash = 'at=2026-11-21T02:00:00Z'
+          for (const run of later) run()  // before the event of the new address
+        }"""
+    )
+    expect(tab.page.locator("#eviction h3").first).to_have_text("shop/api-1")
+
+
 def test_a_decision_of_shadow_mode_says_that_it_was_not_sent_and_an_older_one_its_reasons(tab: Tab) -> None:
     shadow = serving.decision("web-1") | {"shadow": True, "assumed": ""}
     explained = shadow | {"nodes": [], "means": [], "omitted": 0, "estimate": None}
