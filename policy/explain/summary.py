@@ -80,7 +80,10 @@ def _filter(policy: load_policy.LoadPolicy) -> Sentences:
         "pending": "when every node is skipped, the pod waits",
         "coolest": "when every node is skipped, the coolest tenth (at least one) is kept and the decision is degraded",
     }[rules.when_all_rejected]
-    yield _exempt(rules.exempt)
+    who = ["pods of DaemonSets"] if rules.exempt.daemon_sets else []
+    who += [f"pods in {wording.listed(sorted(rules.exempt.namespaces))}"] if rules.exempt.namespaces else []
+    who += [f"pods of priority {rules.exempt.priority_at_least} or more"]
+    yield f"no node is skipped for {wording.listed(who, 'or')}"
     yield _opt_out(rules.exempt.opt_out)
 
 
@@ -88,13 +91,6 @@ def _skipped(metric: metrics.Metric, limit_ratio: float) -> str:
     if limit_ratio == 0:
         return f"no node is skipped for its {wording.metric(metric)}"
     return f"a node is skipped for new pods while its {wording.metric(metric)} is over {wording.percent(limit_ratio)}"
-
-
-def _exempt(exempt: load_policy.Exempt) -> str:
-    who = ["pods of DaemonSets"] if exempt.daemon_sets else []
-    who += [f"pods in {wording.listed(sorted(exempt.namespaces))}"] if exempt.namespaces else []
-    who += [f"pods of priority {exempt.priority_at_least} or more"]
-    return f"no node is skipped for {wording.listed(who, 'or')}"
 
 
 def _opt_out(opt_out: sections.OptOut) -> str:

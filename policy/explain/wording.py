@@ -91,14 +91,10 @@ def statistic(name: str) -> str:
     match = _PERCENTILE.fullmatch(name)
     if match is None:
         return _STATISTICS.get(name, name)
-    return f"{_ordinal(match[1] + (f'.{match[2]}' if match[2] else ''))} percentile"
-
-
-def _ordinal(digits: str) -> str:
-    last_two, ends = digits[-2:], {"1": "st", "2": "nd", "3": "rd"}
-    if "." in digits or last_two in ("11", "12", "13"):
-        return f"{digits}th"
-    return digits + ends.get(digits[-1], "th")
+    digits = match[1] + (f".{match[2]}" if match[2] else "")
+    is_plain = "." in digits or digits in ("11", "12", "13")
+    end = "th" if is_plain else {"1": "st", "2": "nd", "3": "rd"}.get(digits[-1], "th")
+    return f"{digits}{end} percentile"
 
 
 def listed(words: collections.abc.Sequence[str], last: str = "and") -> str:

@@ -199,7 +199,9 @@ class _Reading(_EvictorReading):
         """The path of the profile that has the plugin, and the arguments of its plugins by name, with their paths."""
         profiles: list[tuple[str, converting.Mapping]] = []
         for path, profile in self.entries(whole.get("profiles"), "profiles", "name, pluginConfig and plugins"):
-            enabled = self._enabled(path, profile)
+            plugins = self.mapping(profile.get("plugins"), f"{path}.plugins")
+            sets = (self.mapping(one, f"{path}.plugins.{point}").get("enabled") for point, one in plugins.items())
+            enabled = {str(name) for names in sets if isinstance(names, list) for name in names}
             others = sorted(enabled - {PLUGIN, EVICTOR})
             if others:
                 self.remark(f"{path}.plugins", f"no equal: {', '.join(others)}; keep descheduler for them")
@@ -213,11 +215,6 @@ class _Reading(_EvictorReading):
         path, profile = profiles[0]
         configs = self.entries(profile.get("pluginConfig"), f"{path}.pluginConfig", "name and args")
         return path, {str(one.get("name")): (f"{at}.args", self.mapping(one.get("args"), at)) for at, one in configs}
-
-    def _enabled(self, path: str, profile: converting.Mapping) -> set[str]:
-        plugins = self.mapping(profile.get("plugins"), f"{path}.plugins")
-        sets = (self.mapping(one, f"{path}.plugins.{point}").get("enabled") for point, one in plugins.items())
-        return {str(name) for names in sets if isinstance(names, list) for name in names}
 
     def lines(self, path: str, arguments: converting.Mapping) -> _Section:
         """The bands and the number of cool nodes."""

@@ -6,7 +6,6 @@ what it raises or warns of. `policy.loading.yaml_tree` reads the text; here the 
 gets its place in the text.
 """
 
-import collections.abc
 from typing import Final
 
 import pydantic
@@ -89,15 +88,12 @@ def _judge(tree: dict[str, object]) -> tuple[load_policy.LoadPolicy | None, _Fin
                 if not _lies_in(path, removed):
                     removed.add(_take_out(tree, path))
             continue
-        return policy, findings + [(wrong.path, wrong.message, False) for wrong in _sound(policy, removed)]
+        holding = {gone[:length] for gone in removed for length in range(len(gone))}
+        for wrong in checks.combinations(policy):
+            if not any(path in holding or _lies_in(path, removed) for path in (wrong.path, *wrong.rests_on)):
+                findings.append((wrong.path, wrong.message, False))
+        return policy, findings
     return None, findings
-
-
-def _sound(policy: load_policy.LoadPolicy, removed: set[problems.Path]) -> collections.abc.Iterator[checks.Finding]:
-    holding = {gone[:length] for gone in removed for length in range(len(gone))}
-    for finding in checks.combinations(policy):
-        if not any(path in holding or _lies_in(path, removed) for path in (finding.path, *finding.rests_on)):
-            yield finding
 
 
 def _lies_in(path: problems.Path, removed: set[problems.Path]) -> bool:

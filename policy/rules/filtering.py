@@ -41,10 +41,6 @@ class Rule(NamedTuple):
         """The reason of a node over the threshold: the same text for all nodes, as the scheduler counts equal texts."""
         return f"{self.metric} over {self.limit_ratio:g}"
 
-    def over_own(self, limit_ratio: float) -> str:
-        """The reason of a node over a threshold of its own, in whole percent, so that there are few different texts."""
-        return f"{self.metric} over {max(round(limit_ratio, 2), 0.01):g}"
-
     @property
     def missing(self) -> str:
         """The reason of a node rejected because the metric cannot be used."""
@@ -109,8 +105,9 @@ class Verdicts(NamedTuple):
         if self.own is not None:
             known = self.own[rejected, first] & ~self.missing[rejected, first]
             for own in np.flatnonzero(known).tolist():
-                limit_ratio = float(self.limits[rejected[own], first[own]])
-                reasons[own] = self.rules[first[own]].over_own(limit_ratio)
+                # In whole percent, so that there are few different texts.
+                limit_ratio = max(round(float(self.limits[rejected[own], first[own]]), 2), 0.01)
+                reasons[own] = f"{self.rules[first[own]].metric} over {limit_ratio:g}"
         return list(zip(rejected.tolist(), reasons, strict=True))
 
 

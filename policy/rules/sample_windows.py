@@ -10,6 +10,7 @@
 """
 
 import itertools
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -208,17 +209,14 @@ def _between(averages: Sequence[Average], end_seconds: float) -> float:
     """The mean of what is older than all averages over less than `end_seconds` and in the next longer one; NaN where
     none is as long: `(W_2 * a_2 - W_1 * a_1) / (W_2 - W_1)`.
     """
-    shorter = max((one for one in averages if one.window_seconds < end_seconds), key=_window, default=None)
-    longer = min((one for one in averages if one.window_seconds >= end_seconds), key=_window, default=None)
+    window = operator.attrgetter("window_seconds")
+    shorter = max((one for one in averages if one.window_seconds < end_seconds), key=window, default=None)
+    longer = min((one for one in averages if one.window_seconds >= end_seconds), key=window, default=None)
     if longer is None:
         return np.nan
     known_seconds, known = (0.0, 0.0) if shorter is None else (shorter.window_seconds, shorter.ratio)
     rest = longer.window_seconds * longer.ratio - known_seconds * known
     return max(0.0, rest / (longer.window_seconds - known_seconds))
-
-
-def _window(average: Average) -> float:
-    return average.window_seconds
 
 
 def nothing(*shape: int) -> Floats:

@@ -44,17 +44,13 @@ def _windows(policy: load_policy.LoadPolicy) -> Findings:
         if metric.query is not None:
             continue
         if metric.statistic == metrics.AVERAGE and metric.window_seconds < _SCRAPES_IN_AVERAGE * _QUICK_SCRAPE_SECONDS:
-            message = (
-                f"is short: at least {_SCRAPES_IN_AVERAGE} scrapes are needed for an average that one failed scrape"
-            )
-            yield Finding(
-                path, f"{message} does not empty, which takes {least} at a scrape every 15s, and longer at fewer"
-            )
+            message = f"is short: at least {_SCRAPES_IN_AVERAGE} scrapes are needed for an average that one failed"
+            takes = f"which takes {least} at a scrape every 15s, and longer at fewer"
+            yield Finding(path, f"{message} scrape does not empty, {takes}")
         elif metric.window_seconds < metric.averaging_seconds:
             average = units.duration_text(metric.averaging_seconds)
-            yield Finding(
-                path, f"is shorter than the averages it is over ({average}): it says hardly more than one does"
-            )
+            message = f"is shorter than the averages it is over ({average}): it says hardly more than one does"
+            yield Finding(path, message)
 
 
 def _rests(policy: load_policy.LoadPolicy) -> Findings:

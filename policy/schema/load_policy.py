@@ -17,7 +17,7 @@ import pydantic
 from policy import metrics
 from policy.metrics import Metric
 from policy.schema import descheduler_section, node_pools, sections, units
-from policy.schema.pod_classes import NO_CLASS, ClassifiedPod, PodClass, place
+from policy.schema.pod_classes import ClassifiedPod, PodClass
 
 API_VERSION: Final = "evenload.io/v1alpha1"
 KIND: Final = "LoadPolicy"
@@ -254,8 +254,7 @@ class LoadPolicy(sections.Section):
 
     def pool_of(self, labels: collections.abc.Mapping[str, str]) -> node_pools.Pool | None:
         """Returns the pool of a node with these labels, None where no pool matches."""
-        at = node_pools.place(self.pools, labels)
-        return None if at == node_pools.NO_POOL else self.pools[at]
+        return next((pool for pool in self.pools if pool.node_selector.matches(labels)), None)
 
     def on_node(self, labels: collections.abc.Mapping[str, str]) -> "LoadPolicy":
         """Returns the policy as it is on a node with these labels: that of its pool, or this one without a pool."""
@@ -264,8 +263,7 @@ class LoadPolicy(sections.Section):
 
     def class_of(self, pod: ClassifiedPod) -> PodClass | None:
         """Returns the class of a pod, None where no class matches."""
-        at = place(self.pod_classes, pod)
-        return None if at == NO_CLASS else self.pod_classes[at]
+        return next((one for one in self.pod_classes if one.match.matches(pod)), None)
 
     def _of(self, pool: node_pools.Pool) -> "LoadPolicy":
         own, theirs = self.descheduler, pool.descheduler
