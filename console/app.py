@@ -7,6 +7,7 @@ policy's text and replay a day under it, both within this process.
 import collections.abc
 import functools
 import math
+import threading
 from typing import Any, Final
 
 import flask
@@ -15,12 +16,58 @@ from werkzeug import exceptions
 from werkzeug.middleware import dispatcher
 from werkzeug.wrappers import response
 
-from console import access, board, playground
-from console.sources import Doors, Json, SourceError
-from runtime import ops_server
+from console import access, board
+from console.sources import Doors, Json, Replay, SourceError
+from runtime import loop, ops_server
 
 TEXT_LIMIT: Final = 256 * 1024  # bytes of a policy
 NAME_LIMIT: Final = 253
+REPORT_STEP: Final = 0.02  # of a replay, between two reports of progress
+
+
+class Playground:
+    """Replays a day under a policy, one at a time, on a thread, as the topic `whatif`; any thread may ask."""
+
+    def __init__(self, replay: Replay, topics: board.Board) -> None:
+        self._what_if, self._topics = replay, topics
+        self._running = threading.Lock()
+        self._share = 0.0
+
+    def begin(self, text: str, in_force: Json) -> bool:
+        """Start a replay beside the policy in force; False while another one goes on."""
+        if not self._running.acquire(blocking=False):
+            return False
+        self._share = 0.0
+        self._publish({"state": "running", "share": 0.0})
+        once = threading.Event()
+        once.set()  # not begun again, whatever it ends with
+        loop.start_thread("what if", lambda _stop: self._run(text, in_force), once)
+        return True
+
+    def _run(self, text: str, in_force: Json) -> None:
+        try:
+            loop.attempt("replay a day", lambda: self._replay(text, in_force), lambda error: self._fail(str(error)))
+        finally:
+            self._running.release()
+
+    def _replay(self, text: str, in_force: Json) -> None:
+        try:
+            result = self._what_if(text, in_force, self._report)
+        except SourceError as error:
+            self._fail(str(error))
+        else:
+            self._publish({"state": "done", "result": result})
+
+    def _report(self, share: float) -> None:
+        if share >= self._share + REPORT_STEP:
+            self._share = share
+            self._publish({"state": "running", "share": round(share, 3)})
+
+    def _fail(self, message: str) -> None:
+        self._publish({"state": "failed", "message": message})
+
+    def _publish(self, document: object) -> None:
+        self._topics.publish("whatif", msgspec.json.encode(document))
 
 
 def create_app(
@@ -42,13 +89,14 @@ def create_app(
         check = functools.partial(_check, doors.check, topics)
         app.add_url_rule("/api/policy/check", "check", check, methods=["POST"])
     if doors.what_if is not None:
-        what_if = functools.partial(_what_if, playground.Playground(doors.what_if, topics), topics)
+        what_if = functools.partial(_what_if, Playground(doors.what_if, topics), topics)
         app.add_url_rule("/api/what-if", "what_if", what_if, methods=["POST"])
     if doors.story is not None:
         app.add_url_rule("/api/story", "story", functools.partial(_story, doors.story))
     app.register_error_handler(SourceError, _unanswered)
     if prefix:
-        app.wsgi_app = dispatcher.DispatcherMiddleware(_nothing_here, {prefix: app.wsgi_app})  # type: ignore[method-assign]
+        elsewhere = flask.Response("the console is under its --prefix\n", 404, content_type="text/plain")
+        app.wsgi_app = dispatcher.DispatcherMiddleware(elsewhere, {prefix: app.wsgi_app})  # type: ignore[method-assign]
     return app
 
 
@@ -66,11 +114,10 @@ def _sign_in(rules: access.Access) -> str | response.Response:
 
 
 def _stream(streams: board.Streams, rules: access.Access) -> flask.Response:
-    try:
-        opened = streams.open(own=rules.own())
-    except board.TooMany as error:
+    opened = streams.open(own=rules.own())
+    if opened is None:
         message = f"{board.STREAMS} browsers look already; close one, or start another console"
-        raise exceptions.ServiceUnavailable(message) from error
+        raise exceptions.ServiceUnavailable(message)
     reply = flask.Response(opened, mimetype="text/event-stream")
     reply.headers["X-Accel-Buffering"] = "no"  # nginx would hold events back
     return reply
@@ -109,11 +156,9 @@ def _in_force(topics: board.Board) -> Json:
     return policy
 
 
-def _what_if(tries: playground.Playground, topics: board.Board) -> flask.Response:
-    try:
-        tries.begin(_text(), _in_force(topics))
-    except playground.Busy as error:
-        raise exceptions.Conflict("a replay is going on; its result comes to this page, too") from error
+def _what_if(tries: Playground, topics: board.Board) -> flask.Response:
+    if not tries.begin(_text(), _in_force(topics)):
+        raise exceptions.Conflict("a replay is going on; its result comes to this page, too")
     return _json({"state": "running"})
 
 
@@ -138,8 +183,3 @@ def _json(document: object) -> flask.Response:
 
 def _unanswered(error: SourceError) -> flask.Response:
     return ops_server.json_response({"code": 503, "error": "Service Unavailable", "message": str(error)}, 503)
-
-
-def _nothing_here(_environ: object, start_response: Any) -> collections.abc.Iterable[bytes]:
-    start_response("404 Not Found", [("Content-Type", "text/plain")])
-    return (b"the console is under its --prefix\n",)

@@ -66,10 +66,6 @@ class Board:
             self._changed.notify_all()
 
 
-class TooMany(Exception):
-    """The limit of connected browsers is reached."""
-
-
 class Streams:
     """Hands out streams of a board, at most `limit` at a time, the last RESERVED of them to people only."""
 
@@ -79,11 +75,11 @@ class Streams:
         self._lock = threading.Lock()
         self._limit, self._open = limit, 0
 
-    def open(self, *, own: bool = True) -> "Stream":
-        """A new stream, of a person before the page if it is `own`; TooMany when there are enough."""
+    def open(self, *, own: bool = True) -> "Stream | None":
+        """A new stream, of a person before the page if it is `own`; None when there are enough."""
         with self._lock:
             if self._open >= self._limit - (0 if own else RESERVED):
-                raise TooMany
+                return None
             self._open += 1
         return Stream(self._topics, self._quiet_seconds, self._release)
 
