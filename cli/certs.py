@@ -23,10 +23,10 @@ from runtime import clock, exit_codes, files
 SECRET: Final = "evenload-extender-tls"  # noqa: S105 - the name that deploy/kustomize/components/mtls mounts
 OURS: Final = (certs_plan.EXTENDER, certs_plan.SCHEDULER)  # folders that are no person's
 _DAYS: Final = click.IntRange(min=1, max=certs_plan.CA_DAYS)
-_LABEL: Final = option_types.Matching(  # folder, common name and part of a name
+_LABEL: Final = option_types.matching(  # folder, common name and part of a name
     "TEXT", identifiers.is_namespace, ": expected small letters, digits and dashes, at most 63"
 )
-_HOST: Final = option_types.Matching(
+_HOST: Final = option_types.matching(
     "TEXT", re.compile(r"[A-Za-z0-9.:-]{1,253}").fullmatch, " is not a DNS name or address"
 )
 
@@ -82,8 +82,10 @@ def main(
     if dry_run and output_format != "table":
         output.fail("--dry-run prints the table: it has no keys to print as Secrets")
     with exit_codes.reported(certs_plan.Refused, OSError):
+        known = (path.parent.name for path in directory.glob(f"*/{certs_plan.CERTIFICATE}"))
+        people = sorted(name for name in known if identifiers.is_namespace(name) and name not in OURS)
         wanted = certs_plan.DesiredCertificates(
-            leaves(namespace, service, hosts, (*clients, *known_clients(directory))),
+            leaves(namespace, service, hosts, (*clients, *people)),  # renewed without naming them again
             days,
             renew_before_days,
             renew=renew,
@@ -117,12 +119,6 @@ def leaves(namespace: str, service: str, hosts: Iterable[str], clients: Iterable
         Leaf(certs_plan.SCHEDULER, certs_plan.SCHEDULER_USER),
         *people,
     )
-
-
-def known_clients(directory: pathlib.Path) -> list[str]:
-    """The people who have a certificate in the directory already: it is renewed without naming them again."""
-    folders = (path.parent.name for path in directory.glob(f"*/{certs_plan.CERTIFICATE}"))
-    return sorted(name for name in folders if identifiers.is_namespace(name) and name not in OURS)
 
 
 def read(directory: pathlib.Path, wanted: Iterable[Leaf]) -> certs_plan.Texts:

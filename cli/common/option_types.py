@@ -22,16 +22,15 @@ class Text(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-class Matching(Text):
+def matching(name: str, matches: collections.abc.Callable[[str], object], problem: str) -> Text:
     """The type of an option whose text is taken as it is; of one that does not match, the problem is the refusal."""
 
-    def __init__(self, name: str, matches: collections.abc.Callable[[str], object], problem: str) -> None:
-        super().__init__(name, str)
-        self._matches, self._problem = matches, problem
+    def parse(text: str) -> str:
+        if not matches(text):
+            raise ValueError(f"{text!r}{problem}")
+        return text
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Returns the text."""
-        return str(value) if self._matches(value) else self.fail(f"{value!r}{self._problem}", param, ctx)
+    return Text(name, parse)
 
 
 def span(text: str) -> float:

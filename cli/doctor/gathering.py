@@ -18,7 +18,7 @@ from cli import plan, story
 from cli.common import api_types, http_client, services
 from cli.common.services import DESCHEDULER
 from cli.doctor import findings, measuring, metrics_server, rights
-from cli.doctor.facts import ClockFacts, Facts, LoadFacts, Means, Replica, Settings
+from cli.doctor.facts import ClockFacts, Facts, Means, Replica, Settings
 from cli.doctor.findings import Finding
 from extender.verbs import documents
 from kube import access, errors, kinds
@@ -74,19 +74,13 @@ def gather(means: Means, settings: Settings) -> Facts:
         guard=findings.attempt(lambda: rights.guarding(kube, means.connect, namespace, known_pods, nodes=known)),
         apiserver_clock=apiserver_clock,
         node_leases=_node_leases(means, nodes, ahead_seconds),
-        load=_load(means, settings, known),
+        load=measuring.blind(measuring.NOT_ASKED)._replace(metrics_server=metrics_server.look(kube, namespace))
+        if settings.source == options.METRICS_SERVER  # the other source is not asked
+        else measuring.measure(means, settings, known),
         replicas=extenders,
         relief=relief(means, namespace),
         undecodable=kube.undecodable.line() if kube.undecodable.present() else "",  # last: after all lists
     )
-
-
-def _load(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFacts:
-    """Where the load of nodes comes from; the other source is not asked."""
-    if settings.source == options.METRICS_SERVER:
-        nodes_listed = metrics_server.look(means.kube, settings.namespace)
-        return measuring.blind(measuring.NOT_ASKED)._replace(metrics_server=nodes_listed)
-    return measuring.measure(means, settings, nodes)
 
 
 def _apiserver_clock(means: Means) -> ClockFacts | Finding:

@@ -266,14 +266,10 @@ def _why(node: Node, missing: list[MetricFacts], targets: Iterable[Target]) -> F
             f"{node.name} has no {names} although its target {mine[0].label} is up",
             f"let node-exporter on {node.name} run with its cpu and meminfo collectors",
         )
-    address = _address(node)
+    by_type = {one.type: one.address for one in reversed(node.addresses)}
+    address = by_type.get("InternalIP") or next(iter(by_type.values()), node.name)
     return findings.fail(
         f"{node.name} has no series: no target with instance {address}",
         f"let Prometheus scrape node-exporter on {node.name} ({address}), or say with --node-label which label holds "
         "the node's name or address",
     )
-
-
-def _address(node: Node) -> str:
-    by_type: Mapping[str, str] = {address.type: address.address for address in reversed(node.addresses)}
-    return by_type.get("InternalIP") or next(iter(by_type.values()), node.name)

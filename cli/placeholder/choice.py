@@ -184,15 +184,15 @@ def priority_class(text: str) -> str:
     return text
 
 
-NAME_TYPE: Final = option_types.Matching(  # of a set: of its Deployment, and with an ending of what belongs to it
+NAME_TYPE: Final = option_types.matching(  # of a set: of its Deployment, and with an ending of what belongs to it
     "NAME",
     lambda text: identifiers.is_namespace(text) and len(text) <= LONGEST_NAME,
     f" is not a Deployment name: at most {LONGEST_NAME} small letters, digits and -, beginning and ending with no -",
 )
-NAMESPACE_TYPE: Final = option_types.Matching(
+NAMESPACE_TYPE: Final = option_types.matching(
     "NAME", identifiers.is_namespace, " is not a namespace name: at most 63 small letters, digits and - expected"
 )
-IMAGE_TYPE: Final = option_types.Matching(
+IMAGE_TYPE: Final = option_types.matching(
     "IMAGE",
     re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/:]*(@sha256:[0-9a-f]{64})?").fullmatch,
     " is not an image reference: write such as registry.k8s.io/pause:3.10 or NAME@sha256:...",

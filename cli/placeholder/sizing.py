@@ -213,7 +213,7 @@ def _minutes(text: str) -> int:
 
 _COUNT: Final = click.IntRange(0, MOST_REPLICAS)
 _PER: Final = click.IntRange(1, 1_000_000)
-_ZONE: Final = option_types.Matching(
+_ZONE: Final = option_types.matching(
     "NAME", checks.is_time_zone, " is not an IANA time zone: write such as Europe/Berlin"
 )
 _USE: Final = option_types.Text("METRIC=PERCENT", parse_use)

@@ -62,7 +62,9 @@ def table() -> str:
     """The table of values in Markdown; values that every component has are in it once."""
     pod = _source()["x-pod"]
     rows = ["| value | default | meaning |", "|---|---|---|"]
-    rows += [_row(name, one) for name, one in by_name().items() if not _of_every_pod(name, pod)]
+    for name, one in by_name().items():
+        component, _, key = name.partition(".")
+        rows += [] if component in COMPONENTS.split(", ") and key in pod else [_row(name, one)]
     rows += [_row(f"COMPONENT.{name}", one) for name, one in pod.items()]
     return "\n".join([*rows, "", f"COMPONENT is each of {COMPONENTS}.", ""])
 
@@ -131,11 +133,6 @@ def _leaves(section: Schema, prefix: str) -> Iterator[tuple[str, Schema]]:
             yield f"{prefix}{name}", one
         else:
             yield from _leaves(one, f"{prefix}{name}.")
-
-
-def _of_every_pod(name: str, pod: Schema) -> bool:
-    component, _, key = name.partition(".")
-    return component in COMPONENTS.split(", ") and key in pod
 
 
 def _row(name: str, one: Schema) -> str:
