@@ -89,9 +89,6 @@ def _checksum_of(texts: collections.abc.Mapping[str, str]) -> str:
     return _checksum([_line(node, texts[node]) for node in sorted(texts)])
 
 
-_EMPTY: Final = _checksum(())
-
-
 def encode(
     at_seconds: float, policy_hash: str, nodes: int, checksums: Digest, *, excluded: collections.abc.Iterable[str] = ()
 ) -> dict[str, str]:
@@ -138,7 +135,7 @@ class EffectiveTimes:
 
     def __init__(self) -> None:
         self._texts: list[dict[str, str]] = [{} for _ in range(BUCKETS)]
-        self._checksums: list[str | None] = [_EMPTY] * BUCKETS  # of all texts; None where one changed since
+        self._checksums: list[str | None] = [_checksum(())] * BUCKETS  # of all texts; None where one changed since
         self._matched: dict[str, float] = {}
         self._dirty: set[int] = set()
         self._differing: set[int] = set()

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from policy import metrics
 from policy.contract import filter_opt_out
 from policy.explain import descheduler_summary, wording
-from policy.schema import load_policy, node_pools, pod_classes, sections
+from policy.schema import load_policy, node_pools, pod_classes
 
 Sentences = collections.abc.Iterator[str]
 _MODES: Final = {
@@ -84,21 +84,18 @@ def _filter(policy: load_policy.LoadPolicy) -> Sentences:
     who += [f"pods in {wording.listed(sorted(rules.exempt.namespaces))}"] if rules.exempt.namespaces else []
     who += [f"pods of priority {rules.exempt.priority_at_least} or more"]
     yield f"no node is skipped for {wording.listed(who, 'or')}"
-    yield _opt_out(rules.exempt.opt_out)
+    asking, opt_out = f'pods annotated {filter_opt_out.KEY}: "{filter_opt_out.OFF}"', rules.exempt.opt_out
+    but = f", except in {wording.listed(sorted(opt_out.except_namespaces))}" if opt_out.except_namespaces else ""
+    if opt_out.enabled:
+        yield f"no node is skipped for {asking}{but}, unless it was just relieved of their workload"
+    else:
+        yield f"{asking} are filtered like all others"
 
 
 def _skipped(metric: metrics.Metric, limit_ratio: float) -> str:
     if limit_ratio == 0:
         return f"no node is skipped for its {wording.metric(metric)}"
     return f"a node is skipped for new pods while its {wording.metric(metric)} is over {wording.percent(limit_ratio)}"
-
-
-def _opt_out(opt_out: sections.OptOut) -> str:
-    asking = f'pods annotated {filter_opt_out.KEY}: "{filter_opt_out.OFF}"'
-    if not opt_out.enabled:
-        return f"{asking} are filtered like all others"
-    but = f", except in {wording.listed(sorted(opt_out.except_namespaces))}" if opt_out.except_namespaces else ""
-    return f"no node is skipped for {asking}{but}, unless it was just relieved of their workload"
 
 
 def _scored(policy: load_policy.LoadPolicy) -> Sentences:

@@ -29,10 +29,8 @@ ANNOTATION_FLOOR: Final = f"{OWNERS_MEAN_FLOOR:.0%} of the request, over an anno
 REQUEST_RATIO: Final = "request ratio"
 DEFAULT: Final = "default"
 
-
 # kube-scheduler lets no binding wait longer (Permit: 15 min; volumes: 10 min), and images of many GB are there by then.
 LONGEST_WAIT_SECONDS: Final = 900.0
-_NO_MEAN: Final = owner_usage.Mean(None, None, 0)
 _READERS: Final = {"cpu": units.cpu_millicores, "memory": units.memory_bytes}
 _LONGEST: Final = 63  # of an annotation: the descheduler has the first 64 characters of each
 
@@ -102,7 +100,7 @@ def estimate(
     """
     share, default = recent_pods.usage_per_request, recent_pods.default
     if mean is None or not recent_pods.owner_usage:
-        mean = _NO_MEAN
+        mean = owner_usage.Mean(None, None, 0)
     cpu = _estimated(mean.cpu_millicores, request.cpu_millicores, share.cpu, default.cpu_millicores)
     memory = _estimated(mean.memory_bytes, request.memory_bytes, share.memory, default.memory_bytes)
     own = own_estimate(annotation)
