@@ -47,7 +47,11 @@ def text(file: str) -> tuple[bytes, str]:
         return content, content.decode()
     except UnicodeDecodeError as error:
         if len(content) <= most:
-            raise problems.PolicyError(name(file), [_not_text(content, error)]) from error
+            before = content[: error.start]
+            column = error.start - (before.rfind(b"\n") + 1) + 1
+            message = f"byte 0x{content[error.start]:02x} is not valid UTF-8: save the file as UTF-8"
+            wrong = problems.Problem(before.count(b"\n") + 1, column, "", message)
+            raise problems.PolicyError(name(file), [wrong]) from error
         return content, content.decode(errors="replace")  # cut inside a character: too large, and the reader says so
 
 
@@ -55,13 +59,6 @@ def parse(file: str) -> PolicyFile:
     """The policy in a file. Raises problems.PolicyError with everything wrong, a text that is not UTF-8 included."""
     content, written = text(file)
     return PolicyFile(name(file), reloading.content_hash(content), *loader.read(written, name(file)))
-
-
-def _not_text(content: bytes, error: UnicodeDecodeError) -> problems.Problem:
-    before = content[: error.start]
-    column = error.start - (before.rfind(b"\n") + 1) + 1
-    message = f"byte 0x{content[error.start]:02x} is not valid UTF-8: save the file as UTF-8"
-    return problems.Problem(before.count(b"\n") + 1, column, "", message)
 
 
 def load(file: str) -> PolicyFile:

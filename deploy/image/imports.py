@@ -29,7 +29,10 @@ def import_all(package: str) -> None:
     for module in modules:
         if module.__file__ and module.__file__.endswith(".py"):
             for name in names(pathlib.Path(module.__file__).read_text(encoding="utf-8")):
-                import_named(name)
+                # A name that is an attribute of its module, as in `from os import path`, is imported already.
+                parent, _, attribute = name.rpartition(".")
+                if not (parent and hasattr(importlib.import_module(parent), attribute)):
+                    importlib.import_module(name)
 
 
 def names(text: str) -> list[str]:
@@ -46,14 +49,6 @@ def _imported(node: ast.AST) -> collections.abc.Iterator[str]:
     elif not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
         for child in ast.iter_child_nodes(node):
             yield from () if isinstance(child, ast.expr) else _imported(child)
-
-
-def import_named(name: str) -> None:
-    """Import a module; a name that is an attribute of its module, as in `from os import path`, is one already."""
-    parent, _, attribute = name.rpartition(".")
-    if parent and hasattr(importlib.import_module(parent), attribute):
-        return
-    importlib.import_module(name)
 
 
 def main(packages: collections.abc.Sequence[str]) -> None:
