@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from annotator import node_sync, usage_sync
 from annotator.metrics import Telemetry
-from annotator.placements import effectiveness, hot_counts, tally
+from annotator.placements import effectiveness, hot_counts
 from kube import kinds, policy_events
 from kube.cache import reflector, watch_status
 from kube.door import KubeDoor
@@ -67,7 +67,7 @@ class Service:
         self.pods = reflector.Reflector(door, compact.PODS, clock=clock, rng=rng, on_change=self.on_pod)
         self.watches = watch_status.Watches({"nodes": self.nodes, "pods": self.pods})
         self._left_out = left_out or undecodable.UndecodableObjects(clock)
-        self.results = tally.Results()
+        self.results = effectiveness.Results()
         self._pods_left_out = PodsLeftOut()
         self._shown_nodes: Mapping[str, Node] = {}
         self._nodes: tuple[Node, ...] = ()

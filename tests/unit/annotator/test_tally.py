@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator.placements import effectiveness, hot_counts, tally
+from annotator.placements import effectiveness, hot_counts
 from annotator.placements.pod_index import PodUsage
 from kube.pods.compact import Pod
 from policy.rules.hotspots import Binding
@@ -33,13 +33,13 @@ def placement(pod: Pod) -> Binding:
     return placed
 
 
-def begun(*pods: Pod, since_seconds: float = NOW, now_seconds: float = NOW) -> tally.Results:
-    made = tally.Results()
+def begun(*pods: Pod, since_seconds: float = NOW, now_seconds: float = NOW) -> effectiveness.Results:
+    made = effectiveness.Results()
     made.begin(lambda: pods, since_seconds=since_seconds, now_seconds=now_seconds)
     return made
 
 
-def led(*pods: Pod) -> tally.Results:
+def led(*pods: Pod) -> effectiveness.Results:
     """Those of a leader that judged these pods when they were placed."""
     made = begun()
     for pod in pods:
@@ -47,14 +47,14 @@ def led(*pods: Pod) -> tally.Results:
     return made
 
 
-def counts(results: tally.Results) -> tuple[int, int]:
+def counts(results: effectiveness.Results) -> tuple[int, int]:
     """How many were judged and how many left out."""
     return results.tally.total_schedule_count, results.tally.schedule_results_left_out
 
 
 def test_what_waited_too_long_for_levels_is_left_out_and_never_forgotten() -> None:
     made = begun(scheduled("p", NOW))
-    made.settle(None, now_seconds=NOW + tally.LATE_SECONDS)
+    made.settle(None, now_seconds=NOW + effectiveness.LATE_SECONDS)
     assert counts(made) == (0, 0)
     made.settle(levels(NOW + 40), now_seconds=NOW + 40)
     assert counts(made) == (0, 1)
@@ -76,7 +76,7 @@ def test_what_was_placed_in_a_long_time_without_an_annotator_is_not_its_business
 
 
 def test_a_follower_judges_nothing_and_hands_nothing_on() -> None:
-    made = tally.Results()
+    made = effectiveness.Results()
     made.add(placement(scheduled("p", NOW)), levels(NOW))
     made.settle(levels(NOW), now_seconds=NOW)
     assert counts(made) == (0, 0)
@@ -98,7 +98,7 @@ def test_two_leaders_after_each_other_count_every_placement_once(
 ) -> None:
     """The first dies at `handover`, its last renewal; the second leads `gap_seconds` later, reads now and then."""
     pods = {f"p{number}": scheduled(f"p{number}", NOW + at) for number, at in enumerate(sorted(times))}
-    first, second = begun(), tally.Results()
+    first, second = begun(), effectiveness.Results()
     for at in range(200):
         leader = first if at < handover else second if at >= handover + gap_seconds else None
         there = [pod for pod in pods.values() if (pod.scheduled_at_seconds or 0.0) <= NOW + at]
@@ -183,7 +183,7 @@ def test_who_led_before_does_not_follow_its_placements_any_more() -> None:
 
 
 def test_what_was_judged_longer_ago_than_a_leader_acts_is_not_remembered() -> None:
-    old, new = scheduled("old", NOW), scheduled("new", NOW + tally.REMEMBERED_SECONDS + 1)
+    old, new = scheduled("old", NOW), scheduled("new", NOW + effectiveness.REMEMBERED_SECONDS + 1)
     made = led(old, new)
     made.end()
     made.begin(lambda: (old, new), since_seconds=NOW, now_seconds=NOW + 62)
