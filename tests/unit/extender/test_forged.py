@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from extender.state import pending_pods
-from extender.state.pending_pods import AWAITED_SECONDS
+from extender.state import cluster_view
+from extender.state.cluster_view import AWAITED_SECONDS
 from extender.state.placements import ASSUMED_SECONDS
 from kube import objects
 from tests import builders
@@ -156,18 +156,18 @@ def test_a_policy_that_comes_meanwhile_changes_nothing_about_who_waits(world: te
 
 
 def test_answers_about_made_up_pods_are_remembered_in_a_bounded_number() -> None:
-    kept = pending_pods.UnboundPods()
-    for at in range(pending_pods.WINNERS_KEPT + 5):
+    kept = cluster_view.UnboundPods()
+    for at in range(cluster_view.WINNERS_KEPT + 5):
         kept.expect(builders.pod(f"forged-{at}"), "a", worlds.NOW)
-    assert kept.awaited(worlds.NOW) == pending_pods.WINNERS_KEPT
-    oldest, newest = (builders.pod(f"forged-{at}") for at in (0, pending_pods.WINNERS_KEPT + 4))
+    assert kept.awaited(worlds.NOW) == cluster_view.WINNERS_KEPT
+    oldest, newest = (builders.pod(f"forged-{at}") for at in (0, cluster_view.WINNERS_KEPT + 4))
     assert kept.changed(None, oldest, worlds.NOW) is None
-    assert kept.changed(None, newest, worlds.NOW) == pending_pods.Winner(newest.key, "a", worlds.NOW)
+    assert kept.changed(None, newest, worlds.NOW) == cluster_view.Winner(newest.key, "a", worlds.NOW)
 
 
 @pytest.mark.parametrize("field", ["name", "namespace", "uid"])
 def test_a_made_up_pod_of_endless_names_is_not_remembered(field: str) -> None:
-    kept = pending_pods.UnboundPods()
+    kept = cluster_view.UnboundPods()
     kept.expect(builders.pod("p", mutate=lambda body: body["metadata"].update({field: "x" * 10_000})), "a", worlds.NOW)
     kept.expect(builders.pod("p"), "n" * 10_000, worlds.NOW)
     assert kept.awaited(worlds.NOW) == 0
@@ -226,9 +226,9 @@ def test_a_pod_that_no_node_fits_any_more_is_assumed_nowhere(world: test_app.Wor
 
 
 def test_pods_whose_nominated_node_was_refused_are_remembered_in_a_bounded_number() -> None:
-    refusals = pending_pods.NominatedRefusals()
-    assert all(refusals.refuse(f"uid-{at}") for at in range(pending_pods.REFUSALS_KEPT + 1))
+    refusals = cluster_view.NominatedRefusals()
+    assert all(refusals.refuse(f"uid-{at}") for at in range(cluster_view.REFUSALS_KEPT + 1))
     assert refusals.refuse("uid-0"), "the oldest is forgotten"
-    assert not refusals.refuse(f"uid-{pending_pods.REFUSALS_KEPT}")
+    assert not refusals.refuse(f"uid-{cluster_view.REFUSALS_KEPT}")
     assert not refusals.refuse("x" * 10_000), "what is not remembered is not refused"
     assert not refusals.refuse("")
