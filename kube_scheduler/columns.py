@@ -196,6 +196,30 @@ class Columns:
         return amounts
 
 
+class NodeRoom:
+    """Free amounts of one node, of the resources that one pod asks for; other pods may go and come: for the
+    descheduler's destinations, and the simulated scheduler's search for victims.
+
+    Source: kubernetes v1.36 pkg/scheduler/framework/plugins/noderesources/fit.go.
+    """
+
+    def __init__(self, columns: Columns, row: int, demand: Demand) -> None:
+        self._wanted = ((pod_requests.PODS, 1), *demand.amounts)
+        each = ((name, columns.allocatable(name)[row], columns.requested_of(name)[row]) for name, _ in self._wanted)
+        self._free = {name: int(whole - taken) for name, whole, taken in each}
+
+    def take(self, demand: Demand, number: int = 1) -> None:
+        """Count another pod as there; `number` -1 takes it away."""
+        self._free[pod_requests.PODS] -= number
+        for name, amount in demand.amounts:
+            if name in self._free:
+                self._free[name] -= number * amount
+
+    def lacking(self) -> str:
+        """Returns the resource that does not suffice for the pod ("pods" for a slot), "" if it fits."""
+        return next((name for name, amount in self._wanted if amount > self._free[name]), "")
+
+
 def _required(pod: Pod) -> NodeSelector | None:
     rules = pod.affinity.node_affinity if pod.affinity is not None else None
     return rules.required if rules is not None else None

@@ -12,9 +12,8 @@ import numpy as np
 from kube.objects import Pod
 from kube_scheduler import pod_groups
 from kube_scheduler.arrays import Bools, Ints
-from kube_scheduler.cluster_state import ClusterState
 from kube_scheduler.columns import Columns
-from kube_scheduler.pod_groups import PodGroup, Term
+from kube_scheduler.pod_groups import ClusterState, PodGroup, Term
 from kube_scheduler.refusals import POD_AFFINITY, Refusal
 
 UNATTRACTED = "node(s) didn't match pod affinity rules"

@@ -8,11 +8,12 @@ else the cluster runs.
 import collections
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from kube.objects import LabelSelector, Pod, PodAffinityTerm
+from kube_scheduler.columns import Columns
 
 Places = collections.Counter[str]  # node name -> pods
 Key = tuple[str, frozenset[tuple[str, str]]]
@@ -115,6 +116,21 @@ class Terms:
         subjects = (None, *pod.labels.items())
         terms = (term for subject in subjects for term in self._about.get(subject, {}).values())
         return [term for term in terms if means(term.term, term.namespace, pod, namespaces)]
+
+
+class ClusterState(Protocol):
+    """The nodes and the pods on them, as far as rules about other pods read them: nodes by row, their pods in groups,
+    the terms that pods have about others, and labels of namespaces.
+    """
+
+    @property
+    def columns(self) -> Columns: ...
+    @property
+    def groups(self) -> PodGroups: ...
+    @property
+    def terms(self) -> Terms: ...
+    @property
+    def namespaces(self) -> Namespaces: ...
 
 
 def of_pod(pod: Pod) -> tuple[Term, ...]:

@@ -1,8 +1,8 @@
 """A pod's requests in whole numbers, as kube-scheduler counts them.
 
-`columns` adds demands up per node; `node_room` and a scheduler's scores compare them with what is allocatable. Amounts
-come from `kube.api.resources`. For scoring by what is left (LeastAllocated), a container that names no CPU or memory
-counts as one that asks for 100m and 200Mi, so that pods without requests do not all go to one node.
+`columns` adds demands up per node, and a scheduler's scores compare them with what is allocatable. Amounts come from
+`kube.api.resources`. For scoring by what is left (LeastAllocated), a container that names no CPU or memory counts as
+one that asks for 100m and 200Mi, so that pods without requests do not all go to one node.
 Sources: kubernetes v1.36 pkg/scheduler/framework/types.go (CalculateResource), pkg/scheduler/util/pod_resources.go.
 """
 

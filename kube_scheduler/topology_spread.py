@@ -13,8 +13,8 @@ import numpy as np
 from kube.api import selectors
 from kube.objects import LabelSelector, Pod, TopologySpread
 from kube_scheduler.arrays import Bools, Ints
-from kube_scheduler.cluster_state import ClusterState
 from kube_scheduler.columns import Columns, Topology
+from kube_scheduler.pod_groups import ClusterState
 from kube_scheduler.refusals import SPREAD, Refusal
 
 HARD = "DoNotSchedule"

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from descheduler.snapshot.snapshot import Snapshot
+from kube.api import pods
 from kube.objects import Pod
 from kube.pods import pod_view
-from kube_scheduler import inter_pod_affinity, node_room, node_rules, pod_requests, topology_spread, volumes
+from kube_scheduler import inter_pod_affinity, node_rules, pod_requests, topology_spread, volumes
 from kube_scheduler.arrays import Bools
-from kube_scheduler.columns import Columns
-from kube_scheduler.node_room import NodeRoom
+from kube_scheduler.columns import Columns, NodeRoom
 from kube_scheduler.pod_groups import PodGroups, Terms
 from kube_scheduler.pod_requests import Demand
 
@@ -43,7 +43,7 @@ class PodFit(NamedTuple):
 
 
 class PlannedCluster:
-    """A `kube_scheduler.cluster_state.ClusterState` of a snapshot, with the moves planned so far."""
+    """A `kube_scheduler.pod_groups.ClusterState` of a snapshot, with the moves planned so far."""
 
     def __init__(self, taken: Snapshot) -> None:
         self.columns: Final = Columns(sorted(taken.nodes, key=lambda node: node.name))
@@ -102,7 +102,7 @@ class PlannedCluster:
         if lacking := room.lacking():
             return "pod slots" if lacking == pod_requests.PODS else "requests"
         taken = itertools.chain(self.columns.ports_on(row), *(one.host_ports for one in staying))
-        return "host port" if pod.host_ports and node_room.port_clashes(pod.host_ports, taken) else ""
+        return "host port" if pod.host_ports and pods.ports_clash(pod.host_ports, taken) else ""
 
     def move(self, pod: Pod, node: str) -> None:
         """Remembers where a chosen pod's replacement is expected."""

@@ -6,7 +6,7 @@ amounts in `kube.api.resources`.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -333,11 +333,19 @@ def from_node(owner: OwnerReference | None, node_name: str) -> bool:
     return bool(node_name) and owner.name == node_name
 
 
-def ports_clash(port: Port, other: Port) -> bool:
-    """Same protocol and port, on the same address or with one of them on all addresses (kube-scheduler's NodePorts)."""
+def ports_clash(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
+    """Whether one of the wanted ports is taken: same protocol and port, on the same address or with one of them on all
+    addresses (kube-scheduler's NodePorts).
+    """
     everywhere = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, never bound
-    same_address = port[1] == other[1] or port[1] in everywhere or other[1] in everywhere
-    return port[0] == other[0] and port[2] == other[2] and same_address
+    there = list(taken)
+    return any(
+        port[0] == other[0]
+        and port[2] == other[2]
+        and (port[1] == other[1] or port[1] in everywhere or other[1] in everywhere)
+        for port in wanted
+        for other in there
+    )
 
 
 class ContainerMetrics(msgspec.Struct, frozen=True, gc=False):

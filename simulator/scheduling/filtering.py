@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kube.api import pods
 from kube.objects import Pod
-from kube_scheduler import inter_pod_affinity, node_room, node_rules, pod_requests, topology_spread
+from kube_scheduler import inter_pod_affinity, node_rules, pod_requests, topology_spread
 from kube_scheduler.arrays import Bools, Ints
 from kube_scheduler.columns import Columns
 from kube_scheduler.pod_requests import Demand
@@ -52,7 +53,7 @@ def passing(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
     if pod.host_ports:
         clashing = columns.none()
         for row in columns.ports:
-            clashing[row] = node_room.port_clashes(pod.host_ports, columns.ports_on(row))
+            clashing[row] = pods.ports_clash(pod.host_ports, columns.ports_on(row))
         yield Refusal(PORTS, PORT_TAKEN, clashing, columns.none())
     yield from _lacking(columns, demand)
     yield from topology_spread.refusals(state, pod)

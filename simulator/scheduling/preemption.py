@@ -17,7 +17,7 @@ import numpy as np
 from kube.objects import DisruptionBudget, Pod
 from kube_scheduler import pod_requests
 from kube_scheduler.arrays import Ints
-from kube_scheduler.node_room import NodeRoom
+from kube_scheduler.columns import NodeRoom
 from kube_scheduler.pod_requests import Demand
 from simulator.scheduling import extenders, filtering
 from simulator.scheduling.extenders import ExtenderPort, Victims
