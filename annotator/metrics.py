@@ -120,24 +120,24 @@ class Telemetry:
 
     def export_effectiveness(self, tally: Callable[[], Tally], stayed: Callable[[], LookbackTally]) -> None:
         """Export the figures of docs/contract.md, effectiveness, from tally and look-back as they are when scraped."""
-        for name, text in FIGURES.items():
-            self._families.gauge(f"evenload_{name}", text).set_function(functools.partial(_figure, name, tally))
-        self._registry.register(_Sums(tally, stayed))
+        self._registry.register(_Figures(tally, stayed))
 
     def _age(self, name: str) -> float:
         return max(0.0, self._now() - self._oldest.get(name, self._now()))
 
 
-class _Sums(registry.Collector):
-    """The sums behind averages and shares, as counters, so that PromQL can take them over any span."""
+class _Figures(registry.Collector):
+    """The figures, and the sums behind averages and shares as counters, so that PromQL can take them over any span."""
 
     def __init__(self, tally: Callable[[], Tally], stayed: Callable[[], LookbackTally]) -> None:
         self._tally = tally
         self._stayed = stayed
 
     def collect(self) -> Iterable[core.Metric]:
-        """All sums of one moment."""
+        """All of one moment."""
         now, over = self._tally(), self._stayed()
+        for name, text in FIGURES.items():
+            yield core.GaugeMetricFamily(f"evenload_{name}", text, value=float(getattr(now, name)))
         for resource, total in (("cpu", now.cpu_ratio_sum), ("memory", now.memory_ratio_sum)):
             text = f"Sum of the 5m {resource} ratios of chosen nodes; its rate over that of the count is their mean."
             yield core.CounterMetricFamily(f"evenload_schedule_{resource}_ratio_sum", text, value=total)
@@ -186,7 +186,3 @@ def _family(name: str, text: str, label: str, values: Ratios) -> core.Metric:
     for labels, value in values.items():
         family.add_metric(labels, value)
     return family
-
-
-def _figure(name: str, tally: Callable[[], Tally]) -> float:
-    return float(getattr(tally(), name))

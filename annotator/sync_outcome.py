@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,14 +82,10 @@ def lines(outcome: Outcome, writer: Writer, output: str) -> list[str]:
     """Every write of a dry run, and with "json" the outcome, too. A real sync in "text" is silent."""
     writes = sorted(writer.done, key=lambda write: (write.kind != "Node", write.name))
     if output == "json":
-        return [json.dumps(_document(outcome, writer, writes), indent=2)]
+        queries = [one._asdict() | {"error": None if one.error is None else str(one.error)} for one in writes]
+        listed: dict[str, object] = {"writes": queries} if writer.dry_run else {}
+        return [json.dumps({"dryRun": writer.dry_run, **listed, **outcome.as_json()}, indent=2)]
     return [_line(write) for write in writes]
-
-
-def _document(outcome: Outcome, writer: Writer, writes: Sequence[Write]) -> dict[str, object]:
-    queries = [one._asdict() | {"error": None if one.error is None else str(one.error)} for one in writes]
-    listed: dict[str, object] = {"writes": queries} if writer.dry_run else {}
-    return {"dryRun": writer.dry_run, **listed, **outcome.as_json()}
 
 
 def _line(write: Write) -> str:

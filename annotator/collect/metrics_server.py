@@ -95,7 +95,7 @@ class MetricsServerSource:
         """The values of a metric; none of nodes without a sample of the last two minutes."""
         if not is_available(metric):
             return readings.NodeValues({}, {})
-        ratios, newest = self._windows.values(metric, now_seconds=now_seconds), self._windows.newest_seconds()
+        ratios, newest = self._windows.values(metric, now_seconds=now_seconds), self._windows.shortest.newest_seconds()
         current = np.where(newest >= now_seconds - sample_windows.STALE_SECONDS, ratios, np.nan).tolist()
         refused = {**taken.refused, **taken.impossible[metric.resource]}
         values = {
@@ -121,7 +121,7 @@ class MetricsServerSource:
     def shortage(self, metrics: Sequence[Metric]) -> str:
         """See Source."""
         absent = unavailable(metrics)
-        since = self._windows.observed_since_seconds()
+        since = self._windows.shortest.since_seconds()
         return "; ".join(filter(None, (absent, too_young(metrics, since, now_seconds=self._clock.now()))))
 
 

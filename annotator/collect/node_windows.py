@@ -5,7 +5,7 @@ The averages are those of `policy.rules.sample_windows`.
 
     maximum over w    max of the averages at the syncs of the last w seconds
 
-* A maximum is over what was observed: `observed_since_seconds` says since when, without a gap of five minutes. Without
+* A maximum is over what was observed: `shortest.since_seconds` says since when, without a gap of five minutes. Without
   the current average it is missing.
 * Memory does not grow: a node has BUCKETS averages of each maximum, each the highest of its part of the window, and
   for each length of averages slots of its own: those of an hour are too long for five minutes.
@@ -64,7 +64,7 @@ class NodeWindows:
         return samples
 
     @property
-    def _shortest(self) -> SampleWindows:
+    def shortest(self) -> SampleWindows:
         """The samples in the shortest slots; when nodes were observed is the same in all."""
         return next(iter(self._samples.values()))
 
@@ -78,7 +78,7 @@ class NodeWindows:
         long as their windows, a maximum the average of its time. Readings that do not say when that was are left out.
         """
         self._note_peaks(now_seconds)  # which brings all buckets to this time
-        newest_seconds = self._shortest.newest_seconds()
+        newest_seconds = self.shortest.newest_seconds()
         for name, (reading, confirmed_seconds) in carried.items():
             row = self._rows.get(name)
             if row is None or reading.windows is None or confirmed_seconds <= newest_seconds[row]:
@@ -141,18 +141,10 @@ class NodeWindows:
         """How much of the last `seconds` of a node was observed; `seconds` is the length of an average."""
         return self._samples[seconds].observed_seconds(self._rows[node], seconds, now_seconds)
 
-    def newest_seconds(self) -> Floats:
-        """When the newest sample of each node ended [nodes]; NaN without one."""
-        return self._shortest.newest_seconds()
-
-    def observed_since_seconds(self) -> Floats:
-        """Since when each node is observed without a gap [nodes]; NaN where it is not."""
-        return self._shortest.since_seconds()
-
     def extent(self, node: str) -> Windows | None:
         """Since when a node is observed, and when its maxima were; None where nothing is known of it."""
         row = self._rows.get(node)
-        since_seconds = math.nan if row is None else float(self._shortest.since_seconds()[row])
+        since_seconds = math.nan if row is None else float(self.shortest.since_seconds()[row])
         if row is None or math.isnan(since_seconds):
             return None
         peaks = {
