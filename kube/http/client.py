@@ -279,7 +279,7 @@ class Client(KubeWriter):
             answer = self._write(request, dry_run=dry_run)
         except (errors.NotFound, errors.Conflict, errors.TooManyRequests) as refusal:
             return EvictionAnswer(False, refusal.status, refusal.reason, refusal.message, refusal.retry_after_seconds)
-        return EvictionAnswer(True, decoding.accepted_status(answer), "", "")
+        return EvictionAnswer(True, decoding.status_code(answer, decoding.CREATED), "", "")
 
     # for diagnosis only (`evenload doctor`), and therefore not of the door: no service asks these
 

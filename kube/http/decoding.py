@@ -238,21 +238,17 @@ def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) 
     return errors.class_for(status)(request, status=status, reason=reason, message=reply.text, retry_after_seconds=wish)
 
 
-def accepted_status(body: bytes) -> int:
-    """The status that a Status for success repeats from the head of its answer; 201 for any other body."""
+def status_code(body: bytes | msgspec.Raw, otherwise: int) -> int:
+    """The code of a Status, which for success is that in the head of its answer; `otherwise` for any other body."""
     try:
-        return _statuses.decode(body).code or CREATED
+        return _statuses.decode(body).code or otherwise
     except REFUSALS:
-        return CREATED
+        return otherwise
 
 
 def failure_in_watch(request: str, raw: msgspec.Raw) -> errors.ApiError:
     """The error of an ERROR frame, whose object is a Status."""
-    try:
-        code = _statuses.decode(raw).code
-    except REFUSALS:
-        code = 500
-    return failure(request, code or 500, {}, bytes(raw))
+    return failure(request, status_code(raw, 500), {}, bytes(raw))
 
 
 @functools.cache
