@@ -28,7 +28,7 @@ from policy import metrics as load_metrics
 from policy.metrics import Metric
 from policy.rules import hotspots
 from policy.schema.load_policy import LoadPolicy
-from promql import errors, readings
+from promql import errors
 from promql.door import Answer, QueryDoor
 from promql.queries import identity
 from runtime import clock, loop
@@ -245,20 +245,18 @@ class Annotator:
         self._complaints.update("queries failed", first_error, metrics=", ".join(failed))
         unmatched: set[str] = set()
         for metric, answer, _ in answers:
-            if answer is not None:
-                unmatched.update(answer.unmatched)
-                self._report_answer(metric, answer)
+            if answer is None:
+                continue
+            unmatched.update(answer.unmatched)
+            for reason, count in answer.refused_by_reason.items():
+                self._telemetry.invalid_samples.labels(reason).inc(count)
+            refused = _few([f"{node}: {reason}" for node, reason in sorted(answer.refused.items())])
+            self._complaints.update("values refused", refused, metric=metric.name, nodes=len(answer.refused))
         self._telemetry.unmatched_series.set(len(unmatched))
         first = _few(sorted(unmatched))
         self._complaints.update(
             "series match no node", first, label=self._settings.labels.node_label, series=len(unmatched)
         )
-
-    def _report_answer(self, metric: Metric, answer: readings.NodeValues) -> None:
-        for reason, count in answer.refused_by_reason.items():
-            self._telemetry.invalid_samples.labels(reason).inc(count)
-        refused = _few([f"{node}: {reason}" for node, reason in sorted(answer.refused.items())])
-        self._complaints.update("values refused", refused, metric=metric.name, nodes=len(answer.refused))
 
 
 def _cause(error: collector.LoadError) -> str:
