@@ -227,15 +227,13 @@ def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) 
     try:
         reply = _statuses.decode(body)
     except REFUSALS:
-        reason = errors.FLOW_CONTROL if status == errors.TOO_MANY_REQUESTS else ""
-        return errors.class_for(status)(
-            request, status=status, reason=reason, message=_words(body), retry_after_seconds=wish
-        )
-    if reply.details is not None and wish is None:
-        wish = reply.details.retry_after_seconds or None
-    budget = any(cause.reason == errors.BUDGET_CAUSE for cause in reply.causes)
-    reason = errors.BUDGET_CAUSE if budget else reply.reason
-    return errors.class_for(status)(request, status=status, reason=reason, message=reply.text, retry_after_seconds=wish)
+        reason, text = errors.FLOW_CONTROL if status == errors.TOO_MANY_REQUESTS else "", _words(body)
+    else:
+        if reply.details is not None and wish is None:
+            wish = reply.details.retry_after_seconds or None
+        budget = any(cause.reason == errors.BUDGET_CAUSE for cause in reply.causes)
+        reason, text = errors.BUDGET_CAUSE if budget else reply.reason, reply.text
+    return errors.class_for(status)(request, status=status, reason=reason, message=text, retry_after_seconds=wish)
 
 
 def status_code(body: bytes | msgspec.Raw, otherwise: int) -> int:
