@@ -15,6 +15,7 @@ VERBS = ("annotate", "create", "delete", "describe", "get", "label", "patch", "s
 KINDS = frozenset(
     ("KIND", "apiservice", "clusterrolebinding", "cm", "configmap", "deployment", "deployments", "endpointslices")
 ) | {"events", "lease", "leases", "mutatingwebhookconfigurations", "namespace", "node", "nodes", "pdb", "pod", "pods"}
+KINDS |= {"capacitybuffer"}  # with the CRD
 KINDS |= {"pvc", "rolebinding", "secret", "service", "validatingadmissionpolicies", "validatingwebhookconfigurations"}
 
 
