@@ -3,7 +3,7 @@
 A `Surge` is a row of the ledger; `eviction.surges` takes it from state to state:
 
     scaling_up -> waiting -> scaling_down -> finished (the pod was evicted) | undone
-    any of these -> abandoned (somebody else changed the replicas); none of these: failed, DryRun, Observe
+    any of these -> abandoned (another client changed the replicas); none of these: failed, DryRun, Observe
 
 `snapshot.cluster_reader` asks for the `refusals` of the Deployments that opt in.
 """

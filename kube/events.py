@@ -42,7 +42,7 @@ class Reason(enum.StrEnum):
     SURGE_STARTED = "SurgeStarted"  # a Deployment got a replica more, so that a pod of it can leave without loss
     SURGE_FINISHED = "SurgeFinished"  # the old pod has left, the replicas are as before
     SURGE_UNDONE = "SurgeUndone"  # the replicas are as before, and no pod was evicted
-    SURGE_ABANDONED = "SurgeAbandoned"  # somebody else changed the replicas: nothing more is changed
+    SURGE_ABANDONED = "SurgeAbandoned"  # another client changed the replicas: nothing more is changed
     SURGE_STUCK = "SurgeStuck"  # the replicas could not be put back; every run tries again
     POLICY_REFUSED = "PolicyRefused"  # the changed policy file is invalid, the last good one stays in force
     POLICY_ACCEPTED = "PolicyAccepted"  # a changed policy file is in force, or a refused one was put back as it was
