@@ -14,7 +14,7 @@ import itertools
 import math
 from typing import Any, Final, NamedTuple
 
-from kube import errors, kinds
+from kube import errors, kinds, lookups
 from kube.api import quantities
 from kube.door import ScalesDoor
 from kube.objects import Deployment, PersistentVolume, Pod
@@ -76,15 +76,12 @@ def refusals(
     """
     listed = functools.cache(functools.partial(_listed, door))
     consenting = [one for one in deployments if one.labels.get(OPT_IN) == "true" and one.uid in pods]
-    refusals = {}
-    for one in consenting:
-        pod = pods[one.uid]
-        try:
-            reasons = itertools.chain(_bound(one, pod, volumes), _scaled(door, one, listed), _full(one, pod, listed))
-            refusals[one.uid] = next(reasons, "")
-        except errors.KubeError as error:
-            refusals[one.uid] = str(error)
-    return refusals
+
+    def refusal(owner: Deployment) -> str:
+        pod, scaled = pods[owner.uid], _scaled(door, owner, listed)
+        return next(itertools.chain(_bound(owner, pod, volumes), scaled, _full(owner, pod, listed)), "")
+
+    return lookups.answers({one.uid: functools.partial(refusal, one) for one in consenting}, str)
 
 
 def _listed(door: ScalesDoor, kind: kinds.Kind[Any], namespace: str) -> tuple[Any, ...]:

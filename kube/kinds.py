@@ -55,6 +55,7 @@ ALL: tuple[Kind[Any], ...] = tuple([one for one in [*vars().values()] if isinsta
 # Not of kube-apiserver itself, but of metrics-server behind it, where there is one; they can be listed, not watched.
 NODE_METRICS = Kind("apis/metrics.k8s.io/v1beta1", "nodes", "NodeMetrics", objects.NodeMetrics, namespaced=False)
 POD_METRICS = Kind("apis/metrics.k8s.io/v1beta1", "pods", "PodMetrics", objects.PodMetrics)
+JOB_SETS = Kind("apis/jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet", objects.JobSet)  # read where groups may leave
 # Read where pods surge alone; the last two are of other makers, and not everywhere.
 DEPLOYMENT_SCALES = Kind("apis/apps/v1", "deployments", "Deployment", objects.Scale)  # `get` reads the Deployment
 QUOTAS = Kind("api/v1", "resourcequotas", "ResourceQuota", objects.ResourceQuota)

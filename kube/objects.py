@@ -39,4 +39,4 @@ from kube.api.small_objects import (
     Scale,
     Service,
 )
-from kube.api.workloads import Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
+from kube.api.workloads import Deployment, Job, JobSet, ReplicaSet, ReplicationController, StatefulSet

@@ -18,9 +18,9 @@ static pod or a DaemonSet's is believed here, and only here: that keeps a pod wh
 import math
 from typing import Final, NamedTuple
 
-from descheduler.planning import candidate_order, departed_load, disruption_budgets, flow_rules
+from descheduler.planning import candidate_order, departed_load, disruption_budgets, flow_rules, limits
 from descheduler.planning.verdicts import Cause, Verdict, Verdicts
-from descheduler.snapshot import groups, pod_annotations, usage, workloads
+from descheduler.snapshot import groups, job_sets, pod_annotations, usage, workloads
 from descheduler.snapshot.groups import Group
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.workloads import Workload, WorkloadStatus
@@ -243,14 +243,13 @@ def _job(case: CandidateContext) -> Verdicts:
     """An eviction is a failed pod to a Job, and its work is done again: it takes neither the last retry nor the time
     until the deadline.
     """
-    of_set = groups.JOB_SET in case.pod.labels  # its failed Job restarts all, unless that was the last of maxRestarts
+    of_set = groups.JOB_SET in case.pod.labels  # its failed Job ends or restarts all of it
     if case.standing is None or not (case.policy.descheduler.protect.jobs_without_retry or of_set):
         return
     workload, left = case.standing.workload, case.standing.workload.failures_left
     if left is not None and left - case.standing.failing <= len(case.replaced):
         words = f"{workload} has {max(0, left - case.standing.failing)} failures left (backoffLimit, podFailurePolicy)"
-        restarts = "; how often its JobSet may restart (maxRestarts) is not known" if of_set else ""
-        yield Verdict(Cause.JOB_WITHOUT_RETRY, f"{words}, and an eviction is one{restarts}")
+        yield from _restart(case, workload, f"{words}, and an eviction is one")
     if workload.failures_per_index is not None and (why := _index(case.pod, workload, workload.failures_per_index)):
         yield Verdict(Cause.JOB_WITHOUT_RETRY, why)
     ran_seconds = case.now_seconds - (case.pod.started_at_seconds or case.pod.created_at_seconds)
@@ -259,6 +258,23 @@ def _job(case: CandidateContext) -> Verdicts:
         ran = f"it has run for {ran_seconds:.0f} s"
         words = f"{ran}, and {workload} ends in {left_seconds:.0f} s (activeDeadlineSeconds)"
         yield Verdict(Cause.JOB_WITHOUT_RETRY, words)
+
+
+def _restart(case: CandidateContext, workload: Workload, words: str) -> Verdicts:
+    """Keeps a pod whose Job would fail, unless a JobSet restarts then; not in a cool-down that grows with each restart:
+    the Jobs are others then, so the ledger knows of no return.
+    """
+    if groups.JOB_SET not in case.pod.labels:
+        yield Verdict(Cause.JOB_WITHOUT_RETRY, words)
+        return
+    restarts = case.taken.restarts.get(workload.uid, job_sets.Restarts("no JobSet that owns it is known"))
+    if restarts.refusal:
+        yield Verdict(Cause.JOB_WITHOUT_RETRY, f"{words}; {restarts.refusal}")
+    rest_seconds = limits.workload_cooldown_seconds(case.policy.descheduler, restarts.times) if restarts.times else 0.0
+    left_seconds = restarts.made_at_seconds + rest_seconds - case.now_seconds
+    if left_seconds > 0:
+        again = f"{left_seconds:.0f} s left, its JobSet has restarted {restarts.times} times"
+        yield Verdict(Cause.WORKLOAD_COOLDOWN, again)
 
 
 def _index(pod: Pod, workload: Workload, allowed: int) -> str:

@@ -7,7 +7,7 @@ node or pod without a trustworthy value is simply absent.
 
 import collections.abc
 
-from descheduler.snapshot import groups, scaled_owners, usage, workloads
+from descheduler.snapshot import groups, job_sets, scaled_owners, usage, workloads
 from descheduler.snapshot.cluster_watch import ClusterView
 from descheduler.snapshot.scaled_owners import Custom
 from descheduler.snapshot.snapshot import Snapshot
@@ -52,6 +52,8 @@ class Reader:
         absences = {pod.key: self.source.absence(pod) for pod in leaving if pod.key not in measured}
         absences |= _over_their_node(leaving, measured, view.nodes)
         index = workloads.Index(controllers, owned.workloads)
+        of_sets = {pod.owner.uid for pod in leaving if pod.owner is not None and groups.JOB_SET in pod.labels}
+        may_restart = [] if policy.descheduler.protect.groups else [job for job in view.jobs if job.uid in of_sets]
         surging = leaving if policy.descheduler.surge.enabled else []
         by_owner = {index.leading(pod.owner).uid: pod for pod in surging if pod.owner is not None}
         return Snapshot(
@@ -70,6 +72,7 @@ class Reader:
             owner_failures=owned.failures,
             silent_seconds=view.silent_seconds,
             surges=surges,
+            restarts=job_sets.restarts(self._scales, may_restart),
             surge_refusals=refusals(self._scales, view.deployments, by_owner, volumes),
         )
 

@@ -1,7 +1,7 @@
 """Groups: pods that are scheduled, started or restarted together, by what each of them says of itself.
 
 `planning.protections` keeps their pods, or lets `planning.planner` take a whole group for one candidate. Labels and
-annotations alone say who belongs to it; its own object, of another API, is not read.
+annotations alone say who belongs to it, not its own object of another API.
 """
 
 import collections

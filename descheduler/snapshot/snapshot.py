@@ -12,6 +12,7 @@ import functools
 
 from descheduler.snapshot import workloads as workload_index
 from descheduler.snapshot.groups import Groups
+from descheduler.snapshot.job_sets import Restarts
 from descheduler.snapshot.scaled_owners import Custom, Failure
 from descheduler.snapshot.usage import NodeUsage, PodUsage
 from descheduler.snapshot.workloads import Workload
@@ -32,6 +33,7 @@ class Snapshot:
     the times of their readings. `owner_failures` are the owners of other kinds that could not be looked up,
     `silent_seconds` says for how long each watch (by the plural of its kind) had heard nothing. `surges` are those that
     are open or ended lately, `surge_refusals` say by the uid of Deployments that opt in why none begins.
+    `restarts` are by the uid of Jobs of JobSets.
     """
 
     at_seconds: float
@@ -54,6 +56,7 @@ class Snapshot:
     silent_seconds: collections.abc.Mapping[str, float] = dataclasses.field(default_factory=dict)
     surges: tuple[Surge, ...] = ()
     surge_refusals: collections.abc.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    restarts: collections.abc.Mapping[str, Restarts] = dataclasses.field(default_factory=dict)
 
     def in_mode(self, mode: str) -> "Snapshot":
         """Returns it without the surges that another mode only tried: they hold nothing back, as in the history."""

@@ -1,4 +1,4 @@
-"""Kinds that own pods: ReplicaSet, Deployment, StatefulSet, ReplicationController, Job.
+"""Kinds that own pods: ReplicaSet, Deployment, StatefulSet, ReplicationController, Job; JobSet, which owns Jobs.
 
 Decoded by `kube.http.client`; the descheduler counts a workload's replicas by them. All give spec_replicas
 and available_replicas. Read through `kube.objects`.
@@ -13,6 +13,7 @@ from kube.api import pods
 from kube.api.metadata import Condition, Moment, Object, holding, seconds
 from kube.api.selectors import LabelSelector
 
+FAIL_JOB: Final = "FailJob"
 COUNTED: Final = ("", "Count")  # towards backoffLimit
 BACKOFF_LIMIT: Final = 6  # where the spec has none
 IGNORE: Final = "Ignore"
@@ -271,6 +272,12 @@ class Job(Object, frozen=True, kw_only=True):
         return started_at_seconds + allowed_seconds
 
     @property
+    def failure_reason(self) -> str:
+        """The reason of its condition Failed once an evicted pod is too many, "" where it is not known."""
+        of_limit = "BackoffLimitExceeded" if self._of_evicted in COUNTED else ""
+        return "PodFailurePolicy" if self._of_evicted == FAIL_JOB else of_limit
+
+    @property
     def _of_evicted(self) -> str:
         return self.spec.pod_failure_policy.of_evicted() if self.spec.pod_failure_policy is not None else ""
 
@@ -278,3 +285,39 @@ class Job(Object, frozen=True, kw_only=True):
     def available_replicas(self) -> int:
         """Pods Ready now: a Job has no other notion."""
         return self.status.ready or 0
+
+
+class JobFailureRule(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A rule of a JobSet's failurePolicy; empty lists match every Job."""
+
+    action: str = ""
+    on_job_failure_reasons: tuple[str, ...] = ()
+    on_job_failure_message_patterns: tuple[str, ...] = ()
+    target_replicated_jobs: tuple[str, ...] = ()
+
+
+class JobSetFailurePolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """failurePolicy of a JobSet."""
+
+    max_restarts: int = 0
+    rules: tuple[JobFailureRule, ...] = ()
+
+
+class JobSetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """spec of a JobSet; without a failurePolicy the first failed Job fails it."""
+
+    failure_policy: JobSetFailurePolicy = JobSetFailurePolicy()
+
+
+class JobSetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """status of a JobSet; some restarts do not count, and before v0.6 it did not say which."""
+
+    restarts: int = 0
+    restarts_count_towards_max: int = 0
+
+
+class JobSet(Object, frozen=True, kw_only=True):
+    """A JobSet (jobset.x-k8s.io)."""
+
+    spec: JobSetSpec = JobSetSpec()
+    status: JobSetStatus = JobSetStatus()

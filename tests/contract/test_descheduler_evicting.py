@@ -44,6 +44,7 @@ from runtime import clock
 from tests.e2e import bodies, policies, waiting
 
 pytestmark = pytest.mark.cluster
+CREW = {"plural": "crews", "singular": "crew", "kind": "Crew"}
 DEFINITIONS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -237,37 +238,38 @@ def test_the_service_account_can_lead(descheduler: KubeDoor) -> None:
     waiting.until(leads, "the Lease, once nobody else's holds any more")
 
 
-def definition_body(group: str, *versions: str, **more: object) -> dict[str, object]:
-    """A custom resource `crews` of that group, with a scale, in these versions (`v1`), of which `v1` is stored."""
+def definition_body(group: str, *versions: str, names: dict[str, str] = CREW, **more: object) -> dict[str, object]:
+    """A custom resource, `crews` without other names, of that group, with a scale, in these versions (`v1`): `v1` is
+    stored.
+    """
     scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
     version = {
         "served": True,
         "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
         "subresources": {"status": {}, "scale": scale},
     }
-    names = {"plural": "crews", "singular": "crew", "kind": "Crew"}
     served = [{"name": name, "storage": name == "v1", **version} for name in versions or ("v1",)]
     spec = {"group": group, "scope": "Namespaced", "names": names, "versions": served, **more}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"crews.{group}"},
+        "metadata": {"name": f"{names['plural']}.{group}"},
         "spec": spec,
     }
 
 
-def serve_crews(api: cluster_api.Api, group: str) -> None:
-    """Makes a new kind Crew of that API group, and waits until it is served."""
+def serve(api: cluster_api.Api, group: str, *versions: str, names: dict[str, str] = CREW) -> None:
+    """Makes a new kind, Crew without other names, of that API group, and waits until its `v1` is served."""
 
     def served() -> bool:
         """The objects, and the list of what there is: two controllers of the apiserver see to them."""
         try:
-            api.get(f"apis/{group}/v1/crews")
-            return "crews/scale" in {one["name"] for one in api.get(f"apis/{group}/v1")["resources"]}
+            api.get(f"apis/{group}/v1/{names['plural']}")
+            return f"{names['plural']}/scale" in {one["name"] for one in api.get(f"apis/{group}/v1")["resources"]}
         except cluster_api.ApiError:  # 404, and 429 while the storage of the new kind is made
             return False
 
-    api.create(DEFINITIONS, definition_body(group))
+    api.create(DEFINITIONS, definition_body(group, *versions, names=names))
     waiting.until(served, "the new kind to be served")
 
 
@@ -281,7 +283,7 @@ def new_crew(api: cluster_api.Api, group: str, namespace: str, name: str) -> str
 def group(control_plane: cluster.Cluster, namespace: str) -> Iterator[str]:
     """The API group of a new kind Crew."""
     name = f"{namespace}.evenload.test"
-    serve_crews(control_plane.api, name)
+    serve(control_plane.api, name)
     yield name
     control_plane.api.delete(f"{DEFINITIONS}/crews.{name}")
 

@@ -12,6 +12,7 @@ import pytest
 from cli.doctor import rights
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query
+from descheduler.snapshot import groups
 from kube import config, kinds
 from lab import cluster
 from lab.cluster import api as cluster_api
@@ -27,12 +28,14 @@ SHOP = "default"
 HOT, OTHERS = "node-0", ("node-1", "node-2")
 HEAVY: bodies.PodOptions = {"cpu_millicores": 200, "memory_bytes": 5 * 2**30, "memory_request": "256Mi"}
 GROUP = "rights.evenload.test"
+JOB_SETS = "jobset.x-k8s.io"
 GRANTED = (*rights.SERVICES, rights.SURGES)
 OWN_OBJECTS = (
     f"api/v1/namespaces/{SHOP}/pods/keeper",
     f"api/v1/namespaces/{SHOP}/persistentvolumeclaims/data",
     "api/v1/persistentvolumes/disk",
     f"{test_descheduler_evicting.DEFINITIONS}/crews.{GROUP}",
+    f"{test_descheduler_evicting.DEFINITIONS}/jobsets.{JOB_SETS}",
 )
 LIMIT = 2 * waiting.LIMIT_SECONDS
 
@@ -45,7 +48,12 @@ class World:
         self.door = config.connect(running.kubeconfig)
         self.log = audited.Log(running.directory / "logs" / "audit.log")
         self.ledger = directory / "ledger.sqlite"
-        section = {"mode": "Enforce", "surge": {"enabled": True}, "cooldown": {"node": "1s"}}
+        section = {
+            "mode": "Enforce",
+            "surge": {"enabled": True},
+            "cooldown": {"node": "1s"},
+            "protect": {"groups": False, "minPodAge": "1s"},
+        }
         changes = {f"descheduler__{name}": value for name, value in section.items()}
         self.policy = policies.write(directory / "policy.yaml", **changes)
         prometheus = ["--prometheus", running.prometheus_url]
@@ -109,6 +117,7 @@ def world(fleet: cluster.Cluster, tmp_path: pathlib.Path) -> Iterator[World]:
 
 def test_the_services_do_what_they_may_and_may_what_they_do(world: World) -> None:
     someone_elses_kind(world.cluster.api)
+    a_job_set(world)
     volume, claim = bodies.volume("disk", SHOP, "disks.test")  # only then is anybody asked about volumes
     world.cluster.api.create("api/v1/persistentvolumes", volume)
     world.cluster.api.create(f"api/v1/namespaces/{SHOP}/persistentvolumeclaims", claim)
@@ -158,11 +167,26 @@ def crowded(world: World) -> None:
 
 def someone_elses_kind(api: cluster_api.Api) -> None:
     """A custom resource with a scale, and a pod on the hot node that it owns."""
-    test_descheduler_evicting.serve_crews(api, GROUP)
+    test_descheduler_evicting.serve(api, GROUP)
     uid = test_descheduler_evicting.new_crew(api, GROUP, SHOP, "crew")
     owner = {"apiVersion": f"{GROUP}/v1", "kind": "Crew", "name": "crew", "uid": uid, "controller": True}
     pod = bodies.pod("crew-0")
     api.create(
         f"api/v1/namespaces/{SHOP}/pods",
         {"metadata": {**pod["metadata"], "ownerReferences": [owner]}, "spec": {**pod["spec"], "nodeName": HOT}},  # type: ignore[dict-item]
+    )
+
+
+def a_job_set(world: World) -> None:
+    """A JobSet whose Job has a pod on the hot node."""
+    api, names = world.cluster.api, {"plural": "jobsets", "singular": "jobset", "kind": "JobSet"}
+    test_descheduler_evicting.serve(api, JOB_SETS, "v1", "v1alpha2", names=names)
+    body = {"apiVersion": f"{JOB_SETS}/v1alpha2", "kind": "JobSet", "metadata": {"name": "train"}}
+    uid = api.create(f"apis/{JOB_SETS}/v1alpha2/namespaces/{SHOP}/jobsets", body)["metadata"]["uid"]
+    owner = {"apiVersion": f"{JOB_SETS}/v1alpha2", "kind": "JobSet", "name": "train", "uid": uid, "controller": True}
+    lasting = {"cluster.evenload.io/complete-after": "1h"}
+    pod = bodies.pod("train", labels={groups.JOB_SET: "train"}, annotations=lasting)
+    spec = {"template": {**pod, "spec": {**pod["spec"], "nodeName": HOT, "restartPolicy": "Never"}}}  # type: ignore[dict-item]
+    world.door.create(
+        kinds.JOBS, {"metadata": {"name": "train", "ownerReferences": [owner]}, "spec": spec}, namespace=SHOP
     )

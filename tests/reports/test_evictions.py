@@ -7,6 +7,7 @@ import pytest
 from descheduler.planning.plans import EvictionPlan
 from descheduler.snapshot import interned_pods
 from descheduler.snapshot.eviction_history import History, PendingReplacement
+from descheduler.snapshot.job_sets import Restarts
 from descheduler.snapshot.workloads import Workload
 from kube import objects
 from runtime import clock
@@ -182,13 +183,16 @@ def test_of_two_gangs_on_a_node_one_leaves_whole() -> None:
 
 @reported("evictions", "kubernetes-sigs/jobset#1117", "flyteorg/flyte#7947", before=Before.BY_CHOICE)
 @situation("an eviction fails a Job of a JobSet, and the restart counts against maxRestarts")
-@behaviour("its pods stay, with `protect.groups: false`, too, unless the Job bears the loss or ignores disruptions")
-def test_an_eviction_uses_up_no_restart_of_a_jobset() -> None:
+@behaviour("its pods stay; with `protect.groups: false` all leave unless that is the last restart, or none is left")
+def test_an_eviction_does_not_use_up_the_last_restart_of_a_jobset() -> None:
     made = scene().controller(workload("Job", 2, spec={"backoffLimit": 0}))
     for name in ("web-0", "web-1"):
         made.pod(name, "hot", owner=("Job", "web"), labels={"jobset.sigs.k8s.io/jobset-name": "t"})
-    plan = made.plan(scenes.policy(limits=LIMITS, protect={"groups": False}))
-    assert (plan.evictions, "how often its JobSet may restart" in sentence(plan)) == ((), True)
+    policy = scenes.policy(limits=LIMITS, protect={"groups": False})
+    assert made.plan(restarts={"uid-web": Restarts("")}).evictions == ()
+    assert len(made.plan(policy, restarts={"uid-web": Restarts("")}).evictions) == 2
+    last = made.plan(policy, restarts={"uid-web": Restarts("JobSet t has 1 of 3 restarts left (maxRestarts)")})
+    assert (last.evictions, "1 of 3 restarts" in sentence(last)) == ((), True)
 
 
 # Rollouts.

@@ -12,8 +12,8 @@ from descheduler.eviction import followup
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Run
 from descheduler.planning.plans import EvictionPlan
-from descheduler.snapshot import groups, workloads
-from kube import objects
+from descheduler.snapshot import groups, job_sets, workloads
+from kube import errors, kinds, objects
 from policy.schema.load_policy import LoadPolicy
 from runtime import clock
 from tests import builders
@@ -25,6 +25,8 @@ GANG = {"app": "train", "scheduling.x-k8s.io/pod-group": "t"}
 OF_GANG = "scheduling.x-k8s.io/pod-group: t, 3 pods"
 LWS = "leaderworkerset.sigs.k8s.io"
 OF_LWS = f"{LWS}/name: llm, group 0, 3 pods, one eviction restarts it"
+
+OF_SET = "jobset.sigs.k8s.io/replicatedjob-name"
 
 LATER = clock.to_rfc3339(NOW + 5)
 HOST = "kubernetes.io/hostname"
@@ -220,25 +222,107 @@ def test_a_group_of_which_not_all_is_known_stays(scene: Scene, expected: str) ->
     assert all(expected in verdict for verdict in verdicts(plan).values()), verdicts(plan)
 
 
+def job(name: str, made_at_seconds: float, spec: dict[str, object], api_version: str = "v1alpha2") -> objects.Job:
+    """A Job of three pods that the JobSet `t` controls."""
+    metadata: builders.Body = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": {OF_SET: "w"}}
+    body = {"metadata": metadata | {"creationTimestamp": clock.to_rfc3339(made_at_seconds)}, "status": {"ready": 3}}
+    scenes.owned_by("JobSet", "t", api_version=f"jobset.x-k8s.io/{api_version}")(body)
+    return builders.decoded({**body, "spec": {"parallelism": 3, **spec}}, objects.Job)
+
+
+def job_set(policy: dict[str, object], counted: int = 0, restarts: int = 0, uid: str = "uid-t") -> objects.JobSet:
+    """The JobSet `t` with this failurePolicy, and restarts of which so many counted."""
+    status = {"restarts": restarts or counted, "restartsCountTowardsMax": counted}
+    metadata = {"name": "t", "namespace": "default", "uid": uid}
+    return builders.decoded({"metadata": metadata, "spec": {"failurePolicy": policy}, "status": status}, objects.JobSet)
+
+
+def on_failure(action: str, *, most: int = 3, **fields: object) -> dict[str, object]:
+    """The failurePolicy that restarts `most` times, with one rule."""
+    return {"maxRestarts": most, "rules": [{"name": "one", "action": action, **fields}]}
+
+
+FAILS = "job_without_retry: Job/train has 0 failures left (backoffLimit, podFailurePolicy), and an eviction is one"
+BY_ONE: dict[str, object] = {"backoffLimit": 0}
+OF_POLICY: dict[str, Any] = {"onJobFailureReasons": ["PodFailurePolicy"]}
+FREE = "RestartJobSetAndIgnoreMaxRestarts"
+FAIL_SET = "; a rule of JobSet t has the action FailJobSet"
+WHEN_DISRUPTED = test_protections.when_disrupted
+
+
 @pytest.mark.parametrize(
-    ("spec", "expected"),
+    ("spec", "there", "expected"),
     [
-        ({"backoffLimit": 4}, ""),
-        (
-            {"backoffLimit": 3},
-            "Job/train has 3 failures left (backoffLimit, podFailurePolicy), and an eviction is one; h",
+        pytest.param({"backoffLimit": 4}, None, "chosen", id="its Job bears all"),
+        pytest.param(WHEN_DISRUPTED("Ignore"), None, "chosen", id="its Job ignores disruptions"),
+        pytest.param(BY_ONE, None, f"{FAILS}; GET: 404 NotFound: t", id="a JobSet that is not there"),
+        pytest.param(BY_ONE, job_set({}), f"{FAILS}; JobSet t has 0 of 0 restarts left (max", id="no restart"),
+        pytest.param({"backoffLimit": 3}, job_set({}), f"{FAILS.replace('0 f', '3 f')}; JobSet t", id="of three each"),
+        pytest.param(BY_ONE, job_set({"maxRestarts": 3}), "chosen", id="three restarts"),
+        pytest.param(BY_ONE, job_set({"maxRestarts": 3}, 2), f"{FAILS}; JobSet t has 1 of 3", id="the last one"),
+        pytest.param(BY_ONE, job_set({"maxRestarts": 3}, restarts=2), f"{FAILS}; JobSet t has 1", id="before v0.6"),
+        pytest.param(BY_ONE, job_set({"maxRestarts": 9}, 1, uid="x"), f"{FAILS}; JobSet t: another", id="another uid"),
+        pytest.param(BY_ONE, job_set(on_failure("FailJobSet")), FAILS + FAIL_SET, id="a rule that fails it"),
+        pytest.param(BY_ONE, job_set(on_failure("FailJobSet", **OF_POLICY)), "chosen", id="for another reason"),
+        pytest.param(
+            BY_ONE, job_set(on_failure("FailJobSet", targetReplicatedJobs=["x"])), "chosen", id="for other Jobs"
         ),
-        ({"backoffLimit": 0, **test_protections.when_disrupted("Ignore")}, ""),
+        pytest.param(
+            BY_ONE, job_set(on_failure("FailJobSet", targetReplicatedJobs=["w"])), FAILS + FAIL_SET, id="for its Jobs"
+        ),
+        pytest.param(BY_ONE, job_set(on_failure("Later")), f"{FAILS}; a rule of JobSet t has the", id="not known"),
+        pytest.param(WHEN_DISRUPTED("FailJob"), job_set(on_failure(FREE, most=0, **OF_POLICY)), "chosen", id="free"),
+        pytest.param(
+            WHEN_DISRUPTED("FailJob"), job_set(on_failure("FailJobSet", **OF_POLICY)), FAILS + FAIL_SET, id="disruption"
+        ),
+        pytest.param(
+            BY_ONE,
+            job_set(on_failure(FREE, most=1, onJobFailureMessagePatterns=["x"])),
+            f"{FAILS}; JobSet t has 1 of 1",
+            id="a rule that may not match",
+        ),
+        pytest.param(
+            WHEN_DISRUPTED("FailIndex"), job_set({"maxRestarts": 9}), f"{FAILS}; train would fail for", id="an index"
+        ),
+        pytest.param(
+            BY_ONE,
+            job_set({"maxRestarts": 9}, 2),
+            "workload_cooldown: 800 s left, its JobSet has restarted 2 times",
+            id="a pause that grows",
+        ),
     ],
 )
-def test_a_job_of_a_jobset_bears_the_loss_of_all_its_pods_or_stays(spec: dict[str, object], expected: str) -> None:
-    body = {"metadata": {"name": "train", "namespace": "default", "uid": "uid-train"}, "status": {"ready": 3}}
-    scene = nodes().controller(builders.decoded({**body, "spec": {"parallelism": 3, **spec}}, objects.Job))
+def test_a_jobset_leaves_if_its_jobs_bear_it_or_it_restarts_and_another_time(
+    spec: dict[str, object], there: objects.JobSet | None, expected: str, tmp_path: pathlib.Path
+) -> None:
+    scene = nodes()
     for number, node in enumerate(("hot", "hot", "mild")):
         scene.pod(f"train-{number}", node, labels={groups.JOB_SET: "t"}, owner=("Job", "train"))
-    plan = scene.plan(obeyed(jobsWithoutRetry=False))
-    assert len(plan.evictions) == (0 if expected else 3)
-    assert expected in verdicts(plan)["train-0"]
+    here = World(scene, tmp_path, limits=UNCAPPED, protect={"groups": False, "jobsWithoutRetry": False})
+    here.door.objects |= {"jobs": (job("train", NOW - 1000, spec),), "jobsets": (there,) if there is not None else ()}
+    plan = here.previews.plan().plan
+    assert verdicts(plan)["train-0"].startswith(expected), verdicts(plan)
+    assert len(plan.evictions) == (3 if expected == "chosen" else 0)
+
+
+def test_a_jobset_of_another_version_is_not_known() -> None:
+    one = job("train", NOW, BY_ONE, api_version="v9")
+    assert job_sets.restarts(doors.FakeDoor(), [one]) == {}
+
+
+def test_an_api_that_does_not_answer_is_waited_for_once() -> None:
+    asked = list[str]()
+
+    class Silent(doors.FakeDoor):
+        def get(self, kind: kinds.Kind[Any], name: str, *, namespace: str = "") -> Any:
+            asked.append(name)
+            raise errors.Unreachable("GET jobsets: no answer within 10 s")
+
+    restarts = job_sets.restarts(Silent(), [job(f"train-{number}", NOW, BY_ONE) for number in range(3)])
+    assert (len(asked), [one.refusal for one in restarts.values()]) == (
+        1,
+        ["GET jobsets: no answer within 10 s", *["not asked in this run: GET jobsets: no answer within 10 s"] * 2],
+    )
 
 
 @pytest.mark.parametrize(

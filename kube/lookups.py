@@ -1,0 +1,26 @@
+"""Questions about workloads that cost requests, asked for those of a run; an API that does not answer is asked once."""
+
+import collections.abc
+from typing import TypeVar
+
+from kube import errors
+
+T = TypeVar("T")
+
+
+def answers(
+    questions: collections.abc.Mapping[str, collections.abc.Callable[[], T]],
+    failed: collections.abc.Callable[[str], T],
+) -> dict[str, T]:
+    """Returns the answers by the same keys; where one cannot be had, what `failed` makes of the error's words. Once
+    nobody has answered, or the apiserver has asked for a pause, the rest are not asked.
+    """
+    answered: dict[str, T] = {}
+    silent: errors.KubeError | None = None
+    for key, question in questions.items():
+        try:
+            answered[key] = question() if silent is None else failed(f"not asked in this run: {silent}")
+        except errors.KubeError as error:
+            answered[key] = failed(str(error))
+            silent = error if isinstance(error, errors.Unreachable | errors.TooManyRequests) else None
+    return answered
