@@ -115,6 +115,11 @@ def plan(world: Installation) -> Document:
     return dict(json.loads(answer(world, "evenload plan -o json")))
 
 
+def candidates(world: Installation) -> list[Document]:
+    """The judged pods of all hot nodes in the plan of this moment."""
+    return [each for hot in plan(world)["nodes"] for each in hot["candidates"]]
+
+
 def answer(world: Installation, command: str) -> str:
     """The JSON of a command, once the service answers it in its time: the machine may be busy."""
     text = ""

@@ -15,16 +15,19 @@ import time
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+import pytest
 import requests
 import yaml
 
 from lab.cluster import binaries
 from lab.image import engine
-from lab.real_nodes import images, starter, texts
+from lab.real_nodes import images, machine, starter, texts
 from lab.tests.real_nodes.nodes import Document, Nodes, network_of
 from tests import pages
 from tests.contract import built_image
 
+MACHINE = machine.missing()
+MARKS = [pytest.mark.skipif(bool(MACHINE), reason=MACHINE or "-"), pytest.mark.real_nodes, pytest.mark.timeout(1800)]
 PAGE = pages.ROOT / "docs" / "start" / "install.md"
 IMAGE = "registry.example.com/evenload:0.2.0"  # as the page names it
 PAGES_PROMETHEUS = "http://prometheus.observability.svc:9090"

@@ -11,18 +11,13 @@ import pytest
 import yaml
 
 from lab.cluster import extender_stanza
-from lab.real_nodes import machine, waiting
-from lab.tests.real_nodes.installation import DISK, NAMESPACE, PROMETHEUS, SERVICES, Installation, installed
+from lab.real_nodes import waiting
+from lab.tests.real_nodes.installation import DISK, MARKS, NAMESPACE, PROMETHEUS, SERVICES, Installation, installed
 from tests.contract import helm_client
 from tests.contract.test_fifteen_minutes import COMMANDS, OWN, UPGRADE
 from tests.contract.test_kustomize import CRDS
 
-MACHINE = machine.missing()
-pytestmark = [
-    pytest.mark.skipif(bool(MACHINE), reason=MACHINE or "-"),
-    pytest.mark.real_nodes,
-    pytest.mark.timeout(1800),
-]
+pytestmark = MARKS
 HERE = {
     "prometheus": {"url": PROMETHEUS},
     "descheduler": {"ledger": {"storageClassName": "ssd"}},

@@ -17,17 +17,12 @@ import pytest
 
 from lab.campaigns.chaos import records
 from lab.cluster import errors
-from lab.real_nodes import images, machine, waiting
-from lab.tests.real_nodes.installation import NAMESPACE, PAGE, SERVICES, Installation, installed
-from lab.tests.real_nodes.nodes import Document
+from lab.real_nodes import waiting
+from lab.tests.real_nodes import burners
+from lab.tests.real_nodes.installation import MARKS, NAMESPACE, PAGE, SERVICES, Installation, installed
 from tests import pages
 
-MACHINE = machine.missing()
-pytestmark = [
-    pytest.mark.skipif(bool(MACHINE), reason=MACHINE or "-"),
-    pytest.mark.real_nodes,
-    pytest.mark.timeout(1800),
-]
+pytestmark = MARKS
 NODES = ("rn1", "rn2", "rn3")
 HOT = "rn2"
 LEDGER_PAGE = pages.ROOT / "docs" / "how-to" / "operate.md"
@@ -37,40 +32,16 @@ RELOAD_SECONDS = 5.0  # docs: the services load it at most 5 s later
 LIMIT_SECONDS = 240.0
 GREEN_SECONDS = 120.0
 OUTSIDE = {"name": "outside", "labels": {"test": "outside"}}
-
-
-def deployment(name: str, replicas: int, container: Document, **spec: object) -> Document:
-    """A Deployment whose pods request next to nothing, so that kube-scheduler takes each node for empty."""
-    labels, small = {"app": name}, {"requests": {"cpu": "1m", "memory": "4Mi"}}
-    pod = {
-        "terminationGracePeriodSeconds": 1,
-        "containers": [{"name": "main", "resources": small, **container}],
-        **spec,
-    }
-    template = {"metadata": {"labels": labels}, "spec": pod}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
-    }
+SMALL = {"requests": {"cpu": "1m", "memory": "4Mi"}}  # so that kube-scheduler takes each node for empty
 
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[Installation]:
     """Evenload on three nodes, the second of which has three burners; its mean of five minutes rises from now on."""
     with installed("rn-installation") as world:
-        make_hot(world)
+        load = burners.container(450, millicores=10, env=[], resources=SMALL)
+        burners.placed(world.nodes, {HOT}, burners.deployment("load", load, replicas=3))
         yield world
-
-
-def make_hot(world: Installation) -> None:
-    """Lets 1,350 MiB run on a node, whose other pods run on."""
-    others = [name for name in NODES if name != HOT]
-    world.nodes.kubectl("cordon", *others)
-    world.nodes.apply(deployment("load", 3, {"image": images.BURNER, "args": ["10", "450"]}))
-    world.nodes.kubectl("rollout", "status", "deployment/load", "--timeout=240s")
-    world.nodes.kubectl("uncordon", *others)
 
 
 def green(world: Installation) -> None:
@@ -150,7 +121,8 @@ def test_a_policy_is_in_force_as_soon_as_the_page_says_and_a_refused_one_changes
 
 def test_new_pods_avoid_the_hot_node_as_long_as_kube_scheduler_asks(world: Installation) -> None:
     def placed(name: str) -> set[str]:
-        world.nodes.apply(deployment(name, 6, {"image": PAUSE}))
+        pause = {"name": "main", "image": PAUSE, "resources": SMALL}
+        world.nodes.apply(burners.deployment(name, pause, replicas=6))
         world.nodes.kubectl("rollout", "status", f"deployment/{name}", "--timeout=240s")
         pods = world.nodes.items("pods", f"--selector=app={name}")
         bindings = world.bindings()

@@ -12,19 +12,13 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from lab.real_nodes import machine
 from lab.tests.real_nodes import burners
-from lab.tests.real_nodes.installation import Installation, installed
+from lab.tests.real_nodes.installation import MARKS, Installation, installed
 from lab.tests.real_nodes.nodes import Document
 from runtime import clock
 
 WORLD = "rn-kubelets"
-MACHINE = machine.missing()
-pytestmark = [
-    pytest.mark.skipif(bool(MACHINE), reason=MACHINE or "-"),
-    pytest.mark.real_nodes,
-    pytest.mark.timeout(1800),
-]
+pytestmark = MARKS
 OBSERVE = burners.SHORT | {"descheduler": burners.SHORT["descheduler"] | {"mode": "Observe"}}
 METRIC = "memory_avg_1m"
 HOME = "rn1"  # of the deschedulers
@@ -75,7 +69,8 @@ def test_a_dead_kubelet_keeps_its_pods_and_takes_no_others_and_its_replacement_i
         assert row["ready_at"] is None
         # The workload waits for it, so nothing else of it leaves; and where there is no destination, nothing does.
         waits = {"in_flight", "few_ready", "no_destination", "not_needed"}
-        assert {each["verdict"] for each in hot_pods(world)} <= waits
+        judged = [each for each in burners.candidates(world) if each["pod"].startswith("web-")]
+        assert {each["verdict"] for each in judged} <= waits
         lost = next(pod for pod in nodes.items("pods", "-l", "app=web") if pod["spec"]["nodeName"] == "rn3")
         nodes.kubectl("cordon", "rn2")
         nodes.kubectl("uncordon", "rn1")
@@ -118,8 +113,7 @@ def test_a_kubelet_that_evicts_is_no_destination_and_shares_its_node_with_evenlo
     assert not theirs & {row["pod"] for row in ours}
     assert len(ours) <= 1  # limits.perNode and cooldown.node: the reading is under the stop before these end
     assert len(burners.requests(nodes)) == known + len(ours)
-    candidates = {each["pod"] for hot in burners.plan(world)["nodes"] for each in hot["candidates"]}
-    assert not theirs & candidates
+    assert not theirs & {each["pod"] for each in burners.candidates(world)}
 
 
 def enforced(world: Installation, **columns: object) -> list[Document]:
@@ -130,12 +124,6 @@ def enforced(world: Installation, **columns: object) -> list[Document]:
 def left_alone(world: Installation) -> str:
     """Why the plan leaves its only hot node alone; "" where it has none or does not."""
     return "".join(hot["left_alone"] or "" for hot in burners.plan(world)["nodes"])
-
-
-def hot_pods(world: Installation) -> list[Document]:
-    """The judged pods of `web` on the hot node."""
-    candidates = [each for hot in burners.plan(world)["nodes"] for each in hot["candidates"]]
-    return [each for each in candidates if each["pod"].startswith("web-")]
 
 
 def run_count(world: Installation) -> float:

@@ -1,6 +1,5 @@
 """metrics-server itself on real nodes, read by Evenload: docs/how-to/without-prometheus.md, judged by the cgroups."""
 
-import contextlib
 import json
 import pathlib
 import time
@@ -9,17 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from lab.cluster import programs
-from lab.real_nodes import images, machine, node, waiting
-from lab.tests.real_nodes.installation import NAMESPACE, Installation, installed
+from lab.real_nodes import images, node, waiting
+from lab.tests.real_nodes import burners
+from lab.tests.real_nodes.installation import MARKS, NAMESPACE, Installation, installed
 from lab.tests.real_nodes.nodes import cpu_seconds, memory_stat
 from tests import pages
 
-MACHINE = machine.missing()
-pytestmark = [
-    pytest.mark.skipif(bool(MACHINE), reason=MACHINE or "-"),
-    pytest.mark.real_nodes,
-    pytest.mark.timeout(1800),
-]
+pytestmark = MARKS
 NODES = ("rn1", "rn2", "rn3")
 LOADED = "rn2"
 METRICS_SERVER = "lab.local/metrics-server:1"
@@ -90,11 +85,7 @@ def test_the_plan_weighs_a_pod_as_its_cgroup_does(world: Installation) -> None:
     (cgroup,) = world.nodes.memory_cgroup(LOADED).rglob(f"pod{uid}")
 
     def memory_bytes() -> float:
-        with contextlib.suppress(StopIteration):
-            plan = json.loads(world.run("evenload plan -o json 2>/dev/null", code=-1))
-            rows = [row for each in plan["nodes"] for row in each["candidates"] if row["pod"] == "burner"]
-            return float(next(iter(rows))["memory_bytes"] or 0)
-        return 0.0
+        return sum(row["memory_bytes"] or 0.0 for row in burners.candidates(world) if row["pod"] == "burner")
 
     waiting.until(lambda: memory_bytes() > 0, "the burner's use in the plan", 2 * LIMIT_SECONDS)
     assert memory_bytes() == pytest.approx(working_set_bytes(cgroup), rel=0.03)

@@ -10,17 +10,12 @@ from typing import Final
 
 import pytest
 
-from lab.real_nodes import images, machine, waiting
+from lab.real_nodes import images, waiting
 from lab.real_nodes.truth import figures, recorder, scenes
-from lab.tests.real_nodes import installation
+from lab.tests.real_nodes import burners, installation
 from lab.tests.real_nodes.nodes import Document
 
-MACHINE = machine.missing()
-pytestmark = [
-    pytest.mark.skipif(bool(MACHINE), reason=MACHINE or "-"),
-    pytest.mark.timeout(1800),
-    pytest.mark.real_nodes,
-]
+pytestmark = installation.MARKS
 WORLD: Final = "rn-readings"
 NODE: Final = "rn2"
 WINDOW_SECONDS: Final = 60.0
@@ -145,7 +140,7 @@ def test_a_pod_in_back_off_has_no_reading(site: installation.Installation, recor
         return (SHORT_WINDOW, uid) not in {(each.source, each.subject) for each in lately}
 
     waiting.until(is_absent, "the reading of a container in back-off to end", 180)
-    (candidate,) = [each for each in candidates(site) if each["pod"] == "too-large"]
+    (candidate,) = [each for each in burners.candidates(site) if each["pod"] == "too-large"]
     assert (candidate["memory_bytes"], candidate["cpu_millicores"]) == (None, None)
     assert candidate["verdict"] != "chosen"
 
@@ -175,7 +170,7 @@ def test_a_node_reads_as_its_cgroup_by_query_annotation_and_command(
 
 
 def test_the_plan_counts_pods_as_their_cgroups(site: installation.Installation, record: recorder.Record) -> None:
-    uses = {each["pod"]: each for each in candidates(site)}
+    uses = {each["pod"]: each for each in burners.candidates(site)}
     moment = record.samples[-1].at_seconds
     for name in (*STEADY, f"{STATIC}-{NODE}"):
         history = figures.History(record.samples, uid_of(record, name))
@@ -183,13 +178,6 @@ def test_the_plan_counts_pods_as_their_cgroups(site: installation.Installation, 
         assert uses[name]["cpu_millicores"] / 10 == pytest.approx(cpu, abs=POD_POINTS["cpu"]), name
         points = uses[name]["memory_bytes"] / figures.BYTES_PER_POINT
         assert points == pytest.approx(memory, abs=POD_POINTS["memory"]), name
-
-
-def candidates(site: installation.Installation) -> list[Document]:
-    """The pods of the node in the plan of this moment, which takes it for overloaded."""
-    plan = json.loads(site.run("evenload plan -o json 2> err.txt"))
-    (relief,) = [each for each in plan["nodes"] if each["node"] == NODE]
-    return list(relief["candidates"])
 
 
 def uid_of(record: recorder.Record, name: str) -> str:

@@ -11,21 +11,16 @@ import pytest
 import requests
 import yaml
 
-from lab.real_nodes import images, machine, node
+from lab.real_nodes import images, node
 from lab.tests.real_nodes import burners
-from lab.tests.real_nodes.installation import Installation, installed
+from lab.tests.real_nodes.installation import MARKS, Installation, installed
 from lab.tests.real_nodes.nodes import Document, cpu_seconds, used_bytes
 from runtime import clock
 from tests import pages
 
 WORLD = "rn-relief"
 HOT = "rn2"
-MACHINE = machine.missing()
-pytestmark = [
-    pytest.mark.skipif(bool(MACHINE), reason=MACHINE or "-"),
-    pytest.mark.real_nodes,
-    pytest.mark.timeout(1800),
-]
+pytestmark = MARKS
 WEB_MEBIBYTES, FAILING_MEBIBYTES = 800, 12
 # The reason of each for staying on the hot node, in the words of the plan.
 PROTECTED = {

@@ -7,20 +7,12 @@ import threading
 import time
 from collections.abc import Iterator
 
-import pytest
-
-from lab.real_nodes import machine
 from lab.tests.real_nodes import burners
-from lab.tests.real_nodes.installation import IMAGE, installed
+from lab.tests.real_nodes.installation import IMAGE, MARKS, installed
 from lab.tests.real_nodes.nodes import Document, Nodes
 
 HOT = "rn2"
-MACHINE = machine.missing()
-pytestmark = [
-    pytest.mark.skipif(bool(MACHINE), reason=MACHINE or "-"),
-    pytest.mark.real_nodes,
-    pytest.mark.timeout(1800),
-]
+pytestmark = MARKS
 STARTING_SECONDS, SERVING_ON_SECONDS = 15, 5  # before it listens, and after SIGTERM
 SERVER = f"""
 import http.server, signal, threading, time
