@@ -6,6 +6,7 @@ import pathlib
 from typing import NamedTuple
 
 import pytest
+import yaml
 
 from lab.cluster import cache
 from lab.real_nodes import images, machine, starter, waiting
@@ -13,6 +14,7 @@ from lab.tests.real_nodes import burners
 from lab.tests.real_nodes.installation import installed
 from lab.tests.real_nodes.nodes import Document, Nodes, namespaces, network_of, pids
 from promql.queries import node_queries, pod_queries
+from tests import pages
 
 MACHINE = machine.missing(vm=True)
 pytestmark = [
@@ -24,7 +26,9 @@ LIMIT_SECONDS = 600.0  # a machine without KVM, beside other tests, is slow
 MEBIBYTES = 600
 PODS = "/sys/fs/cgroup/kubepods"
 VM = 'instance=~"10.77.0.21:.*"'
+PODS_USE = f'container_cpu_usage_seconds_total{{id="/kubepods",{VM}}}'
 PODS_WAIT = f'container_pressure_cpu_waiting_seconds_total{{id="/kubepods",{VM}}}'
+METRIC = "cpu_pressure_1m"
 
 
 class Clocks(NamedTuple):
@@ -84,6 +88,35 @@ def test_relief_by_memory_of_a_machine_with_its_own_kernel(tmp_path: pathlib.Pat
         assert freed / total == pytest.approx(predicted, abs=0.03)
         assert witness.least_ready("web") == 1
         assert len(burners.requests(nodes)) == 1
+
+
+@pytest.mark.real_nodes
+def test_pods_that_wait_for_each_other_are_moved_and_a_full_node_of_one_pod_is_left_alone() -> None:
+    with installed("rn-vm-pressure", 2, vm=True) as world:
+        burners.set_policy(world, pressure_policy())
+        world.nodes.kubectl("cordon", "rn1", "rn2")
+        world.nodes.apply(burners.deployment("web", burners.container(5, millicores=1000), replicas=1))
+        use = f"min_over_time(rate({PODS_USE}[1m])[20s:5s])"  # over the preset's line for longer than a sync
+        burners.eventually(lambda: world.nodes.query(use) > 0.4, "the pod's use", LIMIT_SECONDS)
+        assert world.nodes.query(f"rate({PODS_WAIT}[1m])") > 0.1  # for the node's own daemons
+        assert 0 <= burners.reading(world, "vm1", METRIC) < 0.05
+        world.nodes.kubectl("scale", "deployment", "web", "--replicas=5")
+        burners.eventually(lambda: burners.reading(world, "vm1", METRIC) > 0.4, "an overload", LIMIT_SECONDS)
+        assert METRIC in world.run("evenload nodes --node vm1 2>/dev/null")  # which closes the node
+        world.nodes.kubectl("uncordon", "rn1", "rn2")
+        burners.eventually(lambda: bool(burners.evictions(world, result="evicted")), "an eviction", LIMIT_SECONDS)
+        rows = burners.evictions(world)
+        print("\npressure:", [(row["pod"], row["value_ratio"], row["projected_ratio"]) for row in rows])
+        assert {(row["node"], row["metric"]) for row in rows} == {("vm1", METRIC)}
+
+
+def pressure_policy() -> Document:
+    """The preset with windows of a minute, under which pods of a node without pressure figures wait for nothing."""
+    text = (pages.ROOT / "deploy" / "policies" / "pressure.yaml").read_text("utf-8").replace("5m", "1m")
+    preset: Document = yaml.safe_load(text)
+    preset["metrics"][0]["query"] += " or on (instance, node) 0 * max by (instance, node) (machine_cpu_cores)"
+    preset["descheduler"] = burners.SHORT["descheduler"] | preset["descheduler"]
+    return burners.SHORT | preset | {"metrics": burners.SHORT["metrics"] + preset["metrics"]}
 
 
 def pods_working_set(nodes: Nodes) -> int:
