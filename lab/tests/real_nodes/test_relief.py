@@ -1,6 +1,7 @@
 """Relief of a hot node, judged by containers, cgroups, kube-scheduler and the apiserver's log.
 
-First under the policy as it is shipped, whose windows take a quarter of an hour, then by CPU under short windows.
+First under the policy as it is shipped, whose windows take a quarter of an hour, then under short windows: by CPU, and
+of a gang.
 """
 
 import pathlib
@@ -237,3 +238,27 @@ def cores(world: Installation) -> float:
     began_seconds, used = time.monotonic(), cpu_seconds(cgroup)
     burners.eventually(lambda: time.monotonic() - began_seconds > 15, "a quarter of a minute", 60)
     return (cpu_seconds(cgroup) - used) / (time.monotonic() - began_seconds)
+
+
+def test_a_gang_stays_whole_under_a_budget_for_two_and_leaves_whole_without_it(world: Installation) -> None:
+    nodes, earlier = world.nodes, {row["pod"] for row in enforced(world)}
+    nodes.kubectl("delete", "deployments,pods,pdb,events", "--all", "--grace-period=0", "--force", "--timeout=120s")
+    lines = {"memory_avg_1m": {"evictAbove": 0.6, "evictUntil": 0.5}}  # well under those of kubelet
+    limits = {"limits": {"perNode": 3, "perWorkload": 3}, "protect": {"minPodAge": "30s", "groups": False}}
+    relief = burners.SHORT["descheduler"] | limits | {"thresholds": lines}
+    burners.set_policy(world, burners.SHORT | {"descheduler": relief})
+    marks = {"labels": {"scheduling.x-k8s.io/pod-group": "gang"}}
+    gang = burners.deployment("gang", burners.container(300), replicas=3, marks=marks)
+    stays = burners.deployment("stays", burners.container(350), replicas=1)
+    burners.placed(nodes, {HOT}, gang, burners.budget("gang", 1), stays)
+    before = [pod["metadata"]["name"] for pod in nodes.items("pods", "--selector=app=gang")]
+    blocked = ["events", "--field-selector=reason=EvictionBlockedByPDB"]
+    burners.eventually(lambda: bool(nodes.items(*blocked)), "a run that the budget held back", 300)
+    assert {row["pod"] for row in enforced(world)} == earlier
+    nodes.kubectl("delete", "pdb", "gang")
+    burners.eventually(lambda: len(enforced(world)) >= len(earlier) + 3, "the three to leave", 300)
+    burners.eventually(lambda: burners.reading(world, HOT, "memory_avg_1m") <= 0.5, "a load under the stop", 200)
+    rows = [row for row in enforced(world) if row["pod"] not in earlier]
+    print(f"\ngang: {[(row['pod'], row['before_ratio'], row['projected_ratio']) for row in rows]}")
+    assert sorted((row["pod"], row["run"]) for row in rows) == sorted((pod, rows[0]["run"]) for pod in before)
+    assert HOT not in {pod["spec"]["nodeName"] for pod in nodes.items("pods", "--selector=app=gang")}
