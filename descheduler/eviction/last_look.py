@@ -106,7 +106,7 @@ class LastLook:
         """Why the destination would not take the pod as both are at this moment. Raises KubeError and PromqlError."""
         name = eviction.destination
         if eviction.replacement is not None:
-            return self._readiness(eviction.replacement)
+            return self._readiness(eviction.pod, eviction.replacement)
         try:
             node = self.door.get(kinds.NODES, name)
         except errors.NotFound:
@@ -117,12 +117,16 @@ class LastLook:
             return Verdict(Cause.NO_DESTINATION, f"{name} does not take it any more: {rule}")
         return self._heat(eviction, node)
 
-    def _readiness(self, replacement: Pod) -> Verdict | None:
-        """Why the pod that was made first does not serve at this moment. Raises KubeError."""
+    def _readiness(self, old: Pod, replacement: Pod) -> Verdict | None:
+        """Why the pod that was made first does not serve at this moment, or is not to stay. Raises KubeError."""
+        surge = next(one for one in self.planned.open_surges.values() if one.pod_uid == old.uid)
         try:
+            scale = self.door.get(kinds.DEPLOYMENT_SCALES, surge.workload.partition("/")[2], namespace=old.namespace)
             pod = self.door.get(kinds.PODS, replacement.name, namespace=replacement.namespace)
         except errors.NotFound:
             return Verdict(Cause.SURGE, f"{replacement.name} has gone")
+        if scale.spec.replicas != surge.replicas + 1:
+            return Verdict(Cause.SURGE, f"somebody set {scale.spec.replicas} replicas")
         serves = pod.uid == replacement.uid and pod.ready and not pod.deleting
         return None if serves else Verdict(Cause.SURGE, f"{replacement.name} is not Ready any more")
 

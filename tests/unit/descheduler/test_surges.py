@@ -12,6 +12,7 @@ from kube.api.small_objects import Autoscaler, FieldsOwner, PersistentVolumeClai
 from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene, T
+from tests.unit.descheduler.test_last_look import while_the_hint_is_written
 from tests.unit.descheduler.worlds import World
 
 DEPLOYMENTS = kinds.DEPLOYMENTS.plural
@@ -262,6 +263,13 @@ def test_no_pod_is_evicted_by_a_replica_more_that_somebody_has_just_taken_back(t
     here.door.objects[DEPLOYMENTS] = (deployment(),)
     assert str(scenes.judged(here.report().plan)["web-0"].verdict) == SETTLING.format("abandoned")
     assert here.door.evictions == []
+
+
+def test_a_replica_more_that_somebody_takes_back_after_the_plan_keeps_the_old_pod(tmp_path: pathlib.Path) -> None:
+    here = surging(tmp_path)
+    while_the_hint_is_written(here, lambda: here.door.objects.update({DEPLOYMENTS: (deployment(),)}))
+    verdict = scenes.judged(here.report().plan)["web-0"].verdict
+    assert (str(verdict), here.door.evictions) == ("surge: somebody set 1 replicas", [])
 
 
 def test_a_surge_that_was_only_tried_holds_no_real_one_back(tmp_path: pathlib.Path) -> None:
