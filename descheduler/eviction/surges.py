@@ -81,7 +81,7 @@ def why_undone(surge: Surge, policy: LoadPolicy, now_seconds: float, enforced: N
     section = policy.descheduler
     if section.paused or not section.surge.enabled:
         return "the policy pauses" if section.paused else "the policy has surges off"
-    if now_seconds - surge.at_seconds >= section.surge.ready_within_seconds:
+    if not 0 <= now_seconds - surge.at_seconds < section.surge.ready_within_seconds:
         return f"the pod could not leave within {section.surge.ready_within_seconds:g} s (surge.readyWithin)"
     return "" if enforced is None or surge.node in enforced else f"{surge.node} is not to be relieved any more"
 
@@ -132,7 +132,7 @@ class Surges:
             scale.spec.replicas if scale is not None else None,
             writers=[one.manager for one in scalers if one.manager != OURS],
             eviction=eviction,
-            stands=any(pod.uid == surge.pod_uid and not pod.deleting for pod in pods),
+            stands=any(pod.uid == surge.pod_uid and not (pod.deleting or pod.finished) for pod in pods),
             new_nodes=[pod.node_name for pod in surge.new_pods(pods)],
             why_undone=why,
             now_seconds=self.clock.now(),

@@ -64,6 +64,7 @@ def test_the_next_step_follows_from_the_row_and_the_cluster(case: str) -> None:
 
 
 ON = {"surge": {"enabled": True}}
+LATE = "the pod could not leave within 300 s (surge.readyWithin)"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,8 @@ ON = {"surge": {"enabled": True}}
     [
         pytest.param(ON, 299, ["hot"], "", id="within its time"),
         pytest.param(ON, 299, None, "", id="before the run knows its nodes"),
-        pytest.param(ON, 300, None, "the pod could not leave within 300 s (surge.readyWithin)", id="late"),
+        pytest.param(ON, 300, None, LATE, id="late"),
+        pytest.param(ON, -60, None, LATE, id="begun by a clock that was ahead"),
         pytest.param(ON, 1, ["other"], "hot is not to be relieved any more", id="a node that is relieved"),
         pytest.param(ON | {"paused": True}, 1, None, "the policy pauses", id="a pause"),
         pytest.param({}, 1, None, "the policy has surges off", id="switched off"),
@@ -270,6 +272,13 @@ def test_a_replica_more_that_somebody_takes_back_after_the_plan_keeps_the_old_po
     while_the_hint_is_written(here, lambda: here.door.objects.update({DEPLOYMENTS: (deployment(),)}))
     verdict = scenes.judged(here.report().plan)["web-0"].verdict
     assert (str(verdict), here.door.evictions) == ("surge: somebody set 1 replicas", [])
+
+
+def test_a_pod_that_a_kubelet_evicts_needs_no_other_one_any_more(tmp_path: pathlib.Path) -> None:
+    here = surging(tmp_path)
+    here.show(single(phase="Failed"))
+    here.report()
+    assert (states(here), here.door.evictions) == ([("undone", "web-0 has left")], [])
 
 
 def test_a_surge_that_was_only_tried_holds_no_real_one_back(tmp_path: pathlib.Path) -> None:
