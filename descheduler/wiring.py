@@ -7,6 +7,7 @@ process: the first list of a run has begun by then.
 import contextlib
 import dataclasses
 import gc
+import math
 import random
 import signal
 from collections.abc import Callable, Sequence
@@ -108,7 +109,7 @@ def run(command_line: CommandLine, begun: WatchConnection | None) -> None:
         identity = lease.identity(rng)
         election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
         enforces = policy.current.evicts
-        elects = command_line.leader_elect and (enforces or not options.once)
+        elects = command_line.leader_elect and (enforces or not options.once or bool(ledger.surges(math.inf)))
         leader = election if elects else None
         writer = events.EventWriter(door, controller=CONTROLLER, instance=identity, clock=wall)
         announcer = EventPublisher(writer, ledger, wall)

@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from descheduler import __main__ as command
+from descheduler import wiring
+from descheduler.ledger import ledger
 from kube.cache import reflector
 from tests import kubeconfigs
 
@@ -48,6 +50,17 @@ def test_exit_codes(tmp_path: pathlib.Path, policy: str, more: list[str], code: 
     assert result.exit_code == code, result.output
     assert words in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(("mode", "surges", "asks"), [("Observe", 0, False), ("DryRun", 1, True), ("Enforce", 0, True)])
+def test_one_run_asks_for_the_lease_where_it_may_change_something(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, mode: str, surges: int, asks: bool
+) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(ledger.Ledger, "surges", lambda *_: (None,) * surges)
+    monkeypatch.setattr(wiring, "once", lambda _, election, **__: asked.append(election is not None))
+    invoke(tmp_path, f"descheduler: {{mode: {mode}}}\n")
+    assert asked == [asks]
 
 
 def test_without_an_apiserver_it_says_which_address_and_what_to_look_at(tmp_path: pathlib.Path) -> None:
