@@ -111,10 +111,10 @@ class Destinations:
             reasons[why] += 1
         return Destination("", +reasons)
 
-    def find_all(self, leaving: collections.abc.Sequence[tuple[Pod, PodUsage]]) -> list[Destination]:
-        """A destination for each pod of a group, whose room is given away; nothing of it where one of them has none."""
+    def find_all(self, leaving: collections.abc.Sequence[tuple[Pod, PodUsage]], *, later: bool) -> list[Destination]:
+        """A destination for each pod of a group, whose room is given away, or for none; `later` it stands meanwhile."""
         before, ends = (self._ratios, copy.copy(self._filter)), list[Destination]()
-        for pod, _ in leaving:
+        for pod, _ in () if later else leaving:
             self._cluster.place(pod, "")
         for pod, used in leaving:
             ends.append(self._find(pod, used))

@@ -231,7 +231,8 @@ class PlanDraft:
         else:
             if (replacement := self._taken.replacement(group.pods[0])) is not None:
                 return self._choose(draft, overload, group, [replacement.node_name])
-            ends = self._destinations.find_all([(pod, self._taken.pod_usage[pod.key]) for pod in group.pods])
+            used = [(pod, self._taken.pod_usage[pod.key]) for pod in group.pods]
+            ends = self._destinations.find_all(used, later=group.pods[0].uid in self._counts.few)
             if all(one.node for one in ends):
                 return self._choose(draft, overload, group, [one.node for one in ends])
             pod, end = next((pod, one) for pod, one in zip(group.pods, ends, strict=True) if not one.node)
