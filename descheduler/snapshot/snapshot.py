@@ -11,7 +11,7 @@ import dataclasses
 import functools
 
 from descheduler.snapshot import workloads as workload_index
-from descheduler.snapshot.groups import Groups
+from descheduler.snapshot.groups import LWS, LWS_WORKER, Groups
 from descheduler.snapshot.job_sets import Restarts
 from descheduler.snapshot.scaled_owners import Custom, Failure
 from descheduler.snapshot.usage import NodeUsage, PodUsage
@@ -141,7 +141,14 @@ class Snapshot:
 
     def standings(self) -> workload_index.Standings:
         """Returns what tells how a workload stands, by its uid."""
-        return workload_index.standings(self.owned, self.workloads)
+        return workload_index.standings(self.owned, self.workloads, self._serves)
+
+    def _serves(self, pod: Pod) -> bool:
+        """Whether a Ready pod serves: the leader of a LeaderWorkerSet's group with all of that alone."""
+        if LWS not in pod.labels or pod.labels.get(LWS_WORKER) != "0":
+            return True
+        group = self.groups.of(pod)
+        return not group.unclear and all(one.ready and not one.deleting for one in group.pods)
 
     @functools.cached_property
     def movable_claims(self) -> frozenset[str]:

@@ -71,6 +71,7 @@ class WorkloadStatus:
 
 
 Standings = collections.abc.Callable[[str], WorkloadStatus | None]  # by the workload's uid, None: it is not known
+Serves = collections.abc.Callable[[Pod], bool]  # of a Ready pod: some serve nobody without others
 
 
 class Index(collections.abc.Mapping[str, Workload]):
@@ -139,7 +140,7 @@ class Index(collections.abc.Mapping[str, Workload]):
 
 
 def standings(
-    owned: collections.abc.Mapping[tuple[str, str], collections.abc.Sequence[Pod]], workloads: Index
+    owned: collections.abc.Mapping[tuple[str, str], collections.abc.Sequence[Pod]], workloads: Index, serves: Serves
 ) -> Standings:
     """Returns what tells how a workload stands, counted when it is asked for: a plan is about few of them.
 
@@ -157,7 +158,7 @@ def standings(
         for owner in (uid, *workloads.versions.get(uid, ())):
             # a list is faster than nested generators, and many pods are counted
             pods = owned.get((workload.namespace, owner), ())
-            ready += len([1 for pod in pods if pod.ready and not pod.deleting and not pod.finished])
+            ready += len([1 for pod in pods if pod.ready and not pod.deleting and not pod.finished and serves(pod)])
             if workload.failures_left is not None:
                 failing += sum(1 if pod.deleting else pod.restarts for pod in pods)
             if workload.api_version:

@@ -222,6 +222,13 @@ def test_a_group_of_which_not_all_is_known_stays(scene: Scene, expected: str) ->
     assert all(expected in verdict for verdict in verdicts(plan).values()), verdicts(plan)
 
 
+@pytest.mark.parametrize("other", [lws(1, "cool"), lws(1, "cool", "cool", size="2", status={"conditions": []})])
+def test_a_group_whose_leader_alone_is_ready_serves_nobody(other: Scene) -> None:
+    other.pods[0] = builders.pod("llm-1", node="cool", owner=("StatefulSet", "llm"), labels=other.pods[0].labels)
+    plan = lws(0, "hot", "hot", "mild", scene=other).plan(obeyed())
+    assert scenes.causes(plan) == {"llm-0": "in_flight", "llm-0-1": "in_flight"}
+
+
 def job(name: str, made_at_seconds: float, spec: dict[str, object], api_version: str = "v1alpha2") -> objects.Job:
     """A Job of three pods that the JobSet `t` controls."""
     metadata: builders.Body = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": {OF_SET: "w"}}

@@ -74,7 +74,7 @@ def test_the_standing_of_every_workload(scene: scenes.Scene) -> None:
 def test_a_ready_pod_counts_while_it_serves(fields: dict[str, Any], ready: int) -> None:
     index = workloads.Index([builders.replica_set("web", replicas=3)])
     pod = builders.pod("web-0", node="n", **fields)
-    standing = workloads.standings({("default", "uid-web"): [pod]}, index)("uid-web")
+    standing = workloads.standings({("default", "uid-web"): [pod]}, index, bool)("uid-web")
     assert standing is not None
     assert standing.ready == ready
 
@@ -85,7 +85,7 @@ def test_replicas_of_two_replica_sets_stand_for_their_deployment() -> None:
     deployment = scenes.controller(Deployment, "web", replicas=3)
     index = workloads.Index([old, new, deployment])
     pods = {name: [builders.pod(name, node="n", owner=("ReplicaSet", name))] for name in ("old", "new")}
-    standings = workloads.standings({("default", f"uid-{name}"): several for name, several in pods.items()}, index)
+    standings = workloads.standings({("default", f"uid-{name}"): of for name, of in pods.items()}, index, bool)
     standing = standings("uid-web")
     assert standing is not None
     assert standings("uid-old") is None, "a version is no workload"
@@ -100,7 +100,7 @@ def test_a_version_of_something_unknown_leads_nowhere() -> None:
     roll = workloads.Workload("Roll", "default", "web", "uid-roll", 3, 3)
     known = workloads.Index([version, bare], {"uid-roll": roll})
     assert (known[version.uid], known["uid-roll"], len(known)) == (roll, roll, 3)
-    standings = workloads.standings({}, known)
+    standings = workloads.standings({}, known, bool)
     assert [uid for uid in known if standings(uid) is not None] == ["uid-roll", bare.uid]
 
 
