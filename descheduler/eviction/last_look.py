@@ -77,7 +77,11 @@ class LastLook:
         before = eviction.pod.owner.uid if eviction.pod.owner is not None else ""
         if (pod.owner.uid if pod.owner is not None else "") != before:
             return Verdict(Cause.UNKNOWN_OWNER, "it has another owner than in the plan")
-        verdict = protections.verdict(self._cases.of(pod, self.clock.now()))
+        verdict, group = protections.verdict(self._cases.of(pod, self.clock.now())), self._cases.group(pod)
+        for one in group.pods if verdict is None and group.restarts else ():  # its controller deletes all of them
+            mate = self.door.get(kinds.PODS, one.name, namespace=one.namespace)
+            if (why := protections.verdict(self._cases.of(mate, self.clock.now()))) is not None:
+                return why._replace(detail=f"{why.detail} ({mate.name} of {group.name})")
         return None if eviction.surges and verdict is not None and verdict.cause in protections.FEW else verdict
 
     def _relieved(self, eviction: Eviction) -> Verdict | None:

@@ -17,7 +17,7 @@ from kube import errors, kinds, objects
 from policy.schema.load_policy import LoadPolicy
 from runtime import clock
 from tests import builders
-from tests.unit.descheduler import doors, scenes, test_plan_invariants, test_protections
+from tests.unit.descheduler import doors, scenes, test_last_look, test_plan_invariants, test_protections
 from tests.unit.descheduler.scenes import NOW, UNCAPPED, Scene
 from tests.unit.descheduler.worlds import World
 
@@ -227,6 +227,18 @@ def test_a_group_whose_leader_alone_is_ready_serves_nobody(other: Scene) -> None
     other.pods[0] = builders.pod("llm-1", node="cool", owner=("StatefulSet", "llm"), labels=other.pods[0].labels)
     plan = lws(0, "hot", "hot", "mild", scene=other).plan(obeyed())
     assert scenes.causes(plan) == {"llm-0": "in_flight", "llm-0-1": "in_flight"}
+
+
+def test_a_pod_that_would_be_deleted_with_the_evicted_one_is_looked_at_too(tmp_path: pathlib.Path) -> None:
+    scene = lws(0, "mild", "hot", "hot", scene=lws(1, "cool", "cool", "cool"))
+    here = World(scene, tmp_path, mode="Enforce", limits=UNCAPPED, protect={"groups": False})
+    here.door.objects["statefulsets"] = tuple(scene.controllers)
+    leader, *others = here.door.objects["pods"][3:]
+    labels = {**leader.labels, "evenload.io/protected": "true"}
+    protected = msgspec.structs.replace(leader, metadata=msgspec.structs.replace(leader.metadata, labels=labels))
+    test_last_look.while_the_hint_is_written(here, lambda: here.door.objects.update(pods=(protected, *others)))
+    message = f'llm-0-1 of its group: opted_out: evenload.io/protected: "true" (llm-0 of {OF_LWS})'
+    assert [one.answer.message for one in here.report().outcomes or ()] == [message]
 
 
 def job(name: str, made_at_seconds: float, spec: dict[str, object], api_version: str = "v1alpha2") -> objects.Job:
