@@ -6,6 +6,7 @@ annotations alone say who belongs to it, not its own object of another API.
 
 import collections
 import collections.abc
+import functools
 from typing import Final, NamedTuple
 
 from descheduler.snapshot import pod_annotations
@@ -26,6 +27,7 @@ LABELS: Final = (
     "grove.io/podgang",
     "ray.io/cluster",
 )
+Sharing = dict[tuple[str, str], list[Pod]]
 NOT_UNIQUE: Final = pod_annotations.GROUPS[-1]  # applications of one namespace have task groups of equal names
 
 
@@ -44,23 +46,23 @@ class Groups:
     """The groups of all pods of a snapshot."""
 
     def __init__(self, pods: collections.abc.Iterable[Pod]) -> None:
-        self._sharing: dict[tuple[str, str], list[Pod]] = collections.defaultdict(list)
+        self._sharing: Sharing = collections.defaultdict(list)
         for pod in pods:
             for reference in references(pod):
                 self._sharing[pod.namespace, reference].append(pod)
+        self._shared = functools.cache(functools.partial(_shared, self._sharing))  # each of thousands asks
 
     def of(self, pod: Pod) -> Group:
         """The group of a pod that has references. Those that share one of them must share all."""
         own = references(pod)
-        sharing = [{one.uid: one for one in self._sharing[pod.namespace, reference]} for reference in own]
-        pods = tuple(sorted(sharing[0].values(), key=lambda one: (one.name, one.uid)))
+        pods, alike = self._shared(pod.namespace, own)
         restarts = LWS in pod.labels  # whatever its restartPolicy, which no pod tells: each of it bears the loss of one
         name = f"{own[0]}, {len(pods)} pods{', one eviction restarts it' if restarts else ''}"
         size = pod.annotations.get(pod_annotations.LWS_SIZE, "unknown")
         unclear = ""
         if pod.scheduling_group or NOT_UNIQUE in pod.annotations or (restarts and LWS_INDEX not in pod.labels):
             unclear = "which pods are of it is not known"
-        elif any(one.keys() != sharing[0].keys() for one in sharing):
+        elif not alike:
             unclear = "its pods are of several groups"
         elif restarts and size != str(len(pods)):
             unclear = f"its size is {size}"
@@ -82,3 +84,10 @@ def with_mates(leaving: collections.abc.Sequence[Pod], pods: collections.abc.Ite
     groups = Groups(pods if grouped else ())
     mates = {one.uid: one for pod in grouped for one in groups.of(pod).pods}
     return list({**{pod.uid: pod for pod in leaving}, **mates}.values())
+
+
+def _shared(sharing: Sharing, namespace: str, own: tuple[str, ...]) -> tuple[tuple[Pod, ...], bool]:
+    """The pods that share the first of these references, by name, and whether they share all."""
+    pods = [{one.uid: one for one in sharing[namespace, reference]} for reference in own]
+    alike = all(one.keys() == pods[0].keys() for one in pods)
+    return tuple(sorted(pods[0].values(), key=lambda one: (one.name, one.uid))), alike

@@ -241,6 +241,11 @@ def test_a_pod_that_would_be_deleted_with_the_evicted_one_is_looked_at_too(tmp_p
     assert [one.answer.message for one in here.report().outcomes or ()] == [message]
 
 
+def test_pods_of_a_group_have_one_and_the_same_list_of_it() -> None:
+    first, second, _ = map((taken := gang().snapshot()).groups.of, taken.pods)
+    assert first.pods is second.pods, "else a group of thousands is sorted thousands of times"
+
+
 def job(name: str, made_at_seconds: float, spec: dict[str, object], api_version: str = "v1alpha2") -> objects.Job:
     """A Job of three pods that the JobSet `t` controls."""
     metadata: builders.Body = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": {OF_SET: "w"}}
