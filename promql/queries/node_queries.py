@@ -14,6 +14,8 @@ numbers. Written against node_exporter's series as they come, without recording 
 * Idle time is divided by the time of all modes under the same rate. Against the clock, 1 - rate(idle), a node younger
   than the window would read as busy (rate() does not extrapolate to time a series did not cover), a 1d maximum would
   remember that for a day, and a frozen exporter would read as fully loaded; so both come out right, or as NaN.
+* A Prometheus that keeps idle time only, or the sums of all CPUs, would show each node idle, or the hot ones: CPU ends
+  in user time by CPU, and such a node is missing.
 * A CPU has a second in each, and counts for no more than 1.5: iowait and idle may fall a little, which rate() takes for
   a start from 0, and so for hours in five minutes. Idle time beyond it is left out: rather hot than idle.
 * A maximum or quantile is taken over the averages of the averaging window W, as a subquery with
@@ -155,12 +157,13 @@ def _average(resource: str, seconds: float, selector: str, node_label: str) -> s
 
 
 _CPU_SECONDS = "node_cpu_seconds_total"
+_IN_USE = 'cpu!="",mode="user"'
 _OF_A_CPU = ("cpu", "mode")
 
 
 def _present(resource: str, selector: str, node_label: str) -> str:
     if resource == "cpu":
-        return f"max {_without(node_label, *_OF_A_CPU)} ({_idle(selector)})"
+        return f"max {_without(node_label, *_OF_A_CPU)} ({_CPU_SECONDS}{_braces(_IN_USE, selector)})"
     return f"max {_without(node_label)} ({_memory('MemAvailable_bytes', selector)})"
 
 
@@ -191,8 +194,9 @@ def quantile_ratio(statistic: str) -> float:
 
 
 def _idle(selector: str) -> str:
-    return _CPU_SECONDS + _braces('mode="idle"' + (f",{selector}" if selector else ""))
+    return _CPU_SECONDS + _braces('mode="idle"', selector)
 
 
-def _braces(matchers: str) -> str:
-    return f"{{{matchers}}}" if matchers else ""
+def _braces(*matchers: str) -> str:
+    every = ",".join(filter(None, matchers))
+    return f"{{{every}}}" if every else ""

@@ -135,6 +135,36 @@ def test_another_address_of_the_exporter_goes_on_where_a_label_names_the_node(pr
     check(promtool, tmp_path, series, questions)
 
 
+@reported(
+    "readings",
+    "GoogleCloudPlatform/prometheus-engine#476",
+    "compassvpn/agent#126",
+    "prometheus/node_exporter#3389",
+    before=Before.WRONG,
+)
+@situation("to save series, Prometheus keeps of each CPU its idle time only, or of each mode the sum of all CPUs")
+@behaviour("a hot node has no reading of CPU; it looked idle (0), or 47 % busy with 16 CPUs at 95 %")
+@pytest.mark.parametrize(
+    "series",
+    [
+        pytest.param(cpus("0+1.5x200", "0+28.5x200")[::2], id="idle time only"),
+        pytest.param(
+            [
+                one_series("node_cpu_seconds_total", values, mode=mode)
+                for mode, values in (("idle", "0+24x200"), ("user", "0+456x200"))
+            ],
+            id="sums of 16 CPUs",
+        ),
+    ],
+)
+def test_a_part_of_the_series_of_a_hot_node_does_not_look_idle(
+    promtool: str, tmp_path: Path, series: list[Series]
+) -> None:
+    names = [name for name, window in WINDOWS.items() if window.resource == "cpu"]
+    texts = [text for name in names for text in (raw(name), recording_rules.record(name))]
+    check(promtool, tmp_path, series, [question(text, "90m", None) for text in texts])
+
+
 @reported("readings", "prometheus-operator/prometheus-operator#6548", before=Before.RIGHT)
 @situation("two jobs scrape the exporter of one node")
 @behaviour("two series, refused as a double: no mean of targets that may be two machines")

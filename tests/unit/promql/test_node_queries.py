@@ -17,7 +17,7 @@ CPU_AVG = (
     f'(1 - sum without (cpu, mode, {EXPORTER}) (rate(node_cpu_seconds_total{{mode="idle"}}[300s]) <= 1.5)'
     f" / sum without (cpu, mode, {EXPORTER})"
     " (clamp_max(sum without (mode) (rate(node_cpu_seconds_total[300s])), 1.5)))"
-    f' and max without (cpu, mode, {EXPORTER}) (node_cpu_seconds_total{{mode="idle"}})'
+    f' and max without (cpu, mode, {EXPORTER}) (node_cpu_seconds_total{{cpu!="",mode="user"}})'
 )
 MEMORY_MAX = (
     f"max_over_time((1 - sum without ({EXPORTER}) (sum_over_time(node_memory_MemAvailable_bytes[300s]))"
