@@ -4,7 +4,9 @@ The extender's nodes and pods, the annotator's placements and heartbeat each are
 manners are those of client-go's reflector: paged list, watch from its resourceVersion with bookmarks, relist on 410,
 Retry-After honoured up to the longest back-off, full-jitter back-off from 0.8 to 30 s that only a watch of over 10 s
 resets, so that neither a dead apiserver nor one whose watches end at once is hammered. Unlike client-go's it lists
-nothing again where a watch was refused for a while: while apiservers restart, all clients would.
+nothing again where a watch was refused for a while: while apiservers restart, all clients would. But a first watch
+after trouble that brings nothing to its end may be of a version that there is not yet: an apiserver whose etcd was
+restored from a backup accepts it, and is silent until its versions have come so far. So it is listed again, once.
 
 Its watches are shorter than client-go's (300 s). The apiserver sends a bookmark two seconds before the end of one that
 lasts 40 to 50 s, and ends it: one that has brought nothing by then is dead, whatever its connection says. The next goes
@@ -213,6 +215,8 @@ class Reflector(Generic[T]):
     def _ended(self) -> None:
         """The server ended the watch, as it does every few minutes; ending at once is a failure of sorts."""
         if self._clock.monotonic() - self._opened_seconds > LIVED_SECONDS:
+            if self._failures and (self._contact_seconds or 0.0) < self._opened_seconds:
+                self._version = ""  # it brought nothing: etcd may have been restored to an older version
             self._touch()
             self._failures, self._pause_seconds = 0, 0.0
             return

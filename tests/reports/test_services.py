@@ -16,6 +16,7 @@ from runtime import reloading
 from simulator.apiserver import ApiServer
 from tests import builders, clocks
 from tests.reports.register import Before, behaviour, reported, situation
+from tests.unit.kube import test_reflector
 
 
 @reported("services", "kubernetes/kubernetes#61151", "kubernetes-csi/external-provisioner#690", before=Before.WRONG)
@@ -126,6 +127,24 @@ def test_a_watch_waits_no_hour(wish_seconds: float) -> None:
     wish = errors.TooManyRequests("watch", status=429, reason="", message="", retry_after_seconds=wish_seconds)
     reflected(BusyDoor(wish), clock)
     assert clock.waits == [30.0]
+
+
+@reported("services", "kubernetes/kubernetes#107457", "kubernetes/kubernetes#118501", before=Before.WRONG)
+@situation("etcd is restored from a backup: a watch goes on from a version that comes again in hours, and is silent")
+@behaviour("the first watch after lost contact that brings nothing to its end is followed by a list; no other is")
+@pytest.mark.parametrize(("lost", "lists"), [(True, 2), (False, 1)], ids=["restored", "quiet for a while"])
+def test_a_cluster_that_was_restored_is_listed_again(lost: bool, lists: int) -> None:
+    scripted, clock = test_reflector.ScriptedDoor(), clocks.ManualClock()
+    scene = test_reflector.Scene(scripted, clock)
+    quiet = (lambda: clock.advance(15),)
+    broken = [(errors.Unreachable("watch: broke off"),)] if lost else []
+    restored = [test_reflector.listing(1001, test_reflector.node("b", 900))] if lost else []
+    scene.play(test_reflector.listing(9000, test_reflector.node("a", 8000)), *broken, quiet, *restored, quiet, quiet)
+    scene.stop.set()
+    assert scene.thread is not None
+    scene.thread.join(60)
+    assert set(scene.nodes.snapshot()) == {"b" if lost else "a"}
+    assert scripted.verbs.count("list") == lists
 
 
 @reported("services", "argoproj/argo-workflows#5874", before=Before.WRONG)
