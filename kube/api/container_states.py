@@ -32,6 +32,9 @@ FAILURES: Final = frozenset(
         "SignatureValidationFailed",
     }
 )
+# Without those that a node may have alone, whose disk or login to the registry is broken: were its pods no load at
+# once, it would be the idlest node for every pod that follows.
+OWN_FAILURES: Final = FAILURES - {"ErrImagePull", "ImageInspectError", "ImagePullBackOff", "RegistryUnavailable"}
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):
@@ -74,6 +77,11 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False):
         """Whether it waits for a reason of failure."""
         return self.state.waiting is not None and self.state.waiting.reason in FAILURES
 
+    @property
+    def fails_itself(self) -> bool:
+        """Whether it waits for a reason of failure that it has on any node."""
+        return self.state.waiting is not None and self.state.waiting.reason in OWN_FAILURES
+
 
 Statuses = tuple[ContainerStatus, ...]
 
@@ -99,13 +107,13 @@ def running_since_seconds(phase: str, containers: Statuses) -> float | None:
 
 
 def failing(containers: Statuses, init_containers: Statuses) -> bool:
-    """Returns whether a container waits for a reason of failure, and none runs."""
+    """Returns whether a container waits for a reason of failure that it has on any node, and none runs."""
     fails = runs = False
     for one in containers:
         if one.state.running is not None:
             runs = True
-        elif one.fails:
+        elif one.fails_itself:
             fails = True
     for one in init_containers:
-        fails = fails or one.fails
+        fails = fails or one.fails_itself
     return fails and not runs

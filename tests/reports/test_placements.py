@@ -159,12 +159,17 @@ def points_with(*pods: builders.Body) -> dict[str, int]:
 
 
 @reported("placements", "koordinator-sh/koordinator#2531", before=Before.WRONG)
-@situation("ten pods have not started after 400 s: their image is pulled, or an init container runs")
+@situation("ten pods have not started after 400 s: their image is not there, or an init container runs")
 @behaviour("their expected load counts in full")
 @pytest.mark.parametrize(
     ("state", "status"),
-    [("ContainerCreating", {}), ("PodInitializing", {"initContainerStatuses": RUNS_INIT})],
-    ids=["image pull", "init container"],
+    [
+        ("ContainerCreating", {}),
+        ("ErrImagePull", {}),
+        ("ImagePullBackOff", {}),
+        ("PodInitializing", {"initContainerStatuses": RUNS_INIT}),
+    ],
+    ids=["image pull", "pull failed", "pull back-off", "init container"],
 )
 def test_pods_that_have_not_started_count_in_full(state: str, status: dict[str, Any]) -> None:
     points = points_with(*(waiting(f"p-{at}", state, **status) for at in range(10)))
@@ -172,23 +177,35 @@ def test_pods_that_have_not_started_count_in_full(state: str, status: dict[str, 
 
 
 @reported("placements", "koordinator-sh/koordinator#2531", before=Before.RIGHT)
-@situation("ten pods of a node wait for a reason of failure: image, configuration, crash loop")
+@situation("ten pods of a node fail by themselves: no name of an image, configuration, crash loop")
 @behaviour("they count no longer: nothing of them will run soon")
 @pytest.mark.parametrize(
     ("state", "status"),
     [
-        ("ErrImagePull", {}),
-        ("ImagePullBackOff", {}),
         ("InvalidImageName", {}),
         ("CreateContainerConfigError", {}),
         ("PodInitializing", {"initContainerStatuses": CRASHED_INIT}),
         ("", CRASHES),
     ],
-    ids=["pull failed", "pull back-off", "no image", "no ConfigMap", "init crash loop", "crash loop"],
+    ids=["no image", "no ConfigMap", "init crash loop", "crash loop"],
 )
 def test_pods_that_wait_for_a_reason_of_failure_count_no_longer(state: str, status: dict[str, Any]) -> None:
     points = points_with(*(waiting(f"p-{at}", state, **status) for at in range(10)))
     assert points["a"] > points["b"]
+
+
+@reported("placements", "kubernetes/kubernetes#70201", "kubernetes/kubernetes#13385", before=Before.WRONG)
+@situation("the idlest node can pull no image any more, and 20 pods come one after the other")
+@behaviour("it gets 12, as while it pulls; it got all 20, as each that failed was no load at once")
+def test_a_node_that_starts_nothing_is_not_the_idlest_for_every_pod() -> None:
+    world, spread = world_of({"a": 0.1, "b": 0.4}, cpu="16", memory="64Gi"), collections.Counter[str]()
+    for at in range(20):
+        now, body = NOW + at, builders.pod_body(f"p-{at}", cpu="1500m", memory="4Gi")
+        appears(world, body, now)
+        spread[node := chosen(world, body, now)] += 1
+        placed = waiting(f"p-{at}", "ErrImagePull", bound_ago=-at)
+        appears(world, {**placed, "spec": {**placed["spec"], "nodeName": node}}, now, old=body)
+    assert spread == {"a": 12, "b": 8}
 
 
 NOMINATED: dict[str, Any] = {"hot": 0.9, "cool": 0.1, "mid": 0.5}

@@ -25,12 +25,12 @@ def placements(pods: Iterable[Pod]) -> list[tuple[str, float]]:
 
 
 COUNTS = builders.lean_pod("web-1", node="node-1")
-NO_IMAGE = {"restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+NO_NAME = {"restartCount": 0, "state": {"waiting": {"reason": "InvalidImageName"}}}
 DOES_NOT_COUNT: dict[str, dict[str, Any]] = {
     "an unbound pod": {"node": ""},
     "a finished pod": {"status": {"phase": "Succeeded"}},
     "a terminating pod": {"metadata": {"deletionTimestamp": "2026-11-21T04:00:00Z"}},
-    "a pod without its image": {"phase": "Pending", "status": {"containerStatuses": [NO_IMAGE]}},
+    "a pod without an image": {"phase": "Pending", "status": {"containerStatuses": [NO_NAME]}},
     "a DaemonSet's pod": {"owner": ("DaemonSet", "agent")},
     "a placeholder": {"mutate": builders.placeholder},
     "a static pod": {"owner": ("Node", "n"), "annotations": builders.MIRROR},

@@ -352,7 +352,7 @@ CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
         pytest.param({"mutate": started(600, reason=CREATING)}, "no_destination", id="image pull"),
         pytest.param({"mutate": started(899, reason=INITIALIZING)}, "no_destination", id="init containers"),
         pytest.param({"mutate": started(1200, reason=CREATING)}, "chosen", id="for longer than is waited"),
-        pytest.param({"mutate": started(60, reason="ImagePullBackOff")}, "chosen", id="no image"),
+        pytest.param({"mutate": started(60, reason="ImagePullBackOff")}, "no_destination", id="no image here"),
         pytest.param({"mutate": started(60, reason="CreateContainerConfigError")}, "chosen", id="no ConfigMap"),
         pytest.param({"mutate": started(1500, 1)}, "no_destination", id="it counts from its start, just now"),
         pytest.param({"mutate": started(1500, 290)}, "chosen", id="it counts from its start, long ago"),
