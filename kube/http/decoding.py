@@ -148,7 +148,7 @@ class _Parts(Generic[T]):
     def __init__(self, request: str, kind: type[T]) -> None:
         self._request = request
         self._kind = kind
-        self._decoder = _pages(kind)
+        self._decoder: msgspec.json.Decoder[Page[T]] = _objects(Page[kind])  # type: ignore[valid-type]
         self._items: list[T] = []
         self._undecodable: list[UndecodableObject] = []
         self._enough_bytes = PART_BYTES
@@ -247,12 +247,6 @@ def status_code(body: bytes | msgspec.Raw, otherwise: int) -> int:
 def failure_in_watch(request: str, raw: msgspec.Raw) -> errors.ApiError:
     """The error of an ERROR frame, whose object is a Status."""
     return failure(request, status_code(raw, 500), {}, bytes(raw))
-
-
-@functools.cache
-def _pages(kind: type[T]) -> msgspec.json.Decoder[Page[T]]:
-    with _building:
-        return msgspec.json.Decoder(Page[kind])  # type: ignore[valid-type]
 
 
 @functools.cache
