@@ -80,30 +80,17 @@ class Status(pods.FormStatus, frozen=True, gc=False, rename="camel"):
         return next(reasons, "") == resources.INFEASIBLE
 
 
-@functools.lru_cache(maxsize=16384)  # as `shared`
-def _spec(node_name: str, priority: int | None) -> pods.FormSpec:
-    return pods.FormSpec(node_name=node_name, priority=priority)
-
-
-@functools.lru_cache(maxsize=16384)  # as `shared`
-def _status(phase: str, nominated_node_name: str) -> Status:
-    return Status(phase=phase, nominated_node_name=nominated_node_name)
-
-
-@functools.lru_cache(maxsize=4096)  # workloads of a large cluster
-def _requests(cpu_millicores: float, memory_bytes: float) -> objects.Resources:
-    return objects.Resources(cpu_millicores, memory_bytes)
+# As `shared`: of equal first fields one struct, which has the defaults of the others.
+_spec = functools.lru_cache(maxsize=16384)(pods.FormSpec)
+_status = functools.lru_cache(maxsize=16384)(Status)
+_requests = functools.lru_cache(maxsize=4096)(objects.Resources)  # workloads of a large cluster
+_annotations = functools.lru_cache(maxsize=4096)(Annotations)  # the same, some 200 bytes each
 
 
 @functools.lru_cache(maxsize=16384)  # as `shared`
 def _owners(written: objects.OwnerReference) -> tuple[objects.OwnerReference, ...]:
     """The owner, or none where there can be no such object; of bounded ones only."""
     return (written,) if written.is_possible else ()
-
-
-@functools.lru_cache(maxsize=4096)  # workloads of a large cluster, some 200 bytes each
-def _annotations(preset: str, expected_usage: str) -> Annotations:
-    return Annotations(placeholder_preset=preset, expected_usage=expected_usage)
 
 
 class Pod(pods.PodForm, frozen=True, kw_only=True, gc=False):
@@ -140,7 +127,7 @@ class Pod(pods.PodForm, frozen=True, kw_only=True, gc=False):
         put(self, "is_daemonset", pods.of_daemonset(owner, spec.pinned))
         preset, expected_usage = own.annotations.placeholder_preset, own.annotations.expected_usage
         preset = preset if len(preset) <= identifiers.LONGEST_LABEL else ""
-        put(own, "annotations", _annotations(preset, expected_usage[:LONGEST_ANNOTATION]))
+        put(own, "annotations", _annotations(None, preset, expected_usage[:LONGEST_ANNOTATION]))
         put(own, "namespace", shared(own.namespace))
         put(own, "labels", shared(own.labels))
         self._put_states(put)
