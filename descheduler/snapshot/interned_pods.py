@@ -222,11 +222,6 @@ def _annotations(read: RuleAnnotations) -> dict[str, str]:
     }
 
 
-@functools.lru_cache(maxsize=4096)
-def _usual_annotations(read: RuleAnnotations) -> dict[str, str]:
-    return _pairs(read)
-
-
 def _pairs(read: RuleAnnotations) -> dict[str, str]:
     pairs = zip(read.__struct_encode_fields__, msgspec.structs.astuple(read), strict=True)
     return {name: value for name, value in pairs if value is not None}
@@ -237,4 +232,5 @@ _decoder = msgspec.json.Decoder(pods.PodSpec)
 _sort = pod_bounds.BoundedCache(_made_sort, SORTS_BYTES)
 _owners = pod_bounds.BoundedCache(_made_owners)
 _labels = pod_bounds.BoundedCache(msgspec.json.Decoder(dict[str, str]).decode)
+_usual_annotations = functools.lru_cache(maxsize=4096)(_pairs)
 PODS: Final = kinds.Kind("api/v1", "pods", "Pod", Pod)
