@@ -45,12 +45,6 @@ DISRUPTION = "DisruptionTarget"  # the condition of pods that the control plane 
 LONGEST_REASON = 64  # who may patch a status writes it
 
 
-class ResourceClaim(msgspec.Struct, frozen=True, gc=False):
-    """A device claimed by name (dynamic resource allocation); only that there is one matters."""
-
-    name: str = ""
-
-
 class FormSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The fields of a spec that both forms of a pod have."""
 
@@ -137,7 +131,7 @@ class PodSpec(FormSpec, frozen=True, gc=False, rename="camel"):
     preemption_policy: str = ""
     restart_policy: str = ""
     host_network: bool = False
-    resource_claims: tuple[ResourceClaim, ...] = ()
+    resource_claims: tuple[Presence, ...] = ()  # of devices: dynamic resource allocation
     scheduling_group: Presence | None = None
     workload_ref: Presence | None = None  # its name in Kubernetes 1.35
 

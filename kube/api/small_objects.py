@@ -104,7 +104,7 @@ class EndpointSlice(Object, frozen=True, kw_only=True):
 
 
 class Presence(msgspec.Struct, frozen=True, gc=False):
-    """An object of the API of which nothing matters but that it is there: a directory of the node, a group."""
+    """An object of the API of which nothing matters but that it is there: a directory of the node, a group, a claim."""
 
 
 class EmptyDir(msgspec.Struct, frozen=True, gc=False):
