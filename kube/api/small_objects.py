@@ -272,14 +272,8 @@ class CsiNode(Object, frozen=True, kw_only=True):
         return {name: limit.count for name, limit in known if limit is not None and limit.count is not None}
 
 
-class ScaleSpec(msgspec.Struct, frozen=True, gc=False):
-    """spec of a Scale: the replicas wanted; absent means 0."""
-
-    replicas: int = 0
-
-
-class ScaleStatus(msgspec.Struct, frozen=True, gc=False):
-    """status of a Scale: the replicas that exist, ready or not."""
+class Replicas(msgspec.Struct, frozen=True, gc=False):
+    """spec of a Scale, the replicas wanted (absent means 0), or its status, those that exist, ready or not."""
 
     replicas: int = 0
 
@@ -307,8 +301,8 @@ class Scale(IdentifiedObject, frozen=True, kw_only=True):
     """The scale subresource of any kind that has one."""
 
     metadata: ScaleMetadata = ScaleMetadata()
-    spec: ScaleSpec = ScaleSpec()
-    status: ScaleStatus = ScaleStatus()
+    spec: Replicas = Replicas()
+    status: Replicas = Replicas()
 
 
 class Autoscaler(Object, frozen=True, kw_only=True):

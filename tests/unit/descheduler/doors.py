@@ -6,7 +6,7 @@ from typing import Any, Unpack
 import msgspec
 
 from kube import errors, kinds
-from kube.api.small_objects import FieldsOwner, ScaleMetadata, ScaleSpec
+from kube.api.small_objects import FieldsOwner, Replicas, ScaleMetadata
 from kube.door import EvictionAnswer, EvictionOptions, KubeWriter, Listing, WriteRequest
 from kube.kinds import Kind
 from kube.objects import ApiResource, Deployment, Pod, Scale
@@ -95,7 +95,7 @@ class FakeDoor(KubeWriter):
         metadata = ScaleMetadata(
             deployment.name, deployment.namespace, deployment.uid, version, managed_fields=self.managers
         )
-        return Scale(metadata=metadata, spec=ScaleSpec(deployment.spec_replicas))
+        return Scale(metadata=metadata, spec=Replicas(deployment.spec_replicas))
 
     def write(self, request: WriteRequest) -> None:
         if request.verb == "create":
@@ -111,7 +111,7 @@ class FakeDoor(KubeWriter):
         assert request.body["metadata"] == {"resourceVersion": str(len(self.scaled))}
         if self.scale_refusals and (refusal := self.scale_refusals.pop(0)):
             raise refusal
-        replicas = msgspec.convert(request.body["spec"], ScaleSpec).replicas
+        replicas = msgspec.convert(request.body["spec"], Replicas).replicas
         self.scaled.append((request.name, replicas, request.dry_run))
         if not request.dry_run:
             (one,) = self.objects[kinds.DEPLOYMENTS.plural]
