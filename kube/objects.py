@@ -17,8 +17,8 @@ from kube.api.metadata import (
     OwnerReference,
     controller,
 )
-from kube.api.nodes import Node, NodeMetrics
-from kube.api.pods import Pod, PodMetrics
+from kube.api.nodes import Node, NodeMetrics, PodMetrics
+from kube.api.pods import Pod
 from kube.api.resources import NOTHING, Container, Resources
 from kube.api.selectors import LabelSelector, NodeSelector, Taint, Toleration
 from kube.api.small_objects import (

@@ -1,4 +1,4 @@
-"""Node, as far as loads and destinations need it, and its use by metrics-server.
+"""Node, as far as loads and destinations need it, and the use of nodes and pods by metrics-server.
 
 Decoded by `kube.http.client`; the annotator, the extender and the descheduler read them, through `kube.objects`.
 """
@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from kube.api import quantities, resources
-from kube.api.metadata import AnnotatedObject, Condition, Moment, Object, holding, seconds
+from kube.api.metadata import AnnotatedObject, Condition, IdentifiedObject, Moment, Object, holding, seconds
 from kube.api.resources import Quantity, Resources
 from kube.api.selectors import Taint
 
@@ -90,14 +90,13 @@ class Node(AnnotatedObject, frozen=True, kw_only=True, dict=True):
         return self.status.addresses
 
 
-class NodeMetrics(Object, frozen=True, kw_only=True):
-    """Use of a node in metrics.k8s.io: the mean CPU over the `window` (a Go duration) that ended at `timestamp`, and
-    the memory at its end. The amounts raise ValueError where there is none, or a text that is no quantity.
+class _Measurement(IdentifiedObject, frozen=True, kw_only=True):
+    """Use in metrics.k8s.io: the mean CPU over the `window` (a Go duration) that ended at `timestamp`, and the memory
+    at its end. The amounts raise ValueError where there is none, or a text that is no quantity.
     """
 
     timestamp: Moment = None
     window: str = ""
-    usage: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
     @property
     def at_seconds(self) -> float | None:
@@ -106,10 +105,40 @@ class NodeMetrics(Object, frozen=True, kw_only=True):
 
     @property
     def cpu_millicores(self) -> float:
-        """The mean CPU of the window."""
-        return quantities.parsed(str(self.usage.get("cpu", "")), 1000)
+        """The mean CPU of the window, of all containers of a pod."""
+        return self._total("cpu", 1000)
 
     @property
     def memory_bytes(self) -> float:
-        """The working set at the end of the window."""
-        return quantities.parsed(str(self.usage.get("memory", "")), 1)
+        """The working set at the end of the window, of all containers of a pod."""
+        return self._total("memory", 1)
+
+    def _total(self, resource: str, scale: int) -> float:
+        raise NotImplementedError
+
+
+class NodeMetrics(Object, _Measurement, frozen=True, kw_only=True):
+    """Use of a node in metrics.k8s.io."""
+
+    usage: dict[str, Quantity] = msgspec.field(default_factory=dict)
+
+    def _total(self, resource: str, scale: int) -> float:
+        return quantities.parsed(str(self.usage.get(resource, "")), scale)
+
+
+class ContainerMetrics(msgspec.Struct, frozen=True, gc=False):
+    """Use of one container in metrics.k8s.io."""
+
+    name: str = ""
+    usage: dict[str, Quantity] = msgspec.field(default_factory=dict)
+
+
+class PodMetrics(_Measurement, frozen=True, kw_only=True):
+    """Use of a pod in metrics.k8s.io, container by container. It has no uid."""
+
+    containers: tuple[ContainerMetrics, ...] = ()
+
+    def _total(self, resource: str, scale: int) -> float:
+        if not self.containers:
+            raise ValueError("no container is listed")
+        return sum(quantities.parsed(str(one.usage.get(resource, "")), scale) for one in self.containers)

@@ -1,4 +1,4 @@
-"""Pod, as far as placement, protections and usage need it, and its use by metrics-server.
+"""Pod, as far as placement, protections and usage need it.
 
 Decoded by `kube.http.client`; the extender counts placements with it, the descheduler judges candidates and
 destinations by it, through `kube.objects`. Rules of placement are in `kube.api.affinity` and `kube.api.selectors`,
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from kube.api import container_states, quantities, salvage
+from kube.api import container_states, salvage
 from kube.api.affinity import Affinity, TopologySpread, pinned_to
 from kube.api.metadata import (
     AnnotatedObject,
@@ -340,40 +340,3 @@ def ports_clash(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
         for port in wanted
         for other in there
     )
-
-
-class ContainerMetrics(msgspec.Struct, frozen=True, gc=False):
-    """Use of one container in metrics.k8s.io."""
-
-    name: str = ""
-    usage: dict[str, Quantity] = msgspec.field(default_factory=dict)
-
-
-class PodMetrics(IdentifiedObject, frozen=True, kw_only=True):
-    """Use of a pod in metrics.k8s.io, container by container: the mean CPU over the `window` (a Go duration) that ended
-    at `timestamp`, and the memory at its end. It has no uid. The amounts raise ValueError where a container lacks one.
-    """
-
-    timestamp: Moment = None
-    window: str = ""
-    containers: tuple[ContainerMetrics, ...] = ()
-
-    @property
-    def at_seconds(self) -> float | None:
-        """Unix seconds of the end of the window, by the node's clock."""
-        return seconds(self.timestamp)
-
-    @property
-    def cpu_millicores(self) -> float:
-        """The mean CPU of the window, of all containers."""
-        return self._total("cpu", 1000)
-
-    @property
-    def memory_bytes(self) -> float:
-        """The working set at the end of the window, of all containers."""
-        return self._total("memory", 1)
-
-    def _total(self, resource: str, scale: int) -> float:
-        if not self.containers:
-            raise ValueError("no container is listed")
-        return sum(quantities.parsed(str(one.usage.get(resource, "")), scale) for one in self.containers)
