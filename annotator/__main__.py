@@ -29,7 +29,6 @@ from policy.schema.problems import PolicyError
 from promql import errors as promql_errors
 from promql.http import circuit_breaker
 from promql.http import options as promql_options
-from promql.http import query_metrics as promql_telemetry
 from promql.queries import identity
 from runtime import clock, exit_codes, logs, loop, options, terminal
 from runtime.exit_codes import Exit
@@ -81,7 +80,7 @@ def main(
             prometheus = circuit_breaker.CircuitBreaker(
                 asking, clock=wall, rng=rng, longest_pause_seconds=longest, stop=stop
             )
-            registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
+            registry.register(circuit_breaker.DoorCollector(prometheus, asking.traffic))
         settings = node_sync.Settings(options.namespace, labels, crane_annotations, once=options.once)
         telemetry = Telemetry(registry, wall.now)
         election = None

@@ -42,7 +42,6 @@ from policy.schema.problems import PolicyError
 from promql import errors as promql_errors
 from promql.http import circuit_breaker
 from promql.http import options as promql_options
-from promql.http import query_metrics as promql_telemetry
 from promql.queries import identity
 from runtime import clock, exit_codes, health, logs, loop, terminal
 from runtime import options as service_options
@@ -151,7 +150,7 @@ def _of_prometheus(
 ) -> Usage:
     period_seconds = lambda: policy.current.descheduler.interval_seconds  # noqa: E731
     prometheus = circuit_breaker.CircuitBreaker(asking, clock=ticking, rng=rng, longest_pause_seconds=period_seconds)
-    registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
+    registry.register(circuit_breaker.DoorCollector(prometheus, asking.traffic))
     check = health.Check("circuit to Prometheus", lambda: None, lambda: prometheus.line)
     return Usage(PrometheusUsage(prometheus, labels), check)
 

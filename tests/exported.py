@@ -23,7 +23,7 @@ from kube.http import client_metrics as kube_telemetry
 from kube.http import undecodable
 from kube.pods import left_out
 from policy.loading import loader
-from promql.http import circuit_breaker, query_metrics
+from promql.http import circuit_breaker
 from promql.http import client as promql_client
 from runtime import reload_metrics
 from runtime.reloading import Reloading
@@ -122,11 +122,11 @@ def _common() -> CollectorRegistry:
     return filled
 
 
-def _door() -> query_metrics.DoorCollector:
+def _door() -> circuit_breaker.DoorCollector:
     guarded = circuit_breaker.CircuitBreaker(
         fake_prometheus.FakePrometheus(), clock=clocks.ManualClock(), rng=random.Random(1)
     )
-    return query_metrics.DoorCollector(guarded, promql_client.Traffic())
+    return circuit_breaker.DoorCollector(guarded, promql_client.Traffic())
 
 
 def _kube() -> kube_telemetry.DoorCollector:

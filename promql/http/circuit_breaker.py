@@ -1,8 +1,8 @@
 """A circuit breaker in front of Prometheus: a server in trouble gets one trial query at a time, not every query.
 
-annotator and descheduler wrap the real client in a `CircuitBreaker` door in their wiring; `promql.http.query_metrics`
-exports its state. The state machine is pybreaker's; its timer is not used, because it reads the wall clock and knows
-one fixed pause. This one runs on the service's monotonic clock:
+annotator and descheduler wrap the real client in a `CircuitBreaker` door in their wiring; a `DoorCollector` exports its
+state. The state machine is pybreaker's; its timer is not used, because it reads the wall clock and knows one fixed
+pause. This one runs on the service's monotonic clock:
 
 * closed: everything passes; `FAILURES` failures in a row, by whatever queries, open it;
 * open: nothing is sent, `errors.Paused` comes at once; the pause after the n-th opening in a row is a random half to
@@ -16,15 +16,19 @@ threads pass one after the other (pybreaker holds a lock).
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pybreaker
+from prometheus_client import core, registry
 
 from promql import door, errors
 from runtime import clock as clocks
 from runtime import logs
+
+if TYPE_CHECKING:
+    from promql.http.client import Traffic
 
 log = logs.get(__name__)
 
@@ -119,3 +123,22 @@ class CircuitBreaker(pybreaker.CircuitBreakerListener):
     def _pause_seconds(self) -> float:
         longest_seconds = max(FIRST_PAUSE_SECONDS, self._longest_pause_seconds())
         return min(FIRST_PAUSE_SECONDS * 2.0 ** min(self._openings, 16), longest_seconds) * self._rng.uniform(0.5, 1.0)
+
+
+class DoorCollector(registry.Collector):
+    """The state of one guarded door and the traffic of the client behind it, in every service by the same names."""
+
+    def __init__(self, guarded: CircuitBreaker, traffic: "Traffic") -> None:
+        self._guarded = guarded
+        self._traffic = traffic
+
+    def collect(self) -> Iterator[core.Metric]:
+        """Circuit open or not, queries sent, answers that were partial, bytes received."""
+        text = "1 while Prometheus failed several times in a row and only trial queries are sent."
+        yield core.GaugeMetricFamily("evenload_prometheus_circuit_open", text, value=float(self._guarded.open))
+        text = "Queries sent to Prometheus; does not depend on the number of nodes."
+        yield core.CounterMetricFamily("evenload_prometheus_queries", text, value=self._traffic.queries)
+        text = "Answers that Prometheus itself calls partial: not used; a rise means stores behind it do not answer."
+        yield core.CounterMetricFamily("evenload_prometheus_partial_answers", text, value=self._traffic.partial_answers)
+        text = "Bytes of answers from Prometheus, decompressed; grows with nodes and metrics."
+        yield core.CounterMetricFamily("evenload_prometheus_received_bytes", text, value=self._traffic.received_bytes)

@@ -12,7 +12,7 @@ from kube import policy_events
 from kube.pods.compact import Pod
 from policy.loading import loader
 from promql import errors
-from promql.http import circuit_breaker, client, query_metrics
+from promql.http import circuit_breaker, client
 from promql.queries import identity, node_queries
 from runtime import clock, options, reloading
 from tests import builders, clocks, fake_kube_writes, fake_prometheus, metric_docs
@@ -202,7 +202,7 @@ def test_the_docs_name_exactly_the_metrics_that_are_exported(bench: Bench) -> No
     bench.telemetry.export_effectiveness(lambda: bench.service.results.tally, lambda: bench.service.results.stayed)
     bench.telemetry.export_leadership(lambda: True)
     guarded = circuit_breaker.CircuitBreaker(bench.prometheus, clock=bench.clock, rng=random.Random(1))
-    bench.registry.register(query_metrics.DoorCollector(guarded, client.Traffic()))
+    bench.registry.register(circuit_breaker.DoorCollector(guarded, client.Traffic()))
     text = bench.service.app(bench.registry).test_client().get("/metrics").text
     assert metric_docs.exposed(text, "annotator") == metric_docs.named("annotator.md")
 

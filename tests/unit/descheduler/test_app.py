@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 from descheduler.snapshot.cluster_watch import ClusterWatch
 from kube.http import client_metrics as kube_telemetry
 from kube.http import undecodable
-from promql.http import circuit_breaker, query_metrics
+from promql.http import circuit_breaker
 from promql.http import client as promql_client
 from tests import metric_docs
 from tests.unit.descheduler import doors
@@ -165,7 +165,7 @@ def test_readiness_tells_how_the_circuit_to_prometheus_stands(client: FlaskClien
 
 def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World, client: FlaskClient) -> None:
     guarded = circuit_breaker.CircuitBreaker(world.prometheus, clock=world.clock, rng=random.Random(1))
-    world.registry.register(query_metrics.DoorCollector(guarded, promql_client.Traffic()))
+    world.registry.register(circuit_breaker.DoorCollector(guarded, promql_client.Traffic()))
     watches = ClusterWatch(world.door, clock=world.clock, rng=random.Random(1)).watches
     world.registry.register(kube_telemetry.DoorCollector(undecodable.UndecodableObjects(world.clock), watches))
     text = client.get("/metrics").text

@@ -7,7 +7,7 @@ import prometheus_client
 import pytest
 
 from promql import door, errors
-from promql.http import circuit_breaker, client, query_metrics
+from promql.http import circuit_breaker, client
 from tests import clocks, fake_prometheus
 
 DOWN = errors.Unreachable("Prometheus at http://p cannot be reached (refused)")
@@ -185,7 +185,7 @@ def test_of_threads_that_come_with_the_trial_only_one_is_the_trial() -> None:
 
 def test_the_state_and_the_cost_are_exported(bench: Bench) -> None:
     registry, traffic = prometheus_client.CollectorRegistry(), client.Traffic()
-    registry.register(query_metrics.DoorCollector(bench.door, traffic))
+    registry.register(circuit_breaker.DoorCollector(bench.door, traffic))
     traffic.count(queries=1, received_bytes=120)
     assert registry.get_sample_value("evenload_prometheus_circuit_open") == 0
     bench.fails()
