@@ -30,7 +30,7 @@ from promql import errors as promql_errors
 from promql.http import circuit_breaker
 from promql.http import options as promql_options
 from promql.queries import identity
-from runtime import clock, exit_codes, logs, loop, options, terminal
+from runtime import clock, exit_codes, logs, loop, ops_server, options, terminal
 from runtime.exit_codes import Exit
 from runtime.options import PROMETHEUS
 from runtime.reloading import Reloading
@@ -95,7 +95,7 @@ def main(
         )
         if options.once:
             raise SystemExit(_once(annotator, door, writer, policy, output=output))
-        telemetry.export_leadership(leads)
+        telemetry.leader.set_function(lambda: float(leads()))
         news = policy_events.PolicyEventPublisher(policy, door, policy_events.speaker("annotator", options), clock=wall)
         running = service.Service(
             annotator,
@@ -109,7 +109,8 @@ def main(
             circuit=(lambda: prometheus.line) if prometheus else None,
             left_out=door.undecodable,
         )
-        with service.serving(running, telemetry, registry, options), lease.campaigning(election):
+        app = running.app(registry)
+        with ops_server.serve(app, options.listen, default_port=DEFAULT_PORT), lease.campaigning(election):
             running.run(stop)
 
 

@@ -38,14 +38,14 @@ class Telemetry:
 
     def __init__(self, registry: CollectorRegistry, now: Callable[[], float]) -> None:
         self._now = now
-        self._registry, self._families = registry, MetricFamilies(registry)
         self._oldest: dict[str, float] = {}
         self.last_sync = LastSync()
-        build = self._families.gauge("evenload_build_info", "Always 1.", "version", "python")
+        families = MetricFamilies(registry)
+        build = families.gauge("evenload_build_info", "Always 1.", "version", "python")
         build.labels(version.VERSION, platform.python_version()).set(1)
-        self._reading(self._families)
-        self._writing(self._families)
-        self._registry.register(self.last_sync)
+        self._reading(families)
+        self._writing(families)
+        registry.register(self.last_sync)
 
     def _reading(self, families: MetricFamilies) -> None:
         text = "One query for all nodes; a rise means Prometheus is loaded or the window reads too much."
@@ -73,6 +73,7 @@ class Telemetry:
         self.age_seconds = families.gauge("evenload_node_metric_age_seconds", text, "metric")
 
     def _writing(self, families: MetricFamilies) -> None:
+        self.leader = families.gauge("evenload_annotator_leader", "1 while this replica publishes.")
         text = "One sync, queries to heartbeat; a rise means a slow Prometheus or apiserver, see the parts."
         self.sync_seconds = families.histogram(
             "evenload_annotator_sync_duration_seconds", text, buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -113,21 +114,14 @@ class Telemetry:
         for preset, state in itertools.product(hot_counts.PRESETS, hot_counts.STATES):
             self.placeholders.labels(preset, state).set(counted.get((preset, state), 0))
 
-    def export_leadership(self, is_leader: Callable[[], bool]) -> None:
-        """Export whether this replica publishes."""
-        gauge = self._families.gauge("evenload_annotator_leader", "1 while this replica publishes.")
-        gauge.set_function(lambda: float(is_leader()))
-
-    def export_effectiveness(self, tally: Callable[[], Tally], stayed: Callable[[], LookbackTally]) -> None:
-        """Export the figures of docs/contract.md, effectiveness, from tally and look-back as they are when scraped."""
-        self._registry.register(_Figures(tally, stayed))
-
     def _age(self, name: str) -> float:
         return max(0.0, self._now() - self._oldest.get(name, self._now()))
 
 
-class _Figures(registry.Collector):
-    """The figures, and the sums behind averages and shares as counters, so that PromQL can take them over any span."""
+class Figures(registry.Collector):
+    """The figures of docs/contract.md, effectiveness, as they are when scraped, and the sums behind averages and shares
+    as counters, so that PromQL can take them over any span.
+    """
 
     def __init__(self, tally: Callable[[], Tally], stayed: Callable[[], LookbackTally]) -> None:
         self._tally = tally

@@ -5,7 +5,6 @@ poll, the ops server, and the sync loop on the main thread. Only the leader read
 placements; the others keep their caches warm and answer their probes.
 """
 
-import contextlib
 import random
 import threading
 from collections.abc import Callable, Mapping
@@ -13,8 +12,7 @@ from collections.abc import Callable, Mapping
 import flask
 from prometheus_client import CollectorRegistry
 
-from annotator import node_sync, usage_sync
-from annotator.metrics import Telemetry
+from annotator import metrics, node_sync, usage_sync
 from annotator.placements import effectiveness, hot_counts
 from kube import kinds, policy_events
 from kube.cache import reflector, watch_status
@@ -25,7 +23,7 @@ from kube.pods import compact
 from kube.pods.left_out import PodsLeftOut
 from kube.pods.pod_view import PodView
 from policy.schema.load_policy import LoadPolicy
-from runtime import clock, health, hosts, loop, ops_server, options, reload_metrics
+from runtime import clock, health, hosts, loop, ops_server, reload_metrics
 from runtime.reloading import POLL_SECONDS, Reloading
 
 IDLE_SECONDS = 1.0  # how often a follower, or a leader whose caches still fill, looks again
@@ -136,7 +134,8 @@ class Service:
         self.results.look_back(look, now_seconds=self._clock.now(), looks_per_hour=looks_per_hour)
 
     def app(self, registry: CollectorRegistry) -> flask.Flask:
-        """The application of the plain routes, with the policy file's state on /metrics."""
+        """The application of the plain routes, with the service's own figures on /metrics."""
+        registry.register(metrics.Figures(lambda: self.results.tally, lambda: self.results.stayed))
         registry.register(reload_metrics.ReloadCollector(self._policy))
         registry.register(client_metrics.DoorCollector(self._left_out, self.watches))
         registry.register(self._pods_left_out)
@@ -193,11 +192,3 @@ class Service:
         levels = self._annotator.levels
         stale_after_seconds = self._policy.current.sync.stale_after_seconds
         return levels if levels is not None and self._clock.now() - levels.at_seconds < stale_after_seconds else None
-
-
-def serving(
-    service: Service, telemetry: Telemetry, registry: CollectorRegistry, service_options: options.ServiceOptions
-) -> contextlib.AbstractContextManager[ops_server.Server]:
-    """Answer the plain routes while the body runs, with the service's own figures on /metrics."""
-    telemetry.export_effectiveness(lambda: service.results.tally, lambda: service.results.stayed)
-    return ops_server.serve(service.app(registry), service_options.listen, default_port=8901)

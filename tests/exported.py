@@ -87,8 +87,7 @@ def _annotator() -> CollectorRegistry:
     filled.register(_kube())
     filled.register(left_out.PodsLeftOut())
     made = annotator.metrics.Telemetry(filled, lambda: 0.0)
-    made.export_leadership(lambda: True)
-    made.export_effectiveness(effectiveness.Tally, effectiveness.LookbackTally)
+    filled.register(annotator.metrics.Figures(effectiveness.Tally, effectiveness.LookbackTally))
     last = made.last_sync
     last.spread = lambda: standing.Spread({("cpu_avg_5m", "1"): 0.5}, {("cpu_avg_5m", "filter"): 0.65})
     last.unusable, last.nodes = lambda: {"cpu_avg_5m": standing.Unusable(1, 1)}, 3

@@ -181,8 +181,8 @@ def test_configz_tells_what_is_in_force_and_how_the_last_sync_went(bench: Bench)
 
 
 def test_the_figures_are_exported_under_their_fixed_names(bench: Bench) -> None:
-    bench.telemetry.export_effectiveness(lambda: bench.service.results.tally, lambda: bench.service.results.stayed)
-    bench.telemetry.export_leadership(lambda: True)
+    bench.service.app(bench.registry)
+    bench.telemetry.leader.set(1)
     bench.see_levels()
     bench.service.on_pod(builders.lean_pod("web-1"), bound(node="node-2"))
     expected = {
@@ -199,8 +199,6 @@ def test_the_figures_are_exported_under_their_fixed_names(bench: Bench) -> None:
 
 
 def test_the_docs_name_exactly_the_metrics_that_are_exported(bench: Bench) -> None:
-    bench.telemetry.export_effectiveness(lambda: bench.service.results.tally, lambda: bench.service.results.stayed)
-    bench.telemetry.export_leadership(lambda: True)
     guarded = circuit_breaker.CircuitBreaker(bench.prometheus, clock=bench.clock, rng=random.Random(1))
     bench.registry.register(circuit_breaker.DoorCollector(guarded, client.Traffic()))
     text = bench.service.app(bench.registry).test_client().get("/metrics").text
