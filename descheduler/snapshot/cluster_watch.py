@@ -105,19 +105,13 @@ class ClusterWatch:
         for one in self._by_field.values():
             one.catch_up()
 
-    def missing(self) -> str:
-        """Names a kind that was not listed yet and says why, "" where there is none."""
-        for plural, one in self._by_plural.items():
-            if not one.synced.is_set():
-                return f"{plural} are not listed yet" + (f": {one.problem}" if one.problem else "")
-        return ""
-
     def view(self) -> ClusterView:
         """Returns everything as of now. Raises KubeError if a list has failed or a kind was not listed yet."""
         for one in self._lists:
             one.result()
-        if missing := self.missing():
-            raise errors.NotListed(missing)
+        for plural, watch in self._by_plural.items():
+            if not watch.synced.is_set():
+                raise errors.NotListed(f"{plural} are not listed yet" + (f": {watch.problem}" if watch.problem else ""))
         return ClusterView(
             **{field: tuple(one.snapshot().values()) for field, one in self._by_field.items()},
             silent_seconds={plural: one.age_seconds() for plural, one in self._by_plural.items()},
