@@ -37,8 +37,10 @@ def memory(
     past = Memory(relieving=_still_relieving(ledger, policy, now_seconds))
     if not overload.over_a_line(node_usage, policies):
         return past
-    step_seconds = _step_seconds(policy)
-    for number in range(_steps(policy), 0, -1):
+    span_seconds, step_seconds = policy.descheduler.overloaded_for_seconds, _step_seconds(policy)
+    # They reach back over `overloadedFor`, and one more; none where a single reading is enough.
+    steps = math.ceil(span_seconds / step_seconds) + 1 if span_seconds > 0 else 0
+    for number in range(steps, 0, -1):
         at_seconds = now_seconds - number * step_seconds
         usages = source.node_usage(nodes, policy, at_seconds=at_seconds)
         past = overload.observe(past, usages, policies, now_seconds=at_seconds)
@@ -51,12 +53,6 @@ def _step_seconds(policy: LoadPolicy) -> float:
     """
     quarter_seconds = math.ceil(policy.descheduler.overloaded_for_seconds / FEWEST_STEPS)
     return min(quarter_seconds, overload.bridged_seconds(policy) / 2)
-
-
-def _steps(policy: LoadPolicy) -> int:
-    """How many looks reach back over `overloadedFor`, and one more; none where a single reading is enough."""
-    span_seconds = policy.descheduler.overloaded_for_seconds
-    return math.ceil(span_seconds / _step_seconds(policy)) + 1 if span_seconds > 0 else 0
 
 
 def _still_relieving(ledger: Ledger, policy: LoadPolicy, now_seconds: float) -> dict[overload.Key, float]:
