@@ -8,6 +8,7 @@ one; and a run without one fresh node fails.
 """
 
 import collections
+import contextlib
 import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
@@ -138,16 +139,12 @@ class MetricsServerUsage:
         return usages
 
     def _read_nodes(self, policy: LoadPolicy) -> dict[str, NodeUsage]:
-        beat = self._beat()
+        """The heartbeat is read before the nodes: a node's text may be newer than it, which costs no freshness."""
+        beat: Mapping[str, str] | None = None
+        with contextlib.suppress(errors.NotFound):
+            beat = self._kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=self._namespace).data
         with self._lock:
             return self._annotations.read(self._view().nodes, beat, policy, now_seconds=self._clock.now())
-
-    def _beat(self) -> Mapping[str, str] | None:
-        """The heartbeat is read before the nodes: a node's text may be newer than it, which costs no freshness."""
-        try:
-            return self._kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=self._namespace).data
-        except errors.NotFound:
-            return None
 
     def known_until_seconds(self, now_seconds: float) -> float:
         """The time of the newest reading: what happened since then shows later."""
