@@ -65,10 +65,9 @@ def counted_rows(columns: Columns, pod: Pod, rule: TopologySpread, eligible: Boo
     nodeTaintsPolicy.
     """
     barred = columns.barred(pod)
-    if rule.node_affinity_policy == "Honor" and barred.unselected is not None:
-        eligible = ~barred.unselected if eligible is None else eligible & ~barred.unselected
-    if rule.node_taints_policy == "Honor" and barred.tainted is not None:
-        eligible = ~barred.tainted if eligible is None else eligible & ~barred.tainted
+    for policy, rows in ((rule.node_affinity_policy, barred.unselected), (rule.node_taints_policy, barred.tainted)):
+        if policy == "Honor" and rows is not None:
+            eligible = ~rows if eligible is None else eligible & ~rows
     return eligible
 
 
