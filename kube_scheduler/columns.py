@@ -14,7 +14,7 @@ import numpy as np
 from kube.api import selectors
 from kube.api.pods import Port
 from kube.api.selectors import NodeSelectorTerm, Requirement
-from kube.objects import Node, NodeSelector, Pod, Taint
+from kube.objects import Node, Pod, Taint
 from kube_scheduler import pod_requests
 from kube_scheduler.arrays import Bools, Ints
 from kube_scheduler.pod_requests import Demand
@@ -127,7 +127,7 @@ class Columns:
 
     def barred(self, pod: Pod) -> TaintedNodes:
         """NodeUnschedulable, TaintToleration, NodeAffinity with the node selector: rows the pod may not use at all."""
-        key = pod.tolerations, frozenset(pod.spec.node_selector.items()), _required(pod)
+        key = pod.tolerations, frozenset(pod.spec.node_selector.items()), pod.spec.required_nodes
         barred = self._barred.get(key)
         if barred is None:
             open_to_it = any(one.tolerates(CORDON) for one in pod.tolerations)
@@ -156,7 +156,7 @@ class Columns:
         for key, value in pod.spec.node_selector.items():
             topology = self.topology(key)
             rows &= topology.codes == topology.numbers.get(value, NOWHERE)
-        required = _required(pod)
+        required = pod.spec.required_nodes
         if required is None:
             return rows
         accepted = self.none()
@@ -218,8 +218,3 @@ class NodeRoom:
     def lacking(self) -> str:
         """Returns the resource that does not suffice for the pod ("pods" for a slot), "" if it fits."""
         return next((name for name, amount in self._wanted if amount > self._free[name]), "")
-
-
-def _required(pod: Pod) -> NodeSelector | None:
-    rules = pod.affinity.node_affinity if pod.affinity is not None else None
-    return rules.required if rules is not None else None

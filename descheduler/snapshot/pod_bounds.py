@@ -62,9 +62,7 @@ def exceeded(spec: PodSpec) -> str:
 
 
 def _about_nodes(spec: PodSpec) -> int:
-    if spec.affinity is None or spec.affinity.node_affinity is None or spec.affinity.node_affinity.required is None:
-        return 0
-    terms = spec.affinity.node_affinity.required.terms
+    terms = spec.required_nodes.terms if spec.required_nodes is not None else ()
     return len(terms) + sum(len(term.match_expressions) + len(term.match_fields) for term in terms)
 
 

@@ -87,12 +87,6 @@ class Affinity(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         """Whether it says anything of other pods."""
         return self.pod_affinity is not None or self.pod_anti_affinity is not None
 
-    def accepts_node(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether required node affinity, if any, holds for the node of this name and labels."""
-        if self.node_affinity is None or self.node_affinity.required is None:
-            return True
-        return self.node_affinity.required.matches(name, labels)
-
 
 class TopologySpread(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One of spec.topologySpreadConstraints; DoNotSchedule is the one that forbids."""

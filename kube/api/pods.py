@@ -33,7 +33,7 @@ from kube.api.resources import (
     pod_total,
     resources,
 )
-from kube.api.selectors import Toleration
+from kube.api.selectors import NodeSelector, Toleration
 from kube.api.small_objects import Presence, Volume
 
 Port = tuple[str, str, int]  # protocol, host IP or "", port
@@ -61,6 +61,12 @@ class FormSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         """See `pinned_to`."""
         rules = self.affinity.node_affinity if self.affinity is not None else None
         return "" if rules is None or rules.required is None else pinned_to(rules.required.terms)
+
+    @property
+    def required_nodes(self) -> NodeSelector | None:
+        """The terms of required node affinity, None without any."""
+        rules = self.affinity.node_affinity if self.affinity is not None else None
+        return rules.required if rules is not None else None
 
     def requests(self) -> Resources:
         """Effective requests with overhead, as kube-scheduler counts them (`kube.api.resources`). ValueError or
@@ -277,7 +283,8 @@ class Pod(AnnotatedObject, PodForm, frozen=True, kw_only=True, dict=True):
         """Whether nodeSelector and required node affinity accept the node of this name and labels."""
         if any(labels.get(key) != value for key, value in self.spec.node_selector.items()):
             return False
-        return self.spec.affinity is None or self.spec.affinity.accepts_node(name, labels)
+        required = self.spec.required_nodes
+        return required is None or required.matches(name, labels)
 
 
 def counted_restarts(spec: PodSpec, status: PodStatus) -> int:
