@@ -199,12 +199,6 @@ def _check_url(url: str, files: str) -> None:
         )
 
 
-def _yaml_place(error: Exception) -> str:
-    """Where a text is no YAML, "" for another error. The library's own words may quote the value that stands there."""
-    mark = getattr(error, "problem_mark", None)
-    return "" if mark is None else f"no YAML at line {mark.line + 1}, column {mark.column + 1}"
-
-
 def _without_its_words(record: logging.LogRecord) -> bool:
     """A log filter: of a credential plugin that failed the library logs all it printed, which may be half a token."""
     if record.getMessage().startswith("exec: "):
@@ -214,7 +208,9 @@ def _without_its_words(record: logging.LogRecord) -> bool:
 
 def _unusable(files: str, context: str | None, error: Exception) -> str:
     chosen = f" (context {context!r})" if context else ""
-    reason = _yaml_place(error) or " ".join(str(error).split()) or type(error).__name__
+    reason = " ".join(str(error).split()) or type(error).__name__
+    if (mark := getattr(error, "problem_mark", None)) is not None:  # the library's words may quote what stands there
+        reason = f"no YAML at line {mark.line + 1}, column {mark.column + 1}"
     if isinstance(error, TypeError | KeyError | AttributeError):
         reason = f"it is not shaped like a kubeconfig ({reason})"
     return (
