@@ -155,8 +155,9 @@ class Ledger(LedgerFile):
         as they are followed).
         """
         rows = self.since(mode, now_seconds - max(FOLLOWED_SECONDS, window_seconds))
+        resets = dict(self._read("SELECT workload_uid, max(at_seconds) FROM breaker_resets GROUP BY workload_uid"))
         return history_from_rows.history(
-            rows, self._failing(mode), self._resets(), now_seconds=now_seconds, window_seconds=window_seconds
+            rows, self._failing(mode), resets, now_seconds=now_seconds, window_seconds=window_seconds
         )
 
     def events(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[RecordedEvent]:
@@ -203,9 +204,6 @@ class Ledger(LedgerFile):
             f"WHERE mode = ? AND workload_uid IN ({suspects}) ORDER BY at_seconds, id",
             [mode, mode, *FAILED],
         )
-
-    def _resets(self) -> dict[str, float]:
-        return dict(self._read("SELECT workload_uid, max(at_seconds) FROM breaker_resets GROUP BY workload_uid"))
 
     def _select(self, rest: str, values: collections.abc.Sequence[object]) -> list[Row]:
         return [Row(*one) for one in self._read(f"SELECT {', '.join(Row._fields)} FROM evictions {rest}", values)]
