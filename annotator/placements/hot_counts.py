@@ -75,8 +75,3 @@ def hot_counts(placed: Iterable[tuple[str, float]], hot_spots: Sequence[HotSpot]
     for node, at_seconds in placed:
         times.setdefault(node, []).append(at_seconds)
     return Hot({node: sorted(each) for node, each in times.items()}, hot_spots, now_seconds)
-
-
-def is_placed_by_load(pod: PodView) -> bool:
-    """Whether the scheduler chooses a node for such a pod, and for its own sake."""
-    return not (pod_view.is_placeholder(pod) or pod.is_daemonset or pod.is_from_node)

@@ -35,7 +35,7 @@ SETTLED_SECONDS: Final = 3600.0  # Ready for so long, one replica has had work i
 def owner_key(pod: PodView) -> str:
     """The key of the pod's owner; "" for a pod whose like is never placed, and for a bare one."""
     owner = pod.owner
-    if owner is None or not hot_counts.is_placed_by_load(pod):
+    if owner is None or not pod_view.is_placed_by_load(pod):
         return ""
     return owner_usage.owner_key(pod.namespace, owner.kind, owner.name)
 

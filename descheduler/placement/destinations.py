@@ -311,5 +311,4 @@ def _estimate(pod: Pod, policy: LoadPolicy, largest_node: expected_load.Load) ->
 
 def _counts(pod: Pod) -> bool:
     """Returns whether a scheduler brought it and it will run: restarted kubelets bind their static pods anew."""
-    ended = pod.finished or pod.failing
-    return not (ended or pod.is_daemonset or pod.is_from_node or pod_view.is_placeholder(pod))
+    return not (pod.finished or pod.failing) and pod_view.is_placed_by_load(pod)

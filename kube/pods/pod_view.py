@@ -49,13 +49,16 @@ def workload(pod: objects.Pod) -> tuple[str, str]:
     return owner.kind, owner.name
 
 
+def is_placed_by_load(pod: PodView) -> bool:
+    """Returns whether the scheduler chooses a node for such a pod, and for its own sake."""
+    return not (pod.is_daemonset or pod.is_from_node or is_placeholder(pod))
+
+
 def counts_as_load(pod: PodView) -> bool:
     """Returns whether the scheduler's placement of the pod brings load: it has not ended, is not ending and does not
     wait for a reason of failure, and it is neither a DaemonSet's, nor a static pod, nor a placeholder.
     """
-    if pod.finished or pod.deleting or pod.failing:
-        return False
-    return not (pod.is_daemonset or pod.is_from_node or is_placeholder(pod))
+    return not (pod.finished or pod.deleting or pod.failing) and is_placed_by_load(pod)
 
 
 def counts_alike(old: P, new: P) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from annotator.placements import hot_counts
 from descheduler.snapshot import interned_pods
 from kube import config, door, errors, kinds, objects
 from kube.pods import compact, pod_view
@@ -82,7 +81,7 @@ def test_a_forged_exemption_is_none(admin: door.KubeDoor, home: str, name: str) 
     asked: objects.Pod = by_name(admin, kinds.PODS, home)[name]
     assert pod_view.counts_as_load(seen)
     assert pod_view.counts_as_load(asked)
-    assert hot_counts.is_placed_by_load(by_name(admin, compact.PODS, home)[name])
+    assert pod_view.is_placed_by_load(by_name(admin, compact.PODS, home)[name])
 
 
 @pytest.fixture

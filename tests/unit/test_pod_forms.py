@@ -37,7 +37,7 @@ FUNCTIONS = (
     pod_view.counts_as_load,
     usage_estimates.estimate_key,
     hot_counts.binding,
-    hot_counts.is_placed_by_load,
+    pod_view.is_placed_by_load,
     pod_index.owner_key,
 )
 SOAK = {"evenload.io/placeholder-preset": "soak", "other": "x"}
