@@ -115,8 +115,7 @@ class PlannedCluster:
     def stay(self, pod: Pod, node: str) -> None:
         """Takes back that a pod left, and that it was expected on a node ("" for none); its volumes stay counted."""
         if node:
-            demand = pod_requests.of_pod(pod)
-            self.columns.count(self.columns.rows[node], demand, demand.host_ports, -1)
+            self._take(self.columns.rows[node], pod, -1)
         self.place(pod, pod.node_name)
 
     def place(self, pod: Pod, node: str) -> None:
@@ -144,9 +143,9 @@ class PlannedCluster:
             else:
                 self._take(row, pod)
 
-    def _take(self, row: int, pod: Pod) -> None:
+    def _take(self, row: int, pod: Pod, number: int = 1) -> None:
         demand = pod_requests.of_pod(pod)
-        self.columns.count(row, demand, demand.host_ports)
+        self.columns.count(row, demand, demand.host_ports, number)
 
 
 def _stands(pod: Pod) -> bool:
