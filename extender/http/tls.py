@@ -130,12 +130,15 @@ class Security:
         def answer(
             environ: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse
         ) -> collections.abc.Iterable[bytes]:
-            if environ["PATH_INFO"] not in hosts.PLAIN_PATHS:
-                why = self.refusal(_client_name(environ))
-                if why is not None:
-                    log.warning("client refused", path=environ["PATH_INFO"], reason=why)
-                    return _forbidden(environ["PATH_INFO"], why, start_response)
-            return application(environ, start_response)
+            path = environ["PATH_INFO"]
+            client_name = environ.get(CLIENT_NAME, getattr(environ.get("gunicorn.socket"), "client_name", None))
+            why = None if path in hosts.PLAIN_PATHS else self.refusal(client_name)
+            if why is None:
+                return application(environ, start_response)
+            log.warning("client refused", path=path, reason=why)
+            body = json.dumps({"code": 403, "error": "Forbidden", "path": path, "message": why}).encode()
+            start_response("403 Forbidden", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+            return [body]
 
         return answer if self.files.client_ca else application
 
@@ -230,16 +233,3 @@ def common_name(peer: collections.abc.Mapping[str, object] | None) -> str | None
     subject = peer.get("subject", ())
     assert isinstance(subject, tuple)  # noqa: S101 - the shape of the standard library
     return next((value for part in reversed(subject) for key, value in part if key == "commonName"), "")
-
-
-def _client_name(environ: wsgi.WSGIEnvironment) -> str | None:
-    if CLIENT_NAME in environ:
-        name: str | None = environ[CLIENT_NAME]
-        return name
-    return getattr(environ.get("gunicorn.socket"), "client_name", None)
-
-
-def _forbidden(path: str, why: str, start_response: wsgi.StartResponse) -> list[bytes]:
-    body = json.dumps({"code": 403, "error": "Forbidden", "path": path, "message": why}).encode()
-    start_response("403 Forbidden", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
-    return [body]
