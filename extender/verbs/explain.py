@@ -113,8 +113,7 @@ def all_nodes(view: cluster_view.ClusterView, now_seconds: float) -> Json:
     beat = _heartbeat(view, now_seconds)  # before the rows: where it matches, it has renewed them
     candidates = view.all_nodes(now_seconds)
     breakdown = candidates.score(None)
-    reasons = candidates.verdicts().reasons
-    rejected = {name: reason for name, reason in zip(candidates.names, reasons, strict=True) if reason}
+    rejected = {candidates.names[at]: reason for at, reason in candidates.verdicts().refusals()}
     return {
         "at": clock.to_rfc3339(now_seconds),
         "policy": candidates.in_force.content_hash,
@@ -235,27 +234,22 @@ def _row(candidates: Candidates, facts: Facts | None, at: int) -> Json:
     own = None if known is None else known.own
     hint = candidates.loads.reliefs.get(int(candidates.rows[at]))
     values, unusable = _readings(candidates, known, at, word)
-    hot_spots = candidates.in_force.policy.hot_spots
+    policy = candidates.in_force.policy
+    place = candidates.place(at)
     return {
         "name": candidates.names[at],
-        "pool": _pool(candidates, at),
+        "pool": None if place == node_pools.NO_POOL else policy.pools[place].name,
         "usable": word == "usable",
         "state": word,
         "reason": None if word == "usable" else word,
         "age_seconds": _age_seconds(candidates, at),
         "values": values,
         "unusable": unusable,
-        "hot": {spot.window: int(number) for spot, number in zip(hot_spots, candidates.counts[at], strict=True)},
+        "hot": {spot.window: int(pods) for spot, pods in zip(policy.hot_spots, candidates.counts[at], strict=True)},
         "relief_until": None if hint is None else clock.to_rfc3339(hint.until_seconds),
         "thresholds_ignored": None if own is None else own.ignored(candidates.in_force.metric_names) or None,
         "conditions": () if known is None else known.conditions,
     }
-
-
-def _pool(candidates: Candidates, at: int) -> str | None:
-    """Returns the name of the node's pool, None without one."""
-    place = candidates.place(at)
-    return None if place == node_pools.NO_POOL else candidates.in_force.policy.pools[place].name
 
 
 def _age_seconds(candidates: Candidates, at: int) -> float | None:
@@ -308,13 +302,15 @@ def _rules(candidates: Candidates, verdicts: filtering.Verdicts, at: int) -> lis
     values, expected = candidates.values[at].tolist(), candidates.expected[at].tolist()
     limits, differs = verdicts.limits[at].tolist(), verdicts.own  # from the policy's
     age_seconds = _age_seconds(candidates, at)
+    pod_class = candidates.in_force.pod_class
+    of_class = {} if pod_class is None else pod_class.filter.thresholds
     return [
         documents.Rule(
             metric=rule.metric,
             limit=limits[place],
             own=_is_own(candidates, at, rule),
             pool=differs is not None and bool(differs[at, place]) and not _is_own(candidates, at, rule),
-            pod_class=_is_class(candidates, rule) and not _is_own(candidates, at, rule),
+            pod_class=rule.metric in of_class and not _is_own(candidates, at, rule),
             value=_number(values[rule.column] + expected[rule.column]),
             reading=_number(values[rule.column]),
             expected=expected[rule.column],
@@ -330,12 +326,6 @@ def _is_own(candidates: Candidates, at: int, rule: filtering.Rule) -> bool:
     """Whether the node's annotation has a threshold of the rule's metric."""
     own = candidates.loads.own_limits
     return own is not None and not math.isnan(own[candidates.rows[at], rule.column])
-
-
-def _is_class(candidates: Candidates, rule: filtering.Rule) -> bool:
-    """True if the class of the pod has a threshold of the rule's metric."""
-    pod_class = candidates.in_force.pod_class
-    return pod_class is not None and rule.metric in pod_class.filter.thresholds
 
 
 def _rules_off(candidates: Candidates, verdicts: filtering.Verdicts, at: int) -> Json:
