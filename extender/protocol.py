@@ -261,17 +261,13 @@ def encode_by_parts(document: dict[str, object] | msgspec.Struct) -> bytes:
     for name in [name for name, value in fields.items() if value is not msgspec.UNSET]:
         value = fields.pop(name)
         if isinstance(value, list) and name in _LONG_LISTS:
+            encode_one = encode_by_parts if name == _DECISIONS else encode  # a decision has a list of nodes of its own
             value.reverse()
-            text = b"[%b]" % b",".join([_encode_element(name, value.pop()) for _ in range(len(value))])
+            text = b"[%b]" % b",".join([encode_one(value.pop()) for _ in range(len(value))])
         else:
             text = encode(value)
         members.append(b"%b:%b" % (encode(name), text))
     return b"{%b}" % b",".join(members)
-
-
-def _encode_element(of: str, element: object) -> bytes:
-    """A decision has a list of nodes of its own."""
-    return encode_by_parts(element) if of == _DECISIONS and isinstance(element, msgspec.Struct) else encode(element)
 
 
 def _excessive(body: bytes) -> bool:
