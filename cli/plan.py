@@ -212,7 +212,10 @@ def _head(plan: Plan) -> collections.abc.Iterator[str]:
     if left.budgets:
         named = (f"{one.namespace}/{one.name} {one.allowed - one.reserved} of {one.allowed}" for one in left.budgets)
         yield f"disruptions that budgets still allow: {', '.join(named)}"
-    yield f"nodes with room: {_rooms(left.destinations)}"
+    rests = [
+        f"{one.node} {answers.percent(min(one.headroom_ratio.values(), default=0.0))}" for one in left.destinations
+    ]
+    yield f"nodes with room: {answers.few(rests)} below the nearest evictUntil" if rests else "nodes with room: none"
     yield from map(node_line, plan.nodes)
 
 
@@ -241,14 +244,6 @@ def _overload(over: Overload) -> str:
     sign = "% > " if over.value_ratio > over.threshold_ratio else "% <= "
     figures = wording.compared(100 * over.value_ratio, sign, 100 * over.threshold_ratio, decimals=0)
     return f"{over.metric} {figures}%, until {100 * over.target_ratio:g}%, {since}{after}"
-
-
-def _rooms(rooms: collections.abc.Sequence[Room]) -> str:
-    """The coolest few with their distance to the nearest target line, and how many there are."""
-    if not rooms:
-        return "none"
-    rests = (f"{one.node} {answers.percent(min(one.headroom_ratio.values(), default=0.0))}" for one in rooms)
-    return f"{answers.few(rests)} below the nearest evictUntil"
 
 
 def _row(node: Node, candidate: Candidate, *, wide: bool) -> list[str]:
