@@ -97,8 +97,11 @@ def carried_out(planned: Plan, existing: Texts, wanted: DesiredCertificates, now
     trusted = "".join((certificates.each(authority.pair.certificate)[0], *planned.former_cas))
     texts = {CA_CERTIFICATE: trusted, CA_KEY: authority.pair.key}
     for leaf, step in zip(wanted.leaves, planned.steps[1:], strict=True):
-        there = pair(existing, leaf.folder) if step.word == "kept" else None
-        signed = there or _signed(authority, leaf._replace(hosts=_all_hosts(existing, leaf)), wanted.days, now_seconds)
+        signed = pair(existing, leaf.folder) if step.word == "kept" else None
+        if signed is None and (hosts := _all_hosts(existing, leaf)):
+            signed = authority.serving(hosts, now_seconds=now_seconds, days=wanted.days)
+        elif signed is None:
+            signed = authority.client(leaf.common_name, (), now_seconds=now_seconds, days=wanted.days)
         texts |= {f"{leaf.folder}/{KEY}": signed.key, f"{leaf.folder}/{CERTIFICATE}": signed.certificate}
         texts[f"{leaf.folder}/{CA_CERTIFICATE}"] = trusted
     return texts
@@ -120,12 +123,6 @@ def date(unix_seconds: float) -> str:
 def days_left(until_seconds: float, now_seconds: float) -> int:
     """Whole days."""
     return int((until_seconds - now_seconds) // certificates.DAY_SECONDS)
-
-
-def _signed(authority: certificates.Authority, leaf: Leaf, days: int, now_seconds: float) -> certificates.Pair:
-    if leaf.hosts:
-        return authority.serving(leaf.hosts, now_seconds=now_seconds, days=days)
-    return authority.client(leaf.common_name, (), now_seconds=now_seconds, days=days)
 
 
 def _all_hosts(existing: Texts, leaf: Leaf) -> tuple[str, ...]:
