@@ -96,7 +96,13 @@ def extender_views(facts: Facts) -> Iterator[Finding]:
             f"{findings.few(apart)}: the view does not match the annotator's heartbeat, readings only age",
             f"curl URL/nodes | jq .heartbeat.differing names the nodes; {logs}",
         )
-    yield from _lost_watches(replicas, logs)
+    for one in replicas:
+        if old := {name: age for name, age in one.watch_ages.items() if age > watch_status.STALE_SECONDS}:
+            ages = findings.few(f"{name} {age:.0f} s" for name, age in old.items())
+            yield findings.fail(
+                f"{one.name}: watches that bring nothing ({ages}): it decides by what was true then",
+                f"its /readyz?verbose names the cause; {logs}; docs/runbooks/EvenloadWatchLost.md",
+            )
     digests = {one.view_digest for one in replicas if one.view_digest is not None}
     if len(digests) > 1:
         views = findings.few(f"{one.name} {(one.view_digest or '-')[7:15]}" for one in replicas)
@@ -110,17 +116,6 @@ def extender_views(facts: Facts) -> Iterator[Finding]:
     alike = f", all with the same view ({next(iter(digests))[7:15]})" if len(digests) == 1 and len(replicas) > 1 else ""
     answering = "1 replica answers" if len(replicas) == 1 else f"{len(replicas)} replicas answer"
     yield findings.ok(f"{answering}{alike}")
-
-
-def _lost_watches(replicas: Iterable[Replica], logs: str) -> Iterator[Finding]:
-    for one in replicas:
-        old = {name: age for name, age in one.watch_ages.items() if age > watch_status.STALE_SECONDS}
-        if old:
-            ages = findings.few(f"{name} {age:.0f} s" for name, age in old.items())
-            yield findings.fail(
-                f"{one.name}: watches that bring nothing ({ages}): it decides by what was true then",
-                f"its /readyz?verbose names the cause; {logs}; docs/runbooks/EvenloadWatchLost.md",
-            )
 
 
 def extender_called(facts: Facts) -> Finding:
