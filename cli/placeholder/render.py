@@ -158,19 +158,16 @@ def build(kustomization: Document, folder: pathlib.Path, objects: Sequence[Docum
         raise ValueError(f"{folder / FILE}: {', '.join(sorted(unread))} cannot be read here, {sorted(_READ)} can")
     resources = [*objects, *(one for name in kustomization.get("resources", ()) for one in _resource(folder / name))]
     for name in kustomization.get("components", ()):
-        resources = build(_load(folder / name / FILE), folder / name, resources)
+        resources = build(yaml.safe_load((folder / name / FILE).read_text("utf-8")), folder / name, resources)
     for patch in kustomization.get("patches", ()):
         resources = _patched_all(resources, patch["target"], patch["patch"])
     return resources
 
 
 def _resource(path: pathlib.Path) -> list[Document]:
-    return build(_load(path / FILE), path) if path.is_dir() else list(yaml.safe_load_all(path.read_text("utf-8")))
-
-
-def _load(path: pathlib.Path) -> Document:
-    loaded: Document = yaml.safe_load(path.read_text("utf-8"))
-    return loaded
+    if path.is_dir():
+        return build(yaml.safe_load((path / FILE).read_text("utf-8")), path)
+    return list(yaml.safe_load_all(path.read_text("utf-8")))
 
 
 def _patched_all(objects: list[Document], target: Document, patch: str) -> list[Document]:
