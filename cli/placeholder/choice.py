@@ -211,8 +211,10 @@ form_option: Final = click.option(
 
 def kustomization(choice: Choice, deploy: str) -> Document:
     """The kustomization of a choice; `deploy` is the path or URL of deploy/ as kustomize is to find it."""
+    of_class = (("/metadata/name", choice.priority_class), ("/value", choice.priority))
+    named = [_replace(path, value) for path, value in of_class if value is not None]
     by_target = [  # of all kinds but PriorityClass a set has at most one object
-        ({"kind": "PriorityClass", "name": CLASSES[choice.preset]}, _priority_class(choice)),
+        ({"kind": "PriorityClass", "name": CLASSES[choice.preset]}, [] if choice.existing_priority_class else named),
         *(({"kind": kind}, operations) for kind, operations in _room(choice).items()),
         *(({"kind": kind}, operations) for kind, operations in _size(choice).items()),
     ]
@@ -249,13 +251,6 @@ def _joined(deploy: str, name: str) -> str:
     """A path below deploy/; the revision of a URL (?ref=) stays at its end."""
     path, mark, query = deploy.partition("?")
     return f"{path.rstrip('/')}/{name}{mark}{query}"
-
-
-def _priority_class(choice: Choice) -> Operations:
-    if choice.existing_priority_class:
-        return []
-    fields = (("/metadata/name", choice.priority_class), ("/value", choice.priority))
-    return [_replace(path, value) for path, value in fields if value is not None]
 
 
 def _replace(path: str, value: object) -> Document:
