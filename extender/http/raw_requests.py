@@ -11,7 +11,6 @@ import collections.abc
 import email.utils
 import functools
 import io
-import socket
 import sys
 from typing import Any, Final
 from wsgiref import types as wsgi
@@ -37,7 +36,8 @@ _FOR_ALL: Final[dict[str, Any]] = {
 
 
 def answer(client: connection.Connection, application: wsgi.WSGIApplication, now_seconds: float) -> bool:
-    """Answer the request of a connection; False if it is not of the form, or not whole.
+    """Answer the request of a connection; False if it is not of the form, or not whole. The answer is closed after its
+    last byte: no request waits for what is done then.
 
     Errors: OSError of the socket. The connection is of no use then.
     """
@@ -60,14 +60,6 @@ def answer(client: connection.Connection, application: wsgi.WSGIApplication, now
     }
     if isinstance(client.sock, tls.Socket):
         environ |= {"wsgi.url_scheme": "https", tls.CLIENT_NAME: client.sock.client_name}
-    _reply(client.sock, application, environ, now_seconds)
-    return True
-
-
-def _reply(
-    sock: socket.socket, application: wsgi.WSGIApplication, environ: wsgi.WSGIEnvironment, now_seconds: float
-) -> None:
-    """Send what the application answers, then close it: no request waits for what it does then."""
     heads: list[tuple[str, list[tuple[str, str]]]] = []
 
     def start_response(status: str, headers: list[tuple[str, str]], _error: object = None) -> Any:
@@ -77,11 +69,12 @@ def _reply(
     try:
         body = b"".join(result)
         status, headers = heads[-1]
-        sock.sendall(_head(status, headers, len(body), now_seconds) + body)
+        client.sock.sendall(_head(status, headers, len(body), now_seconds) + body)
     finally:
         close: collections.abc.Callable[[], None] | None = getattr(result, "close", None)
         if close is not None:
             close()
+    return True
 
 
 @functools.lru_cache(maxsize=1)
