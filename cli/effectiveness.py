@@ -44,9 +44,6 @@ class Report(NamedTuple):
     remarks: tuple[str, ...]
 
 
-Ask = collections.abc.Callable[[str], tuple[promql_door.Sample, ...]]
-
-
 @click.command("effectiveness", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--since", type=option_types.SPAN, default="7d", show_default=True, metavar="SPAN", help="How far to look back."
@@ -110,13 +107,9 @@ def main(
         raise SystemExit(int(exit_codes.Exit.PARTIAL))
 
 
-def _placements(ask: Ask, span_seconds: float, until_seconds: float, selector: str) -> Report:
+def _placements(ask: figures.Ask, span_seconds: float, until_seconds: float, selector: str) -> Report:
     """The figures of placements, as the annotators counted them."""
-    counted = figures.of(
-        {one.labels[figures.PART]: one.value for one in ask(figures.increases(span_seconds, selector))}
-    )
-    oldest_seconds = _first(ask(figures.oldest(span_seconds, selector)))
-    covered_seconds = 0.0 if oldest_seconds is None else min(span_seconds, until_seconds - oldest_seconds)
+    counted, covered_seconds = figures.measured(ask, span_seconds, until_seconds, selector)
     values, remarks = counted._asdict(), []
     if counted.left_out_ratio:
         remarks.append(f"{100 * counted.left_out_ratio:.1f}% of the results were on nodes without fresh data")
@@ -136,7 +129,7 @@ def _placements(ask: Ask, span_seconds: float, until_seconds: float, selector: s
     return Report(values, _MEANINGS, document, covered_seconds, tuple(remarks))
 
 
-def _shadow(ask: Ask, span_seconds: float, until_seconds: float, selector: str, *, points: int) -> Report:
+def _shadow(ask: figures.Ask, span_seconds: float, until_seconds: float, selector: str, *, points: int) -> Report:
     """The figures of shadow mode, which covers the span since it began; from `points` below the best on a node counts
     as worse.
     """

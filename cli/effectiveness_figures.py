@@ -7,7 +7,7 @@ effectiveness. In shadow mode the extenders count each pod that kube-scheduler p
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from promql import door
@@ -32,6 +32,8 @@ MOST_POINTS: Final = 10
 _MISSED: Final = "missed"  # the part with the sum of points
 _VERDICT: Final = "verdict"
 _BUCKET: Final = "le"
+
+Ask = Callable[[str], tuple[door.Sample, ...]]  # a query at the end of a span
 
 
 class Figures(NamedTuple):
@@ -79,9 +81,11 @@ def first(expression: str, span_seconds: float) -> str:
     return f"min(min_over_time({now}[{span}:{step}])) or min({now})"  # the latter for one younger than a step
 
 
-def oldest(span_seconds: float, selector: str) -> str:
-    """The PromQL for when the span's data begin (Unix seconds)."""
-    return first(f"{SERIES['total']}{{{selector}}}", span_seconds)
+def measured(ask: Ask, span_seconds: float, until_seconds: float, selector: str) -> tuple[Figures, float]:
+    """The figures of a span that ends then (Unix seconds), and how many of its seconds have data."""
+    sums = {one.labels[PART]: one.value for one in ask(increases(span_seconds, selector))}
+    began = ask(first(f"{SERIES['total']}{{{selector}}}", span_seconds))
+    return of(sums), min(span_seconds, until_seconds - began[0].value) if began else 0.0
 
 
 def of(sums: Mapping[str, float]) -> Figures:

@@ -107,10 +107,9 @@ def effectiveness(door: promql_client.Client, selector: str, span_seconds: float
     """The annotator's figures over a span, as a whole and step by step, and how much of it has data."""
     try:
         (until,) = door.query("vector(time())").samples
-        sums = door.query(figures.increases(span_seconds, selector), at_seconds=until.value).samples
-        began = [
-            one.value for one in door.query(figures.oldest(span_seconds, selector), at_seconds=until.value).samples
-        ]
+        counted, covered_seconds = figures.measured(
+            lambda text: door.query(text, at_seconds=until.value).samples, span_seconds, until.value, selector
+        )
         steps = door.query_range(
             figures.increases(span_seconds / STEPS, selector),
             start_seconds=until.value - span_seconds * (1 - 1 / STEPS),
@@ -121,7 +120,7 @@ def effectiveness(door: promql_client.Client, selector: str, span_seconds: float
         raise SourceError(f"Prometheus: {error}") from error
     moments = figures.moments({one.labels[figures.PART]: one.points for one in steps.series})
     return {
-        "figures": figures.of({one.labels[figures.PART]: one.value for one in sums})._asdict(),
-        "covered_seconds": min(span_seconds, until.value - began[0]) if began else 0.0,
+        "figures": counted._asdict(),
+        "covered_seconds": covered_seconds,
         "moments": [{"at_seconds": at_seconds, **step._asdict()} for at_seconds, step in moments],
     }
