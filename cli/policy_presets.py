@@ -108,7 +108,9 @@ def import_policy(file: str) -> None:
         if kind is None:
             output.fail(f"{source}: kind {' or '.join(KINDS)} expected: nothing else can be imported")
         imported = kind.convert(tree)
-        text = _text(imported, kind, source)
+        policy = {"apiVersion": load_policy.API_VERSION, "kind": load_policy.KIND, **imported.sections}
+        comment = f"# Made of {kind.title} ({source if source.isprintable() else 'a file'})."
+        text = "\n".join([schema_line(), comment, output.as_yaml(policy)])
         loader.load(text, f"the policy made of {source}")
     except converting.ImportRefused as error:
         output.say("\n".join(f"{source}: {wrong.path}: {wrong.message}" for wrong in error.problems))
@@ -120,10 +122,3 @@ def import_policy(file: str) -> None:
     for remark in imported.remarks:
         output.say(f"{source}: {remark.path}: {remark.message}")
     output.say(f"note: {kind.beyond}; {output.program()} policy show reads them back")
-
-
-def _text(imported: converting.ImportedPolicy, kind: Kind, source: str) -> str:
-    document = {"apiVersion": load_policy.API_VERSION, "kind": load_policy.KIND, **imported.sections}
-    origin = source if source.isprintable() else "a file"
-    comment = f"# Made of {kind.title} ({origin})."
-    return "\n".join([schema_line(), comment, output.as_yaml(document)])
