@@ -137,7 +137,7 @@ class _Server(base.BaseApplication):  # type: ignore[misc]
             self.cfg.set(name, value)
         self.cfg.set("post_fork", _die_with_parent)
         self.cfg.set("post_worker_init", self._started)
-        self.cfg.set("worker_exit", self._ended)
+        self.cfg.set("worker_exit", lambda _server, _worker: self._stop.set())
 
     def load(self) -> wsgi.WSGIApplication:
         """The application, made in the worker, which may be younger than the certificate that the master read."""
@@ -155,6 +155,3 @@ class _Server(base.BaseApplication):  # type: ignore[misc]
             if self._security is not None:
                 begun.refusal = self._security.refusal
             self._service.start(self._stop)
-
-    def _ended(self, _server: object, _worker: object) -> None:
-        self._stop.set()
