@@ -90,16 +90,13 @@ class Poller:
                 problem = str(error)
             except (msgspec.DecodeError, msgspec.ValidationError) as error:
                 problem = f"the answer cannot be read: {error}; is it a service of Evenload, of this version?"
-            self._note(name, problem, by)
+            with self._lock:
+                before = self._status.get(name, Status())
+                now_seconds = self._doors.now()
+                self._status[name] = Status(before.at_seconds if problem else now_seconds, problem, by or before.by)
+                self._publish("status", {"now_seconds": now_seconds, "topics": self._status})
 
         return Task(name, work, lambda: period_seconds * self._pace)
-
-    def _note(self, name: str, error: str, by: tuple[str, ...]) -> None:
-        with self._lock:
-            before = self._status.get(name, Status())
-            now_seconds = self._doors.now()
-            self._status[name] = Status(before.at_seconds if error else now_seconds, error, by or before.by)
-            self._publish("status", {"now_seconds": now_seconds, "topics": self._status})
 
     def _publish(self, topic: str, document: object) -> None:
         self._topics.publish(topic, _ENCODER.encode(document))
