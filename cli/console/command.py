@@ -4,7 +4,6 @@ import contextlib
 import functools
 import pathlib
 import random
-import signal
 from typing import Any, Final
 
 import click
@@ -58,7 +57,7 @@ def main(
       evenload console --demo
     """
     logs.configure(verbosity=-1)  # people read the address
-    stop = loop.stop_on_signals(signal.SIGTERM, signal.SIGINT)
+    stop = loop.stop_on_signals()
     with (
         contextlib.ExitStack() as opened,
         exit_codes.reported(kube_errors.KubeError, promql_errors.PromqlError, OSError, ValueError),
