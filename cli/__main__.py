@@ -9,11 +9,11 @@ if __name__ == "__main__":
 
     interrupts.exit_on_interrupt()
 
-import importlib
 from typing import NamedTuple, cast
 
 import click
 
+from cli.common import simulation
 from runtime import version
 
 
@@ -72,12 +72,7 @@ class LazyGroup(click.Group):
         """The subcommand, or None where there is none of that name (click then says so with exit code 2)."""
         if cmd_name not in SUBCOMMANDS:
             return None
-        package, _, name = SUBCOMMANDS[cmd_name].module.rpartition(".")
-        if package == "simulator.commands":
-            from cli.common import simulation
-
-            return cast(click.Command, simulation.command(name).main)
-        return cast(click.Command, importlib.import_module(f"{package}.{name}").main)
+        return cast(click.Command, simulation.imported(SUBCOMMANDS[cmd_name].module).main)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list under --help, written without importing anything."""

@@ -1,4 +1,4 @@
-"""The simulator's commands by name: an installation may leave the package out, and all other commands work."""
+"""Modules of commands by name: an installation may leave the simulator out, and all commands but its own work."""
 
 import importlib
 from types import ModuleType
@@ -10,14 +10,14 @@ class NotInstalled(click.ClickException):
     """The installation leaves the simulator out."""
 
 
-def command(name: str) -> ModuleType:
-    """Import a module of `simulator.commands`. Raises NotInstalled."""
+def imported(module: str) -> ModuleType:
+    """Import a module. Raises NotInstalled for one of the simulator where that is left out."""
     try:
-        return importlib.import_module(f"simulator.commands.{name}")
+        return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name not in ("simulator", "simulator.commands"):
             raise
         raise NotInstalled(
-            f"this installation leaves out the simulator, which {name.replace('_', ' ')} needs; "
+            f"this installation leaves out the simulator, which {module.split('.')[-1].replace('_', ' ')} needs; "
             "install Evenload from its repository: pipx install ."
         ) from error

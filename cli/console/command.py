@@ -65,7 +65,7 @@ def main(
         if demo:
             output.say(f"a simulated day begins; its first {demo_hours:g} hours take a moment")
             doors = opened.enter_context(
-                simulation.command("simulated_console").opened(
+                simulation.imported("simulator.commands.simulated_console").opened(
                     seed=seed, nodes=demo_nodes, quick_hours=demo_hours, pause_seconds=demo_pause
                 )
             )
@@ -139,7 +139,7 @@ def real(
 def _replay(history: pathlib.Path | None) -> Replay | None:
     """The playground's replay of a recorded day, or of a generated one; without the simulator there is none."""
     try:
-        replay: Replay = simulation.command("playground").replaying(history)
+        replay: Replay = simulation.imported("simulator.commands.playground").replaying(history)
     except simulation.NotInstalled:
         if history is not None:
             raise
