@@ -88,14 +88,10 @@ def _apiserver_clock(means: Means) -> ClockFacts | Finding:
 
     The one read that is allowed to raise: who is unreachable here is unreachable for all that follows.
     """
-    before_seconds = means.clock.now()
     try:
-        theirs_seconds = means.kube.server_time_seconds() + DATE_STEP_SECONDS / 2
+        return measuring.clock_of("the apiserver", means.clock, means.kube.server_time_seconds, DATE_STEP_SECONDS)
     except (errors.ApiError, errors.Undecodable) as error:
         return findings.unknown(str(error))
-    took_seconds = means.clock.now() - before_seconds
-    middle_seconds = before_seconds + took_seconds / 2
-    return ClockFacts("the apiserver", theirs_seconds - middle_seconds, (DATE_STEP_SECONDS + took_seconds) / 2)
 
 
 def _heartbeat(beat: heartbeat.Heartbeat | Finding, namespace: str) -> heartbeat.Heartbeat | Finding:

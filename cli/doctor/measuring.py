@@ -7,7 +7,7 @@ caller's rights.
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from cli import prometheus_finding
@@ -45,7 +45,7 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> LoadFact
         return blind(door)
     prometheus, origin = door
     try:
-        clock = _clock(prometheus, means.clock)
+        clock = clock_of("Prometheus", means.clock, lambda: prometheus.query("vector(time())").samples[0].value)
     except errors.PromqlError as error:
         fix = "check --prometheus, its credentials and the network between" if means.prometheus else _GIVE
         unreachable = isinstance(error, errors.Unreachable)
@@ -86,12 +86,12 @@ def _connect(means: Means) -> tuple[client.Client, str] | Finding:
     return door, f"found by label {selector}"
 
 
-def _clock(door: client.Client, clock: clocks.Clock) -> ClockFacts:
-    before_seconds = clock.now()
-    answer = door.query("vector(time())")
-    took_seconds = clock.now() - before_seconds
-    theirs_seconds = answer.samples[0].value if answer.samples else before_seconds
-    return ClockFacts("Prometheus", theirs_seconds - before_seconds - took_seconds / 2, took_seconds / 2)
+def clock_of(whose: str, ours: clocks.Clock, ask: Callable[[], float], step_seconds: float = 0.0) -> ClockFacts:
+    """Another clock against ours: it is read in the middle of the time that asking takes, and stands for a step."""
+    before_seconds = ours.now()
+    theirs_seconds = ask() + step_seconds / 2
+    took_seconds = ours.now() - before_seconds
+    return ClockFacts(whose, theirs_seconds - before_seconds - took_seconds / 2, (step_seconds + took_seconds) / 2)
 
 
 def _metric(
