@@ -149,8 +149,7 @@ def windows(facts: Facts) -> Finding:
 
 
 def _reading(node: Node) -> Reading | None:
-    text = node.annotations.get(load_annotation.KEY)
     try:
-        return None if text is None else load_annotation.decode(text)
+        return load_annotation.decode(node.annotations.get(load_annotation.KEY, ""))
     except load_annotation.AnnotationError:
         return None
