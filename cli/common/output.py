@@ -207,9 +207,7 @@ def _painted(text: str, cell: Cell, line: int) -> str:
     return coloured(words, cell.colour) + text[len(words) :]
 
 
-def wrapped_table(
-    headers: Texts, rows: Rows, *, names: collections.abc.Collection[str] = (), no_headers: bool = False
-) -> str:
+def wrapped_table(headers: Texts, rows: Rows, *, names: Names = (), no_headers: bool = False) -> str:
     """Columns like `table`'s whose last one is wrapped at the terminal's width (120 where there is none), and may have
     several lines; the columns `names` are shortened on a terminal only.
     """
