@@ -9,7 +9,6 @@ load decays in steps of a second, and what was judged once holds for all request
 """
 
 import collections.abc
-import functools
 import math
 from typing import Final, NamedTuple
 
@@ -57,7 +56,7 @@ class UnboundPods:
 
     def awaited(self, now_seconds: float) -> int:
         """How many pods of answers of the last AWAITED_SECONDS the watch has not brought."""
-        return sum(map(functools.partial(_is_recent, now_seconds=now_seconds), self._winners.values()))
+        return sum(_is_recent(one, now_seconds) for one in self._winners.values())
 
     def find(self, pod: PodView) -> PodView | None:
         """The watch's own version of a question's pod, if it waits for a node there; uid, namespace and name agree."""
