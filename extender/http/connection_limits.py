@@ -20,8 +20,6 @@ DROP_LOGGED_SECONDS: Final = 60.0
 
 log = logs.get(__name__)
 
-Connections = dict[connection.Connection, None]  # in order
-
 
 class Open(connection_limits.Open[connection.Connection]):
     """The open connections, and the bytes that they hold."""
@@ -54,23 +52,34 @@ class Open(connection_limits.Open[connection.Connection]):
         return max(free, key=lambda one: (of_address[one.address], self._sizes[one]), default=None)
 
 
-class Turns:
+class Queue:
+    """Connections that wait, in the order in which they began to."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[connection.Connection, None] = {}
+
+    def wait(self, client: connection.Connection) -> None:
+        """It waits from now on, where it did not yet."""
+        self._waiting[client] = None
+
+    def forget(self, client: connection.Connection) -> None:
+        """It waits no longer."""
+        self._waiting.pop(client, None)
+
+
+class Turns(Queue):
     """Whole requests that wait for a thread. The next is of the address with fewest requests in progress; of large ones
     one at a time is in progress, as their decoding takes memory and time in which no other thread can run.
     """
 
     def __init__(self, threads: int) -> None:
+        super().__init__()
         self._free = threads
-        self._waiting: Connections = {}
         self._in_progress: collections.Counter[str] = collections.Counter()
         self._large: connection.Connection | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
-
-    def wait(self, client: connection.Connection) -> None:
-        """A request is whole."""
-        self._waiting[client] = None
 
     def take(self) -> connection.Connection | None:
         """The next for a thread; None while there is none of either."""
@@ -93,28 +102,16 @@ class Turns:
         if self._large is client:
             self._large = None
 
-    def forget(self, client: connection.Connection) -> None:
-        """It waits no longer."""
-        self._waiting.pop(client, None)
 
-
-class Handshakes:
+class Handshakes(Queue):
     """Connections whose handshake can go on. The address that waits for longest is next, so that another's hundreds do
     not come before a scheduler's one.
     """
 
     def __init__(self) -> None:
-        self._waiting: Connections = {}
+        super().__init__()
         self._turns: dict[str, int] = {}  # by address, when it last had one
         self._turn = 0
-
-    def wait(self, client: connection.Connection) -> None:
-        """Bytes of a handshake came."""
-        self._waiting[client] = None
-
-    def forget(self, client: connection.Connection) -> None:
-        """It waits no longer."""
-        self._waiting.pop(client, None)
 
     def take(self) -> connection.Connection | None:
         """The next; the poller names the others again."""
