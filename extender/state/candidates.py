@@ -180,14 +180,6 @@ class CandidateRows(NamedTuple):
             expected[self.own.rows] = self.own.expected
         return filtering.verdicts(every.values[rows], expected, every.in_force.rules, limits)
 
-    def only(self, keep: Mask) -> "CandidateRows":
-        """Returns the marked rows."""
-        own = self.own
-        if own is not None:
-            place = np.count_nonzero(keep[: own.rows[0]])
-            own = own._replace(rows=np.array([place], dtype=np.intp)) if keep[own.rows[0]] else None
-        return CandidateRows(self.every, self.rows[keep], own)
-
     def candidates(self) -> Candidates:
         """Returns the candidates with arrays and names of their own."""
         every, rows = self.every, self.rows
