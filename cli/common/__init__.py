@@ -1,1 +1,1 @@
-"""Parts that several commands share: output, HTTP clients of the services, plots, policy files."""
+"""Parts that several commands share: output, HTTP clients of the services, policy files."""
