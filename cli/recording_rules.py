@@ -73,12 +73,12 @@ def manifest(name: str, rules: object) -> dict[str, object]:
     }
 
 
-def metrics_text(windows: Iterable[Metric] = metrics.BUILT_IN) -> str:
+def metrics_text() -> str:
     """The `metrics` of a policy that asks the recorded series instead of the raw ones."""
     lines = ["metrics:                     # recorded by deploy/monitoring/evenload-rules.yaml"]
     lines += [
         f"  - {{name: {one.name}, resource: {one.resource}, statistic: {one.statistic}, "
         f'window: {units.duration_text(one.window_seconds)}, query: "{recording_rules.record(one.name)}"}}'
-        for one in windows
+        for one in metrics.BUILT_IN
     ]
     return "\n".join(lines)

@@ -66,6 +66,6 @@ def base(node: documents.NodeRow) -> str:
     return f"{own}->{counted}{by_others}" if changed else f"{counted}{by_others}"
 
 
-def points(value: float | None, decimals: int = 2) -> str:
+def points(value: float | None) -> str:
     """Points on the scale of 0 to 10, "-" for none."""
-    return MISSING if value is None else f"{value:.{decimals}f}"
+    return MISSING if value is None else f"{value:.2f}"

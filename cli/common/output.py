@@ -257,7 +257,7 @@ def say(text: str) -> None:
     click.echo(terminal.wrapped(terminal.escaped_lines(text), sys.stderr), err=True)
 
 
-def fail(message: str, code: exit_codes.Exit = exit_codes.Exit.BAD_INPUT) -> NoReturn:
-    """End the command: `error: message` on stderr and the exit code."""
+def fail(message: str) -> NoReturn:
+    """End the command: `error: message` on stderr and exit code 2."""
     say(f"error: {message}")
-    raise SystemExit(int(code))
+    raise SystemExit(int(exit_codes.Exit.BAD_INPUT))
