@@ -93,7 +93,7 @@ SLOW: typing.Final = {"cluster.evenload.io/ready-delay": "15s"}
 
 
 def why(evenload: stack.Stack) -> str:
-    """What GET /plan says of the pod on HOT, "" while it says nothing."""
+    """What `evenload plan` says of the pod on HOT, "" while it says nothing."""
     return "; ".join(f"{one['verdict']}: {one['detail']}" for one in candidates(evenload))
 
 
