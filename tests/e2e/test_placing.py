@@ -1,8 +1,6 @@
 """New pods and real load: kube-scheduler with Evenload, and without it, on a real control plane of six nodes."""
 
 import collections.abc
-import functools
-import json
 import time
 import typing
 
@@ -103,26 +101,6 @@ def test_a_node_whose_series_disappear_is_missing_not_idle(evenload: stack.Stack
     assert landed[HOT] <= 8, f"a node nobody can see was taken for idle: {landed}"
 
 
-def test_an_annotator_killed_midway_loses_nothing(evenload: stack.Stack) -> None:
-    before = waiting.until(lambda: quiet(evenload), "two syncs that write nothing")
-    evenload.annotator.kill()
-    try:
-        evenload.create_pods("between-", 6)
-        placed_meanwhile = evenload.per_node("between-", 6)
-        assert placed_meanwhile[HOT] == 0
-        assert texts(evenload) == before
-    finally:
-        evenload.annotator.start()
-    busiest, count = placed_meanwhile.most_common(1)[0]
-    evenload.set_load(busiest, cpu_ratio=0.3)  # counts alone are no reason for a write
-    waiting.until(
-        functools.partial(hot_count_is, evenload, busiest, count),
-        "placements made meanwhile to be counted from the cluster",
-    )
-    evenload.set_load(HOT, cpu_ratio=0.1)
-    evenload.await_reading(HOT, "cpu_avg_5m", 0.0, 0.2)
-
-
 def test_scheduling_goes_on_when_the_extender_is_killed(evenload: stack.Stack) -> None:
     evenload.extender.kill()
     try:
@@ -188,18 +166,6 @@ def test_a_new_replica_is_estimated_by_what_its_siblings_use(evenload: stack.Sta
     assert 400 < estimate["cpu_millicores"] < 1000, estimate  # by request it would be 70
 
 
-def texts(evenload: stack.Stack) -> dict[str, str]:
-    """The annotation of each node as it stands."""
-    return {name: node.annotations["evenload.io/load"] for name, node in evenload.nodes().items()}
-
-
-def quiet(evenload: stack.Stack) -> dict[str, str]:
-    """The annotations, if two more syncs change nothing about them; {} if they do."""
-    before, done = texts(evenload), evenload.annotator.metric(SYNCS)
-    waiting.until(lambda: evenload.annotator.metric(SYNCS) >= done + 2, "two more syncs")
-    return before if texts(evenload) == before else {}
-
-
 def decided(evenload: stack.Stack, pod: str, verb: str) -> dict[str, typing.Any]:
     """Waits for the newest decision of a verb about a pod: it is noted after the answer, which others may act on."""
 
@@ -218,9 +184,3 @@ def cpu_mean(evenload: stack.Stack) -> float:
     mean = said.means.get(owner_usage.owner_key(stack.NAMESPACE, "ReplicaSet", "web"))
     known = evenload.extender.json("/nodes")["owner_usage"]["at"] == clock.to_rfc3339(said.at_seconds)
     return mean.cpu_millicores or 0.0 if known and mean is not None else 0.0
-
-
-def hot_count_is(evenload: stack.Stack, node: str, count: int) -> bool:
-    """Whether the annotated count of the longest hot-spot window has reached `count`."""
-    text = evenload.nodes()[node].annotations.get("evenload.io/load", '{"hot":{}}')
-    return bool(json.loads(text).get("hot", {}).get("10m", 0) >= count)
