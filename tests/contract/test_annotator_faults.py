@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import pathlib
-import random
 import shutil
 import signal
 import subprocess
@@ -309,25 +308,6 @@ def test_an_annotator_killed_at_any_step_goes_on_after_its_restart(site: Site, n
     site.first.service.start()
     site.shows(load, "node-0")
     site.shows(0.2, "node-1", "node-2")
-
-
-def test_an_annotator_killed_at_random_moments_leaves_what_was_good_until_it_is_stale(site: Site) -> None:
-    moments, load = random.Random(5), 0.0
-    for _ in range(4):
-        load = next(LOADS)
-        site.load("node-0", load)
-        threading.Event().wait(moments.uniform(0.0, 2.5))  # some syncs, and somewhere within one
-        site.first.kill()
-        values = site.values()
-        assert all(values.values()), f"what stands is whole: {values}"
-        site.first.service.start()
-    site.shows(load, "node-0")
-    site.first.kill()
-    left = site.texts()
-    site.missing(*NODES)
-    assert site.texts() == left
-    site.first.service.start()
-    site.shows(load, "node-0")
 
 
 def lease(site: Site) -> Mapping[str, Any]:
