@@ -8,7 +8,6 @@ import pytest
 from lab import cluster
 from promql import errors
 from promql.http import client
-from promql.queries import node_queries
 from promql.queries.node_queries import Window
 from tests import prometheus_suite
 from tests.e2e import waiting
@@ -53,24 +52,6 @@ def test_the_real_node_exporter_answers_every_window(prometheus: client.Client, 
     stage = prometheus_suite.Stage(prometheus, 1, WINDOW_SECONDS, waiting.until, NODE_EXPORTER)
     (sample,) = stage.answered(stage.text(window), -0.02, 1.0).samples
     assert sample.labels.keys() == {"instance", "job"}
-
-
-def test_a_series_younger_than_its_window_is_not_taken_for_busy(prometheus: client.Client) -> None:
-    a_day = Window("cpu", "avg", 86400.0, WINDOW_SECONDS)
-    against_the_clock = f'1 - avg without (cpu, mode) (rate(node_cpu_seconds_total{{mode="idle",{LOAD_EXPORTER}}}[1d]))'
-    asked = [node_queries.expression(a_day, selector=LOAD_EXPORTER), against_the_clock]
-
-    def answers() -> list[dict[str, float]]:
-        """By node, without those that another file's test once made say NaN: for a day they have no rate."""
-        samples = [prometheus.query(expression).samples for expression in asked]
-        return [{one.labels["instance"]: one.value for one in found if one.value == one.value} for found in samples]
-
-    def caught() -> bool:
-        ours, naive = answers()
-        return len(ours) >= 1 and ours.keys() == naive.keys() and max(ours.values()) < 0.5 < 0.9 < min(naive.values())
-
-    what = "ours to show idle nodes, and against the clock the trap this guards against"
-    waiting.until(caught, what, answers)
 
 
 @pytest.mark.parametrize("text", ["NaN", "+Inf", "-Inf"])
