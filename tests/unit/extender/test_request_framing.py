@@ -131,8 +131,7 @@ def test_chunks_are_read_up_to_the_limit_and_no_further() -> None:
     chunk = b"100000\r\n" + bytes(2**20) + b"\r\n"
     coming = request_framing.Incoming(http_exchange.settings(), CLIENT)
     pieces = Pieces(CHUNKED[: CHUNKED.index(b"2;")], *[chunk] * 30)
-    while not coming.receive(pieces.recv, 1.0):
-        pass
+    assert any(coming.receive(pieces.recv, 1.0) for _ in range(1000)), "a body without end is waited for"
     assert not coming.whole
     assert len(coming.buffer) < request_framing.CHUNKED_LIMIT_BYTES + request_framing.TURN_BYTES
     assert len(coming.request().body.read(protocol.BODY_LIMIT_BYTES)) == protocol.BODY_LIMIT_BYTES
