@@ -718,15 +718,6 @@ def test_a_score_table_that_only_grew_older_is_the_one_that_would_be_made_anew(l
     worlds.bind(seen, "hot", "third", at_seconds=worlds.NOW - 30)
     tables = score_cache.ScoreCache(seen)
     before = tables.current(worlds.NOW)
-    older, anew = (
-        tables.current(worlds.NOW + later_seconds),
-        score_cache.ScoreCache(seen).current(worlds.NOW + later_seconds),
-    )
+    older, anew = (one.current(worlds.NOW + later_seconds) for one in (tables, score_cache.ScoreCache(seen)))
     assert older is not before
-    for name in ("allowed", "lacking", "whole"):
-        np.testing.assert_array_equal(getattr(older, name), getattr(anew, name), err_msg=name)
-    for column, other in zip(older.numbers, anew.numbers, strict=True):
-        np.testing.assert_array_equal(column, other)
-    assert older.refusals[~older.allowed].tolist() == anew.refusals[~anew.allowed].tolist()
-    for name in ("now_seconds", "fresh", "values", "expected", "counts"):
-        np.testing.assert_array_equal(getattr(older.standing, name), getattr(anew.standing, name), err_msg=name)
+    worlds.assert_equal_tables(older, anew)

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
 from extender.state import cluster_view, score_cache
@@ -235,18 +234,6 @@ def tables_of(world: cluster_view.ClusterView) -> tuple[score_cache.ScoreCache, 
     return score_cache.ScoreCache(world), builders.pod("prod", mutate=prod), builders.pod("plain")
 
 
-def assert_equal(table: score_cache.ScoreTable, other: score_cache.ScoreTable) -> None:
-    """Compares everything that answers are made from."""
-    for name in ("allowed", "lacking", "whole"):
-        np.testing.assert_array_equal(getattr(table, name), getattr(other, name), err_msg=name)
-    for column, theirs in zip(table.numbers, other.numbers, strict=True):
-        np.testing.assert_array_equal(column, theirs)
-    for name in ("now_seconds", "fresh", "values", "expected", "counts"):
-        np.testing.assert_array_equal(getattr(table.standing, name), getattr(other.standing, name), err_msg=name)
-    assert table.reasons[~table.allowed].tolist() == other.reasons[~other.allowed].tolist()
-    assert table.refusals[~table.allowed].tolist() == other.refusals[~other.allowed].tolist()
-
-
 def test_a_table_stands_while_nothing_changes_and_each_class_has_its_own() -> None:
     tables, production, plain = tables_of(worlds.view_of(LOADS, policy()))
     first, other = tables.current(worlds.NOW, pod=production), tables.current(worlds.NOW, pod=plain)
@@ -268,7 +255,7 @@ def test_a_table_that_was_not_asked_for_a_while_catches_up_with_all_that_changed
         tables.current(worlds.NOW, pod=plain)
     table = tables.current(worlds.NOW, pod=production)
     assert table is not before
-    assert_equal(table, score_cache.ScoreCache(world).current(worlds.NOW, pod=production))
+    worlds.assert_equal_tables(table, score_cache.ScoreCache(world).current(worlds.NOW, pod=production))
     assert tables.current(worlds.NOW, pod=production) is table
 
 
@@ -302,7 +289,7 @@ def test_tables_are_made_ahead_for_the_classes_that_were_asked_about_since() -> 
         worlds.bind(world, "busy with batch", f"p{later_seconds}", at_seconds=worlds.NOW + later_seconds)
         tables.ahead(worlds.NOW + later_seconds)
         assert seconds() == {None: later_seconds, "production": 1}
-    assert_equal(
+    worlds.assert_equal_tables(
         tables.current(worlds.NOW + 2, pod=production),
         score_cache.ScoreCache(world).current(worlds.NOW + 2, pod=production),
     )

@@ -4,8 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from extender import protocol
-from extender.state import cluster_view, placements, usage_estimates
+from extender.state import cluster_view, placements, score_cache, usage_estimates
 from kube import objects
 from kube.pods import compact
 from policy.contract import heartbeat, load_annotation
@@ -136,3 +138,15 @@ def body(names: Sequence[str] | None, pod: str = "new", **fields: Any) -> bytes:
 def beat(texts: Mapping[str, str], at_seconds: float) -> dict[str, str]:
     """The data of a heartbeat over these annotations."""
     return heartbeat.encode(at_seconds, "0123456789ab", len(texts), heartbeat.digest(texts))
+
+
+def assert_equal_tables(table: score_cache.ScoreTable, other: score_cache.ScoreTable) -> None:
+    """Compares everything that answers are made from."""
+    for name in ("allowed", "lacking", "whole"):
+        np.testing.assert_array_equal(getattr(table, name), getattr(other, name), err_msg=name)
+    for column, theirs in zip(table.numbers, other.numbers, strict=True):
+        np.testing.assert_array_equal(column, theirs)
+    for name in ("now_seconds", "fresh", "values", "expected", "counts"):
+        np.testing.assert_array_equal(getattr(table.standing, name), getattr(other.standing, name), err_msg=name)
+    assert table.reasons[~table.allowed].tolist() == other.reasons[~other.allowed].tolist()
+    assert table.refusals[~table.allowed].tolist() == other.refusals[~other.allowed].tolist()
