@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from descheduler.planning import candidate_order, departed_load, disruption_budgets, flow_rules, limits
 from descheduler.planning.verdicts import Cause, Verdict, Verdicts
-from descheduler.snapshot import groups, job_sets, pod_annotations, usage, workloads
+from descheduler.snapshot import groups, pod_annotations, usage, workloads
 from descheduler.snapshot.groups import Group
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.workloads import Workload, WorkloadStatus
@@ -280,7 +280,7 @@ def _restart(case: CandidateContext, workload: Workload, words: str) -> Verdicts
     if groups.JOB_SET not in case.pod.labels:
         yield Verdict(Cause.JOB_WITHOUT_RETRY, words)
         return
-    restarts = case.taken.restarts.get(workload.uid, job_sets.Restarts("no JobSet that owns it is known"))
+    restarts = case.taken.restarts.get(workload.uid, groups.Restarts("no JobSet that owns it is known"))
     if restarts.refusal:
         yield Verdict(Cause.JOB_WITHOUT_RETRY, f"{words}; {restarts.refusal}")
     rest_seconds = limits.workload_cooldown_seconds(case.policy.descheduler, restarts.times) if restarts.times else 0.0

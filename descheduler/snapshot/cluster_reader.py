@@ -6,15 +6,18 @@ node or pod without a trustworthy value is simply absent.
 """
 
 import collections.abc
+import functools
 
-from descheduler.snapshot import groups, job_sets, scaled_owners, usage, workloads
+from descheduler.snapshot import groups, scaled_owners, usage, workloads
 from descheduler.snapshot.cluster_watch import ClusterView
+from descheduler.snapshot.groups import Restarts
 from descheduler.snapshot.scaled_owners import Custom
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import NodeUsage, PodUsage, UsageSource
 from descheduler.surges import Surge, refusals
+from kube import kinds, lookups
 from kube.door import ScalesDoor
-from kube.objects import Node, Pod
+from kube.objects import Job, JobSet, Node, OwnerReference, Pod
 from policy import metrics
 from policy.contract import load_annotation
 from policy.schema.load_policy import LoadPolicy
@@ -72,7 +75,7 @@ class Reader:
             owner_failures=owned.failures,
             silent_seconds=view.silent_seconds,
             surges=surges,
-            restarts=job_sets.restarts(self._scales, may_restart),
+            restarts=job_set_restarts(self._scales, may_restart),
             surge_refusals=refusals(self._scales, view.deployments, by_owner, volumes),
         )
 
@@ -85,6 +88,28 @@ class Reader:
         above = {Custom(namespace, listed.leading(owner)) for namespace, owner in owned if owner is not None}
         custom = [one for one in above if one.reference.api_version not in scaled_owners.KNOWN_VERSIONS]
         return scaled_owners.workloads(self._scales, custom)
+
+
+def job_set_restarts(door: ScalesDoor, jobs: collections.abc.Iterable[Job]) -> dict[str, Restarts]:
+    """Returns by uid how the JobSets of these Jobs restart: a request for each JobSet. Raises no KubeError."""
+
+    @functools.cache
+    def read(namespace: str, name: str) -> JobSet:
+        return door.get(kinds.JOB_SETS, name, namespace=namespace)
+
+    def of(job: Job, owner: OwnerReference) -> Restarts:
+        job_set = read(job.namespace, owner.name)
+        if job_set.uid != owner.uid:
+            return Restarts(f"JobSet {owner.name}: another object has its name")
+        return groups.restarts(job, job_set)
+
+    owned = [(job, job.owner) for job in jobs]
+    questions = {
+        job.uid: functools.partial(of, job, owner)
+        for job, owner in owned
+        if owner is not None and (owner.api_version, owner.kind) == (kinds.JOB_SETS.api_version, kinds.JOB_SETS.name)
+    }
+    return lookups.answers(questions, Restarts)
 
 
 def _over_their_node(

@@ -2,6 +2,10 @@
 
 `planning.protections` keeps their pods, or lets `planning.planner` take a whole group for one candidate. Labels and
 annotations alone say who belongs to it, not its own object of another API.
+
+An eviction that is one failure too many fails a Job, and a JobSet makes all of its Jobs anew then, as long as its
+failurePolicy lets it. Sources: KEP-262 of JobSet, and the controller of v0.10.1, which takes the first rule that
+matches any failed Job.
 """
 
 import collections
@@ -10,7 +14,7 @@ import functools
 from typing import Final, NamedTuple
 
 from descheduler.snapshot import pod_annotations
-from kube.objects import Pod
+from kube.objects import Job, JobSet, Pod
 
 LWS: Final = "leaderworkerset.sigs.k8s.io/name"
 LWS_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
@@ -28,6 +32,9 @@ LABELS: Final = (
     "ray.io/cluster",
 )
 Sharing = dict[tuple[str, str], list[Pod]]
+REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"  # a label of a JobSet's Jobs
+RESTART, RESTART_FREE = "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts"
+LEAST_LEFT: Final = 2  # restarts: an eviction does not take the last one
 NOT_UNIQUE: Final = pod_annotations.GROUPS[-1]  # applications of one namespace have task groups of equal names
 
 
@@ -40,6 +47,16 @@ class Group(NamedTuple):
     pods: tuple[Pod, ...]
     unclear: str = ""
     restarts: bool = False
+
+
+class Restarts(NamedTuple):
+    """How many times the JobSet of a Job has restarted, and when it made this Job (Unix seconds); why it would not
+    restart once more, "" if it would.
+    """
+
+    refusal: str
+    times: int = 0
+    made_at_seconds: float = 0.0
 
 
 class Groups:
@@ -91,3 +108,29 @@ def _shared(sharing: Sharing, namespace: str, own: tuple[str, ...]) -> tuple[tup
     pods = [{one.uid: one for one in sharing[namespace, reference]} for reference in own]
     alike = all(one.keys() == pods[0].keys() for one in pods)
     return tuple(sorted(pods[0].values(), key=lambda one: (one.name, one.uid))), alike
+
+
+def restarts(job: Job, job_set: JobSet) -> Restarts:
+    """Returns what the JobSet that owns the Job does once it fails."""
+    return Restarts(_refusal(job, job_set), job_set.status.restarts, job.created_at_seconds)
+
+
+def _refusal(job: Job, job_set: JobSet) -> str:
+    """Why the JobSet would not restart. Whether a rule about the Job's message matches is not known."""
+    reason, policy, status = job.failure_reason, job_set.spec.failure_policy, job_set.status
+    if not reason:
+        return f"{job.name} would fail for a reason that is not known"
+    for rule in policy.rules:
+        if rule.on_job_failure_reasons and reason not in rule.on_job_failure_reasons:
+            continue
+        if rule.target_replicated_jobs and job.labels.get(REPLICATED_JOB) not in rule.target_replicated_jobs:
+            continue
+        if rule.action not in (RESTART, RESTART_FREE):
+            return f"a rule of JobSet {job_set.name} has the action {rule.action}"
+        if not rule.on_job_failure_message_patterns:
+            if rule.action == RESTART_FREE:
+                return ""
+            break
+    left = policy.max_restarts - (status.restarts_count_towards_max or status.restarts)
+    words = f"JobSet {job_set.name} has {max(0, left)} of {policy.max_restarts} restarts left (maxRestarts)"
+    return words if left < LEAST_LEFT else ""

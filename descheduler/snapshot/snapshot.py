@@ -11,8 +11,7 @@ import dataclasses
 import functools
 
 from descheduler.snapshot import workloads as workload_index
-from descheduler.snapshot.groups import LWS, LWS_WORKER, Groups
-from descheduler.snapshot.job_sets import Restarts
+from descheduler.snapshot.groups import LWS, LWS_WORKER, Groups, Restarts
 from descheduler.snapshot.scaled_owners import Custom, Failure
 from descheduler.snapshot.usage import NodeUsage, PodUsage
 from descheduler.snapshot.workloads import Workload

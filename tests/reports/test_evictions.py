@@ -7,7 +7,7 @@ import pytest
 from descheduler.planning.plans import EvictionPlan
 from descheduler.snapshot import interned_pods
 from descheduler.snapshot.eviction_history import History, PendingReplacement
-from descheduler.snapshot.job_sets import Restarts
+from descheduler.snapshot.groups import Restarts
 from descheduler.snapshot.workloads import Workload
 from kube import objects
 from runtime import clock

@@ -12,7 +12,7 @@ from descheduler.eviction import followup
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Run
 from descheduler.planning.plans import EvictionPlan
-from descheduler.snapshot import groups, job_sets, workloads
+from descheduler.snapshot import cluster_reader, groups, workloads
 from kube import errors, kinds, objects
 from policy.schema.load_policy import LoadPolicy
 from runtime import clock
@@ -331,7 +331,7 @@ def test_a_jobset_leaves_if_its_jobs_bear_it_or_it_restarts_and_another_time(
 
 def test_a_jobset_of_another_version_is_not_known() -> None:
     one = job("train", NOW, BY_ONE, api_version="v9")
-    assert job_sets.restarts(doors.FakeDoor(), [one]) == {}
+    assert cluster_reader.job_set_restarts(doors.FakeDoor(), [one]) == {}
 
 
 def test_an_api_that_does_not_answer_is_waited_for_once() -> None:
@@ -342,7 +342,7 @@ def test_an_api_that_does_not_answer_is_waited_for_once() -> None:
             asked.append(name)
             raise errors.Unreachable("GET jobsets: no answer within 10 s")
 
-    restarts = job_sets.restarts(Silent(), [job(f"train-{number}", NOW, BY_ONE) for number in range(3)])
+    restarts = cluster_reader.job_set_restarts(Silent(), [job(f"train-{number}", NOW, BY_ONE) for number in range(3)])
     assert (len(asked), [one.refusal for one in restarts.values()]) == (
         1,
         ["GET jobsets: no answer within 10 s", *["not asked in this run: GET jobsets: no answer within 10 s"] * 2],
