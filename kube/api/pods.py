@@ -59,8 +59,8 @@ class FormSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     @property
     def pinned(self) -> str:
         """See `pinned_to`."""
-        rules = self.affinity.node_affinity if self.affinity is not None else None
-        return "" if rules is None or rules.required is None else pinned_to(rules.required.terms)
+        required = self.required_nodes
+        return "" if required is None else pinned_to(required.terms)
 
     @property
     def required_nodes(self) -> NodeSelector | None:
