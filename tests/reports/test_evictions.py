@@ -308,6 +308,18 @@ def test_pods_of_another_kind_wait_until_they_are_of_a_single_revision(label: st
     assert sentence(made.plan()) == expected
 
 
+@reported("evictions", "run-house/kubetorch#2052", "kubeflow/trainer#2000", before=Before.RIGHT)
+@situation("the owner of a hot pod is a PyTorchJob, which has a scale as a Deployment has")
+@behaviour("it stays (`group`): the others would train on without it, and fail")
+def test_workers_of_a_training_job_are_no_replicas_although_it_has_a_scale() -> None:
+    made = scene()
+    made.custom["uid-t"] = Workload("PyTorchJob", "default", "t", "uid-t", 4, 4, api_version="kubeflow.org/v1")
+    for number in range(4):
+        labels = {"training.kubeflow.org/job-name": "t", "training.kubeflow.org/replica-type": "worker"}
+        made.pod(f"t-{number}", "cool" if number else "hot", owner=("PyTorchJob", "t"), labels=labels)
+    assert scenes.causes(made.plan()) == {"t-0": "group"}
+
+
 @reported("evictions", "kubernetes-sigs/descheduler#618", before=Before.WRONG)
 @situation("a Rollout (Argo) stands at a canary: each of its two ReplicaSets has pods")
 @behaviour("its pods wait, though the Rollout itself is read by its scale only")

@@ -109,6 +109,34 @@ def test_a_doubtful_value_does_not_replace_a_good_one(samples: list[float], reas
     assert outcome.problems() == [f"last values of 1 of 2 nodes stand and age: node-2 ({reason}: cpu_avg_5m)"]
 
 
+@reported("readings", "prometheus-operator/prometheus-operator#4958", before=Before.RIGHT)
+@situation("each query is answered by another shard of Prometheus, which scrapes half of the nodes")
+@behaviour("what one lacks stands until the other confirms it; the annotator names the nodes")
+def test_a_shard_that_does_not_scrape_a_node_takes_no_reading_away() -> None:
+    bench = Bench()
+    bench.load(node_1=COOL, node_2=HOT)
+    bench.sync()
+    for turn in range(40):
+        bench.load(**({"node_2": HOT} if turn % 2 else {"node_1": COOL}))
+        outcome = bench.sync(after_seconds=PERIOD_SECONDS)
+        assert Extender(bench).load("node-2") == (HOT, 0.0 if turn % 2 else PERIOD_SECONDS)
+        assert outcome.problems()[0].startswith("last values of 1 of 2 nodes stand and age")
+
+
+@reported("readings", "kubernetes-sigs/metrics-server#552", "kubernetes-sigs/metrics-server#419", before=Before.RIGHT)
+@situation("two replicas of metrics-server answer in turn, and one of them is a minute behind")
+@behaviour("its older samples count nothing")
+def test_a_replica_that_is_behind_does_not_change_the_averages() -> None:
+    bench = test_metrics_server.Bench()
+    bench.run(300, cpu="7600m", memory="30Gi")
+    for turn in range(20):
+        bench.clock.advance(30)
+        use, ago = ({"cpu": "80m", "memory": "1Gi"}, 70) if turn % 2 else ({"cpu": "7600m", "memory": "30Gi"}, 10)
+        bench.items(*(test_metrics_server.item(name, bench.clock.now() - ago, **use) for name in bench.names))
+        bench.sync()
+        assert (bench.values()["cpu_avg_5m"], bench.values()["memory_avg_5m"]) == (0.95, 0.9375)
+
+
 @reported("readings", "kubernetes-sigs/metrics-server#759", before=Before.WRONG)
 @situation("metrics-server says 0 CPU and 0 bytes of a running node")
 @behaviour("refused and counted (`zero`); the last good values stand, and doctor names the node")
