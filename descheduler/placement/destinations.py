@@ -82,6 +82,7 @@ class Destinations:
         self._out = {name: why for name, why in closed.items() if why}
         self._nodes = [every[name] for name in sorted(every) if not closed[name]]
         self._positions = {node.name: position for position, node in enumerate(self._nodes)}
+        self._advice = any(taint.effect == "PreferNoSchedule" for node in self._nodes for taint in node.taints)
         self._rows = self._cluster.columns.rows_of(list(self._positions))
         expected = expected_ratios(self._nodes, taken, policy, landed, coming=coming)
         self._filter = load_filter.LoadFilter(self._nodes, expected, valid, policy)
@@ -94,7 +95,9 @@ class Destinations:
         self._ranking: Ranking | None = None
 
     def _find(self, pod: Pod, used: PodUsage) -> Destination:
-        """The coolest node that would take the pod and stay at or under every target line, else why none would."""
+        """The coolest node that would take the pod and stay at or under every target line, else why none would; one
+        with taints that advise against it (PreferNoSchedule: it is about to be replaced, or spared) only if no other.
+        """
         amounts = np.array([usage.amount(used, self._resources[metric]) for metric in self._bands])
         reasons = collections.Counter(why for name, why in self._out.items() if name != pod.node_name)
         ranking = self._coolest_first()
@@ -104,6 +107,8 @@ class Destinations:
         if not candidates:
             return Destination("", +reasons)
         fit = self._cluster.fit(pod)
+        if self._advice:  # as kube-scheduler would: coolest first of those that are alike
+            candidates.sort(key=lambda position: open_nodes.advised_against(self._nodes[position], pod))
         for position in candidates:
             why = self._why_not(position, fit)
             if not why:

@@ -50,6 +50,12 @@ def closing_taints(node: Node) -> frozenset[tuple[str, str]]:
     return frozenset((taint.key, taint.value) for taint in node.taints if taint.effect in selectors.HARD_EFFECTS)
 
 
+def advised_against(node: Node, pod: Pod) -> int:
+    """Returns how many taints ask kube-scheduler to prefer other nodes for the pod: it does, unless none takes it."""
+    soft = (taint for taint in node.taints if taint.effect == "PreferNoSchedule")
+    return sum(1 for taint in soft if not any(one.tolerates(taint) for one in pod.tolerations))
+
+
 def tolerated_taints(nodes: Iterable[Node]) -> frozenset[tuple[str, str]]:
     """The taints that what runs on these nodes tolerates: those they have, but for a condition's, which comes later
     than the pods.

@@ -122,6 +122,17 @@ def test_a_node_that_is_rebooted_is_neither_relieved_nor_filled() -> None:
     assert set(scenes.causes(cool.plan(RELAXED)).values()) == {"no_destination"}
 
 
+@reported("evictions", "kubernetes-sigs/cluster-api#7043", "kubereboot/kured#19", before=Before.WRONG)
+@situation("the coolest node is about to be replaced, as its taint PreferNoSchedule says")
+@behaviour("kube-scheduler prefers others, and so does the plan; without another that takes the pod it is chosen")
+@pytest.mark.parametrize(("new", "expected"), [(0.3, "new"), (0.59, "old")], ids=["room elsewhere", "none"])
+def test_a_node_that_will_be_replaced_is_the_last_destination(new: float, expected: str) -> None:
+    taint = {"key": "node.cluster.x-k8s.io/outdated-revision", "effect": "PreferNoSchedule"}
+    made = Scene().node("hot", memory=0.9).node("old", mutate=lambda body: body["spec"].update(taints=[taint]))
+    plan = made.node("new", memory=new).workload("web", on=["hot", "hot", "new"]).plan()
+    assert [one.destination for one in plan.evictions] == [expected]
+
+
 @reported("evictions", "kubernetes-sigs/karpenter#1167", before=Before.WRONG)
 @situation('a pod carries karpenter.sh/do-not-disrupt: "true", a duration of a decade or more, or another text')
 @behaviour("it stays: what cannot be read protects")
