@@ -178,7 +178,7 @@ class Calm:
         for node in client.items(NODES):
             name, annotations = node["metadata"]["name"], node["metadata"].get("annotations") or {}
             nodes[name] = progress.Annotated(annotations.get(load_annotation.KEY), Span(new[name], placed[name]))
-        beat = client.get(HEARTBEAT)["data"] if client.exists(HEARTBEAT) else None
+        beat = client.get(HEARTBEAT).get("data") if client.exists(HEARTBEAT) else None
         return World(nodes, beat, frozenset(pod["metadata"]["uid"] for pod in pods))
 
     def _is_new(self, pod: api.Json) -> bool:
