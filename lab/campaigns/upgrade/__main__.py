@@ -1,4 +1,4 @@
-"""`python -m lab.campaigns.upgrade`: from the version before to this tree and back, under load.
+"""`python -m lab.campaigns.upgrade`: from an older version to this tree and back, under load.
 
 First the chart alone, with everything on, by each major of Helm. Then two replicas of each service begin with the old
 version's code, taken from the history of this checkout, under the rights and the guard of its chart. While pods arrive
@@ -33,8 +33,10 @@ from lab.cluster.demo import permissions
 from tests.contract import helm_client
 from tests.e2e import services
 
-OLD_VERSION: Final = "0.1.0"
-OLD_COMMIT: Final = "37c2cc245eff3bbf5ac9c7d8586ec3c1e43b529a"
+COMMITS: Final = {
+    "0.1.0": "37c2cc245eff3bbf5ac9c7d8586ec3c1e43b529a",
+    "0.2.0": "3042f99f83a3d2665faeba0a660d19215b3ebbd3",
+}
 ORDER: Final = ("annotator", "extender", "descheduler")
 SKIPPED: Final = "Skipping extender as it returned error"  # kube-scheduler's words
 ENDPOINT_SECONDS: Final = 5.0  # the preStop hook's: until no client is sent to an extender that ends
@@ -42,14 +44,15 @@ SETTLE_SECONDS: Final = 5.0
 
 
 @click.command()
+@click.option("--from", "version", type=click.Choice(tuple(COMMITS)), default="0.2.0", show_default=True)
 @click.option("--side-by-side", default=30.0, show_default=True, help="Seconds with one old and one new replica.")
 @click.option("--rounds", default=1, show_default=True, help="Upgrades, each with its way back.")
 @click.option("--seed", default=1, show_default=True, help="Of the load.")
-def main(side_by_side: float, rounds: int, seed: int) -> None:
+def main(version: str, side_by_side: float, rounds: int, seed: int) -> None:
     """Upgrade and go back on a real control plane, and judge."""
     with tempfile.TemporaryDirectory(prefix="evenload-upgrade-") as name:
         here = pathlib.Path(name)
-        old = unpacked(here / OLD_VERSION)
+        old = unpacked(here / version, COMMITS[version])
         broken, counts = release.play(here, (old, services.ROOT))
         (here / "site").mkdir()
         installed: list[Release] = []
@@ -69,12 +72,12 @@ def install(installed: list[Release], directory: pathlib.Path, old: pathlib.Path
     permissions.apply(running)  # waits until the rights are in force
 
 
-def unpacked(directory: pathlib.Path) -> pathlib.Path:
+def unpacked(directory: pathlib.Path, commit: str) -> pathlib.Path:
     """Writes the tree of the old version there."""
-    archive = subprocess.run(["git", "archive", OLD_COMMIT], cwd=services.ROOT, capture_output=True)
+    archive = subprocess.run(["git", "archive", commit], cwd=services.ROOT, capture_output=True)
     if archive.returncode != 0:
         why = archive.stderr.decode().strip()
-        raise click.ClickException(f"commit {OLD_COMMIT} of {OLD_VERSION}: {why}; clone with the whole history")
+        raise click.ClickException(f"commit {commit} of {directory.name}: {why}; clone with the whole history")
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tree:
         tree.extractall(directory, filter="data")
     return directory

@@ -21,7 +21,6 @@ def test_a_row_that_is_gone_or_of_another_pod_is_named(now: dict[int, Recorded])
     assert upgrade.missing({7: ROW}, now, "step") == ["row 7 was lost: step"]
 
 
-def test_a_checkout_without_the_old_version_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upgrade, "OLD_COMMIT", "0" * 40)
-    with pytest.raises(click.ClickException, match="clone with the whole history"):
-        upgrade.unpacked(pathlib.Path("unused"))
+def test_a_checkout_without_the_old_version_is_told_what_to_do() -> None:
+    with pytest.raises(click.ClickException, match=r"of 0\.1\.0.*clone with the whole history"):
+        upgrade.unpacked(pathlib.Path("0.1.0"), "0" * 40)
