@@ -49,6 +49,11 @@ class World:
         """The JSON that GET answers."""
         return self.client.get(path).get_json()
 
+    def rest(self) -> None:
+        """A minute in which people ask nothing, by the clock that counts their share; loads get no older."""
+        self.clock.advance(60.0)
+        self.clock.jump(-60.0)
+
     def count(self, name: str, **labels: str) -> float:
         """A sample's value, 0 where it does not exist."""
         return self.registry.get_sample_value(name, labels) or 0.0

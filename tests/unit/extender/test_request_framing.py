@@ -108,7 +108,9 @@ def test_no_bytes_raise_anything_but_the_parsers_errors(sent: bytes, data: st.Da
     for at, byte in data.draw(st.lists(st.tuples(st.integers(0, len(changed) - 1), st.integers(0, 255)), max_size=3)):
         changed[at] = byte
     by_bytes = Pieces(*[bytes(changed[at : at + 1]) for at in range(len(changed))], ends=True)
-    assert read(Pieces(bytes(changed), ends=True)) == read(by_bytes)
+    whole, small = read(Pieces(bytes(changed), ends=True)), read(by_bytes)
+    # A line feed alone is refused as it comes: of the bytes before it the parser may name another error.
+    assert (whole.requests, bool(whole.error)) == (small.requests, bool(small.error))
 
 
 @pytest.mark.parametrize(

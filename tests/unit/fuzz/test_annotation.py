@@ -79,6 +79,7 @@ def test_a_text_is_a_reading_that_is_the_same_when_written_again_or_refused_with
 def test_the_extender_answers_whatever_a_node_carries(load: str, hint: str, limits: str) -> None:
     """The apiserver lets no half of a surrogate pair into an annotation, but their escapes in its JSON."""
     hypothesis.assume(not any("\ud800" <= sign <= "\udfff" for sign in load + hint + limits))
+    WORLD.rest()
     WORLD.view.nodes.node_changed(None, worlds.node("odd", load, relief=hint, thresholds=limits))
     for verb in ("filter", "prioritize", "explain"):
         answer = WORLD.post(verb, worlds.body(["odd", "cool"]))

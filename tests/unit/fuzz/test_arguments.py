@@ -82,6 +82,7 @@ def test_a_body_is_a_request_or_refused(body: bytes) -> None:
 @hypothesis.settings(mutating.BOUNDED, max_examples=mutating.EXAMPLES or 400)
 @hypothesis.given(verb=st.sampled_from(("filter", "prioritize", "preempt", "explain")), body=BODIES)
 def test_every_verb_answers_or_refuses_in_json(verb: str, body: bytes) -> None:
+    WORLD.rest()
     answer = WORLD.post(verb, body)
     assert answer.status_code in (200, 400, 413, 422), answer.text
     assert int(answer.headers["Content-Length"]) == len(answer.data)
