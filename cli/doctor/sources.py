@@ -223,7 +223,7 @@ def _absent(facts: MetricFacts, *, scraped: bool) -> Finding:
         return findings.fail(f"{name} ({source(facts.metric)}) has no value of any node", fix)
     if scraped and facts.known_ratio is not None and (young := windows.too_young(facts.metric, facts.known_ratio)):
         return findings.warn(young, "wait: the window fills by itself, unless Prometheus starts empty again")
-    series = "node_cpu_seconds_total" if resource == "cpu" else "node_memory_MemAvailable_bytes"
+    series = "node_cpu_seconds_total, idle and user, by CPU" if resource == "cpu" else "node_memory_MemAvailable_bytes"
     fix = f"let Prometheus scrape node-exporter ({series}) on every node; compare --node-label and --node-selector"
     return findings.fail(f"{name} (built-in query) has no value of any node", fix)
 

@@ -176,7 +176,7 @@ BROKEN = {
     ),
     "metrics: a metric without any value": fails(
         "cpu_avg_5m (built-in query) has no value",
-        "scrape node-exporter (node_cpu_seconds_total)",
+        "scrape node-exporter (node_cpu_seconds_total, idle and user, by CPU)",
         metrics=worlds.every_metric(values=NOTHING),
     ),
     "metrics: a Prometheus younger than a window": warns(
