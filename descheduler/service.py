@@ -102,6 +102,7 @@ class Service:
         self._journal = RunJournal(parts.ledger, parts.door, parts.reader.source, parts.announcer, parts.telemetry)
         doors = parts.door, parts.ledger, parts.announcer, parts.clock, parts.telemetry.surges.labels
         self._surges = Surges(*doors, leads=not parts.why_observe)
+        self._hurried, self._next_at_seconds = False, 0.0  # the next whole run, by the monotonic clock
         self._pruning = retention.Pruning(parts.ledger, parts.kept_days)
         self.last: Report | None = None
         self.trouble: str | None = None
@@ -117,6 +118,9 @@ class Service:
             log.debug("not the leader, nothing done")
             return None
         began, now_seconds = parts.clock.monotonic(), parts.clock.now()
+        self._hurried = self._surges.are_open and began < self._next_at_seconds
+        if not self._hurried:
+            self._next_at_seconds = began + policy.descheduler.interval_seconds
         self._journal.reconcile(now_seconds)
         view = parts.reader.view()
         self._journal.follow(view, now_seconds)
@@ -226,7 +230,8 @@ class Service:
         history = parts.ledger.history(mode, now_seconds=now_seconds, window_seconds=window_seconds)
         history, elsewhere = inputs.departures.beside(history), frozenset(one.node for one in inputs.overloads)
         taken = inputs.taken.in_mode(mode)
-        plan = planner.plan(taken, overloads, inputs.policies, history, headroom=headroom, elsewhere=elsewhere)
+        made = functools.partial(planner.plan, taken, overloads, inputs.policies, history, hurried=self._hurried)
+        plan = made(headroom=headroom, elsewhere=elsewhere)
         hour_left = max(0, policy.descheduler.limits.per_hour - history.in_last_hour)
         return Report(run, "", plan, hour_left)
 

@@ -285,6 +285,19 @@ def test_a_pod_that_a_kubelet_evicts_needs_no_other_one_any_more(tmp_path: pathl
     assert (states(here), here.door.evictions) == ([("undone", "web-0 has left")], [])
 
 
+def test_an_open_surge_lets_no_other_pod_leave_sooner(tmp_path: pathlib.Path) -> None:
+    scene = single()
+    for name in "abc":
+        scene.node(f"hot-{name}", memory=0.85).workload(name, on=[f"hot-{name}", "cool", "cool"], gib=0.5)
+    here, evicted = world(tmp_path, scene, limits={"perRun": 2}), list[int]()
+    for at_seconds in range(0, 130, 10):
+        here.report()
+        here.door.objects[DEPLOYMENTS] = (deployment(replicas=2),)
+        evicted += [at_seconds] * (len(here.door.evictions) - len(evicted))
+        here.clock.advance(here.service.period_seconds())
+    assert evicted == [0, 120], "beside the surge one in each interval of 120 s"
+
+
 def test_a_surge_that_was_only_tried_holds_no_real_one_back(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path, mode="DryRun")
     here.report()
