@@ -102,7 +102,6 @@ class Service:
         self._journal = RunJournal(parts.ledger, parts.door, parts.reader.source, parts.announcer, parts.telemetry)
         doors = parts.door, parts.ledger, parts.announcer, parts.clock, parts.telemetry.surges.labels
         self._surges = Surges(*doors, leads=not parts.why_observe)
-        self._hurried, self._next_at_seconds = False, 0.0  # the next whole run, by the monotonic clock
         self._pruning = retention.Pruning(parts.ledger, parts.kept_days)
         self.last: Report | None = None
         self.trouble: str | None = None
@@ -118,9 +117,7 @@ class Service:
             log.debug("not the leader, nothing done")
             return None
         began, now_seconds = parts.clock.monotonic(), parts.clock.now()
-        self._hurried = self._surges.are_open and began < self._next_at_seconds
-        if not self._hurried:
-            self._next_at_seconds = began + policy.descheduler.interval_seconds
+        self._surges.begin_run(began, policy.descheduler.interval_seconds)
         self._journal.reconcile(now_seconds)
         view = parts.reader.view()
         self._journal.follow(view, now_seconds)
@@ -165,8 +162,7 @@ class Service:
         source.follow(memory.nodes, until_seconds=self.parts.clock.monotonic() + bridged_seconds)
         known = self.parts.ledger.surges(now_seconds - retention.DAY_SECONDS)
         taken = reader.snapshot(view, node_usage, policies.whole, memory.nodes, now_seconds=now_seconds, surges=known)
-        departures = self._departures.after(taken, policy)
-        return RunInput(rules.name, taken, policies, lines, memory, overloads, departures)
+        return RunInput(rules.name, taken, policies, lines, memory, overloads, self._departures.after(taken, policy))
 
     def period_seconds(self) -> float:
         """Until the next run: the policy's interval, or a moment before the first lists and for a replica that may
@@ -230,10 +226,9 @@ class Service:
         history = parts.ledger.history(mode, now_seconds=now_seconds, window_seconds=window_seconds)
         history, elsewhere = inputs.departures.beside(history), frozenset(one.node for one in inputs.overloads)
         taken = inputs.taken.in_mode(mode)
-        made = functools.partial(planner.plan, taken, overloads, inputs.policies, history, hurried=self._hurried)
-        plan = made(headroom=headroom, elsewhere=elsewhere)
+        draft = functools.partial(planner.plan, taken, overloads, inputs.policies, history)
         hour_left = max(0, policy.descheduler.limits.per_hour - history.in_last_hour)
-        return Report(run, "", plan, hour_left)
+        return Report(run, "", draft(headroom=headroom, elsewhere=elsewhere, early=self._surges.early), hour_left)
 
     def permissions(self, policy: LoadPolicy, now_seconds: float) -> run_schedule.Permissions:
         """The modes in force now: Enforce observes where the ledger, or this process, is a reason to."""
@@ -254,8 +249,8 @@ class Service:
         """Carries out the plan of one mode."""
         parts, cuts = self.parts, list[run_schedule.Cut]()
 
-        def goes_on(leads: collections.abc.Callable[[], bool]) -> bool:
-            cut = self._cut(report.run, policy, began, leads)
+        def goes_on(leads: collections.abc.Callable[[], bool], more_seconds: float = 0.0) -> bool:
+            cut = self._cut(report.run, policy, began - more_seconds, leads)
             cuts.extend([cut] if cut is not None else [])
             return cut is None
 

@@ -56,7 +56,7 @@ class ExecutionContext(NamedTuple):
 
     run: Run
     relief_seconds: float
-    may_go_on: collections.abc.Callable[[], bool]
+    may_go_on: collections.abc.Callable[[float], bool]  # for so many seconds
     look: collections.abc.Callable[[Eviction], EvictionResult | str]
     grace_period_seconds: float | None = None
 
@@ -84,13 +84,18 @@ class Evictor:
             group = (eviction.pod.namespace, eviction.group)
             if (eviction.budget and budget in spent) or not goes.get(group, True):
                 continue
-            if not terms.may_go_on():
+            if not terms.may_go_on(0.0):
                 log.info("run cut short", run=terms.run.run, left=len(plan.evictions) - len(outcomes))
                 break
             self.hint(eviction, terms)
             asks = plan.evictions if eviction.group and group not in goes else ()
             trials = (self._trial(one, terms) for one in asks if (one.pod.namespace, one.group) == group)
-            outcome = self._evict(eviction, terms, next(filter(None, trials), None))
+            asked_at_seconds = self._clock.monotonic()
+            barred = next(filter(None, trials), None)
+            took_seconds = self._clock.monotonic() - asked_at_seconds
+            if asks and barred is None and not terms.may_go_on(took_seconds):  # its evictions will take as long
+                barred = EvictionResult("not_done", None, "not all of its group would leave before the run ends")
+            outcome = self._evict(eviction, terms, barred)
             goes.setdefault(group, outcome.accepted or not eviction.group)
             outcomes.append(outcome)
             self._tell(outcome, nodes[eviction.overload.node], terms.run)

@@ -97,11 +97,18 @@ class Surges:
     counter: collections.abc.Callable[[str], Any]  # of a result
     leads: bool = True  # else another process carries them on
     are_open: bool = False
+    early: bool = False  # the run comes for an open surge, before the interval is over
+    _next_at_seconds: float = 0.0  # when it is, by the monotonic clock
+
+    def begin_run(self, began: float, interval_seconds: float) -> None:
+        """Notes a run: one that is not early begins an interval, for which the caps of a run hold."""
+        self.early = self.are_open and began < self._next_at_seconds
+        self._next_at_seconds = self._next_at_seconds if self.early else began + interval_seconds
 
     def begin(self, plan: EvictionPlan, terms: ExecutionContext, evicter: Evictor) -> None:
         """Begins the surges of a plan, each after a last look; Observe records them, DryRun asks with dryRun=All."""
         for eviction in plan.surges:
-            if not terms.may_go_on():
+            if not terms.may_go_on(0.0):
                 return
             evicter.hint(eviction, terms)
             look = terms.look(eviction)

@@ -48,12 +48,12 @@ def plan(
     *,
     headroom: bool = True,
     elsewhere: frozenset[str] = frozenset(),
-    hurried: bool = False,
+    early: bool = False,
 ) -> EvictionPlan:
     """The plan for these overloads, largest excess first. What it leaves is counted where `headroom` is asked for.
 
-    `elsewhere` are overloaded nodes of another plan of the run, for pools of another mode: they take no pods. In a
-    `hurried` run, which an open surge has come before its time, only what that waited for leaves.
+    `elsewhere` are overloaded nodes of another plan of the run, for pools of another mode: they take no pods. In an
+    `early` run, which comes for an open surge, the pod of that alone leaves.
 
     Invariants, held by tests: no budget, cap, protection or target line of a destination is ever exceeded, every
     candidate has one verdict, and equal inputs in any order give equal plans.
@@ -62,7 +62,7 @@ def plan(
         blocked = _blocked(taken, policies, frozenset())
         return EvictionPlan(taken.at_seconds, blocked=blocked.detail if blocked else "")
     draft = PlanDraft(taken, policies, history, elsewhere.union(overload.node for overload in overloads))
-    draft.hurried = hurried
+    draft.early = early
     by_node: dict[str, list[Overload]] = {}
     for overload in overloads:
         by_node.setdefault(overload.node, []).append(overload)
@@ -150,7 +150,7 @@ class PlanDraft:
         self.unreplaced = self._caps.unreplaced
         self.blocked = _blocked(taken, policies, overloaded) or self._caps.brake
         self._overloaded = overloaded
-        self.hurried = False
+        self.early = False
         since_seconds = taken.at_seconds - expected_load.LONGEST_WAIT_SECONDS
         self._coming = [(one.destination, one.used) for one in self.unreplaced if one.at_seconds > since_seconds]
         self._landed = history.landed
@@ -226,7 +226,7 @@ class PlanDraft:
             return Verdict(Cause.GROUP, f"{group.name}: its pods are on nodes of several pools")
         if self.blocked:
             return self.blocked
-        if self.hurried and self._taken.replacement(group.pods[0]) is None:
+        if self.early and self._taken.replacement(group.pods[0]) is None:
             return Verdict(Cause.RUN_CAP, "a surge is open: others leave in the next run after `interval`")
         refusal, counted = None, list[Pod]()
         for pod in group.pods:

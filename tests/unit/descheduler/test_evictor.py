@@ -49,7 +49,7 @@ def evicter(door: doors.FakeDoor, ledger: Ledger) -> Evictor:
 
 def terms(mode: str = "Enforce") -> ExecutionContext:
     """A run in that mode."""
-    return ExecutionContext(Run("4f2a", NOW, mode, "9c1e"), 600.0, lambda: True, lambda _: "")
+    return ExecutionContext(Run("4f2a", NOW, mode, "9c1e"), 600.0, lambda _: True, lambda _: "")
 
 
 def two_evictions(**budget: bool) -> EvictionPlan:

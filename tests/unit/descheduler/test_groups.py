@@ -396,3 +396,10 @@ def test_each_gang_of_a_random_cluster_leaves_whole_or_not_at_all(scene: Scene, 
         assert not members & leaving or members <= leaving
     assert all(one.reserved <= one.allowed for one in plan.headroom.budgets)
     assert scene.shuffled(rng).plan(policy) == plan
+
+
+def test_a_snapshot_that_grows_old_amid_a_gang_tears_it_not_apart(tmp_path: pathlib.Path) -> None:
+    here = World(gang(), tmp_path, mode="Enforce", limits=UNCAPPED, protect={"groups": False})
+    here.door.before_evict = lambda: here.clock.advance(7)  # of 30 s
+    here.report()
+    assert [dry_run for _, _, dry_run in here.door.evictions] in ([True] * 3, [True] * 3 + [False] * 3)
