@@ -69,7 +69,10 @@ def plan(
     nodes = {node.name: node for node in taken.nodes}
     resources = usage.resources_of(policies.whole)
     known = (name for name in by_node if name in nodes)
-    ordered = sorted(known, key=lambda name: _hottest_first(nodes[name], by_node[name], resources))
+    excess = {
+        name: max(_relative_excess(nodes[name], one, resources[one.metric]) for one in by_node[name]) for name in known
+    }
+    ordered = sorted(excess, key=lambda name: (-excess[name], name))
     plans = tuple(draft.relieve(nodes[name], tuple(by_node[name])) for name in ordered)
     left = draft.headroom() if headroom else NO_HEADROOM
     evictions = tuple(draft.evictions)
@@ -391,13 +394,7 @@ def cool_nodes(taken: Snapshot, policies: NodePolicies, overloaded: frozenset[st
             yield node.name
 
 
-def _hottest_first(node: Node, overloads: list[Overload], resources: dict[str, str]) -> tuple[float, str]:
-    """Largest excess relative to allocatable first: (u - until) * capacity / allocatable, then the name."""
-    return -max(
-        one.excess_ratio * _capacity_per_allocatable(node, resources[one.metric]) for one in overloads
-    ), node.name
-
-
-def _capacity_per_allocatable(node: Node, resource: str) -> float:
+def _relative_excess(node: Node, one: Overload, resource: str) -> float:
+    """The excess relative to allocatable: (u - until) * capacity / allocatable."""
     allocatable = usage.size(node.allocatable, resource)
-    return usage.size(node.capacity, resource) / allocatable if allocatable > 0 else 1.0
+    return one.excess_ratio * (usage.size(node.capacity, resource) / allocatable if allocatable > 0 else 1.0)
