@@ -102,10 +102,12 @@ def test_evictions_in_a_row_without_effect_end_the_run(ledger: Ledger, answer: E
     assert len(door.evictions) == 2 + api_results.MOST_IN_A_ROW, "an answer in between begins the count again"
 
 
-def test_denials_of_single_pods_do_not_end_the_run(ledger: Ledger) -> None:
-    door = doors.FakeDoor([failing(403)] * 6)
-    evicter(door, ledger).carry_out(six_evictions(), terms())
-    assert len(door.evictions) == 6
+@pytest.mark.parametrize(("answer", "result"), [(failing(403), "failed"), (BEGUN, "in_progress")])
+def test_denials_of_single_pods_and_evictions_in_the_background_do_not_end_the_run(
+    ledger: Ledger, answer: EvictionAnswer | Exception, result: str
+) -> None:
+    evicter(doors.FakeDoor([answer] * 6), ledger).carry_out(six_evictions(), terms())
+    assert results(ledger) == [result] * 6
 
 
 def six_evictions() -> EvictionPlan:
@@ -241,12 +243,6 @@ def test_the_hint_of_an_earlier_run_is_read_from_the_node(ledger: Ledger) -> Non
     evicter(door, ledger).carry_out(scene.plan(), terms())
     written = door.patches[0][1]["metadata"]["annotations"][relief_hint.KEY]  # type: ignore[index]
     assert relief_hint.decode(written) == Relief({"old": NOW + 60, "uid-web": NOW + 600})
-
-
-def test_evictions_in_the_background_are_no_trouble_however_many(ledger: Ledger) -> None:
-    door = doors.FakeDoor([BEGUN] * 6)
-    evicter(door, ledger).carry_out(six_evictions(), terms())
-    assert results(ledger) == ["in_progress"] * 6
 
 
 def test_a_dry_run_of_one_is_a_dry_run(ledger: Ledger) -> None:

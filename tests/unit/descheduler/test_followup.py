@@ -162,21 +162,15 @@ def test_a_replacement_elsewhere_is_recorded(ledger: Ledger) -> None:
     assert (found.gone_at_seconds, found.ready_at_seconds) == (NOW + 5, NOW + 1)
 
 
-def test_a_replacement_that_came_back_is_recorded_and_told(ledger: Ledger) -> None:
-    record(ledger, "evicted")
-    (returned,) = followed(ledger, after(5, replacement("hot")))
-    assert (returned[0].pod, returned[1].name) == ("web-0", "web-9")
-    assert row(ledger).returned == 1
-    assert followed(ledger, after(6, replacement("hot"))) == (), "told once"
-
-
 @pytest.mark.parametrize("ahead_seconds", [-3600.0, -1.0, 0.0, 1.0, 3600.0])
-def test_a_return_is_seen_whatever_our_clock_says(ledger: Ledger, ahead_seconds: float) -> None:
+def test_a_return_is_recorded_and_told_whatever_our_clock_says(ledger: Ledger, ahead_seconds: float) -> None:
     """The apiserver says when a pod was made; its clock and ours need not agree."""
     record(ledger, "evicted", at_seconds=NOW + ahead_seconds)
     seen = dataclasses.replace(after(5, replacement("hot", after_seconds=0.0)), at_seconds=NOW + ahead_seconds + 5)
     (returned,) = followed(ledger, seen)
     assert (returned[0].pod, returned[1].name) == ("web-0", "web-9")
+    assert row(ledger).returned == 1
+    assert followed(ledger, seen) == (), "told once"
 
 
 def test_a_replacement_is_ready_when_it_is_ready(ledger: Ledger) -> None:
@@ -205,16 +199,17 @@ def test_a_replacement_that_was_lost_before_it_was_ready_gives_way_to_the_next(l
 
 
 @pytest.mark.parametrize(
-    "pods",
+    ("result", "pods"),
     [
-        pytest.param((), id="no pod at all"),
-        pytest.param((replacement("cool", after_seconds=-3600),), id="a replica as old as the newest sibling"),
-        pytest.param((builders.pod("x", node="cool", owner=("ReplicaSet", "x")),), id="a pod of another owner"),
-        pytest.param((replacement(""),), id="a replacement not placed yet"),
+        pytest.param("evicted", (), id="no pod at all"),
+        pytest.param("evicted", (replacement("cool", after_seconds=-3600),), id="as old as the newest sibling"),
+        pytest.param("evicted", (builders.pod("x", node="cool", owner=("ReplicaSet", "x")),), id="of another owner"),
+        pytest.param("evicted", (replacement(""),), id="a replacement not placed yet"),
+        pytest.param("refused", (replacement("hot"),), id="a row that evicted nobody"),
     ],
 )
-def test_what_is_no_replacement(ledger: Ledger, pods: tuple[Pod, ...]) -> None:
-    record(ledger, "evicted")
+def test_what_is_no_replacement(ledger: Ledger, result: str, pods: tuple[Pod, ...]) -> None:
+    record(ledger, result)
     followed(ledger, after(5, *pods))
     assert row(ledger).landed_pod is None
 
@@ -296,9 +291,3 @@ def test_few_moments_are_looked_up_in_one_run(ledger: Ledger) -> None:
     look_back(ledger, as_it_was, 600)
     filled = [one.load_5m_ratio is not None for one in ledger.rows(Query())]
     assert sum(filled) == followup.MOMENTS_A_RUN
-
-
-def test_rows_that_evicted_nobody_are_not_followed(ledger: Ledger) -> None:
-    record(ledger, "refused")
-    followed(ledger, after(5, replacement("hot")))
-    assert row(ledger).landed_pod is None

@@ -112,12 +112,6 @@ def test_another_file_has_other_rows(ledger: Ledger) -> None:
     assert ledger.unfinished(NOW) == []
 
 
-def test_an_intent_is_on_disk_before_anything_else_happens(ledger: Ledger, path: pathlib.Path) -> None:
-    ledger.intend(run(), eviction(), at_seconds=NOW)
-    with sqlite3.connect(path) as other:
-        assert other.execute("SELECT result FROM evictions").fetchall() == [("intended",)]
-
-
 @pytest.mark.parametrize("result", ["intended", "unknown", "evicted", "evicted_unconfirmed"])
 def test_a_pod_whose_eviction_is_open_or_accepted_is_refused_whoever_asks(
     ledger: Ledger, path: pathlib.Path, result: str
@@ -240,12 +234,6 @@ def a_thousand_rows(path: pathlib.Path) -> None:
     ledger.close()
 
 
-def test_a_file_that_is_no_ledger_is_refused_by_name(path: pathlib.Path) -> None:
-    path.write_bytes(NO_DATABASE)
-    with refused(path, f": file is not a database; {RESTORE}", LedgerCorrupt):
-        Ledger(path).open()
-
-
 def test_a_corrupt_file_is_set_aside_at_start_and_the_new_one_knows_it(path: pathlib.Path) -> None:
     a_thousand_rows(path)
     broken = path.stat().st_size // 2
@@ -336,15 +324,6 @@ def test_a_file_that_another_replica_has_replaced_is_opened_and_not_set_aside_ag
     assert len(first.rows(Query())) == 2
     first.close()
     second.close()
-
-
-def test_a_sound_file_is_opened_as_it_is(path: pathlib.Path) -> None:
-    a_thousand_rows(path)
-    ledger = Ledger(path)
-    assert ledger.open_or_set_aside(NOW) is None
-    assert ledger.set_aside_at_seconds() is None
-    assert len(ledger.events(limit=2000)) == 1000
-    ledger.close()
 
 
 def test_a_write_ahead_log_never_plays_into_the_next_file(path: pathlib.Path) -> None:
