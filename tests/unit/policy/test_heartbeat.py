@@ -161,12 +161,6 @@ def test_a_heartbeat_of_the_same_time_with_other_texts_replaces_the_last_one() -
     assert view.matches()
 
 
-def test_another_policy_hash_makes_nothing_stale(view: EffectiveTimes) -> None:
-    checksums = heartbeat.digest(TEXTS)
-    view.accept(heartbeat.Heartbeat(AT, "ffffffffffff", 40, checksums), AT)
-    assert view.settle() == frozenset(TEXTS)
-
-
 def test_clocks_that_were_ahead_and_were_set_back_do_not_lock_heartbeats_out(view: EffectiveTimes) -> None:
     view.accept(_beat(TEXTS, AT + 1800), AT + 1800)
     view.settle()

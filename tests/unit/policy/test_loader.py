@@ -156,6 +156,14 @@ def test_a_text_that_is_no_policy_is_refused_where_it_goes_wrong(text: str, mist
         ("descheduler: {breaker: {factor: 0.5}}", "descheduler.breaker.factor: 0.5 is out of range: at least 1"),
         ("descheduler: {windows: [{days: [], from: 08:00, to: 09:00}]}", "windows[0].days: must not be empty"),
         ("metrics: [{name: CPU, resource: cpu, statistic: max, window: 1m}]", "a name of lower-case letters"),
+        (
+            'podClasses: [{name: a, match: {namespaces: ["*"]}}]',
+            'a namespace such as shop, or its beginning with a * such as "shop-*" expected, got "*"',
+        ),
+        ("podClasses: [{name: a, match: {priority: {min: high}}}]", 'a whole number expected, got "high"'),
+        ("podClasses: [{name: a, match: {labels: {a: b}}}]", 'unknown key "labels"; known here: namespaces, priority,'),
+        ("podClasses: [{name: a}]", "podClasses[0].match: is required"),
+        (f"podClasses: [{{name: a, match: {{namespaces: [{101 * 'b,'}]}}}}]", "101 items, expected at most 100"),
     ],
 )
 def test_a_wrong_field_is_named_with_what_was_expected(body: str, mistake: str) -> None:
@@ -214,20 +222,3 @@ def test_the_log_names_the_pools_and_classes_of_pods_of_a_policy_that_has_some(k
     some = [{"name": name, part: dict[str, str]()} for name in ("production", "batch")]
     assert loader.in_force(load_policy.LoadPolicy.of({key: some}))[key] == "production, batch"
     assert key not in loader.in_force(load_policy.defaults())
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            '{name: a, match: {namespaces: ["*"]}}',
-            'a namespace such as shop, or its beginning with a * such as "shop-*" expected, got "*"',
-        ),
-        ("{name: a, match: {priority: {min: high}}}", 'a whole number expected, got "high"'),
-        ("{name: a, match: {labels: {a: b}}}", 'unknown key "labels"; known here: namespaces, priority, pri'),
-        ("{name: a}", "podClasses[0].match: is required"),
-        (f"{{name: a, match: {{namespaces: [{', '.join(101 * ['b'])}]}}}}", "101 items, expected at most 100"),
-    ],
-)
-def test_an_unusable_class_of_pods_is_refused_with_the_expectation(text: str, message: str) -> None:
-    assert message in "\n".join(_mistakes(f"{HEAD}podClasses: [{text}]\n"))

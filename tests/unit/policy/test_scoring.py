@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from policy.rules import scoring
@@ -233,19 +233,6 @@ def test_bases_prepared_ahead_and_ranked_give_the_same_scores() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "weighing",
-    [
-        pytest.param(_weighing(spread="stretch"), id="capped and stretched"),
-        pytest.param(_weighing(weights={"cpu_avg_5m": 0}), id="without a weight"),
-    ],
-)
-def test_a_ranking_without_factors_gives_the_same_scores(weighing: scoring.Weighing) -> None:
-    values, penalty = _array([0.3] * 6, [0.8] * 6, [NAN, *[0.1] * 5], MISSING), np.zeros(4)
-    alone = scoring.ranking(values, np.zeros_like(values), penalty, weighing)
-    assert alone.scores.tolist() == _scored(*values.tolist(), weighing=weighing).ranking.scores.tolist()
-
-
 def test_nodes_with_every_metric_of_a_weight_are_ranked_without_terms(monkeypatch: pytest.MonkeyPatch) -> None:
     spread, pack = (_weighing(weights={"cpu_avg_5m": 2, "memory_avg_5m": 2}, goal=goal) for goal in ("spread", "pack"))
     pooled, places = spread._replace(of_pools=(pack,)), np.array([NO_POOL, NO_POOL, 0])
@@ -287,7 +274,12 @@ def test_every_score_is_an_integer_from_0_to_10_and_nothing_is_nan(
     assert np.isfinite(breakdown.ranking.base).all()
 
 
+_MIXED = [[0.3] * 6, [0.8] * 6, [NAN, *[0.1] * 5], MISSING]
+
+
 @given(rows=_ROWS, weighing=_WEIGHINGS, added=st.floats(0, 1), wanted=st.booleans(), penalty=st.floats(0, 12))
+@example(rows=_MIXED, weighing=_weighing(spread="stretch"), added=0.0, wanted=False, penalty=0.0)
+@example(rows=_MIXED, weighing=_weighing(weights={"cpu_avg_5m": 0}), added=0.0, wanted=False, penalty=0.0)
 def test_a_ranking_alone_is_the_one_that_the_factors_lead_to(
     rows: list[list[float]], weighing: scoring.Weighing, added: float, wanted: bool, penalty: float
 ) -> None:
