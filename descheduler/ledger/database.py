@@ -24,6 +24,7 @@ from descheduler.ledger import sql_schema
 from runtime import clock
 
 TIMEOUT_SECONDS: Final = 10.0
+GIVE_ANOTHER: Final = "give another file with --ledger or restore it"
 # SQLite pairs them by name: one left behind would be played into the next file.
 COMPANIONS: Final = ("", "-wal", "-shm")
 CORRUPT_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -105,7 +106,7 @@ class LedgerFile:
             self._inode = self.path.stat().st_ino
         except (OSError, sqlite3.Error, ValueError) as error:
             self.close()
-            raise self._wrapped(error, "give another file with --ledger or restore it") from error
+            raise self._wrapped(error, GIVE_ANOTHER) from error
 
     def close(self) -> None:
         """Closes the file, after another thread's transaction; safe to call twice."""
@@ -144,24 +145,19 @@ class LedgerFile:
     @contextlib.contextmanager
     def _locked(self) -> collections.abc.Iterator[None]:
         """Waits for other processes that open, check, migrate or replace the file, and keeps them out."""
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise self._wrapped(error, "give another file with --ledger or restore it") from error
-        try:
-            self._wait_for_lock(descriptor)
+        with contextlib.ExitStack() as stack:
+            next_step = GIVE_ANOTHER
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                descriptor = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+                stack.callback(os.close, descriptor)
+                # NFS without its lock service: SQLite could not lock there, either.
+                next_step = f"{self.path}.lock cannot be locked: give a file on a local disk with --ledger"
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            except OSError as error:
+                raise self._wrapped(error, next_step) from error
             with self._lock:  # no other thread is in the middle of a transaction
                 yield
-        finally:
-            os.close(descriptor)
-
-    def _wait_for_lock(self, descriptor: int) -> None:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError as error:  # NFS without its lock service: SQLite could not lock there, either
-            next_step = f"{self.path}.lock cannot be locked: give a file on a local disk with --ledger"
-            raise self._wrapped(error, next_step) from error
 
     def version(self) -> tuple[int, int, int]:
         """Another one after every change of the file, by this process or by others."""

@@ -106,15 +106,14 @@ class Ledger(LedgerFile):
         """The newest evictions that match, the last recorded first."""
         conditions = {
             "at_seconds >= ?": query.since_seconds,
-            "namespace = ?": query.namespace or None,
-            "pod = ?": query.pod or None,
-            "node = ?": query.node or None,
-            "(workload = ? OR workload_uid = ? OR substr(workload, instr(workload, '/') + 1) = ?)": query.workload
-            or None,
-            "result = ?": query.outcome or None,
+            "namespace = ?": query.namespace,
+            "pod = ?": query.pod,
+            "node = ?": query.node,
+            "(workload = ? OR workload_uid = ? OR substr(workload, instr(workload, '/') + 1) = ?)": query.workload,
+            "result = ?": query.outcome,
             "id < ?": query.before_id,
         }
-        limits = {text: value for text, value in conditions.items() if value is not None}
+        limits = {text: value for text, value in conditions.items() if value not in (None, "")}
         where = " AND ".join(limits) or "1"
         values = [value for text, value in limits.items() for _ in range(text.count("?"))]
         return self._select(f"WHERE {where} ORDER BY id DESC LIMIT ?", [*values, query.limit])
