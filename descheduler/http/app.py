@@ -9,7 +9,6 @@ one route that changes something answers this machine only (docs/decisions/0008)
 import collections.abc
 import functools
 import ipaddress
-from typing import NoReturn
 
 import flask
 import werkzeug.exceptions
@@ -100,16 +99,13 @@ def _from_this_machine(request: flask.Request) -> None:
     """
     asks = ipaddress.ip_address(request.remote_addr or "0.0.0.0")  # noqa: S104 - no address is no loopback
     asks = getattr(asks, "ipv4_mapped", None) or asks
-    if not asks.is_loopback:
-        _forbid(f"a breaker is reset from this machine only, not from {asks}")
-    if "Origin" in request.headers:
-        _forbid("a breaker is not reset by a web page (the request has an Origin)")
-
-
-def _forbid(why: str) -> NoReturn:
-    raise werkzeug.exceptions.Forbidden(
-        f"{why}: `evenload breaker reset --all` without --descheduler prints the command that does it in the pod"
-    )
+    why = "" if asks.is_loopback else f"a breaker is reset from this machine only, not from {asks}"
+    if not why and "Origin" in request.headers:
+        why = "a breaker is not reset by a web page (the request has an Origin)"
+    if why:
+        raise werkzeug.exceptions.Forbidden(
+            f"{why}: `evenload breaker reset --all` without --descheduler prints the command that does it in the pod"
+        )
 
 
 def _evictions(ledger: Ledger, clock: Clock) -> flask.Response:

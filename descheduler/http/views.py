@@ -33,7 +33,7 @@ def row(entry: Row) -> dict[str, object]:
         f"error_{after}_ratio": prediction_errors.error_ratio(entry, after) for after in prediction_errors.PREDICTED
     }
     return {
-        **{_named(name): _json_value(name, value) for name, value in (entry._asdict() | errors).items()},
+        **dict(_cell(name, value) for name, value in (entry._asdict() | errors).items()),
         "stayed_under_line": prediction_errors.stayed_under_line(entry),
         "returned": None if entry.returned is None else bool(entry.returned),
     }
@@ -104,12 +104,12 @@ def eviction(choice: Eviction, mode: str) -> dict[str, object]:
         "target_ratio": _rounded(choice.overload.evict_until_ratio),
         "before_ratio": _rounded(choice.before_ratio),
         "projected_ratio": _rounded(choice.projected_ratio),
-        "expected_5m_ratio": _json_value("expected_5m_ratio", choice.expected_5m_ratio),
-        "expected_30m_ratio": _json_value("expected_30m_ratio", choice.expected_30m_ratio),
+        "expected_5m_ratio": _rounded(choice.expected_5m_ratio),
+        "expected_30m_ratio": _rounded(choice.expected_30m_ratio),
         "pod_cpu_millicores": round(choice.used.cpu_millicores, 1),
         "pod_memory_bytes": round(choice.used.memory_bytes),
         "destination": choice.destination,
-        "destination_ratio": _json_value("destination_ratio", choice.destination_ratio),
+        "destination_ratio": _rounded(choice.destination_ratio),
         "budget": choice.budget,
     }
 
@@ -178,15 +178,11 @@ def breaker(state: BreakerState) -> dict[str, object]:
     }
 
 
-def _named(column: str) -> str:
-    return column.removesuffix("_seconds") if column in _TIMES else column
+def _cell(column: str, value: float | int | str | None) -> tuple[str, object]:
+    if column in _TIMES:
+        return column.removesuffix("_seconds"), clock.to_rfc3339(value) if isinstance(value, float) else value
+    return column, _rounded(value) if column.endswith("_ratio") and isinstance(value, float) else value
 
 
-def _json_value(name: str, value: float | int | str | None) -> object:
-    if name in _TIMES and isinstance(value, float):
-        return clock.to_rfc3339(value)
-    return _rounded(value) if name.endswith("_ratio") and isinstance(value, float) else value
-
-
-def _rounded(ratio: float) -> float:
-    return round(ratio, 4)
+def _rounded(ratio: float | None) -> float | None:
+    return None if ratio is None else round(ratio, 4)
