@@ -12,10 +12,8 @@ if __name__ == "__main__":
 
     interrupts.exit_on_interrupt()
 
-import contextlib
 import gc
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +81,10 @@ def main(
             "(mode Observe evicts nothing) and read `evenload plan`, or give --prometheus URL"
         )
     logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
-    with _collecting(IN_ONE_RUN if options.once else OBJECTS_BEFORE_COLLECTING):
+    before = gc.get_threshold()
+    begun: cluster_watch.WatchConnection | None = None
+    gc.set_threshold(IN_ONE_RUN if options.once else OBJECTS_BEFORE_COLLECTING)
+    try:
         begun = _begun(options) if options.once else None
         from descheduler import wiring  # most of the imports, during which the apiserver is at work
 
@@ -95,21 +96,10 @@ def main(
             default_port=DEFAULT_PORT,
             **more,
         )
-        try:
-            wiring.run(command_line, begun)
-        finally:
-            if begun is not None:
-                begun.watch.wait()  # a run that ended before it needed them leaves no thread behind
-
-
-@contextlib.contextmanager
-def _collecting(objects: int) -> Iterator[None]:
-    """Looks for garbage whenever so many objects more are alive, 0 for never."""
-    before = gc.get_threshold()
-    gc.set_threshold(objects)
-    try:
-        yield
+        wiring.run(command_line, begun)
     finally:
+        if begun is not None:
+            begun.watch.wait()  # a run that ended before it needed them leaves no thread behind
         gc.set_threshold(*before)
 
 
