@@ -190,10 +190,8 @@ def stuck_reason(causes: collections.abc.Iterable[Cause]) -> Reason | None:
     destination, budgets, protections; None while it only waits.
     """
     distinct = set(causes)
-    if Cause.UNREPLACED in distinct:
-        return Reason.REPLACEMENTS_NOT_READY
-    if Cause.LOAD_NOT_FALLING in distinct:
-        return Reason.NODE_LOAD_NOT_FALLING
+    if named := [reason for reason, cause in DETAILED.items() if cause in distinct]:
+        return named[0]
     if Cause.NOT_NEEDED in distinct or any(one.group in (verdicts.WAITING, verdicts.CAPS) for one in distinct):
         return None
     if Cause.NO_DESTINATION in distinct:

@@ -9,7 +9,6 @@ for each status.
 """
 
 import collections.abc
-import dataclasses
 from typing import NamedTuple
 
 from descheduler.eviction import api_results, eviction_events
@@ -31,8 +30,7 @@ from runtime.clock import Clock
 log = logs.get(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class EvictionOutcome:
+class EvictionOutcome(NamedTuple):
     """The result of one planned eviction: the apiserver's answer."""
 
     eviction: Eviction

@@ -36,8 +36,6 @@ Usages = collections.abc.Mapping[str, NodeUsage]
 Ask = collections.abc.Callable[[float], Usages]
 Pods = collections.abc.Collection[Pod]
 Rows = collections.abc.Sequence[Row]
-
-
 Columns = dict[str, float | int | str | None]
 Look = tuple[Row, str]  # a row with what a look back found for one of its columns, if anything
 

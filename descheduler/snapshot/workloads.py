@@ -18,7 +18,6 @@ from kube.objects import Deployment, Job, OwnerReference, Pod, ReplicaSet, Repli
 REVISIONS: Final = ("controller-revision-hash", "pod-template-hash", "rollouts-pod-template-hash")
 LISTED: Final = ("ReplicaSet", "Deployment", "StatefulSet", "ReplicationController", "Job")
 
-
 Controller = ReplicaSet | Deployment | StatefulSet | ReplicationController | Job
 
 
