@@ -89,12 +89,10 @@ class Reloading(Generic[T]):
             return False
         found_hash = content_hash(content)
         agree = self._readings.agree(found_hash) or at_start
-        if found_hash == self._seen_hash:
-            return False
-        if found_hash == self.content_hash:  # put back as it was
+        if found_hash == self.content_hash:  # also put back as it was
             self._seen_hash, self.error, self.refused_hash = found_hash, None, ""
             return False
-        if not agree:
+        if found_hash == self._seen_hash or not agree:
             return False
         try:
             value = self._parse(content.decode(), str(self._path))
