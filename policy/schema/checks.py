@@ -53,10 +53,6 @@ def _too_often(policy: load_policy.LoadPolicy) -> Findings:
     for path, seconds, reason in often:
         if seconds < _LEAST_SECONDS:
             yield Finding(path, f"must be at least {_LEAST}: {reason}, and scrapes are not more frequent")
-    for index, spot in enumerate(policy.hot_spots):
-        if spot.window_seconds < _LEAST_SECONDS:
-            message = f"must be at least {_LEAST}: a pod says in whole seconds when it was placed"
-            yield Finding(("hotSpots", index, "window"), message)
 
 
 def _sync(policy: load_policy.LoadPolicy) -> Findings:
@@ -70,6 +66,7 @@ def _sync(policy: load_policy.LoadPolicy) -> Findings:
 def _metrics(policy: load_policy.LoadPolicy) -> Findings:
     by_name = {metric.name: metric for metric in metrics.BUILT_IN}
     names: set[str] = set()
+    own: dict[str, str] = {}  # podQuery by resource
     for index, entry in enumerate(policy.metrics):
         path: problems.Path = ("metrics", index)
         if entry.name in names:
@@ -85,14 +82,7 @@ def _metrics(policy: load_policy.LoadPolicy) -> Findings:
             message = f"{entry.statistic} is known only with a query of your own; built in are avg, max and p1 to p999"
             hint = problems.did_you_mean(entry.statistic, (metrics.AVERAGE, metrics.MAXIMUM))
             yield Finding((*path, "statistic"), message + hint)
-
-
-def _resources(policy: load_policy.LoadPolicy) -> Findings:
-    """Metrics of resources other than CPU and memory: nothing of them is built in."""
-    own: dict[str, str] = {}
-    for index, entry in enumerate(policy.metrics):
-        path: problems.Path = ("metrics", index)
-        known = metrics.place(entry.resource) is not None
+        known = metrics.place(entry.resource) is not None  # of other resources nothing is built in
         if not known and entry.query is None:
             hint = problems.did_you_mean(entry.resource, metrics.RESOURCES)
             message = f"{entry.resource} needs a query: built in are {' and '.join(metrics.RESOURCES)}{hint}"
@@ -175,8 +165,11 @@ def _goals(policy: load_policy.LoadPolicy) -> Findings:
 def _hot_spots(policy: load_policy.LoadPolicy) -> Findings:
     windows: dict[float, str] = {}
     for index, spot in enumerate(policy.hot_spots):
+        path: problems.Path = ("hotSpots", index, "window")
+        if spot.window_seconds < _LEAST_SECONDS:
+            yield Finding(path, f"must be at least {_LEAST}: a pod says in whole seconds when it was placed")
         if spot.window_seconds in windows:
-            yield Finding(("hotSpots", index, "window"), f"the window {windows[spot.window_seconds]} is listed twice")
+            yield Finding(path, f"the window {windows[spot.window_seconds]} is listed twice")
         windows.setdefault(spot.window_seconds, spot.window)
 
 
@@ -315,7 +308,6 @@ _CHECKS: Final = (
     _too_often,
     _sync,
     _metrics,
-    _resources,
     _steps,
     _named,
     _weights,
