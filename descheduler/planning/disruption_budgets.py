@@ -13,7 +13,6 @@ import math
 from typing import NamedTuple
 
 from descheduler.planning.verdicts import Cause, Verdict
-from descheduler.snapshot.workloads import WorkloadStatus
 from kube.objects import DisruptionBudget, Pod
 
 ALWAYS_ALLOW = "AlwaysAllow"
@@ -51,7 +50,7 @@ class Headroom:
         asking = (budget for those in candidates for budget in those)
         return sorted((one for one in asking if one.spec.selector and one.spec.selector.matches(pod.labels)), key=_key)
 
-    def verdict(self, pod: Pod, standing: WorkloadStatus | None, metric: str) -> Verdict | None:
+    def verdict(self, pod: Pod) -> Verdict | None:
         """None if the budgets allow the eviction now, else why not; two budgets over one pod are an error to the
         apiserver.
         """
@@ -70,9 +69,9 @@ class Headroom:
         reserved = self._reserved[_key(over[0])]
         return None if _allowed(over[0]) > reserved else Verdict(Cause.BUDGET, _why(over[0], reserved))
 
-    def with_another(self, pod: Pod, standing: WorkloadStatus | None, metric: str) -> Verdict | None:
+    def with_another(self, pod: Pod) -> Verdict | None:
         """None if the budgets would allow the eviction with one more healthy pod of its workload, else why not."""
-        over, verdict = self.over(pod), self.verdict(pod, standing, metric)
+        over, verdict = self.over(pod), self.verdict(pod)
         if verdict is None or len(over) != 1 or not over[0].is_current or pod.namespace in self._undecodable:
             return verdict
         spec, status = over[0].spec, over[0].status

@@ -66,7 +66,7 @@ class Gate:
     now_seconds: float
     _chosen: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter, init=False)
 
-    def verdict(self, pod: Pod, standing: WorkloadStatus | None, metric: str) -> Verdict | None:
+    def verdict(self, pod: Pod, standing: WorkloadStatus | None) -> Verdict | None:
         """Why the pod must wait for its rule, None if it passes (`Never` is a protection and judged there)."""
         rule = deciding(self.rules, pod, standing)
         if rule is None:

@@ -113,9 +113,9 @@ class Counts:
         """Why the pod may not leave with those of its group that were counted `before` it."""
         standing, few = self._cases.standing(pod), self.few.get(pod.uid)
         beside = sum(1 for one in before if self._cases.standing(one) is standing)
-        waits = self._caps.verdict(pod, standing, metric, beside=beside) or self._gate.verdict(pod, standing, metric)
+        waits = self._caps.verdict(pod, standing, metric, beside=beside) or self._gate.verdict(pod, standing)
         budgets = self._budgets.verdict if few is None else self._budgets.with_another
-        refusal = waits or budgets(pod, standing, metric)
+        refusal = waits or budgets(pod)
         if refusal is not None or few is None or self._surges < self._most_surges:
             return refusal
         return few._replace(detail=f"{few.detail}; no surge: {self._surges} of {self._most_surges} at once")

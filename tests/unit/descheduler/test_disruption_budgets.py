@@ -20,9 +20,9 @@ def test_a_plan_reserves_as_many_disruptions_as_there_are_and_says_how_many_it_h
     headroom = Headroom([budget(allowed=3, healthy=6)])
     for number in range(3):
         pod = builders.pod(f"web-{number}", node="node-1")
-        assert headroom.verdict(pod, None, "") is None
+        assert headroom.verdict(pod) is None
         assert headroom.reserve(pod) == "web"
-    verdict = headroom.verdict(builders.pod("web-3", node="node-1"), None, "")
+    verdict = headroom.verdict(builders.pod("web-3", node="node-1"))
     assert str(verdict) == "budget: web allows 3 (6 healthy, 3 needed, 3 in this plan)"
     assert [(one.allowed, one.reserved) for one in headroom.left()] == [(3, 3)]
 
@@ -35,7 +35,7 @@ def test_a_plan_reserves_as_many_disruptions_as_there_are_and_says_how_many_it_h
     ],
 )
 def test_a_budget_that_allows_none_says_why(spent: DisruptionBudget, text: str) -> None:
-    assert Headroom([spent]).verdict(builders.pod("web-0", node="node-1"), None, "") == Verdict(Cause.BUDGET, text)
+    assert Headroom([spent]).verdict(builders.pod("web-0", node="node-1")) == Verdict(Cause.BUDGET, text)
 
 
 @pytest.mark.parametrize(("needed", "name"), [(1, ""), (0, "web"), (2, "web")])
@@ -59,12 +59,12 @@ def test_a_pod_without_a_budget_reserves_nothing() -> None:
 
 def test_every_pod_of_a_namespace_with_a_budget_that_cannot_be_decoded_stays() -> None:
     hidden = builders.budget("odd", labels={"app": "other"}, mutate=lambda body: body.update({salvage.MARK: "time"}))
-    verdict = Headroom([hidden]).verdict(builders.pod("web-0", node="node-1"), None, "")
+    verdict = Headroom([hidden]).verdict(builders.pod("web-0", node="node-1"))
     assert verdict == Verdict(Cause.BUDGET, "odd cannot be decoded (time): it may protect this pod")
 
 
 def test_a_pod_under_two_budgets_names_both_and_both_were_looked_at() -> None:
     headroom = Headroom([builders.budget("web"), builders.budget("all")])
-    verdict = headroom.verdict(builders.pod("web-0", labels={"app": "web"}), None, "")
+    verdict = headroom.verdict(builders.pod("web-0", labels={"app": "web"}))
     assert str(verdict) == "several_budgets: all, web: the apiserver refuses a pod under more than one"
     assert headroom.left() == (BudgetLeft("default", "all", 1, 0), BudgetLeft("default", "web", 1, 0))
