@@ -394,7 +394,7 @@ def cool_nodes(taken: Snapshot, policies: NodePolicies, overloaded: frozenset[st
             yield node.name
 
 
-def _relative_excess(node: Node, one: Overload, resource: str) -> float:
+def _relative_excess(node: Node, overload: Overload, resource: str) -> float:
     """The excess relative to allocatable: (u - until) * capacity / allocatable."""
     allocatable = usage.size(node.allocatable, resource)
-    return one.excess_ratio * (usage.size(node.capacity, resource) / allocatable if allocatable > 0 else 1.0)
+    return overload.excess_ratio * (usage.size(node.capacity, resource) / allocatable if allocatable > 0 else 1.0)

@@ -277,17 +277,14 @@ def _restart(case: CandidateContext, workload: Workload, words: str) -> Verdicts
     """Keeps a pod whose Job would fail, unless a JobSet restarts then; not in a cool-down that grows with each restart:
     the Jobs are others then, so the ledger knows of no return.
     """
-    if groups.JOB_SET not in case.pod.labels:
-        yield Verdict(Cause.JOB_WITHOUT_RETRY, words)
-        return
+    of_set = groups.JOB_SET in case.pod.labels
     restarts = case.taken.restarts.get(workload.uid, groups.Restarts("no JobSet that owns it is known"))
-    if restarts.refusal:
-        yield Verdict(Cause.JOB_WITHOUT_RETRY, f"{words}; {restarts.refusal}")
+    if restarts.refusal or not of_set:
+        yield Verdict(Cause.JOB_WITHOUT_RETRY, f"{words}; {restarts.refusal}" if of_set else words)
     rest_seconds = limits.workload_cooldown_seconds(case.policy.descheduler, restarts.times) if restarts.times else 0.0
     left_seconds = restarts.made_at_seconds + rest_seconds - case.now_seconds
     if left_seconds > 0:
-        again = f"{left_seconds:.0f} s left, its JobSet has restarted {restarts.times} times"
-        yield Verdict(Cause.WORKLOAD_COOLDOWN, again)
+        yield Verdict(Cause.WORKLOAD_COOLDOWN, f"{left_seconds:.0f} s left, JobSet restarted {restarts.times} times")
 
 
 def _index(pod: Pod, workload: Workload, allowed: int) -> str:

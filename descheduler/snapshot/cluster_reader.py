@@ -103,11 +103,11 @@ def job_set_restarts(door: ScalesDoor, jobs: collections.abc.Iterable[Job]) -> d
             return Restarts(f"JobSet {owner.name}: another object has its name")
         return groups.restarts(job, job_set)
 
-    owned = [(job, job.owner) for job in jobs]
     questions = {
         job.uid: functools.partial(of, job, owner)
-        for job, owner in owned
-        if owner is not None and (owner.api_version, owner.kind) == (kinds.JOB_SETS.api_version, kinds.JOB_SETS.name)
+        for job in jobs
+        if (owner := job.owner) is not None
+        and (owner.api_version, owner.kind) == (kinds.JOB_SETS.api_version, kinds.JOB_SETS.name)
     }
     return lookups.answers(questions, Restarts)
 

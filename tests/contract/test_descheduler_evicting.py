@@ -67,7 +67,8 @@ class Evict(NamedTuple):
         wall = clock.WallClock()
         writer = events.EventWriter(self.descheduler, controller=CONTROLLER, instance="test", clock=wall)
         announcer = EventPublisher(writer, self.ledger, wall)
-        terms = ExecutionContext(Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda _: True, lambda _: "")
+        run = Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e")
+        terms = ExecutionContext(run, 600.0, lambda _: True, lambda _: "")
         plan = by_hand(pod, self.admin.get(kinds.NODES, pod.node_name))
         (outcome,) = Evictor(self.descheduler, self.ledger, announcer, clock=wall).carry_out(plan, terms)
         return outcome

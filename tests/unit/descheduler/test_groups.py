@@ -311,7 +311,7 @@ WHEN_DISRUPTED = test_protections.when_disrupted
         pytest.param(
             BY_ONE,
             job_set({"maxRestarts": 9}, 2),
-            "workload_cooldown: 800 s left, its JobSet has restarted 2 times",
+            "workload_cooldown: 800 s left, JobSet restarted 2 times",
             id="a pause that grows",
         ),
     ],
