@@ -45,6 +45,7 @@ TARGETS: Final = {
             "retention", "service",
         )
     ),
+    "surges": Target(("descheduler/surges.py", "descheduler/eviction/surges.py"), _descheduler("surges")),
     "kube": Target(("kube/*.py",), ("tests/unit/kube", "tests/unit/test_pod_forms.py")),
     "promql": Target(("promql/*.py",), ("tests/unit/promql",)),
     "annotator": Target(("annotator/*.py",), ("tests/unit/annotator",)),

@@ -85,6 +85,12 @@ def test_a_surge_is_undone_for_a_reason(
     assert surges.why_undone(surge(), scenes.policy(**section), NOW + seconds, enforced) == why
 
 
+@pytest.mark.parametrize(("state", "seconds"), [("undone", 60.0), ("abandoned", 86400.0)])
+def test_a_workload_rests_after_a_surge(state: str, seconds: float) -> None:
+    rests = [surge(state).rest(60.0, NOW + after_seconds) for after_seconds in (seconds - 1, seconds)]
+    assert rests == [f"the last was {state} (), 1 s left", ""]
+
+
 def named(kind: type[T], name: str = "web", **parts: dict[str, Any]) -> T:
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", **parts.pop("metadata", {})}
     return builders.decoded({"metadata": metadata, **parts}, kind)
@@ -139,6 +145,7 @@ ONE_NODE = "no surge: claim data is for one node at a time"
     ("scene", "there", "expected"),
     [
         (single(), {DEPLOYMENTS: deployment(label="1")}, 'no surge: label its Deployment evenload.io/surge: "true"'),
+        (single(), {DEPLOYMENTS: deployment(strategy={"type": "Recreate"})}, "no surge: its strategy is Recreate"),
         (of(PORTS), {}, "no surge: it has ports of its node"),
         (of({"hostNetwork": True}), {}, "no surge: it has ports of its node"),
         (of(VOLUME), {CLAIMS: CLAIM, "persistentvolumes": DISK}, ONE_NODE),
@@ -148,6 +155,7 @@ ONE_NODE = "no surge: claim data is for one node at a time"
         (single(), {VPA: named(Autoscaler, spec={"targetRef": WEB})}, "VerticalPodAutoscaler web scales it"),
         (single(), {"resourcequotas": quota(pods="1")}, "quota web may have no room: pods is 1 of 1"),
         (single(), {"resourcequotas": quota(requests_cpu="1200m")}, "requests.cpu is 1 of 1200m"),
+        (single(), {"resourcequotas": quota(requests_cpu="2")}, ": another pod first"),
         (single(), {"resourcequotas": quota(limits_cpu="100")}, "limits.cpu is 1 of 100"),
         (single(), {"resourcequotas": quota(services="1", requests_storage="1")}, ": another pod first"),
         (APART, {}, "no_destination: no other node takes it: 1 pod anti-affinity"),
@@ -267,8 +275,9 @@ def test_no_pod_is_evicted_by_a_replica_more_that_somebody_has_just_taken_back(t
     listed = here.service.parts.reader.view()
     here.service.parts.reader.view = lambda: listed
     here.door.objects[DEPLOYMENTS] = (deployment(),)
+    here.door.managers = (FieldsOwner("argocd", "Update", {"f:spec": {"f:replicas": {}}}),)
     assert str(scenes.judged(here.report().plan)["web-0"].verdict) == SETTLING.format("abandoned")
-    assert here.door.evictions == []
+    assert (states(here), here.door.evictions) == ([("abandoned", "argocd set 1 replicas")], [])
 
 
 def test_a_replica_more_that_somebody_takes_back_after_the_plan_keeps_the_old_pod(tmp_path: pathlib.Path) -> None:
