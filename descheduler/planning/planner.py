@@ -77,8 +77,7 @@ def plan(
     left = draft.headroom() if headroom else NO_HEADROOM
     evictions = tuple(draft.evictions)
     words = draft.blocked.detail if draft.blocked else ""
-    new = tuple(draft.surges)
-    planned = EvictionPlan(taken.at_seconds, plans, evictions, words, left, draft.unreplaced, new)
+    planned = EvictionPlan(taken.at_seconds, plans, evictions, words, left, draft.unreplaced, tuple(draft.surges))
     return planned.with_verdicts(draft.chosen)  # pods of a group leave nodes that were planned for before, too
 
 
@@ -360,8 +359,10 @@ def _no_surge(pod: Pod, taken: Snapshot, policy: LoadPolicy) -> str:
         return "only a Deployment surges, of 1 replica or more"
     if why := taken.surge_refusals.get(workload.uid, f'label its Deployment {surges.OPT_IN}: "true"'):
         return why
-    last = next((one for one in reversed(taken.surges) if one.workload_uid == workload.uid), None)
-    return "" if last is None else last.rest(policy.descheduler.cooldown.workload_seconds, taken.at_seconds)
+    lately = [one for one in reversed(taken.surges) if one.workload_uid == workload.uid]
+    in_vain = sum(1 for _ in itertools.takewhile(lambda one: one.state == surges.UNDONE, lately))
+    rest_seconds = limits.workload_cooldown_seconds(policy.descheduler, in_vain)  # as after so many returns
+    return lately[0].rest(rest_seconds, taken.at_seconds) if lately else ""
 
 
 def _blocked(taken: Snapshot, policies: NodePolicies, overloaded: frozenset[str]) -> Verdict | None:
@@ -370,9 +371,8 @@ def _blocked(taken: Snapshot, policies: NodePolicies, overloaded: frozenset[str]
         return Verdict(Cause.STALE_VIEW, stale)
     needed = policies.whole.descheduler.cool_nodes
     cool = len(list(itertools.islice(cool_nodes(taken, policies, overloaded), needed)))  # so many are as good as all
-    if cool < needed:
-        return Verdict(Cause.NO_DESTINATION, f"{cool} cool nodes, {needed} needed (coolNodes)")
-    return None
+    few = Verdict(Cause.NO_DESTINATION, f"{cool} cool nodes, {needed} needed (coolNodes)")
+    return few if cool < needed else None
 
 
 def cool_nodes(taken: Snapshot, policies: NodePolicies, overloaded: frozenset[str]) -> collections.abc.Iterator[str]:

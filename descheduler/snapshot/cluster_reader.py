@@ -101,7 +101,7 @@ def job_set_restarts(door: ScalesDoor, jobs: collections.abc.Iterable[Job]) -> d
         job_set = read(job.namespace, owner.name)
         if job_set.uid != owner.uid:
             return Restarts(f"JobSet {owner.name}: another object has its name")
-        return groups.restarts(job, job_set)
+        return Restarts(groups.why_no_restart(job, job_set), job_set.status.restarts, job.created_at_seconds)
 
     questions = {
         job.uid: functools.partial(of, job, owner)

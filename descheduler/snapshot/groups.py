@@ -34,7 +34,6 @@ LABELS: Final = (
 Sharing = dict[tuple[str, str], list[Pod]]
 REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"  # a label of a JobSet's Jobs
 RESTART, RESTART_FREE = "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts"
-LEAST_LEFT: Final = 2  # restarts: an eviction does not take the last one
 NOT_UNIQUE: Final = pod_annotations.GROUPS[-1]  # applications of one namespace have task groups of equal names
 
 
@@ -110,13 +109,10 @@ def _shared(sharing: Sharing, namespace: str, own: tuple[str, ...]) -> tuple[tup
     return tuple(sorted(pods[0].values(), key=lambda one: (one.name, one.uid))), alike
 
 
-def restarts(job: Job, job_set: JobSet) -> Restarts:
-    """Returns what the JobSet that owns the Job does once it fails."""
-    return Restarts(_refusal(job, job_set), job_set.status.restarts, job.created_at_seconds)
-
-
-def _refusal(job: Job, job_set: JobSet) -> str:
-    """Why the JobSet would not restart. Whether a rule about the Job's message matches is not known."""
+def why_no_restart(job: Job, job_set: JobSet) -> str:
+    """Returns why its JobSet would not restart once the Job fails, "" if it would. Whether a rule about the message
+    matches is not known.
+    """
     reason, policy, status = job.failure_reason, job_set.spec.failure_policy, job_set.status
     if not reason:
         return f"{job.name} would fail for a reason that is not known"
@@ -133,4 +129,4 @@ def _refusal(job: Job, job_set: JobSet) -> str:
             break
     left = policy.max_restarts - (status.restarts_count_towards_max or status.restarts)
     words = f"JobSet {job_set.name} has {max(0, left)} of {policy.max_restarts} restarts left (maxRestarts)"
-    return words if left < LEAST_LEFT else ""
+    return words if left < 2 else ""  # an eviction does not take the last one

@@ -307,6 +307,17 @@ def test_an_open_surge_lets_no_other_pod_leave_sooner(tmp_path: pathlib.Path) ->
     assert evicted == [0, 120], "beside the surge one in each interval of 120 s"
 
 
+@pytest.mark.parametrize(
+    ("states", "left_seconds"),
+    [(["finished"], 500), (["undone"], 800), (["undone"] * 3, 3500), (["undone", "finished"], 500)],
+)
+def test_each_surge_in_vain_makes_the_rest_longer(states: list[str], left_seconds: int) -> None:
+    ended = tuple(surge(state)._replace(changed_at_seconds=NOW - 100) for state in states)
+    past: Any = {"surges": ended, "surge_refusals": {"uid-web": ""}}
+    plan = single().controller(deployment()).plan(scenes.policy(**ON), **past)
+    assert str(scenes.judged(plan)["web-0"].verdict).endswith(f"{left_seconds} s left")
+
+
 def test_a_surge_that_was_only_tried_holds_no_real_one_back(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path, mode="DryRun")
     here.report()
