@@ -5,17 +5,18 @@ from typing import TypeVar
 
 from kube import errors
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
 def answers(
-    questions: collections.abc.Mapping[str, collections.abc.Callable[[], T]],
+    questions: collections.abc.Mapping[K, collections.abc.Callable[[], T]],
     failed: collections.abc.Callable[[str], T],
-) -> dict[str, T]:
+) -> dict[K, T]:
     """Returns the answers by the same keys; where one cannot be had, what `failed` makes of the error's words. Once
     nobody has answered, or the apiserver has asked for a pause, the rest are not asked.
     """
-    answered: dict[str, T] = {}
+    answered: dict[K, T] = {}
     silent: errors.KubeError | None = None
     for key, question in questions.items():
         try:

@@ -17,7 +17,7 @@ from descheduler.snapshot.usage import NodeUsage, PodUsage, UsageSource
 from descheduler.surges import Surge, refusals
 from kube import kinds, lookups
 from kube.door import ScalesDoor
-from kube.objects import Job, JobSet, Node, OwnerReference, Pod
+from kube.objects import Job, JobSet, Node, Pod
 from policy import metrics
 from policy.contract import load_annotation
 from policy.schema.load_policy import LoadPolicy
@@ -92,24 +92,15 @@ class Reader:
 
 def job_set_restarts(door: ScalesDoor, jobs: collections.abc.Iterable[Job]) -> dict[str, Restarts]:
     """Returns by uid how the JobSets of these Jobs restart: a request for each JobSet. Raises no KubeError."""
-
-    @functools.cache
-    def read(namespace: str, name: str) -> JobSet:
-        return door.get(kinds.JOB_SETS, name, namespace=namespace)
-
-    def of(job: Job, owner: OwnerReference) -> Restarts:
-        job_set = read(job.namespace, owner.name)
-        if job_set.uid != owner.uid:
-            return Restarts(f"JobSet {owner.name}: another object has its name")
-        return Restarts(groups.why_no_restart(job, job_set), job_set.status.restarts, job.created_at_seconds)
-
-    questions = {
-        job.uid: functools.partial(of, job, owner)
-        for job in jobs
-        if (owner := job.owner) is not None
-        and (owner.api_version, owner.kind) == (kinds.JOB_SETS.api_version, kinds.JOB_SETS.name)
+    kind = kinds.JOB_SETS
+    owners = ((job, job.owner) for job in jobs)
+    owned = [(job, one) for job, one in owners if one and (one.api_version, one.kind) == (kind.api_version, kind.name)]
+    questions: dict[tuple[str, str], collections.abc.Callable[[], JobSet | str]] = {
+        (job.namespace, owner.name): functools.partial(door.get, kind, owner.name, namespace=job.namespace)
+        for job, owner in owned
     }
-    return lookups.answers(questions, Restarts)
+    answers = lookups.answers(questions, str)
+    return {job.uid: groups.restarts(job, owner, answers[job.namespace, owner.name]) for job, owner in owned}
 
 
 def _over_their_node(

@@ -14,7 +14,7 @@ import functools
 from typing import Final, NamedTuple
 
 from descheduler.snapshot import pod_annotations
-from kube.objects import Job, JobSet, Pod
+from kube.objects import Job, JobSet, OwnerReference, Pod
 
 LWS: Final = "leaderworkerset.sigs.k8s.io/name"
 LWS_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
@@ -109,10 +109,15 @@ def _shared(sharing: Sharing, namespace: str, own: tuple[str, ...]) -> tuple[tup
     return tuple(sorted(pods[0].values(), key=lambda one: (one.name, one.uid))), alike
 
 
-def why_no_restart(job: Job, job_set: JobSet) -> str:
-    """Returns why its JobSet would not restart once the Job fails, "" if it would. Whether a rule about the message
-    matches is not known.
-    """
+def restarts(job: Job, owner: OwnerReference, job_set: JobSet | str) -> Restarts:
+    """Returns how the JobSet that owns the Job restarts, or could not be read, why."""
+    if isinstance(job_set, str) or job_set.uid != owner.uid:
+        return Restarts(job_set if isinstance(job_set, str) else f"JobSet {owner.name}: another object has its name")
+    return Restarts(_why_no_restart(job, job_set), job_set.status.restarts, job.created_at_seconds)
+
+
+def _why_no_restart(job: Job, job_set: JobSet) -> str:
+    """Why it would not restart once the Job fails. Whether a rule about the message matches is not known."""
     reason, policy, status = job.failure_reason, job_set.spec.failure_policy, job_set.status
     if not reason:
         return f"{job.name} would fail for a reason that is not known"

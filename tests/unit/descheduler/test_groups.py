@@ -246,11 +246,11 @@ def test_pods_of_a_group_have_one_and_the_same_list_of_it() -> None:
     assert first.pods is second.pods, "else a group of thousands is sorted thousands of times"
 
 
-def job(name: str, made_at_seconds: float, spec: dict[str, object], api_version: str = "v1alpha2") -> objects.Job:
-    """A Job of three pods that the JobSet `t` controls."""
+def job(name: str, made_at_seconds: float, spec: dict[str, object], of: str = "t", version: str = "v1alpha2") -> Any:
+    """A Job of three pods that a JobSet controls."""
     metadata: builders.Body = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": {OF_SET: "w"}}
     body = {"metadata": metadata | {"creationTimestamp": clock.to_rfc3339(made_at_seconds)}, "status": {"ready": 3}}
-    scenes.owned_by("JobSet", "t", api_version=f"jobset.x-k8s.io/{api_version}")(body)
+    scenes.owned_by("JobSet", of, api_version=f"jobset.x-k8s.io/{version}")(body)
     return builders.decoded({**body, "spec": {"parallelism": 3, **spec}}, objects.Job)
 
 
@@ -329,24 +329,26 @@ def test_a_jobset_leaves_if_its_jobs_bear_it_or_it_restarts_and_another_time(
     assert len(plan.evictions) == (3 if expected == "chosen" else 0)
 
 
-def test_a_jobset_of_another_version_is_not_known() -> None:
-    one = job("train", NOW, BY_ONE, api_version="v9")
-    assert cluster_reader.job_set_restarts(doors.FakeDoor(), [one]) == {}
-
-
-def test_an_api_that_does_not_answer_is_waited_for_once() -> None:
+@pytest.mark.parametrize(
+    ("error", "calls"),
+    [
+        (errors.Unreachable("GET jobsets: no answer within 10 s"), ["t"]),
+        (errors.Forbidden("GET jobsets", status=403, reason="Forbidden", message="no right"), ["t", "u"]),
+    ],
+)
+def test_a_jobset_is_asked_for_once_and_none_after_it_where_nobody_answers(error: Exception, calls: list[str]) -> None:
     asked = list[str]()
 
-    class Silent(doors.FakeDoor):
+    class Failing(doors.FakeDoor):
         def get(self, kind: kinds.Kind[Any], name: str, *, namespace: str = "") -> Any:
             asked.append(name)
-            raise errors.Unreachable("GET jobsets: no answer within 10 s")
+            raise error
 
-    restarts = cluster_reader.job_set_restarts(Silent(), [job(f"train-{number}", NOW, BY_ONE) for number in range(3)])
-    assert (len(asked), [one.refusal for one in restarts.values()]) == (
-        1,
-        ["GET jobsets: no answer within 10 s", *["not asked in this run: GET jobsets: no answer within 10 s"] * 2],
-    )
+    jobs = [job(f"train-{number}", NOW, BY_ONE, of) for number, of in enumerate("ttu")]
+    jobs.append(job("later", NOW, BY_ONE, version="v9"))  # of which nothing is known
+    refusals = [one.refusal for one in cluster_reader.job_set_restarts(Failing(), jobs).values()]
+    last = str(error) if "u" in calls else f"not asked in this run: {error}"
+    assert (asked, refusals) == (calls, [str(error), str(error), last])
 
 
 @pytest.mark.parametrize(
