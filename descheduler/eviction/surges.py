@@ -151,7 +151,7 @@ class Surges:
         try:
             self._patch(surge, scale, surge.replicas)
         except errors.KubeError as error:
-            if str(error) != surge.message:  # an Event for each reason, not for each run
+            if not isinstance(error, errors.Conflict) and str(error) != surge.message:  # an Event for each reason
                 self._put(surge._replace(message=str(error)), Reason.SURGE_STUCK)
         else:
             self._put(surge._replace(state=FINISHED if eviction in rows.DONE else UNDONE))
@@ -182,10 +182,17 @@ class Surges:
             return None
         return scale if scale.uid == surge.workload_uid else None
 
-    def _patch(self, surge: Surge, scale: Scale, replicas: int) -> None:
+    def _patch(self, surge: Surge, scale: Scale, replicas: int, *, again: bool = True) -> None:
+        """Sets the replicas, if they are those that were read: its controller may write a status meanwhile."""
         body = {"metadata": {"resourceVersion": scale.resource_version}, "spec": {"replicas": replicas}}
         kind, name, tries = kinds.DEPLOYMENTS, surge.workload.partition("/")[2], surge.mode != "Enforce"
-        self.door.merge_patch(kind, name, body, namespace=surge.namespace, subresource="scale", dry_run=tries)
+        try:
+            self.door.merge_patch(kind, name, body, namespace=surge.namespace, subresource="scale", dry_run=tries)
+        except errors.Conflict:
+            newer = self._scale(surge) if again else None
+            if newer is None or newer.spec.replicas != scale.spec.replicas:
+                raise
+            self._patch(surge, newer, replicas, again=False)
 
     def _put(self, surge: Surge, reason: Reason | None = None) -> Surge:
         """Writes a new state, and says it with its reason, or another one where nothing could be done."""

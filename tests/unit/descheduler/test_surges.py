@@ -368,6 +368,7 @@ def test_a_surge_that_is_no_longer_wanted_is_undone(tmp_path: pathlib.Path, chan
 
 def test_replicas_that_cannot_be_put_back_are_tried_again_and_said_once(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
+    here.door.scale_refusals = [CHANGED]  # by a status of the controller, which is no reason
     here.report()
     here.door.scale_refusals = [REFUSED] * 4  # a run tries twice
     here.clock.advance(301)
@@ -375,8 +376,9 @@ def test_replicas_that_cannot_be_put_back_are_tried_again_and_said_once(tmp_path
         here.service.run()
     assert reasons(here) == ["SurgeStarted", "SurgeStuck"]
     here.ledger.prune(here.clock.now())
+    here.door.scale_refusals = [CHANGED]
     here.service.run()
-    assert (here.door.scaled[-1], reasons(here)[-1]) == (DOWN, "SurgeUndone")
+    assert (here.door.scaled, reasons(here)[2:]) == ([UP, DOWN], ["SurgeUndone"])
 
 
 REFUSED = errors.Forbidden("PATCH", status=403, reason="Forbidden", message="no")
@@ -385,14 +387,14 @@ LOST = errors.Unreachable("PATCH: timed out")
 
 
 @pytest.mark.parametrize(
-    ("refusal", "first", "later"),
-    [(REFUSED, "failed", "failed"), (CHANGED, "failed", "failed"), (LOST, "scaling_up", "undone")],
+    ("refusals", "first", "later"),
+    [([REFUSED], "failed", "failed"), ([CHANGED] * 2, "failed", "failed"), ([LOST], "scaling_up", "undone")],
 )
 def test_a_replica_more_that_is_refused_ends_the_surge(
-    tmp_path: pathlib.Path, refusal: errors.KubeError, first: str, later: str
+    tmp_path: pathlib.Path, refusals: list[errors.KubeError | None], first: str, later: str
 ) -> None:
     here = world(tmp_path)
-    here.door.scale_refusals = [refusal]
+    here.door.scale_refusals = refusals
     here.report()
     assert states(here)[0][0] == first
     here.clock.advance(60)
