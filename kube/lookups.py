@@ -13,8 +13,8 @@ def answers(
     questions: collections.abc.Mapping[K, collections.abc.Callable[[], T]],
     failed: collections.abc.Callable[[str], T],
 ) -> dict[K, T]:
-    """Returns the answers by the same keys; where one cannot be had, what `failed` makes of the error's words. Once
-    nobody has answered, or the apiserver has asked for a pause, the rest are not asked.
+    """Returns the answers by the same keys; `failed` makes one of an error's words. After a request without
+    an answer, or a 429, the rest are not sent.
     """
     answered: dict[K, T] = {}
     silent: errors.KubeError | None = None

@@ -54,7 +54,7 @@ class ExecutionContext(NamedTuple):
 
     run: Run
     relief_seconds: float
-    may_go_on: collections.abc.Callable[[float], bool]  # for so many seconds
+    may_go_on: collections.abc.Callable[[float], bool]  # whether the run may last so many seconds more
     look: collections.abc.Callable[[Eviction], EvictionResult | str]
     grace_period_seconds: float | None = None
 

@@ -3,7 +3,7 @@
 `service.py` begins those of a plan after its evictions, and carries all open ones on in every run; the eviction itself
 is `eviction.evictor`'s. `next_step` is the pure part, so that the next leader goes on, or undoes, wherever a process
 ended. A state is in the ledger before its patch is sent, and a patch names the resourceVersion of the scale: where
-another client wrote that meanwhile it is a Conflict, and the next run reads it again.
+another client wrote that meanwhile it is a Conflict: it is read again at once, after a second one in the next run.
 """
 
 import collections.abc

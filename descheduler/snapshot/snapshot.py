@@ -143,7 +143,7 @@ class Snapshot:
         return workload_index.standings(self.owned, self.workloads, self._serves)
 
     def _serves(self, pod: Pod) -> bool:
-        """Whether a Ready pod serves: the leader of a LeaderWorkerSet's group with all of that alone."""
+        """Whether a Ready pod serves: a LeaderWorkerSet's leader does only while all pods of its group are Ready."""
         if LWS not in pod.labels or pod.labels.get(LWS_WORKER) != "0":
             return True
         group = self.groups.of(pod)

@@ -70,7 +70,7 @@ class WorkloadStatus:
 
 
 Standings = collections.abc.Callable[[str], WorkloadStatus | None]  # by the workload's uid, None: it is not known
-Serves = collections.abc.Callable[[Pod], bool]  # of a Ready pod: some serve nobody without others
+Serves = collections.abc.Callable[[Pod], bool]  # whether a Ready pod is of use: a leader without its workers is not
 
 
 class Index(collections.abc.Mapping[str, Workload]):

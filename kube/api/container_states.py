@@ -79,7 +79,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def fails_itself(self) -> bool:
-        """Whether it waits for a reason of failure that it has on any node."""
+        """Whether it waits for a reason of failure that would be the same on another node."""
         return self.state.waiting is not None and self.state.waiting.reason in OWN_FAILURES
 
 

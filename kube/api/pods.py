@@ -205,7 +205,7 @@ class Pod(AnnotatedObject, PodForm, frozen=True, kw_only=True, dict=True):
 
     @property
     def failing(self) -> bool:
-        """Whether it waits for a reason of failure that it has on any node: its configuration, a crash loop."""
+        """Whether it waits for a failure of its own, not of its node: its configuration, a crash loop."""
         status = self.status
         return container_states.failing(status.container_statuses, status.init_container_statuses)
 
